@@ -1,0 +1,105 @@
+/*
+ * Devices and backends.
+ *
+ * A device is something that exists on this machine; a backend is a device opened for work: it owns a queue, a
+ * memory pool and compiled programs. Every op (ops.h) runs on one backend. A backend is used by one thread at a time.
+ */
+#ifndef ICLAB_BACKEND_H
+#define ICLAB_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/export.h"
+#include "iclab/log.h"
+#include "iclab/status.h"
+
+typedef struct icl_backend icl_backend;
+
+typedef enum icl_device_kind {
+    ICL_DEVICE_HOST = 0,    /* plain C on this process's own cores: "cpu" and "ref" */
+    ICL_DEVICE_CPU,         /* a CPU driven through OpenCL */
+    ICL_DEVICE_GPU,
+    ICL_DEVICE_ACCELERATOR,
+} icl_device_kind;
+
+/* The word used in tables and JSON: "host", "cpu", "gpu", "accelerator". Never NULL. */
+ICL_API const char *icl_device_kind_name(icl_device_kind kind);
+
+#define ICL_NAME_CAPACITY 128
+
+/* What a device is and what it can hold. Sizes in bytes; 0 means unknown or without limit. */
+typedef struct icl_capabilities {
+    char spec[ICL_NAME_CAPACITY];     /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
+    char name[ICL_NAME_CAPACITY];     /* the device's own name */
+    char platform[ICL_NAME_CAPACITY]; /* platform name and version; "C" for the host backends */
+    char driver[ICL_NAME_CAPACITY];   /* driver version; compiler version for the host backends */
+    icl_device_kind kind;
+    size_t element_size;   /* bytes of one tensor element: 4 (float), or 8 on "ref" (double) */
+    size_t compute_units;  /* threads for the host backends */
+    size_t max_work_group; /* work-items */
+    size_t vector_width;   /* preferred number of floats in a vector */
+    size_t local_memory;
+    size_t global_memory;
+    size_t max_allocation; /* of one buffer */
+    bool has_fp64;
+    bool unified_memory;
+} icl_capabilities;
+
+typedef struct icl_device {
+    icl_capabilities capabilities;
+    bool usable;                     /* opened and passed its self-test */
+    char verdict[ICL_NAME_CAPACITY]; /* "self-test passed", or why the device was refused */
+} icl_device;
+
+/* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the
+ * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
+ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
+ICL_API void icl_devices_free(icl_device **devices);
+
+/* Which matmul an OpenCL backend uses. */
+typedef enum icl_gemm {
+    ICL_GEMM_AUTO = 0, /* by shape and device: whichever was measured faster */
+    ICL_GEMM_CLBLAST,
+    ICL_GEMM_NATIVE,
+} icl_gemm;
+
+/* Zero is a valid value for every member. */
+typedef struct icl_backend_params {
+    /* "auto" (also NULL), "cpu", "cpu:threads=N", "ref", "ref:threads=N", "opencl", "opencl:P.D" (indices), or
+     * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the best OpenCL GPU that
+     * passes its self-test, else "cpu", and logs the choice and its reason. */
+    const char *spec;
+    icl_gemm gemm;
+    bool fast_math;      /* allow the device to relax arithmetic; off keeps every op inside its error bound */
+    size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
+    icl_log log;
+} icl_backend_params;
+
+/* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
+ * whose device failed its self-test. */
+ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend, icl_error *error);
+
+/* Waits for the queue, then frees everything. Every tensor of the backend must have been released. NULL is allowed;
+ * sets *backend to NULL. */
+ICL_API void icl_backend_close(icl_backend **backend);
+
+ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *backend);
+
+/* Waits until every op issued so far has finished, and reports the first failure among them. */
+ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);
+
+/* Counters since the backend was opened. */
+typedef struct icl_backend_statistics {
+    uint64_t ops;           /* ops issued */
+    uint64_t fallbacks;     /* of these, how many ran on the host because the backend lacks them */
+    uint64_t allocations;   /* device allocations made */
+    uint64_t pool_hits;     /* buffers served from the pool instead */
+    size_t bytes_live;      /* bytes held by tensors now */
+    size_t bytes_reserved;  /* bytes held by the backend, free pool blocks included */
+} icl_backend_statistics;
+
+ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Reference predictors, in double precision on the host.
+ *
+ * Each sees a context and a query exactly as a model does, and predicts the query's label. They are evaluated in batches
+ * over the eigenvalues of the whitened sample covariance, so that every ridge-like predictor costs O(d) more.
+ */
+#ifndef ICLAB_BASELINE_H
+#define ICLAB_BASELINE_H
+
+#include "iclab/task.h"
+
+typedef struct icl_predictors icl_predictors;
+
+/* Builds the predictors named in a comma-separated list for a task:
+ *   oracle     posterior mean that knows sigma (ridge with sigma^2): the reference of every adjusted loss
+ *   bayes      posterior mean under the task's prior over sigma: the floor for every predictor that is not told sigma
+ *   ols        least squares (of minimum norm when n < d)
+ *   constrr    ridge with the constant E[sigma^2]
+ *   adarr      ridge with the residual variance estimate ||y - X w_OLS||^2 / (n - d)
+ *   tunedrr    adarr's estimate times a factor and cut at a maximum, both fitted
+ *   gd:K       K gradient steps, one fitted step size each
+ *   gd++:K     K GD++ steps (von Oswald et al. 2022), two fitted coefficients each
+ * Fitted constants come from `fit_sequences` sequences drawn for ICL_FOR_FITTING. ICL_ERROR_INPUT names an unknown predictor. */
+ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences,
+                                         uint32_t seed, icl_predictors **predictors, icl_error *error);
+ICL_API void icl_predictors_destroy(icl_predictors **predictors);
+
+ICL_API size_t icl_predictors_count(const icl_predictors *predictors);
+ICL_API const char *icl_predictors_name(const icl_predictors *predictors, size_t index);
+
+/* The fitted constants of a predictor as text ("factor 1.45, cap 9.3"); empty when it has none. */
+ICL_API const char *icl_predictors_constants(const icl_predictors *predictors, size_t index);
+
+/* Predictions for `count` sequences on the host: tokens [count][n + 1][d + 1], sigma [count] (used by the oracle alone);
+ * predictions [count][number of predictors]. Deterministic for any number of threads. */
+ICL_API icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
+                                      const float *sigma, double *predictions, icl_error *error);
+
+#endif

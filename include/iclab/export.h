@@ -1,0 +1,13 @@
+/* Which symbols the shared library shows: those marked ICL_API, and no others. */
+#ifndef ICLAB_EXPORT_H
+#define ICLAB_EXPORT_H
+
+#if defined(__GNUC__) || defined(__clang__)
+#define ICL_API __attribute__((visibility("default")))
+#define ICL_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#else
+#define ICL_API
+#define ICL_PRINTF(format_index, first_argument)
+#endif
+
+#endif

@@ -1,0 +1,37 @@
+/* Models: architectures written once against the tape, so that they need no backward pass of their own. */
+#ifndef ICLAB_MODEL_H
+#define ICLAB_MODEL_H
+
+#include "iclab/recipe.h"
+#include "iclab/tape.h"
+
+typedef struct icl_model icl_model;
+
+/* One named matrix (or vector) of parameters inside the flat parameter vector. */
+typedef struct icl_parameter_info {
+    char name[64]; /* "layer.0.head.0.P" */
+    int rank;
+    size_t shape[ICL_MAX_RANK];
+    size_t offset; /* elements from the start of the flat vector */
+    size_t count;
+} icl_parameter_info;
+
+/* Reads the [model] section for tokens of d + 1 coordinates and a context of n. */
+ICL_API icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t context, icl_model **model,
+                                    icl_error *error);
+ICL_API void icl_model_destroy(icl_model **model);
+
+/* Length of the flat parameter vector, and its named parts in order. */
+ICL_API size_t icl_model_size(const icl_model *model);
+ICL_API size_t icl_model_parameter_count(const icl_model *model);
+ICL_API const icl_parameter_info *icl_model_parameter(const icl_model *model, size_t index);
+
+/* Writes initial parameters: a function of the seed alone, the same on every machine. values holds icl_model_size floats. */
+ICL_API void icl_model_initialize(const icl_model *model, uint32_t seed, float *values);
+
+/* Predictions [B, 1, 1] for tokens [B, n + 1, d + 1], recorded on the tape. `parameters` holds one variable per named
+ * parameter, in order. */
+ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                                       icl_variable tokens);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * Counter-based random numbers: the same bits in C and on every device.
+ *
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), with
+ *     key     = (seed, stream)
+ *     counter = (low(index / 4), high(index / 4), low(step), high(step))
+ * so that element `index` of a fill is word index % 4 of one block. Nothing has a state: a number is a pure function
+ * of (seed, stream, step, index). Uniforms and normals are made from the word with integer ops and float +, -, * that
+ * round once each, so they too are bit-identical everywhere.
+ */
+#ifndef ICLAB_RANDOM_H
+#define ICLAB_RANDOM_H
+
+#include <stdint.h>
+
+#include "iclab/export.h"
+
+typedef struct icl_random_key {
+    uint32_t seed;
+    uint32_t stream; /* one per purpose, so that purposes never share numbers */
+    uint64_t step;
+} icl_random_key;
+
+typedef enum icl_distribution {
+    ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
+    ICL_NORMAL,      /* mean 0, variance 1 */
+    ICL_CHOICE,      /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
+} icl_distribution;
+
+#define ICL_MAX_CHOICES 16
+
+typedef struct icl_random_params {
+    icl_random_key key;
+    uint64_t first_index; /* index of the first element; element k of the view, in row-major order, has first + k */
+    icl_distribution distribution;
+    float low, high; /* ICL_UNIFORM; the product rounds once, then the sum once */
+    uint32_t choice_count;
+    float choices[ICL_MAX_CHOICES]; /* ICL_CHOICE */
+} icl_random_params;
+
+/* One Philox4x32-10 block. */
+ICL_API void icl_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t block[4]);
+
+/* The random word of one element. */
+ICL_API uint32_t icl_random_word(icl_random_key key, uint64_t index);
+
+/* The inverse normal CDF at (word + 1/2) / 2^32, rounded: |error| < 2e-7 * max(1, |x|). Antisymmetric in the word:
+ * normal(~word) = -normal(word). */
+ICL_API float icl_normal_from_word(uint32_t word);
+
+/* Element k of a fill, on the host: what every backend writes there. */
+ICL_API float icl_random_value(const icl_random_params *params, uint64_t k);
+
+#endif

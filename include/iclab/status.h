@@ -1,0 +1,33 @@
+/*
+ * Errors as values.
+ *
+ * Every function that can fail returns an icl_status and takes, as its last argument, an icl_error that the
+ * caller owns. On failure the error holds one line that says what failed, where, and what was expected; on
+ * success it is left untouched. Passing NULL asks for the status alone.
+ */
+#ifndef ICLAB_STATUS_H
+#define ICLAB_STATUS_H
+
+#include "iclab/export.h"
+
+typedef enum icl_status {
+    ICL_OK = 0,
+    ICL_ERROR_INPUT,       /* the caller's or the user's input is wrong: recipe, shape, option, file contents */
+    ICL_ERROR_DEVICE,      /* a device, driver or kernel failed, or none was found */
+    ICL_ERROR_IO,          /* a file could not be read or written */
+    ICL_ERROR_MEMORY,      /* host or device memory is exhausted */
+    ICL_ERROR_DIVERGED,    /* training met NaN or infinity */
+    ICL_ERROR_INTERRUPTED, /* the caller asked to stop, and the state was saved */
+} icl_status;
+
+#define ICL_ERROR_CAPACITY 4096
+
+typedef struct icl_error {
+    icl_status status;
+    char message[ICL_ERROR_CAPACITY]; /* NUL-terminated, no trailing newline; a build log may follow a newline */
+} icl_error;
+
+/* A short English name of the status, for example "device error". Never NULL; static storage. */
+ICL_API const char *icl_status_name(icl_status status);
+
+#endif

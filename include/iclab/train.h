@@ -1,0 +1,54 @@
+/*
+ * Training: fresh sequences every step, one optimizer, checkpoints. Written against the op interface alone.
+ */
+#ifndef ICLAB_TRAIN_H
+#define ICLAB_TRAIN_H
+
+#include "iclab/model.h"
+#include "iclab/task.h"
+
+typedef struct icl_trainer icl_trainer;
+
+/* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections; the recipe is copied. */
+ICL_API icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer,
+                                      icl_error *error);
+ICL_API void icl_trainer_destroy(icl_trainer **trainer);
+
+/* Runs up to `steps` more steps, fewer if the recipe's budget ends first, without waiting for the device except to read the
+ * losses at the end. ICL_ERROR_DIVERGED names the first step whose loss or gradient norm was not finite; the parameters are then
+ * those of no use, and the last saved state is what counts. */
+ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
+
+/* What the last icl_trainer_run saw. */
+typedef struct icl_train_progress {
+    uint64_t step;          /* steps done in all */
+    uint64_t total_steps;   /* the recipe's budget */
+    double loss;            /* mean over the run's steps of the batch loss (full squared error) */
+    double gradient_norm;   /* largest over the run's steps, before clipping */
+    double learning_rate;   /* of the last step */
+} icl_train_progress;
+
+ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
+
+/* The losses of the last run's steps, oldest first; valid until the next call that takes the trainer. */
+ICL_API const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count);
+
+ICL_API const icl_model *icl_trainer_model(const icl_trainer *trainer);
+ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
+
+/* Copies the parameters to or from the host: icl_model_size floats. */
+ICL_API icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error);
+ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error);
+
+/* Saves everything that the next step depends on to one safetensors file, atomically (written beside it, flushed, renamed), and restores it. A restored
+ * trainer goes on with the bits of the one that was saved. Restoring into another model or recipe is ICL_ERROR_INPUT. */
+ICL_API icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error);
+ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error);
+
+/* Writes the named parameters alone, as safetensors. */
+ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
+
+/* Predictions of the model for a batch on the trainer's backend, read back to the host: batch size floats. */
+ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions, icl_error *error);
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * What a backend must provide: one table of functions, documented slot by slot.
+ *
+ * The public functions (ops.h, tensor.h) validate everything once: kinds, shapes, broadcasting, strides, overlap,
+ * overflow. They skip calls without elements, expand broadcast operands to the output's rank with stride 0, and then
+ * jump through the table. A backend never validates again.
+ *
+ * Every op slot has one signature. `operands` lists the tensors in the order given at the slot, outputs first; an
+ * absent optional operand has a NULL buffer. `params` is the op's parameter struct. That uniformity is what lets the
+ * dispatcher run any missing op on the host, count it and name it, without a line per op.
+ */
+#ifndef ICLAB_BACKEND_CONTRACT_H
+#define ICLAB_BACKEND_CONTRACT_H
+
+#include "iclab/ops.h"
+
+typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                   icl_error *error);
+
+/*
+ * The ops. One row each: name, outputs, inputs.
+ *
+ * An op may be NULL in a backend's table: the host op then runs on mapped memory, counted in icl_backend_statistics.
+ */
+#define ICL_OP_TABLE(OP)                                                                                      \
+    /* (out) params: double. Every element of out becomes the value. */                                       \
+    OP(fill, 1, 0)                                                                                            \
+    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                        \
+    OP(copy, 1, 1)                                                                                            \
+    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                           \
+    OP(random_fill, 1, 0)                                                                                     \
+    /* (out, in) params: icl_unary_kind */                                                                    \
+    OP(unary, 1, 1)                                                                                           \
+    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                       \
+    OP(binary, 1, 2)                                                                                          \
+    /* (out, a, b or absent) params: icl_scale_add_params */                                                  \
+    OP(scale_add, 1, 2)                                                                                       \
+    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                     \
+    OP(reduce, 1, 1)                                                                                          \
+    /* (out, a, b) params: icl_matmul_params. All of one rank, 2 to 4; k may be 0; out never empty. Leading   \
+       axes that could be folded into m already are (see icl_matmul in ops.c). */                             \
+    OP(matmul, 1, 2)                                                                                          \
+    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                   \
+    OP(matmul_strict, 1, 2)                                                                                   \
+    /* (out, log_sum_exp or absent, q, k, v) params: icl_attention_params. Rank 3. log_sum_exp is present for \
+       softmax. keys may be 0. */                                                                             \
+    OP(attention_forward, 2, 3)                                                                               \
+    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */  \
+    OP(attention_backward, 3, 6)                                                                              \
+    /* (values, norm) params: double limit. values are read and written. */                                   \
+    OP(clip, 1, 1)                                                                                            \
+    /* (parameters, first_moment, second_moment, gradient) params: icl_adam_params */                         \
+    OP(adam_step, 3, 1)                                                                                       \
+    /* (parameters, velocity, gradient) params: icl_sgd_params */                                             \
+    OP(sgd_step, 2, 1)
+
+#define ICL_MAX_OPERANDS 9
+
+typedef struct icl_scale_add_params {
+    double alpha, beta;
+} icl_scale_add_params;
+
+typedef struct icl_reduce_params {
+    icl_reduce_kind kind;
+    unsigned axes;
+} icl_reduce_params;
+
+typedef struct icl_matmul_params {
+    double alpha, beta;
+} icl_matmul_params;
+
+typedef enum icl_op {
+#define ICL_OP_ENUM(name, outputs, inputs) ICL_OP_##name,
+    ICL_OP_TABLE(ICL_OP_ENUM)
+#undef ICL_OP_ENUM
+        ICL_OP_COUNT
+} icl_op;
+
+typedef struct icl_op_info {
+    const char *name;
+    int outputs, inputs;
+} icl_op_info;
+
+/* Indexed by icl_op. */
+extern const icl_op_info icl_op_infos[ICL_OP_COUNT];
+
+/* The memory behind tensors. The owner is the tensor from icl_tensor_create. */
+struct icl_buffer {
+    icl_backend *backend;
+    size_t elements;
+    void *handle; /* the backend's own: a pointer on the host backends, a pool block on OpenCL */
+    void *mapped; /* host address while mapped, else NULL */
+};
+
+typedef struct icl_backend_functions {
+    /* Waits for everything and frees the backend's private state. */
+    void (*close)(icl_backend *backend);
+
+    /* Sets buffer->handle to memory for buffer->elements (> 0) elements, uninitialised. ICL_ERROR_MEMORY when the
+     * device or its limit does not allow it. Served from a pool: no device allocation in a steady state. */
+    icl_status (*buffer_create)(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+
+    /* Gives the memory back to the pool. Work already queued may still use it: the queue is in order, so the next
+     * owner's work comes later. */
+    void (*buffer_destroy)(icl_backend *backend, icl_buffer *buffer);
+
+    /* Copies `count` elements from `offset` to or from host memory, in the backend's element type. Both wait until
+     * the host memory may be reused. */
+    icl_status (*buffer_read)(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
+                              void *elements, icl_error *error);
+    icl_status (*buffer_write)(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
+                               const void *elements, icl_error *error);
+
+    /* Makes buffer->mapped the address of the whole buffer, for reading and writing, after all queued work. Every map
+     * is followed by an unmap before the next op. For the host fallback. */
+    icl_status (*buffer_map)(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+    icl_status (*buffer_unmap)(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+
+    icl_status (*sync)(icl_backend *backend, icl_error *error);
+
+    /* The ops, in the order of ICL_OP_TABLE. */
+    icl_op_function *ops[ICL_OP_COUNT];
+} icl_backend_functions;
+
+/* The part of a backend that every implementation shares. An implementation's open function allocates it. */
+struct icl_backend {
+    const icl_backend_functions *functions;
+    void *state; /* the implementation's own */
+    icl_capabilities capabilities;
+    icl_backend_statistics statistics;
+    icl_log log;
+    icl_backend *host;                  /* a "cpu" backend for the fallback, opened at its first use; owned */
+    bool fallback_logged[ICL_OP_COUNT]; /* each missing op is announced once */
+};
+
+/* ---- The implementations (cpu/, opencl/): how backend.c opens and lists them ---- */
+
+/* Opens float ("cpu") or double ("ref") host arithmetic on `threads` threads (0: all cores). */
+icl_status icl_cpu_open(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error);
+icl_status icl_ref_open(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error);
+
+/* One OpenCL device, known but not opened. `handle` is the implementation's own (a cl_device_id). */
+typedef struct icl_opencl_device {
+    icl_capabilities capabilities;
+    void *handle;
+} icl_opencl_device;
+
+/* Lists every device of every platform; *devices is freed with free(). No driver, or a build without OpenCL, is ICL_OK
+ * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
+icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
+
+/* Opens one device and runs its self-test (GEMM through CLBlast and natively, softmax attention, reduction, random
+ * numbers, against known answers). A device that fails is refused with the numbers that were wrong. */
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
+                           icl_error *error);
+
+#endif

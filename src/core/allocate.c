@@ -1,0 +1,45 @@
+#include "core/allocate.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One cache line, and the widest vector of any instruction set that the host backends use. */
+#define ALIGNMENT 64
+
+bool icl_multiply_sizes(size_t a, size_t b, size_t *product) {
+    if (b != 0 && a > SIZE_MAX / b)
+        return false;
+    *product = a * b;
+    return true;
+}
+
+icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer, icl_error *error) {
+    size_t bytes;
+    void *memory = NULL;
+
+    if (!icl_multiply_sizes(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT)
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
+    bytes = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    memory = aligned_alloc(ALIGNMENT, bytes);
+    if (!memory)
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
+    memset(memory, 0, bytes);
+    memcpy(pointer_to_pointer, &memory, sizeof memory);
+    return ICL_OK;
+}
+
+void icl_free(void *pointer_to_pointer) {
+    void *memory, *null = NULL;
+    memcpy(&memory, pointer_to_pointer, sizeof memory);
+    free(memory);
+    memcpy(pointer_to_pointer, &null, sizeof null);
+}
+
+icl_status icl_duplicate(const char *text, char **copy, icl_error *error) {
+    const size_t bytes = strlen(text) + 1;
+    icl_status status = icl_allocate(bytes, 1, "copy of a text", copy, error);
+    if (status == ICL_OK)
+        memcpy(*copy, text, bytes);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* The test harness: TAP (testanything.org) on stdout, diagnostics as comments, exit 1 when a check failed. */
+#ifndef ICLAB_TESTS_TAP_H
+#define ICLAB_TESTS_TAP_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "iclab/backend.h"
+
+typedef struct tap {
+    int count, failed;
+} tap;
+
+/* Reports one check. The format names it; print what was seen with tap_note before or after. Returns `passed`. */
+ICL_PRINTF(3, 4) static inline bool tap_ok(tap *tap, bool passed, const char *format, ...) {
+    va_list arguments;
+    tap->count++;
+    tap->failed += !passed;
+    printf("%sok %d - ", passed ? "" : "not ", tap->count);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    fflush(stdout);
+    return passed;
+}
+
+ICL_PRINTF(1, 2) static inline void tap_note(const char *format, ...) {
+    va_list arguments;
+    printf("# ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* A check that a status is ICL_OK; prints the error's message when it is not. */
+static inline bool tap_status(tap *tap, icl_status status, const icl_error *error, const char *what) {
+    if (status != ICL_OK)
+        tap_note("%s: %s", icl_status_name(status), error->message);
+    return tap_ok(tap, status == ICL_OK, "%s", what);
+}
+
+/* One check that could not run here, with its reason. */
+static inline void tap_skip(tap *tap, const char *what, const char *reason) {
+    tap->count++;
+    printf("ok %d - %s # SKIP %s\n", tap->count, what, reason);
+    fflush(stdout);
+}
+
+/* Prints the plan and returns the process's exit code. */
+static inline int tap_done(const tap *tap) {
+    printf("1..%d\n", tap->count);
+    if (tap->failed)
+        tap_note("%d of %d checks failed", tap->failed, tap->count);
+    return tap->failed != 0;
+}
+
+static inline void tap_log(void *user, icl_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    tap_note("%s", message);
+}
+
+/* Opens the device that a test was given, or reports SKIP (the device is not on this machine) and returns NULL. A device that is
+ * here but does not open fails the test. */
+static inline icl_backend *tap_open_device(tap *tap, const char *spec) {
+    icl_backend *backend = NULL;
+    icl_device *devices = NULL;
+    size_t count = 0;
+    bool any_opencl = false;
+    icl_error error = {0};
+    const icl_log log = {tap_log, NULL, ICL_LOG_WARNING};
+
+    if (icl_backend_open(&(icl_backend_params){.spec = spec, .log = log}, &backend, &error) == ICL_OK) {
+        tap_note("device %s: %s", icl_backend_capabilities(backend)->spec, icl_backend_capabilities(backend)->name);
+        return backend;
+    }
+    if (strncmp(spec, "opencl", 6) == 0 && icl_devices_list(NULL, &devices, &count, NULL) == ICL_OK) {
+        for (size_t i = 0; i < count; i++)
+            any_opencl = any_opencl || devices[i].capabilities.kind != ICL_DEVICE_HOST;
+        icl_devices_free(&devices);
+        if (!any_opencl) {
+            tap_skip(tap, spec, "no OpenCL device on this machine");
+            return NULL;
+        }
+    }
+    tap_note("%s", error.message);
+    tap_ok(tap, false, "open %s", spec);
+    return NULL;
+}
+
+#endif
