@@ -77,7 +77,8 @@ static inline icl_backend *tap_open_device(tap *tap, const char *spec) {
     const icl_log log = {tap_log, NULL, ICL_LOG_WARNING};
 
     if (icl_backend_open(&(icl_backend_params){.spec = spec, .log = log}, &backend, &error) == ICL_OK) {
-        tap_note("device %s: %s", icl_backend_capabilities(backend)->spec, icl_backend_capabilities(backend)->name);
+        tap_note("device %s: %s", icl_backend_capabilities(backend)->spec,
+                 icl_backend_capabilities(backend)->name);
         return backend;
     }
     if (strncmp(spec, "opencl", 6) == 0 && icl_devices_list(NULL, &devices, &count, NULL) == ICL_OK) {

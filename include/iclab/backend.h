@@ -18,8 +18,8 @@
 typedef struct icl_backend icl_backend;
 
 typedef enum icl_device_kind {
-    ICL_DEVICE_HOST = 0,    /* plain C on this process's own cores: "cpu" and "ref" */
-    ICL_DEVICE_CPU,         /* a CPU driven through OpenCL */
+    ICL_DEVICE_HOST = 0, /* plain C on this process's own cores: "cpu" and "ref" */
+    ICL_DEVICE_CPU,      /* a CPU driven through OpenCL */
     ICL_DEVICE_GPU,
     ICL_DEVICE_ACCELERATOR,
 } icl_device_kind;
@@ -31,8 +31,8 @@ ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 
 /* What a device is and what it can hold. Sizes in bytes; 0 means unknown or without limit. */
 typedef struct icl_capabilities {
-    char spec[ICL_NAME_CAPACITY];     /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
-    char name[ICL_NAME_CAPACITY];     /* the device's own name */
+    char spec[ICL_NAME_CAPACITY]; /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
+    char name[ICL_NAME_CAPACITY]; /* the device's own name */
     char platform[ICL_NAME_CAPACITY]; /* platform name and version; "C" for the host backends */
     char driver[ICL_NAME_CAPACITY];   /* driver version; compiler version for the host backends */
     icl_device_kind kind;
@@ -55,7 +55,8 @@ typedef struct icl_device {
 
 /* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
-ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
+ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count,
+                                    icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);
 
 /* Which matmul an OpenCL backend uses. */
@@ -79,7 +80,8 @@ typedef struct icl_backend_params {
 
 /* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
  * whose device failed its self-test. */
-ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend, icl_error *error);
+ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend,
+                                    icl_error *error);
 
 /* Waits for the queue, then frees everything. Every tensor of the backend must have been released. NULL is allowed;
  * sets *backend to NULL. */
@@ -92,12 +94,12 @@ ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);
 
 /* Counters since the backend was opened. */
 typedef struct icl_backend_statistics {
-    uint64_t ops;           /* ops issued */
-    uint64_t fallbacks;     /* of these, how many ran on the host because the backend lacks them */
-    uint64_t allocations;   /* device allocations made */
-    uint64_t pool_hits;     /* buffers served from the pool instead */
-    size_t bytes_live;      /* bytes held by tensors now */
-    size_t bytes_reserved;  /* bytes held by the backend, free pool blocks included */
+    uint64_t ops;          /* ops issued */
+    uint64_t fallbacks;    /* of these, how many ran on the host because the backend lacks them */
+    uint64_t allocations;  /* device allocations made */
+    uint64_t pool_hits;    /* buffers served from the pool instead */
+    size_t bytes_live;     /* bytes held by tensors now */
+    size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
 } icl_backend_statistics;
 
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);

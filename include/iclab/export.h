@@ -3,7 +3,7 @@
 #define ICLAB_EXPORT_H
 
 #if defined(__GNUC__) || defined(__clang__)
-#define ICL_API __attribute__((visibility("default")))
+#define ICL_API                                  __attribute__((visibility("default")))
 #define ICL_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 #else
 #define ICL_API

@@ -17,8 +17,8 @@ typedef struct icl_parameter_info {
 } icl_parameter_info;
 
 /* Reads the [model] section for tokens of d + 1 coordinates and a context of n. */
-ICL_API icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t context, icl_model **model,
-                                    icl_error *error);
+ICL_API icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t context,
+                                    icl_model **model, icl_error *error);
 ICL_API void icl_model_destroy(icl_model **model);
 
 /* Length of the flat parameter vector, and its named parts in order. */

@@ -62,19 +62,19 @@ ICL_API icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_te
                               icl_tensor b, icl_error *error);
 
 /* out = alpha * a + beta * b: two products and a sum, each rounded once. b may be absent (a zeroed icl_tensor): out = alpha * a. */
-ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta,
-                                 icl_tensor b, icl_error *error);
+ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a,
+                                 double beta, icl_tensor b, icl_error *error);
 
 /* ---- Reductions ---- */
 
 typedef enum icl_reduce_kind {
     ICL_SUM = 0,
-    ICL_MEAN,           /* of nothing: NaN */
-    ICL_MAX,            /* of nothing: -infinity; NaN if any element is NaN */
-    ICL_ARGMAX,         /* row-major index within the reduced axes of the first largest element, as a number; the
+    ICL_MEAN,   /* of nothing: NaN */
+    ICL_MAX,    /* of nothing: -infinity; NaN if any element is NaN */
+    ICL_ARGMAX, /* row-major index within the reduced axes of the first largest element, as a number; the
                            first NaN counts as largest; of nothing: -1 */
     ICL_SUM_OF_SQUARES,
-    ICL_NORM,           /* square root of the sum of squares */
+    ICL_NORM, /* square root of the sum of squares */
     ICL_REDUCE_COUNT
 } icl_reduce_kind;
 
@@ -121,16 +121,16 @@ typedef struct icl_attention_params {
  * log_sum_exp [batch, queries, 1] receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where every key is
  * masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention costs
  * O((queries + keys) d e), not O(queries keys), for every mask. */
-ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
-                                         icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
-                                         icl_error *error);
+ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params,
+                                         icl_tensor out, icl_tensor log_sum_exp, icl_tensor q, icl_tensor k,
+                                         icl_tensor v, icl_error *error);
 
 /* Gradients of the above: d_q, d_k, d_v (overwritten, shaped as q, k, v) from d_out. out and log_sum_exp are what the
  * forward pass wrote (softmax; absent for linear). Inputs that broadcast are not supported here. */
-ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params, icl_tensor d_q,
-                                          icl_tensor d_k, icl_tensor d_v, icl_tensor d_out, icl_tensor out,
-                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
-                                          icl_error *error);
+ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params,
+                                          icl_tensor d_q, icl_tensor d_k, icl_tensor d_v, icl_tensor d_out,
+                                          icl_tensor out, icl_tensor log_sum_exp, icl_tensor q, icl_tensor k,
+                                          icl_tensor v, icl_error *error);
 
 /* ---- Optimizer steps, in place ---- */
 

@@ -31,7 +31,8 @@ typedef enum icl_distribution {
 
 typedef struct icl_random_params {
     icl_random_key key;
-    uint64_t first_index; /* index of the first element; element k of the view, in row-major order, has first + k */
+    uint64_t
+        first_index; /* index of the first element; element k of the view, in row-major order, has first + k */
     icl_distribution distribution;
     float low, high; /* ICL_UNIFORM; the product rounds once, then the sum once */
     uint32_t choice_count;

@@ -12,11 +12,11 @@
 
 typedef enum icl_status {
     ICL_OK = 0,
-    ICL_ERROR_INPUT,       /* the caller's or the user's input is wrong: recipe, shape, option, file contents */
-    ICL_ERROR_DEVICE,      /* a device, driver or kernel failed, or none was found */
-    ICL_ERROR_IO,          /* a file could not be read or written */
-    ICL_ERROR_MEMORY,      /* host or device memory is exhausted */
-    ICL_ERROR_DIVERGED,    /* training met NaN or infinity */
+    ICL_ERROR_INPUT,    /* the caller's or the user's input is wrong: recipe, shape, option, file contents */
+    ICL_ERROR_DEVICE,   /* a device, driver or kernel failed, or none was found */
+    ICL_ERROR_IO,       /* a file could not be read or written */
+    ICL_ERROR_MEMORY,   /* host or device memory is exhausted */
+    ICL_ERROR_DIVERGED, /* training met NaN or infinity */
     ICL_ERROR_INTERRUPTED, /* the caller asked to stop, and the state was saved */
 } icl_status;
 
@@ -24,7 +24,8 @@ typedef enum icl_status {
 
 typedef struct icl_error {
     icl_status status;
-    char message[ICL_ERROR_CAPACITY]; /* NUL-terminated, no trailing newline; a build log may follow a newline */
+    char message
+        [ICL_ERROR_CAPACITY]; /* NUL-terminated, no trailing newline; a build log may follow a newline */
 } icl_error;
 
 /* A short English name of the status, for example "device error". Never NULL; static storage. */

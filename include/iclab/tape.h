@@ -35,7 +35,8 @@ ICL_API icl_variable icl_tape_parameter(icl_tape *tape, icl_tensor value, icl_te
 /* Ops, as in ops.h. */
 ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_variable in);
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
-ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta, icl_variable b);
+ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta,
+                                        icl_variable b);
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
 ICL_API icl_variable icl_tape_reduce(icl_tape *tape, icl_reduce_kind kind, unsigned axes, icl_variable in);
 ICL_API icl_variable icl_tape_matmul(icl_tape *tape, double alpha, icl_variable a, icl_variable b);
@@ -49,7 +50,8 @@ ICL_API icl_variable icl_tape_reshape(icl_tape *tape, icl_variable in, int rank,
 
 /* A copy of `base` in which the block that starts at `start` (one entry per axis) and has the shape of `block` is replaced by
  * it. */
-ICL_API icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable block, const size_t *start);
+ICL_API icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable block,
+                                    const size_t *start);
 
 /* The tensor of a variable: a view that lives until the next reset. After a failure its buffer is NULL. */
 ICL_API icl_tensor icl_tape_value(const icl_tape *tape, icl_variable variable);

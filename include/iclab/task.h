@@ -22,23 +22,23 @@ typedef enum icl_task_purpose {
 
 /* Prior knowledge about a task that reference predictors may use. Owned by the task. */
 typedef struct icl_task_prior {
-    size_t dimension;                 /* d */
-    size_t context;                   /* n */
-    const double *weight_root;        /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
-    const double *covariance_root;    /* [d][d], R with x = R g, g ~ N(0, I); NULL: identity */
+    size_t dimension;              /* d */
+    size_t context;                /* n */
+    const double *weight_root;     /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
+    const double *covariance_root; /* [d][d], R with x = R g, g ~ N(0, I); NULL: identity */
     enum { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } noise;
-    double noise_max;                 /* ICL_NOISE_UNIFORM: sigma ~ U[0, noise_max] */
-    size_t noise_count;               /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
+    double noise_max;   /* ICL_NOISE_UNIFORM: sigma ~ U[0, noise_max] */
+    size_t noise_count; /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
     double noise_levels[ICL_MAX_CHOICES];
-    double mean_square_noise;         /* E[sigma^2] */
+    double mean_square_noise; /* E[sigma^2] */
 } icl_task_prior;
 
 /* One batch on a backend. batch B, context n, dimension d. Tensors are owned by the batch. */
 typedef struct icl_batch {
-    icl_tensor tokens;  /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0) */
-    icl_tensor targets; /* [B, 1, 1]: the noiseless <w, x_t> */
-    icl_tensor noise;   /* [B, 1, 1]: sigma of the sequence */
-    icl_tensor weights; /* [B, d, 1]: w */
+    icl_tensor tokens;     /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0) */
+    icl_tensor targets;    /* [B, 1, 1]: the noiseless <w, x_t> */
+    icl_tensor noise;      /* [B, 1, 1]: sigma of the sequence */
+    icl_tensor weights;    /* [B, d, 1]: w */
     icl_tensor scratch[4]; /* what the task keeps between calls; private */
 } icl_batch;
 

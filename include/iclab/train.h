@@ -21,11 +21,11 @@ ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error
 
 /* What the last icl_trainer_run saw. */
 typedef struct icl_train_progress {
-    uint64_t step;          /* steps done in all */
-    uint64_t total_steps;   /* the recipe's budget */
-    double loss;            /* mean over the run's steps of the batch loss (full squared error) */
-    double gradient_norm;   /* largest over the run's steps, before clipping */
-    double learning_rate;   /* of the last step */
+    uint64_t step;        /* steps done in all */
+    uint64_t total_steps; /* the recipe's budget */
+    double loss;          /* mean over the run's steps of the batch loss (full squared error) */
+    double gradient_norm; /* largest over the run's steps, before clipping */
+    double learning_rate; /* of the last step */
 } icl_train_progress;
 
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
@@ -49,6 +49,7 @@ ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, i
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 
 /* Predictions of the model for a batch on the trainer's backend, read back to the host: batch size floats. */
-ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions, icl_error *error);
+ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions,
+                                       icl_error *error);
 
 #endif

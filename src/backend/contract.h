@@ -22,36 +22,36 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
  *
  * An op may be NULL in a backend's table: the host op then runs on mapped memory, counted in icl_backend_statistics.
  */
-#define ICL_OP_TABLE(OP)                                                                                      \
-    /* (out) params: double. Every element of out becomes the value. */                                       \
-    OP(fill, 1, 0)                                                                                            \
-    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                        \
-    OP(copy, 1, 1)                                                                                            \
-    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                           \
-    OP(random_fill, 1, 0)                                                                                     \
-    /* (out, in) params: icl_unary_kind */                                                                    \
-    OP(unary, 1, 1)                                                                                           \
-    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                       \
-    OP(binary, 1, 2)                                                                                          \
-    /* (out, a, b or absent) params: icl_scale_add_params */                                                  \
-    OP(scale_add, 1, 2)                                                                                       \
-    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                     \
-    OP(reduce, 1, 1)                                                                                          \
+#define ICL_OP_TABLE(OP)                                                                                        \
+    /* (out) params: double. Every element of out becomes the value. */                                         \
+    OP(fill, 1, 0)                                                                                              \
+    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                          \
+    OP(copy, 1, 1)                                                                                              \
+    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                             \
+    OP(random_fill, 1, 0)                                                                                       \
+    /* (out, in) params: icl_unary_kind */                                                                      \
+    OP(unary, 1, 1)                                                                                             \
+    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                         \
+    OP(binary, 1, 2)                                                                                            \
+    /* (out, a, b or absent) params: icl_scale_add_params */                                                    \
+    OP(scale_add, 1, 2)                                                                                         \
+    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                       \
+    OP(reduce, 1, 1)                                                                                            \
     /* (out, a, b) params: icl_matmul_params. All of one rank, 2 to 4; k may be 0; out never empty. Leading   \
-       axes that could be folded into m already are (see icl_matmul in ops.c). */                             \
-    OP(matmul, 1, 2)                                                                                          \
-    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                   \
-    OP(matmul_strict, 1, 2)                                                                                   \
+       axes that could be folded into m already are (see icl_matmul in ops.c). */ \
+    OP(matmul, 1, 2)                                                                                            \
+    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                     \
+    OP(matmul_strict, 1, 2)                                                                                     \
     /* (out, log_sum_exp or absent, q, k, v) params: icl_attention_params. Rank 3. log_sum_exp is present for \
-       softmax. keys may be 0. */                                                                             \
-    OP(attention_forward, 2, 3)                                                                               \
-    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */  \
-    OP(attention_backward, 3, 6)                                                                              \
-    /* (values, norm) params: double limit. values are read and written. */                                   \
-    OP(clip, 1, 1)                                                                                            \
-    /* (parameters, first_moment, second_moment, gradient) params: icl_adam_params */                         \
-    OP(adam_step, 3, 1)                                                                                       \
-    /* (parameters, velocity, gradient) params: icl_sgd_params */                                             \
+       softmax. keys may be 0. */ \
+    OP(attention_forward, 2, 3)                                                                                 \
+    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */    \
+    OP(attention_backward, 3, 6)                                                                                \
+    /* (values, norm) params: double limit. values are read and written. */                                     \
+    OP(clip, 1, 1)                                                                                              \
+    /* (parameters, first_moment, second_moment, gradient) params: icl_adam_params */                           \
+    OP(adam_step, 3, 1)                                                                                         \
+    /* (parameters, velocity, gradient) params: icl_sgd_params */                                               \
     OP(sgd_step, 2, 1)
 
 #define ICL_MAX_OPERANDS 9
@@ -136,8 +136,10 @@ struct icl_backend {
 /* ---- The implementations (cpu/, opencl/): how backend.c opens and lists them ---- */
 
 /* Opens float ("cpu") or double ("ref") host arithmetic on `threads` threads (0: all cores). */
-icl_status icl_cpu_open(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error);
-icl_status icl_ref_open(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error);
+icl_status icl_cpu_open(const icl_backend_params *params, size_t threads, icl_backend **backend,
+                        icl_error *error);
+icl_status icl_ref_open(const icl_backend_params *params, size_t threads, icl_backend **backend,
+                        icl_error *error);
 
 /* One OpenCL device, known but not opened. `handle` is the implementation's own (a cl_device_id). */
 typedef struct icl_opencl_device {
@@ -151,7 +153,7 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
 
 /* Opens one device and runs its self-test (GEMM through CLBlast and natively, softmax attention, reduction, random
  * numbers, against known answers). A device that fails is refused with the numbers that were wrong. */
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
-                           icl_error *error);
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
+                           icl_backend **backend, icl_error *error);
 
 #endif

@@ -1,0 +1,73 @@
+#include "backend/dispatch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/status.h"
+
+const icl_op_info icl_op_infos[ICL_OP_COUNT] = {
+#define ICL_OP_ROW(name, outputs, inputs) {#name, outputs, inputs},
+    ICL_OP_TABLE(ICL_OP_ROW)
+#undef ICL_OP_ROW
+};
+
+/* ---- Host fallback ---- */
+
+static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl_status *status,
+                      icl_error *error) {
+    for (int i = 0; i < count; i++) {
+        icl_buffer *buffer = operands[i].buffer;
+        if (buffer && buffer->mapped) {
+            icl_status unmapped =
+                backend->functions->buffer_unmap(backend, buffer, *status == ICL_OK ? error : NULL);
+            buffer->mapped = NULL;
+            if (*status == ICL_OK)
+                *status = unmapped;
+        }
+    }
+}
+
+/* Runs the op of the "cpu" backend on the operands' mapped memory. The host backend addresses a buffer by its handle,
+ * so each operand gets a stand-in buffer whose handle is the mapped address. */
+static icl_status run_on_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
+                              icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[op];
+    const int count = info->outputs + info->inputs;
+    icl_status status = ICL_OK;
+    icl_tensor mapped[ICL_MAX_OPERANDS], host[ICL_MAX_OPERANDS];
+    icl_buffer stand_in[ICL_MAX_OPERANDS];
+
+    if (!backend->fallback_logged[op]) {
+        backend->fallback_logged[op] = true;
+        icl_log_write(&backend->log, ICL_LOG_WARNING, "%s has no %s op: it runs on the host",
+                      backend->capabilities.spec, info->name);
+    }
+    backend->statistics.fallbacks++;
+    memcpy(mapped, operands, (size_t)count * sizeof *mapped);
+    memcpy(host, operands, (size_t)count * sizeof *host);
+
+    if (!backend->host)
+        ICL_TRY(icl_cpu_open(&(icl_backend_params){.log = backend->log}, 0, &backend->host, error));
+    for (int i = 0; i < count; i++) {
+        icl_buffer *buffer = operands[i].buffer;
+        if (!buffer)
+            continue;
+        if (!buffer->mapped)
+            ICL_TRY(backend->functions->buffer_map(backend, buffer, error));
+        stand_in[i] =
+            (icl_buffer){.backend = backend->host, .elements = buffer->elements, .handle = buffer->mapped};
+        host[i].buffer = &stand_in[i];
+    }
+    ICL_TRY(backend->host->functions->ops[op](backend->host, params, host, error));
+done:
+    unmap_all(backend, mapped, count, &status, error);
+    return status;
+}
+
+icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
+                        icl_error *error) {
+    backend->statistics.ops++;
+    if (backend->functions->ops[op])
+        return backend->functions->ops[op](backend, params, operands, error);
+    return run_on_host(backend, op, params, operands, error);
+}

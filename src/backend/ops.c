@@ -1,0 +1,185 @@
+/* The public elementwise, reduction and optimizer ops: validation, then dispatch. */
+#include "iclab/ops.h"
+
+#include "backend/dispatch.h"
+#include "core/status.h"
+
+static const char *const unary_names[ICL_UNARY_COUNT] = {
+    "negate",    "absolute",           "square",  "square_root", "reciprocal", "exponential",
+    "logarithm", "hyperbolic_tangent", "sigmoid", "rectify",     "sign",
+};
+
+static const char *const binary_names[ICL_BINARY_COUNT] = {
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "equal",
+};
+
+static const char *const reduce_names[ICL_REDUCE_COUNT] = {
+    "sum", "mean", "max", "argmax", "sum_of_squares", "norm",
+};
+
+const char *icl_unary_name(icl_unary_kind kind) {
+    return (unsigned)kind < ICL_UNARY_COUNT ? unary_names[kind] : "unknown";
+}
+
+const char *icl_binary_name(icl_binary_kind kind) {
+    return (unsigned)kind < ICL_BINARY_COUNT ? binary_names[kind] : "unknown";
+}
+
+const char *icl_reduce_name(icl_reduce_kind kind) {
+    return (unsigned)kind < ICL_REDUCE_COUNT ? reduce_names[kind] : "unknown";
+}
+
+/* Checks an output and the inputs that broadcast against it (an absent optional input is passed over), and dispatches. operands[0] is
+ * the output. */
+static icl_status elementwise(icl_backend *backend, icl_op op, const char *name, const void *params,
+                              icl_tensor *operands, bool last_optional, icl_error *error) {
+    static const char *const roles[] = {"out", "the first input", "the second input"};
+    const int inputs = icl_op_infos[op].inputs;
+    icl_tensor *out = &operands[0];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_check_output(backend, name, roles[0], out, error));
+    for (int i = 1; i <= inputs; i++) {
+        if (i == inputs && last_optional && !operands[i].buffer)
+            continue;
+        ICL_TRY(icl_check_input(backend, name, roles[i], &operands[i], error));
+        ICL_TRY(icl_broadcast_to(name, roles[i], out->rank, out->shape, &operands[i], error));
+        ICL_TRY(icl_check_overlap(name, out, &operands[i], true, error));
+    }
+    if (icl_tensor_count(out) > 0)
+        ICL_TRY(icl_dispatch(backend, op, params, operands, error));
+done:
+    return status;
+}
+
+icl_status icl_fill(icl_backend *backend, icl_tensor out, double value, icl_error *error) {
+    return elementwise(backend, ICL_OP_fill, "fill", &value, &out, false, error);
+}
+
+icl_status icl_copy(icl_backend *backend, icl_tensor out, icl_tensor in, icl_error *error) {
+    icl_tensor operands[] = {out, in};
+    return elementwise(backend, ICL_OP_copy, "copy", NULL, operands, false, error);
+}
+
+icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out,
+                           icl_error *error) {
+    if ((unsigned)params->distribution > ICL_CHOICE)
+        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: unknown distribution %d",
+                        (int)params->distribution);
+    if (params->distribution == ICL_CHOICE &&
+        (params->choice_count < 1 || params->choice_count > ICL_MAX_CHOICES))
+        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: %u choices, expected 1..%d",
+                        params->choice_count, ICL_MAX_CHOICES);
+    return elementwise(backend, ICL_OP_random_fill, "random_fill", params, &out, false, error);
+}
+
+icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tensor out, icl_tensor in,
+                     icl_error *error) {
+    icl_tensor operands[] = {out, in};
+    if ((unsigned)kind >= ICL_UNARY_COUNT)
+        return icl_fail(error, ICL_ERROR_INPUT, "unary: unknown kind %d", (int)kind);
+    return elementwise(backend, ICL_OP_unary, icl_unary_name(kind), &kind, operands, false, error);
+}
+
+icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out, icl_tensor a, icl_tensor b,
+                      icl_error *error) {
+    icl_tensor operands[] = {out, a, b};
+    if ((unsigned)kind >= ICL_BINARY_COUNT)
+        return icl_fail(error, ICL_ERROR_INPUT, "binary: unknown kind %d", (int)kind);
+    return elementwise(backend, ICL_OP_binary, icl_binary_name(kind), &kind, operands, false, error);
+}
+
+icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta,
+                         icl_tensor b, icl_error *error) {
+    icl_tensor operands[] = {out, a, b};
+    const icl_scale_add_params params = {alpha, beta};
+    return elementwise(backend, ICL_OP_scale_add, "scale_add", &params, operands, true, error);
+}
+
+icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out,
+                      icl_tensor in, icl_error *error) {
+    icl_tensor operands[] = {out, in};
+    const icl_reduce_params params = {kind, axes};
+    size_t shape[ICL_MAX_RANK] = {0};
+    icl_status status = ICL_OK;
+
+    if ((unsigned)kind >= ICL_REDUCE_COUNT)
+        return icl_fail(error, ICL_ERROR_INPUT, "reduce: unknown kind %d", (int)kind);
+    const char *name = icl_reduce_name(kind);
+    ICL_TRY(icl_check_output(backend, name, "out", &out, error));
+    ICL_TRY(icl_check_input(backend, name, "the input", &in, error));
+    if (axes >> in.rank)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: axes 0x%x name an axis past rank %d", name, axes,
+                        in.rank);
+    for (int axis = 0; axis < in.rank; axis++)
+        shape[axis] = axes >> axis & 1 ? 1 : in.shape[axis];
+    ICL_TRY(icl_check_shape(name, "out", &out, in.rank, shape, error));
+    ICL_TRY(icl_check_overlap(name, &out, &in, false, error));
+    if (icl_tensor_count(&out) > 0)
+        ICL_TRY(icl_dispatch(backend, ICL_OP_reduce, &params, operands, error));
+done:
+    return status;
+}
+
+/* ---- Optimizer steps ---- */
+
+icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, double limit,
+                    icl_error *error) {
+    icl_tensor operands[] = {values, norm};
+    icl_status status = ICL_OK;
+
+    if (!(limit > 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "clip: limit %g, expected a number above 0", limit);
+    ICL_TRY(icl_check_output(backend, "clip", "values", &values, error));
+    ICL_TRY(icl_check_input(backend, "clip", "norm", &norm, error));
+    if (icl_tensor_count(&norm) != 1) {
+        char text[ICL_SHAPE_TEXT];
+        icl_shape_text(&norm, text);
+        return icl_fail(error, ICL_ERROR_INPUT, "clip: norm has shape %s, expected one element", text);
+    }
+    ICL_TRY(icl_check_overlap("clip", &values, &norm, false, error));
+    if (icl_tensor_count(&values) > 0)
+        ICL_TRY(icl_dispatch(backend, ICL_OP_clip, &limit, operands, error));
+done:
+    return status;
+}
+
+/* Optimizer operands: one shape, states written, the gradient (last) read, nothing shared between them. */
+static icl_status optimizer_step(icl_backend *backend, icl_op op, const void *params,
+                                 const icl_tensor *operands, icl_error *error) {
+    static const char *const adam_roles[] = {"parameters", "first moment", "second moment", "gradient"};
+    static const char *const sgd_roles[] = {"parameters", "velocity", "gradient"};
+    const char *const *roles = op == ICL_OP_adam_step ? adam_roles : sgd_roles;
+    const icl_op_info *info = &icl_op_infos[op];
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < info->outputs + info->inputs; i++) {
+        if (i < info->outputs)
+            ICL_TRY(icl_check_output(backend, info->name, roles[i], &operands[i], error));
+        else
+            ICL_TRY(icl_check_input(backend, info->name, roles[i], &operands[i], error));
+        ICL_TRY(
+            icl_check_shape(info->name, roles[i], &operands[i], operands[0].rank, operands[0].shape, error));
+        for (int j = 0; j < i; j++)
+            ICL_TRY(icl_check_overlap(info->name, &operands[j], &operands[i], false, error));
+    }
+    if (icl_tensor_count(&operands[0]) > 0)
+        ICL_TRY(icl_dispatch(backend, op, params, operands, error));
+done:
+    return status;
+}
+
+icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
+                         icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
+                         icl_error *error) {
+    const icl_tensor operands[] = {parameters, first_moment, second_moment, gradient};
+    if (params->step < 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "adam_step: step 0, expected a count from 1");
+    return optimizer_step(backend, ICL_OP_adam_step, params, operands, error);
+}
+
+icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *params, icl_tensor parameters,
+                        icl_tensor velocity, icl_tensor gradient, icl_error *error) {
+    const icl_tensor operands[] = {parameters, velocity, gradient};
+    return optimizer_step(backend, ICL_OP_sgd_step, params, operands, error);
+}

@@ -9,7 +9,8 @@
 
 /* Zeroed memory for count * size bytes, aligned to 64 bytes; freed with icl_free. Never returns NULL with ICL_OK, even for
  * count = 0. ICL_ERROR_MEMORY names `what`. */
-icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer, icl_error *error);
+icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer,
+                        icl_error *error);
 
 /* Frees *pointer_to_pointer and sets it to NULL. */
 void icl_free(void *pointer_to_pointer);

@@ -8,11 +8,11 @@
 icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...) ICL_PRINTF(3, 4);
 
 /* Runs a call; on failure leaves for the function's cleanup. Needs `icl_status status` and a label `done`. */
-#define ICL_TRY(call)                                                                                         \
-    do {                                                                                                      \
-        status = (call);                                                                                      \
-        if (status != ICL_OK)                                                                                 \
-            goto done;                                                                                        \
+#define ICL_TRY(call)                                                                                        \
+    do {                                                                                                     \
+        status = (call);                                                                                     \
+        if (status != ICL_OK)                                                                                \
+            goto done;                                                                                       \
     } while (0)
 
 #endif

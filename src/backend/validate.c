@@ -1,0 +1,199 @@
+#include "backend/dispatch.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/status.h"
+
+void icl_shape_text(const icl_tensor *tensor, char text[ICL_SHAPE_TEXT]) {
+    size_t used = 1;
+    strcpy(text, "[");
+    for (int axis = 0; axis < tensor->rank; axis++)
+        used += (size_t)snprintf(text + used, ICL_SHAPE_TEXT - used, "%s%zu", axis ? ", " : "",
+                                 tensor->shape[axis]);
+    snprintf(text + used, ICL_SHAPE_TEXT - used, "]");
+}
+
+static bool is_empty(const icl_tensor *tensor) {
+    for (int axis = 0; axis < tensor->rank; axis++)
+        if (tensor->shape[axis] == 0)
+            return true;
+    return false;
+}
+
+/* The index of the view's last element relative to its offset, or false on overflow. Not for empty views. */
+static bool extent(const icl_tensor *tensor, size_t *last) {
+    *last = 0;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        size_t span;
+        if (!icl_multiply_sizes(tensor->shape[axis] - 1, tensor->stride[axis], &span) ||
+            *last > SIZE_MAX - span)
+            return false;
+        *last += span;
+    }
+    return true;
+}
+
+icl_status icl_check_input(icl_backend *backend, const char *op, const char *role, const icl_tensor *in,
+                           icl_error *error) {
+    char text[ICL_SHAPE_TEXT];
+    size_t last;
+
+    if (!in->buffer)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s is no tensor", op, role);
+    if (in->buffer->backend != backend)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s belongs to another backend than %s", op, role,
+                        backend->capabilities.spec);
+    if (in->rank < 0 || in->rank > ICL_MAX_RANK)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has rank %d, expected 0..%d", op, role, in->rank,
+                        ICL_MAX_RANK);
+    if (is_empty(in))
+        return ICL_OK;
+    if (!extent(in, &last) || in->offset >= in->buffer->elements ||
+        last >= in->buffer->elements - in->offset) {
+        icl_shape_text(in, text);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s reaches past its buffer of %zu elements", op, role,
+                        text, in->buffer->elements);
+    }
+    return ICL_OK;
+}
+
+icl_status icl_check_output(icl_backend *backend, const char *op, const char *role, const icl_tensor *out,
+                            icl_error *error) {
+    char text[ICL_SHAPE_TEXT];
+    icl_status status = icl_check_input(backend, op, role, out, error);
+
+    for (int axis = 0; status == ICL_OK && axis < out->rank; axis++)
+        if (out->shape[axis] > 1 && out->stride[axis] == 0) {
+            icl_shape_text(out, text);
+            status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s repeats elements along axis %d", op, role,
+                              text, axis);
+        }
+    return status;
+}
+
+icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *tensor, int rank,
+                           const size_t *shape, icl_error *error) {
+    icl_tensor wanted = {.rank = rank};
+    char got_text[ICL_SHAPE_TEXT], wanted_text[ICL_SHAPE_TEXT];
+
+    memcpy(wanted.shape, shape, (size_t)rank * sizeof *shape);
+    if (tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0)
+        return ICL_OK;
+    icl_shape_text(tensor, got_text);
+    icl_shape_text(&wanted, wanted_text);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected %s", op, role, got_text,
+                    wanted_text);
+}
+
+icl_status icl_broadcast_to(const char *op, const char *role, int rank, const size_t *shape, icl_tensor *in,
+                            icl_error *error) {
+    icl_tensor view = {.buffer = in->buffer, .offset = in->offset, .rank = rank};
+    bool fits = in->rank <= rank;
+
+    for (int axis = 0; fits && axis < rank; axis++) {
+        const int from = axis - (rank - in->rank);
+        const size_t size = from < 0 ? 1 : in->shape[from];
+        fits = size == shape[axis] || size == 1;
+        view.shape[axis] = shape[axis];
+        view.stride[axis] = size == 1 ? 0 : in->stride[from];
+    }
+    if (!fits) {
+        char in_text[ICL_SHAPE_TEXT], out_text[ICL_SHAPE_TEXT];
+        icl_tensor out = {.rank = rank};
+        memcpy(out.shape, shape, (size_t)rank * sizeof *shape);
+        icl_shape_text(in, in_text);
+        icl_shape_text(&out, out_text);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s does not broadcast to %s", op, role, in_text,
+                        out_text);
+    }
+    *in = view;
+    return ICL_OK;
+}
+
+/* ---- Overlap ---- */
+
+static bool same_view_of_buffer(const icl_tensor *a, const icl_tensor *b) {
+    bool same = a->offset == b->offset && a->rank == b->rank;
+    for (int axis = 0; same && axis < a->rank; axis++)
+        same =
+            a->shape[axis] == b->shape[axis] && (a->stride[axis] == b->stride[axis] || a->shape[axis] == 1);
+    return same;
+}
+
+/* The strides of both views' real axes, largest first and without repeats. Returns how many. */
+static int merge_strides(const icl_tensor *a, const icl_tensor *b, size_t strides[2 * ICL_MAX_RANK]) {
+    const icl_tensor *views[2] = {a, b};
+    int count = 0;
+    for (int v = 0; v < 2; v++)
+        for (int axis = 0; axis < views[v]->rank; axis++) {
+            const size_t stride = views[v]->stride[axis];
+            int at = 0;
+            if (views[v]->shape[axis] <= 1 || stride == 0)
+                continue;
+            while (at < count && strides[at] > stride)
+                at++;
+            if (at < count && strides[at] == stride)
+                continue;
+            memmove(strides + at + 1, strides + at, (size_t)(count - at) * sizeof *strides);
+            strides[at] = stride;
+            count++;
+        }
+    return count;
+}
+
+/*
+ * Writes the view as a box on the grid of strides: element indices are sum_k c_k strides[k] + rest with start[k] <= c_k <= stop[k].
+ * False when the view is no such box: when the c_k of smaller strides can carry into a larger one, the digits of an
+ * index are not unique.
+ */
+static bool box_on_grid(const icl_tensor *view, const size_t *strides, int count, size_t *start, size_t *stop,
+                        size_t *rest) {
+    size_t left = view->offset, below = 0;
+    for (int k = 0; k < count; k++) {
+        start[k] = stop[k] = left / strides[k];
+        left %= strides[k];
+        for (int axis = 0; axis < view->rank; axis++)
+            if (view->shape[axis] > 1 && view->stride[axis] == strides[k])
+                stop[k] += view->shape[axis] - 1;
+    }
+    *rest = left;
+    below = left;
+    for (int k = count - 1; k >= 0; k--) {
+        if (below >= strides[k])
+            return false;
+        below += stop[k] * strides[k];
+    }
+    return true;
+}
+
+/* Whether two non-empty views of one buffer can share an element. Exact for slices of a common parent; says yes when
+ * it cannot tell. */
+static bool may_overlap(const icl_tensor *a, const icl_tensor *b) {
+    size_t strides[2 * ICL_MAX_RANK], a_start[2 * ICL_MAX_RANK], a_stop[2 * ICL_MAX_RANK];
+    size_t b_start[2 * ICL_MAX_RANK], b_stop[2 * ICL_MAX_RANK], a_rest, b_rest, a_last, b_last;
+
+    if (!extent(a, &a_last) || !extent(b, &b_last))
+        return true;
+    if (a->offset + a_last < b->offset || b->offset + b_last < a->offset)
+        return false;
+    const int count = merge_strides(a, b, strides);
+    if (!box_on_grid(a, strides, count, a_start, a_stop, &a_rest) ||
+        !box_on_grid(b, strides, count, b_start, b_stop, &b_rest))
+        return true;
+    bool overlap = a_rest == b_rest;
+    for (int k = 0; k < count; k++)
+        overlap = overlap && a_start[k] <= b_stop[k] && b_start[k] <= a_stop[k];
+    return overlap;
+}
+
+icl_status icl_check_overlap(const char *op, const icl_tensor *out, const icl_tensor *in, bool same_view,
+                             icl_error *error) {
+    if (!in->buffer || in->buffer != out->buffer || is_empty(in) || is_empty(out))
+        return ICL_OK;
+    if ((same_view && same_view_of_buffer(out, in)) || !may_overlap(out, in))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: an output overlaps another operand in memory", op);
+}
