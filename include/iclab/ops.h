@@ -81,7 +81,8 @@ typedef enum icl_reduce_kind {
 ICL_API const char *icl_reduce_name(icl_reduce_kind kind);
 
 /* Reduces the axes whose bits are set in `axes` (bit 0 = axis 0). out has the input's rank, with extent 1 on each
- * reduced axis. Sums run in a fixed tree whose depth grows as log n: error <= gamma(log2 n + c) * sum |x|. */
+ * reduced axis. Sums run in a fixed tree: at most 32 terms in sequence, then pairs, so that each term passes through at
+ * most 32 + ceil(log2 n) additions: |error| <= gamma(32 + ceil(log2 n)) * sum |x|. */
 ICL_API icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out,
                               icl_tensor in, icl_error *error);
 
@@ -147,7 +148,8 @@ typedef struct icl_adam_params {
 } icl_adam_params;
 
 /* Kingma and Ba 2015, Algorithm 1: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
- * parameters -= learning_rate * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon). Operands share one shape. */
+ * parameters -= learning_rate * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon). Operands share one shape.
+ * The constants b, 1 - b and 1 - b^step are computed in double and rounded once. */
 ICL_API icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
                                  icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
                                  icl_error *error);

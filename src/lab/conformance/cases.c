@@ -1,0 +1,335 @@
+/* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/status.h"
+#include "lab/conformance/case.h"
+
+static const char *const value_names[ICL_VALUES_COUNT] = {"random", "integers",   "large",
+                                                          "small",  "cancelling", "special"};
+static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed"};
+
+/* The list being built. Running out of memory is remembered and reported once, at the end. */
+typedef struct builder {
+    icl_case *cases;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+} builder;
+
+static void add(builder *b, icl_case c, const char *what) {
+    size_t used;
+    if (b->status == ICL_OK && b->count == b->capacity) {
+        icl_case *grown = NULL;
+        const size_t capacity = b->capacity ? 2 * b->capacity : 256;
+        b->status = icl_allocate(capacity, sizeof *grown, "conformance cases", &grown, b->error);
+        if (b->status == ICL_OK && b->count > 0)
+            memcpy(grown, b->cases, b->count * sizeof *grown);
+        if (b->status == ICL_OK) {
+            icl_free(&b->cases);
+            b->cases = grown;
+            b->capacity = capacity;
+        }
+    }
+    if (b->status != ICL_OK)
+        return;
+    used = (size_t)snprintf(c.name, sizeof c.name, "%s ", what);
+    for (int i = 0; i < icl_op_infos[c.op].outputs + icl_op_infos[c.op].inputs; i++) {
+        if (c.rank[i] < 0 || used >= sizeof c.name)
+            continue;
+        used += (size_t)snprintf(c.name + used, sizeof c.name - used, "(");
+        for (int axis = 0; axis < c.rank[i] && used < sizeof c.name; axis++)
+            used += (size_t)snprintf(c.name + used, sizeof c.name - used, "%s%zu", axis ? "x" : "",
+                                     c.shape[i][axis]);
+        if (used < sizeof c.name)
+            used += (size_t)snprintf(c.name + used, sizeof c.name - used, ")");
+    }
+    if (used < sizeof c.name)
+        snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout],
+                 value_names[c.values]);
+    c.seed = (uint32_t)b->count + 1;
+    b->cases[b->count++] = c;
+}
+
+static void set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1, size_t s2, size_t s3) {
+    const size_t shape[ICL_MAX_RANK] = {s0, s1, s2, s3};
+    c->rank[operand] = rank;
+    memcpy(c->shape[operand], shape, sizeof shape);
+}
+
+/* Adds the case in every layout. */
+static void add_layouts(builder *b, icl_case c, const char *what) {
+    for (int layout = 0; layout < ICL_LAYOUT_COUNT; layout++) {
+        c.layout = (icl_layout)layout;
+        add(b, c, what);
+    }
+}
+
+/* ---- Elementwise ---- */
+
+static const struct {
+    int rank;
+    size_t shape[ICL_MAX_RANK];
+} flat_shapes[] = {
+    {0, {0}},       {1, {1}},         {1, {7}},          {1, {257}},  {2, {33, 17}},
+    {3, {5, 0, 3}}, {3, {3, 21, 11}}, {4, {2, 3, 5, 7}}, {1, {4099}},
+};
+#define FLAT_SHAPES (sizeof flat_shapes / sizeof *flat_shapes)
+
+static void add_elementwise(builder *b, icl_op op, icl_case_params params, const char *what) {
+    static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_SPECIAL, ICL_VALUES_INTEGERS};
+    for (size_t s = 0; s < FLAT_SHAPES; s++) {
+        icl_case c = {.op = op, .params = params, .values = values[s % 3]};
+        const size_t *shape = flat_shapes[s].shape;
+        for (int i = 0; i < icl_op_infos[op].outputs + icl_op_infos[op].inputs; i++)
+            set_shape(&c, i, flat_shapes[s].rank, shape[0], shape[1], shape[2], shape[3]);
+        if (op == ICL_OP_scale_add && c.values == ICL_VALUES_SPECIAL)
+            c.values = ICL_VALUES_CANCELLING; /* infinity minus infinity depends on alpha and beta */
+        add_layouts(b, c, what);
+    }
+}
+
+/* Inputs that repeat along axes of the output. */
+static void add_broadcast(builder *b, icl_op op, icl_case_params params, const char *what) {
+    icl_case c = {.op = op, .params = params};
+    set_shape(&c, 0, 3, 6, 13, 11, 0);
+    set_shape(&c, 1, 3, 6, 1, 11, 0);
+    set_shape(&c, 2, 1, 11, 0, 0, 0);
+    add_layouts(b, c, what);
+    set_shape(&c, 1, 0, 0, 0, 0, 0);
+    set_shape(&c, 2, 3, 6, 13, 1, 0);
+    add_layouts(b, c, what);
+}
+
+static void elementwise_cases(builder *b) {
+    add_elementwise(b, ICL_OP_fill, (icl_case_params){.value = 0.1}, "fill");
+    add_elementwise(b, ICL_OP_copy, (icl_case_params){0}, "copy");
+    add_broadcast(b, ICL_OP_copy, (icl_case_params){0}, "copy");
+    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++)
+        add_elementwise(b, ICL_OP_unary, (icl_case_params){.unary = (icl_unary_kind)kind},
+                        icl_unary_name((icl_unary_kind)kind));
+    for (int kind = 0; kind < ICL_BINARY_COUNT; kind++) {
+        const icl_case_params params = {.binary = (icl_binary_kind)kind};
+        add_elementwise(b, ICL_OP_binary, params, icl_binary_name((icl_binary_kind)kind));
+        add_broadcast(b, ICL_OP_binary, params, icl_binary_name((icl_binary_kind)kind));
+    }
+    add_elementwise(b, ICL_OP_scale_add, (icl_case_params){.scale_add = {0.3, -1.7}}, "scale_add");
+    add_broadcast(b, ICL_OP_scale_add, (icl_case_params){.scale_add = {2, 0.1}}, "scale_add");
+    icl_case scale = {.op = ICL_OP_scale_add, .params = {.scale_add = {-0.7, 0}}};
+    set_shape(&scale, 0, 2, 33, 257, 0, 0);
+    set_shape(&scale, 1, 2, 33, 257, 0, 0);
+    scale.rank[2] = -1;
+    add_layouts(b, scale, "scale");
+}
+
+static void random_cases(builder *b) {
+    static const char *const names[] = {"random uniform", "random normal", "random choice"};
+    for (int distribution = 0; distribution <= ICL_CHOICE; distribution++)
+        for (int first = 0; first < 3; first++)
+            add_elementwise(
+                b, ICL_OP_random_fill,
+                (icl_case_params){
+                    .random = {.key = {.seed = 7, .stream = 3, .step = UINT64_C(1) << 33},
+                               .first_index = first == 2 ? (UINT64_C(1) << 34) - 5 : (uint64_t)first,
+                               .distribution = (icl_distribution)distribution,
+                               .low = -1.5F,
+                               .high = 2.25F,
+                               .choice_count = 3,
+                               .choices = {1, 3, 5}}},
+                names[distribution]);
+}
+
+/* ---- Reductions ---- */
+
+static void reduce_cases(builder *b) {
+    static const struct {
+        int rank;
+        size_t shape[ICL_MAX_RANK];
+        unsigned axes;
+    } shapes[] = {
+        {1, {1}, 1},
+        {1, {7}, 1},
+        {1, {33}, 1},
+        {1, {257}, 1},
+        {1, {100003}, 1},
+        {2, {33, 255}, 1},
+        {2, {33, 255}, 2},
+        {2, {255, 33}, 3},
+        {3, {9, 21, 11}, 3},
+        {3, {9, 21, 11}, 4},
+        {3, {9, 21, 11}, 2},
+        {3, {9, 21, 11}, 5},
+        {4, {3, 5, 7, 11}, 10},
+        {4, {3, 5, 7, 11}, 15},
+        {3, {4, 0, 3}, 2},
+        {2, {2048, 1}, 1},
+        {2, {3, 4}, 0},
+        {2, {0, 5}, 2},
+    };
+    for (int kind = 0; kind < ICL_REDUCE_COUNT; kind++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_INTEGERS,
+                                                ICL_VALUES_LARGE};
+            const icl_reduce_kind k = (icl_reduce_kind)kind;
+            icl_case c = {
+                .op = ICL_OP_reduce, .params = {.reduce = {k, shapes[s].axes}}, .values = values[s % 4]};
+            c.rank[0] = c.rank[1] = shapes[s].rank;
+            for (int axis = 0; axis < shapes[s].rank; axis++) {
+                c.shape[1][axis] = shapes[s].shape[axis];
+                c.shape[0][axis] = shapes[s].axes >> axis & 1 ? 1 : shapes[s].shape[axis];
+            }
+            if (k == ICL_MAX || k == ICL_ARGMAX)
+                c.values = s % 2 ? ICL_VALUES_SPECIAL : ICL_VALUES_INTEGERS;
+            add_layouts(b, c, icl_reduce_name(k));
+        }
+}
+
+/* ---- Matrix products ---- */
+
+/* out [batch, m, n] = a [a_batch, m, k] b [b_batch, k, n]; a batch of 0 leaves the axis out. */
+static void add_product(builder *b, const size_t s[6], double alpha, double beta, icl_values values,
+                        bool strict) {
+    icl_case c = {.op = strict ? ICL_OP_matmul_strict : ICL_OP_matmul, .values = values};
+    const size_t batch = s[0], m = s[1], k = s[2], n = s[3], a_batch = s[4], b_batch = s[5];
+
+    c.params.matmul = (icl_matmul_params){alpha, beta};
+    if (batch)
+        set_shape(&c, 0, 3, batch, m, n, 0);
+    else
+        set_shape(&c, 0, 2, m, n, 0, 0);
+    if (a_batch)
+        set_shape(&c, 1, 3, a_batch, m, k, 0);
+    else
+        set_shape(&c, 1, 2, m, k, 0, 0);
+    if (b_batch)
+        set_shape(&c, 2, 3, b_batch, k, n, 0);
+    else
+        set_shape(&c, 2, 2, k, n, 0, 0);
+    add_layouts(b, c, strict ? "matmul_strict" : beta != 0 ? "matmul beta" : "matmul");
+}
+
+static void matmul_cases(builder *b) {
+    static const size_t shapes[][6] = {
+        {0, 1, 1, 1, 0, 0},       {0, 7, 33, 5, 0, 0},      {0, 33, 7, 257, 0, 0},  {0, 64, 64, 64, 0, 0},
+        {0, 255, 257, 33, 0, 0},  {0, 1, 512, 257, 0, 0},   {0, 257, 512, 1, 0, 0}, {0, 11, 5003, 11, 0, 0},
+        {0, 5003, 11, 11, 0, 0},  {0, 5, 0, 7, 0, 0},       {0, 0, 5, 7, 0, 0},     {19, 21, 11, 11, 19, 0},
+        {19, 11, 20, 11, 19, 19}, {19, 21, 11, 1, 19, 19},  {5, 7, 9, 6, 0, 5},     {5, 1, 1, 1, 5, 5},
+        {4, 33, 40, 17, 1, 4},    {0, 128, 128, 128, 0, 0}, {3, 17, 16, 16, 3, 1},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_LARGE,
+                                            ICL_VALUES_SMALL};
+        add_product(b, shapes[s], 1, 0, ICL_VALUES_INTEGERS, false);
+        add_product(b, shapes[s], 2, -0.5, ICL_VALUES_INTEGERS, false);
+        add_product(b, shapes[s], 1, 0, values[s % 4], false);
+        add_product(b, shapes[s], -0.3, 0.9, ICL_VALUES_RANDOM, false);
+        add_product(b, shapes[s], 1, 0, ICL_VALUES_RANDOM, true);
+    }
+    icl_case four = {.op = ICL_OP_matmul, .params = {.matmul = {1, 1}}};
+    set_shape(&four, 0, 4, 3, 4, 5, 6);
+    set_shape(&four, 1, 4, 3, 1, 5, 9);
+    set_shape(&four, 2, 3, 4, 9, 6, 0);
+    add_layouts(b, four, "matmul beta");
+}
+
+/* ---- Attention ---- */
+
+static void add_attention(builder *b, icl_attention_params params, const size_t s[5], icl_values values) {
+    const size_t batch = s[0], queries = s[1], keys = s[2], d = s[3], e = s[4];
+    const bool softmax = params.kind == ICL_ATTENTION_SOFTMAX;
+    static const char *const masks[] = {"all", "query-excluded", "causal"};
+    char what[64];
+
+    icl_case forward = {.op = ICL_OP_attention_forward, .params = {.attention = params}, .values = values};
+    set_shape(&forward, 0, 3, batch, queries, e, 0);
+    set_shape(&forward, 1, softmax ? 3 : -1, batch, queries, 1, 0);
+    set_shape(&forward, 2, 3, batch, queries, d, 0);
+    set_shape(&forward, 3, 3, batch, keys, d, 0);
+    set_shape(&forward, 4, 3, batch, keys, e, 0);
+    snprintf(what, sizeof what, "%s forward %s", softmax ? "softmax" : "linear", masks[params.mask]);
+    add_layouts(b, forward, what);
+
+    icl_case backward = {.op = ICL_OP_attention_backward, .params = {.attention = params}, .values = values};
+    set_shape(&backward, 0, 3, batch, queries, d, 0);
+    set_shape(&backward, 1, 3, batch, keys, d, 0);
+    set_shape(&backward, 2, 3, batch, keys, e, 0);
+    set_shape(&backward, 3, 3, batch, queries, e, 0);
+    set_shape(&backward, 4, softmax ? 3 : -1, batch, queries, e, 0);
+    set_shape(&backward, 5, softmax ? 3 : -1, batch, queries, 1, 0);
+    set_shape(&backward, 6, 3, batch, queries, d, 0);
+    set_shape(&backward, 7, 3, batch, keys, d, 0);
+    set_shape(&backward, 8, 3, batch, keys, e, 0);
+    snprintf(what, sizeof what, "%s backward %s", softmax ? "softmax" : "linear", masks[params.mask]);
+    add_layouts(b, backward, what);
+}
+
+static void attention_cases(builder *b) {
+    static const size_t shapes[][5] = {
+        {1, 1, 1, 1, 1},   {5, 21, 21, 11, 11}, {3, 1, 21, 11, 11}, {2, 33, 7, 5, 3},
+        {2, 7, 33, 3, 17}, {1, 65, 130, 33, 9}, {2, 4, 0, 3, 2},    {17, 6, 6, 2, 1},
+        {1, 3, 257, 8, 8}, {0, 3, 3, 2, 2},     {1, 9, 9, 40, 70},
+    };
+    for (int kind = 0; kind <= ICL_ATTENTION_SOFTMAX; kind++)
+        for (int mask = 0; mask <= ICL_MASK_CAUSAL; mask++)
+            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask,
+                                                     s % 2 ? 0.25 : 1};
+                add_attention(b, params, shapes[s], ICL_VALUES_RANDOM);
+                add_attention(b, params, shapes[s], s % 2 ? ICL_VALUES_INTEGERS : ICL_VALUES_CANCELLING);
+            }
+    /* One set of keys and values for the whole batch. */
+    icl_case shared = {.op = ICL_OP_attention_forward,
+                       .params = {.attention = {ICL_ATTENTION_LINEAR, ICL_MASK_NONE, 1}}};
+    set_shape(&shared, 0, 3, 6, 5, 4, 0);
+    shared.rank[1] = -1;
+    set_shape(&shared, 2, 3, 6, 5, 3, 0);
+    set_shape(&shared, 3, 3, 1, 9, 3, 0);
+    set_shape(&shared, 4, 3, 1, 9, 4, 0);
+    add_layouts(b, shared, "linear forward shared keys");
+}
+
+/* ---- Optimizers ---- */
+
+static void add_states(builder *b, icl_op op, icl_case_params params, const char *what) {
+    static const size_t counts[] = {1, 7, 257, 1000, 4099};
+    for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
+        icl_case c = {.op = op, .params = params, .values = s == 3 ? ICL_VALUES_SMALL : ICL_VALUES_RANDOM};
+        for (int i = 0; i < icl_op_infos[op].outputs + icl_op_infos[op].inputs; i++)
+            set_shape(&c, i, 1, counts[s], 0, 0, 0);
+        if (op == ICL_OP_clip)
+            set_shape(&c, 1, 0, 0, 0, 0, 0);
+        add_layouts(b, c, what);
+    }
+}
+
+static void optimizer_cases(builder *b) {
+    add_states(b, ICL_OP_clip, (icl_case_params){.value = 0.01}, "clip");
+    add_states(b, ICL_OP_clip, (icl_case_params){.value = 1e6}, "clip (inactive)");
+    add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-2, 0.9, 0.99, 1e-8, 0, 1}}, "adam");
+    add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, 100000}},
+               "adam decay");
+    add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.02, 0.9}}, "sgd");
+    add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.5, 0}}, "sgd plain");
+}
+
+icl_status icl_cases_create(icl_case **cases, size_t *count, icl_error *error) {
+    builder b = {.error = error};
+
+    *cases = NULL;
+    *count = 0;
+    elementwise_cases(&b);
+    random_cases(&b);
+    reduce_cases(&b);
+    matmul_cases(&b);
+    attention_cases(&b);
+    optimizer_cases(&b);
+    if (b.status != ICL_OK) {
+        icl_free(&b.cases);
+        return b.status;
+    }
+    *cases = b.cases;
+    *count = b.count;
+    return ICL_OK;
+}

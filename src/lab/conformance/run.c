@@ -1,0 +1,272 @@
+/* Running one case on one device, with guard elements around every operand and NaN in every element to be written. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "lab/conformance/case.h"
+
+/* Elements before, after and, on padded layouts, between. */
+#define GUARD 5
+
+/* One operand as it lies in memory. */
+typedef struct placed {
+    icl_tensor whole;      /* the buffer with its guards, as one axis */
+    icl_tensor view;       /* the operand */
+    size_t count;          /* of the view */
+    size_t whole_count;    /* of the buffer */
+    float *initial;        /* [count] */
+    double *before;        /* [whole_count] what was uploaded */
+    double *after, *again; /* [whole_count] what two runs left */
+} placed;
+
+typedef struct run {
+    const icl_case *c;
+    icl_backend *backend;
+    int operands, outputs;
+    placed at[ICL_MAX_OPERANDS];
+    icl_truth truth;
+} run;
+
+/* Whether the op reads the old values of an output. */
+static bool is_updated(const icl_case *c, int operand) {
+    const bool optimizer = c->op == ICL_OP_clip || c->op == ICL_OP_adam_step || c->op == ICL_OP_sgd_step;
+    return optimizer || (c->op == ICL_OP_matmul && operand == 0 && c->params.matmul.beta != 0);
+}
+
+/* Chooses strides: padded axes hold one element more than needed; the last two may be swapped in memory. */
+static void place_view(placed *p, const icl_case *c, int operand) {
+    const int rank = c->rank[operand];
+    const bool padded = c->layout != ICL_LAYOUT_PLAIN;
+    int order[ICL_MAX_RANK]; /* axes from outermost to innermost in memory */
+    size_t stride = 1;
+
+    p->view = (icl_tensor){.rank = rank};
+    for (int axis = 0; axis < rank; axis++) {
+        p->view.shape[axis] = c->shape[operand][axis];
+        order[axis] = axis;
+    }
+    if (c->layout == ICL_LAYOUT_TRANSPOSED && rank >= 2) {
+        order[rank - 1] = rank - 2;
+        order[rank - 2] = rank - 1;
+    }
+    for (int i = rank - 1; i >= 0; i--) {
+        p->view.stride[order[i]] = stride;
+        stride *= p->view.shape[order[i]] + (padded && p->view.shape[order[i]] > 0);
+    }
+    p->view.offset = padded ? GUARD + 2 : GUARD;
+    p->count = icl_tensor_count(&p->view);
+    p->whole_count = stride + 2 * GUARD + 2;
+}
+
+/* The position in the buffer of element `index` of the view. */
+static size_t position_of(const icl_tensor *view, size_t index) {
+    size_t position = view->offset;
+    for (int axis = view->rank - 1; axis >= 0; axis--) {
+        position += index % view->shape[axis] * view->stride[axis];
+        index /= view->shape[axis];
+    }
+    return position;
+}
+
+static icl_status prepare(run *r, icl_error *error) {
+    icl_status status = ICL_OK;
+    float *initial[ICL_MAX_OPERANDS] = {0};
+
+    for (int i = r->operands - 1; i >= 0; i--) {
+        placed *p = &r->at[i];
+        if (r->c->rank[i] < 0)
+            continue;
+        place_view(p, r->c, i);
+        ICL_TRY(icl_allocate(p->count, sizeof *p->initial, "conformance values", &p->initial, error));
+        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->before, "conformance values", &p->before, error));
+        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->after, "conformance values", &p->after, error));
+        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->again, "conformance values", &p->again, error));
+        ICL_TRY(icl_allocate(p->count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
+        if (i < r->outputs)
+            ICL_TRY(icl_allocate(p->count, sizeof(double), "conformance bounds", &r->truth.bound[i], error));
+        initial[i] = p->initial;
+        if (i >= r->outputs || is_updated(r->c, i))
+            icl_case_inputs(r->c, i, initial);
+        const bool written_only = i < r->outputs && !is_updated(r->c, i);
+        for (size_t k = 0; k < p->whole_count; k++)
+            p->before[k] = NAN;
+        for (size_t k = 0; k < p->count; k++) {
+            r->truth.operand[i][k] = (double)p->initial[k];
+            p->before[position_of(&p->view, k)] = written_only ? (double)NAN : (double)p->initial[k];
+        }
+        ICL_TRY(icl_tensor_create(r->backend, 1, &p->whole_count, &p->whole, error));
+        p->view.buffer = p->whole.buffer;
+    }
+done:
+    return status;
+}
+
+static icl_status call(run *r, icl_error *error) {
+    const icl_case *c = r->c;
+    const icl_case_params *p = &c->params;
+    icl_backend *on = r->backend;
+    icl_tensor t[ICL_MAX_OPERANDS];
+
+    for (int i = 0; i < r->operands; i++)
+        t[i] = c->rank[i] < 0 ? (icl_tensor){0} : r->at[i].view;
+    switch (c->op) {
+    case ICL_OP_fill:
+        return icl_fill(on, t[0], p->value, error);
+    case ICL_OP_copy:
+        return icl_copy(on, t[0], t[1], error);
+    case ICL_OP_random_fill:
+        return icl_random_fill(on, &p->random, t[0], error);
+    case ICL_OP_unary:
+        return icl_unary(on, p->unary, t[0], t[1], error);
+    case ICL_OP_binary:
+        return icl_binary(on, p->binary, t[0], t[1], t[2], error);
+    case ICL_OP_scale_add:
+        return icl_scale_add(on, t[0], p->scale_add.alpha, t[1], p->scale_add.beta, t[2], error);
+    case ICL_OP_reduce:
+        return icl_reduce(on, p->reduce.kind, p->reduce.axes, t[0], t[1], error);
+    case ICL_OP_matmul:
+        return icl_matmul(on, t[0], p->matmul.alpha, t[1], t[2], p->matmul.beta, error);
+    case ICL_OP_matmul_strict:
+        return icl_matmul_strict(on, t[0], t[1], t[2], error);
+    case ICL_OP_attention_forward:
+        return icl_attention_forward(on, &p->attention, t[0], t[1], t[2], t[3], t[4], error);
+    case ICL_OP_attention_backward:
+        return icl_attention_backward(on, &p->attention, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
+                                      error);
+    case ICL_OP_clip:
+        return icl_clip(on, t[0], t[1], p->value, error);
+    case ICL_OP_adam_step:
+        return icl_adam_step(on, &p->adam, t[0], t[1], t[2], t[3], error);
+    case ICL_OP_sgd_step:
+        return icl_sgd_step(on, &p->sgd, t[0], t[1], t[2], error);
+    case ICL_OP_COUNT:
+        break;
+    }
+    return ICL_ERROR_INPUT;
+}
+
+/* Uploads every operand afresh, runs the op, and downloads every buffer, guards and inputs included. */
+static icl_status run_once(run *r, bool again, icl_error *error) {
+    icl_status status = ICL_OK;
+    for (int i = 0; i < r->operands; i++)
+        if (r->c->rank[i] >= 0)
+            ICL_TRY(icl_tensor_write_double(r->at[i].whole, r->at[i].before, error));
+    ICL_TRY(call(r, error));
+    for (int i = 0; i < r->operands; i++)
+        if (r->c->rank[i] >= 0)
+            ICL_TRY(icl_tensor_read_double(r->at[i].whole, again ? r->at[i].again : r->at[i].after, error));
+done:
+    return status;
+}
+
+/* ---- Judging ---- */
+
+static bool same_bits(double a, double b) {
+    return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+}
+
+/*
+ * Error over bound of one element. Results below the smallest normal number may be flushed to zero (OpenCL 1.2, section
+ * 7.2), and a true value past the largest number may become infinite; "ref" is judged against a truth of its own
+ * precision, which is allowed the same error again.
+ */
+static double ratio(const run *r, double got, double truth, double bound) {
+    const bool is_double = r->truth.unit < (double)FLT_EPSILON * (double)FLT_EPSILON;
+    const double smallest = is_double ? DBL_MIN : (double)FLT_MIN,
+                 largest = is_double ? DBL_MAX : (double)FLT_MAX;
+
+    if (isnan(truth) || isnan(got))
+        return isnan(truth) && isnan(got) ? 0 : INFINITY;
+    if (got == truth)
+        return 0;
+    if (isinf(got))
+        return fabs(truth) + bound >= largest && (got > 0) == (truth > 0) ? 0 : INFINITY;
+    if (isinf(truth))
+        return INFINITY;
+    const double allowed = (is_double ? 2 : 1) * bound;
+    const double error = fabs(got - truth);
+    if (bound > 0 && error <= 4 * smallest)
+        return 0;
+    return allowed > 0 ? error / allowed : (double)INFINITY;
+}
+
+static void judge_output(const run *r, int operand, icl_case_result *result) {
+    const placed *p = &r->at[operand];
+    for (size_t k = 0; k < p->count; k++) {
+        const double got = p->after[position_of(&p->view, k)];
+        const double truth = r->truth.operand[operand][k], bound = r->truth.bound[operand][k];
+        const double over = ratio(r, got, truth, bound);
+        if (result->elements++ == 0 || over > result->error_over_bound) {
+            result->error_over_bound = over;
+            result->operand = operand;
+            result->index = k;
+            result->got = got;
+            result->truth = truth;
+            result->bound = bound;
+        }
+    }
+}
+
+/* Everything but the outputs' elements must be as uploaded. Uses `before` as a mask: outputs' own elements are overwritten with what
+ * came out. */
+static bool guards_intact(run *r) {
+    for (int i = 0; i < r->operands; i++) {
+        placed *p = &r->at[i];
+        if (r->c->rank[i] < 0)
+            continue;
+        for (size_t k = 0; i < r->outputs && k < p->count; k++) {
+            const size_t position = position_of(&p->view, k);
+            p->before[position] = p->after[position];
+        }
+        for (size_t k = 0; k < p->whole_count; k++)
+            if (!same_bits(p->before[k], p->after[k]))
+                return false;
+    }
+    return true;
+}
+
+static bool is_repeatable(const run *r) {
+    for (int i = 0; i < r->outputs; i++)
+        for (size_t k = 0; r->c->rank[i] >= 0 && k < r->at[i].whole_count; k++)
+            if (!same_bits(r->at[i].after[k], r->at[i].again[k]))
+                return false;
+    return true;
+}
+
+icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result *result, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[c->op];
+    const bool is_double = backend->capabilities.element_size == sizeof(double);
+    icl_status status = ICL_OK;
+    run r = {.c = c,
+             .backend = backend,
+             .operands = info->outputs + info->inputs,
+             .outputs = info->outputs,
+             .truth = {.c = c, .unit = is_double ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2}};
+
+    *result = (icl_case_result){0};
+    ICL_TRY(prepare(&r, error));
+    ICL_TRY(run_once(&r, false, error));
+    ICL_TRY(run_once(&r, true, error));
+    ICL_TRY(icl_truth_compute(&r.truth, error));
+    for (int i = 0; i < r.outputs; i++)
+        if (c->rank[i] >= 0)
+            judge_output(&r, i, result);
+    result->repeatable = is_repeatable(&r);
+    result->guards_intact = guards_intact(&r);
+done:
+    for (int i = 0; i < r.operands; i++) {
+        icl_tensor_release(&r.at[i].whole);
+        icl_free(&r.at[i].initial);
+        icl_free(&r.at[i].before);
+        icl_free(&r.at[i].after);
+        icl_free(&r.at[i].again);
+        icl_free(&r.truth.operand[i]);
+        icl_free(&r.truth.bound[i]);
+    }
+    return status;
+}
+
+bool icl_case_passed(const icl_case_result *result) {
+    return result->error_over_bound <= 1 && result->guards_intact && result->repeatable;
+}

@@ -1,0 +1,59 @@
+/*
+ * Every op on one device, against the truth and its error bound. One TAP check per op and kind: it names the case that is closest to its
+ * bound, or every case that fails. A case passes when each output element is within its bound, nothing outside the outputs
+ * changed, and a second run gave the same bits.
+ */
+#include <math.h>
+
+#include "core/allocate.h"
+#include "lab/conformance/case.h"
+#include "tap.h"
+
+/* The part of a case's name that names the op: everything before the shapes. */
+static size_t title_length(const icl_case *c) {
+    return strcspn(c->name, "(") - 1;
+}
+
+static void explain(const icl_case *c, const icl_case_result *r) {
+    tap_note("%s: error/bound %.3g at operand %d index %zu: got %.9g, true %.9g, bound %.3g%s%s", c->name,
+             r->error_over_bound, r->operand, r->index, r->got, r->truth, r->bound,
+             r->guards_intact ? "" : "; wrote outside its outputs",
+             r->repeatable ? "" : "; a second run differs");
+}
+
+int main(int argc, char **argv) {
+    tap tap = {0};
+    icl_error error = {0};
+    icl_case *cases = NULL;
+    size_t count = 0, failed = 0;
+    double worst = 0;
+    icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
+
+    if (!backend)
+        return tap_done(&tap);
+    if (!tap_status(&tap, icl_cases_create(&cases, &count, &error), &error, "build the cases"))
+        return tap_done(&tap);
+    for (size_t i = 0; i < count; failed = 0, worst = 0) {
+        const char *title = cases[i].name;
+        const size_t length = title_length(&cases[i]), first = i;
+        for (; i < count && title_length(&cases[i]) == length && strncmp(cases[i].name, title, length) == 0;
+             i++) {
+            icl_case_result result;
+            const icl_status status = icl_case_run(&cases[i], backend, &result, &error);
+            if (status != ICL_OK)
+                tap_note("%s: %s", cases[i].name, error.message);
+            else if (!icl_case_passed(&result))
+                explain(&cases[i], &result);
+            failed += status != ICL_OK || !icl_case_passed(&result);
+            worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
+        }
+        tap_ok(&tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)length, title, i - first,
+               worst);
+    }
+    tap_note("%zu cases on %s", count, icl_backend_capabilities(backend)->spec);
+    const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
+    tap_ok(&tap, statistics.fallbacks == 0, "no op fell back to the host");
+    icl_backend_close(&backend);
+    icl_free(&cases);
+    return tap_done(&tap);
+}
