@@ -32,7 +32,12 @@ ICL_API icl_backend *icl_tape_backend(const icl_tape *tape);
 ICL_API icl_variable icl_tape_constant(icl_tape *tape, icl_tensor value);
 ICL_API icl_variable icl_tape_parameter(icl_tape *tape, icl_tensor value, icl_tensor gradient);
 
-/* Ops, as in ops.h. */
+/* A constant made on the device, without a copy from the host: every element is the value. */
+ICL_API icl_variable icl_tape_filled(icl_tape *tape, int rank, const size_t *shape, double value);
+
+/* Ops, as in ops.h. Operands broadcast; gradients are summed over the axes along which an operand was repeated. Where an op has a
+ * kink the gradient is the subgradient of least norm: 0 at 0 for absolute, rectify and norm; ties of max, maximum and minimum
+ * share equally. argmax, equal and sign pass nothing on. */
 ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_variable in);
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
 ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta,

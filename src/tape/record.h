@@ -1,0 +1,149 @@
+/*
+ * What a tape records, shared by the files of src/tape.
+ *
+ * A node is a leaf, a view of another node, or the output of an op. Only leaves and op outputs own a gradient; the gradient of a
+ * view is the same view of its root's gradient, so that slices of one tensor accumulate in one buffer without copies.
+ */
+#ifndef ICLAB_TAPE_RECORD_H
+#define ICLAB_TAPE_RECORD_H
+
+#include "core/status.h"
+#include "iclab/tape.h"
+
+#define ICL_NODE_INPUTS 3
+
+typedef struct icl_node icl_node;
+
+/* One kind of recorded op; a row is a constant in the file of its family. */
+typedef struct icl_operation {
+    const char *name;
+
+    /* Computes node->value (made with icl_tape_output, or a view) from the inputs. */
+    icl_status (*forward)(icl_tape *tape, icl_node *node, icl_error *error);
+
+    /* Adds to the gradient of every wanted input, given the gradient of node->value. NULL: the op is a view. */
+    icl_status (*backward)(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error);
+
+    /* For views: the same view of another tensor shaped as the input. */
+    icl_tensor (*view)(const icl_node *node, icl_tensor input);
+} icl_operation;
+
+struct icl_node {
+    const icl_operation *operation; /* NULL: a leaf */
+    icl_variable inputs[ICL_NODE_INPUTS];
+    int input_count;
+    union {
+        icl_unary_kind unary;
+        icl_binary_kind binary;
+        struct {
+            double alpha, beta;
+        } scale; /* scale, scale_add; matmul uses alpha */
+        struct {
+            icl_reduce_kind kind;
+            unsigned axes;
+        } reduce;
+        icl_attention_params attention;
+        struct {
+            int axis, other;
+            size_t start, count;
+        } view; /* slice, swap_axes */
+        struct {
+            int rank;
+            size_t shape[ICL_MAX_RANK];
+        } reshape;
+        size_t start[ICL_MAX_RANK]; /* place */
+        struct {
+            int rank;
+            size_t shape[ICL_MAX_RANK];
+            double value;
+        } fill;
+    } params;
+    icl_tensor value;
+    icl_tensor saved;    /* what backward needs besides inputs and value; owned; may be absent */
+    bool owns_value;     /* value goes back to the pool on reset */
+    bool constant;       /* no gradient flows through, whatever the inputs (argmax, equal, sign) */
+    bool differentiable; /* a parameter is upstream and the gradient flows through */
+    bool is_parameter;
+    icl_tensor parameter_gradient; /* the caller's, of a parameter */
+    int slot;                      /* into the tape's gradient slots during backward; < 0: no gradient yet */
+};
+
+/* One gradient buffer. Several nodes may use it while their gradients are equal (both terms of a sum): whoever then wants to
+ * add to it takes a copy first, unless it is the last user. */
+typedef struct icl_gradient_slot {
+    icl_tensor tensor;
+    int users;
+    bool borrowed; /* the caller's tensor of a parameter: never shared, never released */
+} icl_gradient_slot;
+
+struct icl_tape {
+    icl_backend *backend;
+    icl_node *nodes;
+    size_t node_count, node_capacity;
+    icl_gradient_slot *slots;
+    size_t slot_count, slot_capacity;
+    icl_error error; /* the first failure; its status is ICL_OK while there is none */
+};
+
+/* ---- Recording (tape.c) ---- */
+
+/* Runs node->operation forward and appends the node. operation, inputs and params are set by the caller. */
+icl_variable icl_tape_record(icl_tape *tape, icl_node *node);
+
+/* Creates node->value, owned by the tape. */
+icl_status icl_tape_output(icl_tape *tape, icl_node *node, int rank, const size_t *shape, icl_error *error);
+
+/* The value of one input. */
+icl_tensor icl_node_input(const icl_tape *tape, const icl_node *node, int input);
+
+/* Doubles an array that is full; elements move. */
+icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size,
+                         icl_error *error);
+
+bool icl_same_shape(const icl_tensor *tensor, int rank, const size_t *shape);
+
+/* The shape that a and b broadcast to. Where they do not fit the op refuses them. */
+void icl_broadcast_shape(const icl_tensor *a, const icl_tensor *b, int *rank, size_t *shape);
+
+/* A view with axes of extent 1 put in front (rank grows) or taken away from the front (rank shrinks). */
+icl_tensor icl_with_rank(icl_tensor tensor, int rank);
+
+/* ---- Gradients (gradient.c) ---- */
+
+/* Whether a gradient has to reach this input. */
+bool icl_gradient_wanted(const icl_tape *tape, icl_variable variable);
+
+/* Where to add a contribution shaped as the variable: target = beta * target + contribution. beta is 0 for the first, whose
+ * target holds nothing yet, and 1 for every further one. */
+icl_status icl_gradient_target(icl_tape *tape, icl_variable variable, icl_tensor *target, double *beta,
+                               icl_error *error);
+
+/* Adds factor * contribution. Its shape is one that broadcasts from or to the variable's: sums over the axes that the variable
+ * repeats along, repeats along those that it was summed over. */
+icl_status icl_gradient_add(icl_tape *tape, icl_variable variable, double factor, icl_tensor contribution,
+                            icl_error *error);
+
+/* As icl_gradient_add with factor 1, where contribution is the whole gradient that an op's backward was given: the variable
+ * uses the same buffer instead of a copy where it can. */
+icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node,
+                              icl_tensor contribution, icl_error *error);
+
+/* A contribution that takes several ops: computed in `tensor`, which is the target itself where nothing is there yet and the
+ * shapes agree, else a temporary that icl_contribution_end adds and releases. */
+typedef struct icl_contribution {
+    icl_variable variable;
+    icl_tensor tensor;
+    bool temporary;
+} icl_contribution;
+
+icl_status icl_contribution_begin(icl_tape *tape, icl_variable variable, int rank, const size_t *shape,
+                                  icl_contribution *contribution, icl_error *error);
+icl_status icl_contribution_end(icl_tape *tape, icl_contribution *contribution, icl_error *error);
+
+/* Gives the temporary back without adding it; harmless after icl_contribution_end. For cleanup. */
+void icl_contribution_drop(icl_contribution *contribution);
+
+/* Takes node's use of its slot away; the last user returns the buffer. */
+void icl_gradient_release(icl_tape *tape, icl_node *node);
+
+#endif
