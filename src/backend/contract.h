@@ -129,7 +129,7 @@ struct icl_backend {
     icl_capabilities capabilities;
     icl_backend_statistics statistics;
     icl_log log;
-    icl_backend *host;                  /* a "cpu" backend for the fallback, opened at its first use; owned */
+    icl_backend *host;                  /* "cpu" or "ref", for the fallback; opened at its first use; owned */
     bool fallback_logged[ICL_OP_COUNT]; /* each missing op is announced once */
 };
 

@@ -27,7 +27,17 @@ static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl
     }
 }
 
-/* Runs the op of the "cpu" backend on the operands' mapped memory. The host backend addresses a buffer by its handle,
+/* The host backend whose elements are those of this one. */
+static icl_status open_host(icl_backend *backend, icl_error *error) {
+    const icl_backend_params params = {.log = backend->log};
+    if (backend->host)
+        return ICL_OK;
+    return backend->capabilities.element_size == sizeof(double)
+               ? icl_ref_open(&params, 0, &backend->host, error)
+               : icl_cpu_open(&params, 0, &backend->host, error);
+}
+
+/* Runs the host's op on the operands' mapped memory. The host backend addresses a buffer by its handle,
  * so each operand gets a stand-in buffer whose handle is the mapped address. */
 static icl_status run_on_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                               icl_error *error) {
@@ -46,8 +56,7 @@ static icl_status run_on_host(icl_backend *backend, icl_op op, const void *param
     memcpy(mapped, operands, (size_t)count * sizeof *mapped);
     memcpy(host, operands, (size_t)count * sizeof *host);
 
-    if (!backend->host)
-        ICL_TRY(icl_cpu_open(&(icl_backend_params){.log = backend->log}, 0, &backend->host, error));
+    ICL_TRY(open_host(backend, error));
     for (int i = 0; i < count; i++) {
         icl_buffer *buffer = operands[i].buffer;
         if (!buffer)

@@ -1,0 +1,174 @@
+/* What stands between a caller and a backend: views, validation, overlap, host transfers, and the fallback. */
+#include <math.h>
+#include <stdint.h>
+
+#include "backend/contract.h"
+#include "tap.h"
+
+static bool refused(icl_status status, const icl_error *error, const char *expected) {
+    const bool good =
+        status == ICL_ERROR_INPUT && strstr(error->message, expected) && !strchr(error->message, '\n');
+    if (!good)
+        tap_note("status %s, message \"%s\", expected \"%s\"", icl_status_name(status), error->message,
+                 expected);
+    return good;
+}
+
+static void test_views(tap *tap, icl_backend *backend) {
+    icl_tensor t = {0};
+    icl_error error = {0};
+    float values[2 * 3 * 4], got[2 * 3 * 4];
+    bool right = true;
+
+    for (int i = 0; i < 24; i++)
+        values[i] = (float)i;
+    if (!tap_status(tap, icl_tensor_create(backend, 3, (const size_t[]){2, 3, 4}, &t, &error), &error,
+                    "create") ||
+        !tap_status(tap, icl_tensor_write(t, values, &error), &error, "write"))
+        return;
+
+    const icl_tensor swapped = icl_tensor_swap_axes(icl_tensor_slice(t, 2, 1, 2), 0, 2); /* [2, 3, 2] */
+    tap_status(tap, icl_tensor_read(swapped, got, &error), &error, "read a strided view");
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 3; b++)
+            for (int c = 0; c < 2; c++)
+                right = right && got[(a * 3 + b) * 2 + c] == values[(c * 3 + b) * 4 + 1 + a];
+    tap_ok(tap, right, "slice and swap_axes address the right elements");
+    tap_ok(tap, icl_tensor_is_contiguous(&t) && !icl_tensor_is_contiguous(&swapped), "contiguity is known");
+
+    tap_status(tap,
+               icl_tensor_write(icl_tensor_slice(t, 1, 1, 1), (const float[]){-1, -2, -3, -4, -5, -6, -7, -8},
+                                &error),
+               &error, "write a strided view");
+    tap_status(tap, icl_tensor_read(icl_tensor_reshape(t, 1, (const size_t[]){24}), got, &error), &error,
+               "read it all");
+    for (int i = 0; i < 24; i++)
+        right = right && got[i] == (i / 4 % 3 == 1 ? -(float)(i / 12 * 4 + i % 4 + 1) : values[i]);
+    tap_ok(tap, right, "only the view's elements changed");
+
+    double wide[24];
+    tap_status(tap, icl_tensor_read_double(t, wide, &error), &error, "read as double");
+    for (int i = 0; i < 24; i++)
+        right = right && wide[i] == (double)got[i];
+    tap_ok(tap, right, "both element types read the same numbers");
+    icl_tensor_release(&t);
+    tap_ok(tap, t.buffer == NULL, "release clears the tensor");
+}
+
+static void test_refusals(tap *tap, icl_backend *backend) {
+    icl_tensor t = {0}, other = {0}, none = {0};
+    icl_error error = {0};
+
+    if (!tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 6}, &t, &error), &error,
+                    "create") ||
+        !tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 5}, &other, &error), &error,
+                    "create"))
+        return;
+    const icl_tensor left = icl_tensor_slice(t, 1, 0, 3), right = icl_tensor_slice(t, 1, 3, 3);
+    const icl_tensor middle = icl_tensor_slice(t, 1, 2, 3);
+
+    tap_ok(tap, refused(icl_copy(backend, t, none, &error), &error, "no tensor"),
+           "a missing operand is refused");
+    tap_ok(tap, refused(icl_copy(backend, t, other, &error), &error, "[4, 5] does not broadcast to [4, 6]"),
+           "shapes that do not broadcast are refused by name");
+    tap_ok(tap,
+           refused(icl_fill(backend, icl_tensor_broadcast(icl_tensor_slice(t, 1, 0, 1), 1, 2), 0, &error),
+                   &error, "repeats"),
+           "an output that repeats elements is refused");
+    tap_ok(tap, icl_copy(backend, left, right, &error) == ICL_OK,
+           "interleaved slices of one tensor do not overlap");
+    tap_ok(tap, refused(icl_copy(backend, left, middle, &error), &error, "overlaps"),
+           "overlapping slices are refused");
+    tap_ok(tap, icl_unary(backend, ICL_NEGATE, left, left, &error) == ICL_OK,
+           "elementwise in place is allowed");
+    tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 4, other, t, &error), &error, "past rank 2"),
+           "an axis past the rank is refused");
+    tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 1, other, t, &error), &error, "expected [1, 6]"),
+           "a wrong output shape is refused");
+    tap_ok(tap, refused(icl_matmul(backend, other, 1, t, t, 0, &error), &error, "do not fit"),
+           "a product that does not fit is refused");
+    tap_ok(tap, refused(icl_unary(backend, (icl_unary_kind)99, t, t, &error), &error, "unknown kind"),
+           "an unknown kind is refused");
+    tap_ok(tap,
+           refused(icl_clip(backend, left, icl_tensor_slice(icl_tensor_slice(right, 0, 0, 1), 1, 0, 1), 0,
+                            &error),
+                   &error, "above 0"),
+           "a clip limit of 0 is refused");
+    icl_tensor beyond = t;
+    beyond.shape[0] = 5;
+    tap_ok(tap, refused(icl_fill(backend, beyond, 0, &error), &error, "reaches past"),
+           "a view past its buffer is refused");
+
+    icl_tensor huge = {0};
+    tap_ok(tap,
+           icl_tensor_create(backend, 2, (const size_t[]){SIZE_MAX / 2, 4}, &huge, &error) ==
+                   ICL_ERROR_MEMORY &&
+               strstr(error.message, "overflow"),
+           "sizes that overflow are refused");
+    tap_ok(tap,
+           icl_tensor_create(backend, 2, (const size_t[]){(size_t)1 << 40, 64}, &huge, &error) ==
+               ICL_ERROR_MEMORY,
+           "more memory than the device has is refused: %s", error.message);
+    icl_tensor_release(&t);
+    icl_tensor_release(&other);
+}
+
+/* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
+static void test_fallback(tap *tap, icl_backend *backend) {
+    const icl_backend_functions *complete = backend->functions;
+    icl_backend_functions lacking = *complete;
+    icl_error error = {0};
+    icl_tensor t = {0};
+    float got[6];
+    bool right = true;
+
+    lacking.ops[ICL_OP_unary] = NULL;
+    backend->functions = &lacking;
+    tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){6}, &t, &error), &error, "create");
+    tap_status(tap, icl_tensor_write(t, (const float[]){1, 2, 3, 4, 5, 6}, &error), &error, "write");
+    const icl_tensor tail = icl_tensor_slice(t, 0, 3, 3);
+    tap_status(tap, icl_unary(backend, ICL_NEGATE, tail, tail, &error), &error,
+               "an op that the backend lacks");
+    tap_status(tap, icl_tensor_read(t, got, &error), &error, "read");
+    for (int i = 0; i < 6; i++)
+        right = right && got[i] == (i < 3 ? (float)(i + 1) : -(float)(i + 1));
+    tap_ok(tap, right, "ran on the host, on the device's memory");
+    tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == 1, "and was counted");
+    backend->functions = complete;
+    icl_tensor_release(&t);
+}
+
+static void test_specs(tap *tap) {
+    static const char *const malformed[] = {"cpu:", "cpu:threads=", "cpu:threads=0", "cpu:threads=x",
+                                            "gpu",  "opencl:",      "cpux"};
+    icl_error error = {0};
+    icl_backend *backend = NULL;
+
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
+        tap_ok(tap,
+               icl_backend_open(&(icl_backend_params){.spec = malformed[i]}, &backend, &error) ==
+                       ICL_ERROR_INPUT &&
+                   !backend,
+               "device \"%s\" is refused", malformed[i]);
+    tap_ok(tap,
+           icl_backend_open(&(icl_backend_params){.spec = "opencl:no-such-device"}, &backend, &error) ==
+               ICL_ERROR_DEVICE,
+           "an unknown device is a device error: %s", error.message);
+    tap_status(tap, icl_backend_open(NULL, &backend, &error), &error, "auto always opens something");
+    icl_backend_close(&backend);
+    tap_ok(tap, backend == NULL, "close clears the handle");
+}
+
+int main(int argc, char **argv) {
+    tap tap = {0};
+    icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
+
+    if (backend) {
+        test_views(&tap, backend);
+        test_refusals(&tap, backend);
+        test_fallback(&tap, backend);
+        icl_backend_close(&backend);
+        test_specs(&tap);
+    }
+    return tap_done(&tap);
+}
