@@ -10,12 +10,12 @@
 
 #include "iclab/backend.h"
 
-typedef struct tap {
+typedef struct tap_run {
     int count, failed;
-} tap;
+} tap_run;
 
 /* Reports one check. The format names it; print what was seen with tap_note before or after. Returns `passed`. */
-ICL_PRINTF(3, 4) static inline bool tap_ok(tap *tap, bool passed, const char *format, ...) {
+ICL_PRINTF(3, 4) static inline bool tap_ok(tap_run *tap, bool passed, const char *format, ...) {
     va_list arguments;
     tap->count++;
     tap->failed += !passed;
@@ -39,21 +39,21 @@ ICL_PRINTF(1, 2) static inline void tap_note(const char *format, ...) {
 }
 
 /* A check that a status is ICL_OK; prints the error's message when it is not. */
-static inline bool tap_status(tap *tap, icl_status status, const icl_error *error, const char *what) {
+static inline bool tap_status(tap_run *tap, icl_status status, const icl_error *error, const char *what) {
     if (status != ICL_OK)
         tap_note("%s: %s", icl_status_name(status), error->message);
     return tap_ok(tap, status == ICL_OK, "%s", what);
 }
 
 /* One check that could not run here, with its reason. */
-static inline void tap_skip(tap *tap, const char *what, const char *reason) {
+static inline void tap_skip(tap_run *tap, const char *what, const char *reason) {
     tap->count++;
     printf("ok %d - %s # SKIP %s\n", tap->count, what, reason);
     fflush(stdout);
 }
 
 /* Prints the plan and returns the process's exit code. */
-static inline int tap_done(const tap *tap) {
+static inline int tap_done(const tap_run *tap) {
     printf("1..%d\n", tap->count);
     if (tap->failed)
         tap_note("%d of %d checks failed", tap->failed, tap->count);
@@ -68,7 +68,7 @@ static inline void tap_log(void *user, icl_log_level level, const char *message)
 
 /* Opens the device that a test was given, or reports SKIP (the device is not on this machine) and returns NULL. A device that is
  * here but does not open fails the test. */
-static inline icl_backend *tap_open_device(tap *tap, const char *spec) {
+static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     icl_backend *backend = NULL;
     icl_device *devices = NULL;
     size_t count = 0;

@@ -14,7 +14,7 @@ static bool refused(icl_status status, const icl_error *error, const char *expec
     return good;
 }
 
-static void test_views(tap *tap, icl_backend *backend) {
+static void test_views(tap_run *tap, icl_backend *backend) {
     icl_tensor t = {0};
     icl_error error = {0};
     float values[2 * 3 * 4], got[2 * 3 * 4];
@@ -55,7 +55,7 @@ static void test_views(tap *tap, icl_backend *backend) {
     tap_ok(tap, t.buffer == NULL, "release clears the tensor");
 }
 
-static void test_refusals(tap *tap, icl_backend *backend) {
+static void test_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor t = {0}, other = {0}, none = {0};
     icl_error error = {0};
 
@@ -114,7 +114,7 @@ static void test_refusals(tap *tap, icl_backend *backend) {
 }
 
 /* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
-static void test_fallback(tap *tap, icl_backend *backend) {
+static void test_fallback(tap_run *tap, icl_backend *backend) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete;
     icl_error error = {0};
@@ -138,7 +138,7 @@ static void test_fallback(tap *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
-static void test_specs(tap *tap) {
+static void test_specs(tap_run *tap) {
     static const char *const malformed[] = {"cpu:", "cpu:threads=", "cpu:threads=0", "cpu:threads=x",
                                             "gpu",  "opencl:",      "cpux"};
     icl_error error = {0};
@@ -160,7 +160,7 @@ static void test_specs(tap *tap) {
 }
 
 int main(int argc, char **argv) {
-    tap tap = {0};
+    tap_run tap = {0};
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
 
     if (backend) {

@@ -15,14 +15,14 @@ static size_t title_length(const icl_case *c) {
 }
 
 static void explain(const icl_case *c, const icl_case_result *r) {
-    tap_note("%s: error/bound %.3g at operand %d index %zu: got %.9g, true %.9g, bound %.3g%s%s", c->name,
-             r->error_over_bound, r->operand, r->index, r->got, r->truth, r->bound,
-             r->guards_intact ? "" : "; wrote outside its outputs",
+    tap_note("%s: error/bound %.3g at %s: got %.9g, true %.9g, bound %.3g%s%s", c->name, r->error_over_bound,
+             r->elements ? r->worst_name : "no element", r->elements ? r->outputs[r->worst] : 0, r->truth,
+             r->bound, r->guards_intact ? "" : "; wrote outside its outputs",
              r->repeatable ? "" : "; a second run differs");
 }
 
 int main(int argc, char **argv) {
-    tap tap = {0};
+    tap_run tap = {0};
     icl_error error = {0};
     icl_case *cases = NULL;
     size_t count = 0, failed = 0;
@@ -46,6 +46,7 @@ int main(int argc, char **argv) {
                 explain(&cases[i], &result);
             failed += status != ICL_OK || !icl_case_passed(&result);
             worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
+            icl_case_result_clear(&result);
         }
         tap_ok(&tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)length, title, i - first,
                worst);

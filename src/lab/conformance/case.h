@@ -95,16 +95,24 @@ double icl_device_rounded(const icl_truth *truth, double value);
 typedef struct icl_case_result {
     double
         error_over_bound; /* the largest over all output elements; infinity where a NaN, infinity or exact value is wrong */
-    int operand; /* the worst element: which output, its row-major index, what it was and should have been */
-    size_t index;
-    double got, truth, bound;
-    bool guards_intact; /* no element outside the outputs changed */
-    bool repeatable;    /* a second run gave the same bits */
-    size_t elements;    /* output elements judged */
+    size_t
+        worst; /* the element with that ratio, counted over all outputs in order; `worst_name` says which it is */
+    char worst_name[48]; /* "out[3, 0, 7]" */
+    double truth, bound; /* of the worst element */
+    double max_error;    /* largest |got - truth| over finite elements */
+    double rms_error;
+    double max_ulp;      /* largest error in units of the truth's last place, over finite elements */
+    bool specials_agree; /* NaN and infinity stand exactly where they should */
+    bool guards_intact;  /* no element outside the outputs changed */
+    bool repeatable;     /* a second run gave the same bits */
+    bool flat;           /* the truth is constant over more than one element: the case cannot show much */
+    size_t elements;     /* output elements judged */
+    double *outputs;     /* [elements] what came out; freed by icl_case_result_clear */
 } icl_case_result;
 
-/* Runs the case on a backend and judges it. The status says whether it could be run at all. */
+/* Runs the case on a backend and judges it. The status says whether it could be run at all. Clear the result either way. */
 icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result *result, icl_error *error);
+void icl_case_result_clear(icl_case_result *result);
 
 bool icl_case_passed(const icl_case_result *result);
 

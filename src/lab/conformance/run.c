@@ -1,6 +1,7 @@
 /* Running one case on one device, with guard elements around every operand and NaN in every element to be written. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -191,21 +192,72 @@ static double ratio(const run *r, double got, double truth, double bound) {
     return allowed > 0 ? error / allowed : (double)INFINITY;
 }
 
-static void judge_output(const run *r, int operand, icl_case_result *result) {
+/* The error in units of the last place of the truth, at the device's precision. */
+static double in_ulp(const run *r, double got, double truth) {
+    const int digits =
+        r->truth.unit < (double)FLT_EPSILON * (double)FLT_EPSILON ? DBL_MANT_DIG : FLT_MANT_DIG;
+    int exponent;
+    frexp(truth, &exponent);
+    if (digits == FLT_MANT_DIG && exponent < FLT_MIN_EXP)
+        exponent = FLT_MIN_EXP;
+    return fabs(got - truth) / ldexp(1, exponent - digits);
+}
+
+static void name_element(const icl_case *c, int operand, size_t index, char *text, size_t capacity) {
+    size_t coordinates[ICL_MAX_RANK] = {0}, used;
+    for (int axis = c->rank[operand] - 1; axis >= 0; axis--) {
+        coordinates[axis] = index % c->shape[operand][axis];
+        index /= c->shape[operand][axis];
+    }
+    used = (size_t)snprintf(text, capacity, "output %d [", operand);
+    for (int axis = 0; axis < c->rank[operand] && used < capacity; axis++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%zu", axis ? ", " : "", coordinates[axis]);
+    if (used < capacity)
+        snprintf(text + used, capacity - used, "]");
+}
+
+/* Judges one output; `squares` gathers the squared errors for the root mean square. */
+static void judge_output(const run *r, int operand, icl_case_result *result, double *squares) {
     const placed *p = &r->at[operand];
     for (size_t k = 0; k < p->count; k++) {
         const double got = p->after[position_of(&p->view, k)];
         const double truth = r->truth.operand[operand][k], bound = r->truth.bound[operand][k];
         const double over = ratio(r, got, truth, bound);
-        if (result->elements++ == 0 || over > result->error_over_bound) {
+        if (result->elements == 0 || over > result->error_over_bound) {
             result->error_over_bound = over;
-            result->operand = operand;
-            result->index = k;
-            result->got = got;
+            result->worst = result->elements;
+            name_element(r->c, operand, k, result->worst_name, sizeof result->worst_name);
             result->truth = truth;
             result->bound = bound;
         }
+        if (isfinite(got) && isfinite(truth)) {
+            result->max_error = fmax(result->max_error, fabs(got - truth));
+            result->max_ulp = fmax(result->max_ulp, in_ulp(r, got, truth));
+            *squares += (got - truth) * (got - truth);
+        } else if (isinf(over)) {
+            result->specials_agree = false;
+        }
+        result->flat = result->flat && same_bits(truth, r->truth.operand[0][0]);
+        result->outputs[result->elements++] = got;
     }
+}
+
+static icl_status judge(run *r, icl_case_result *result, icl_error *error) {
+    icl_status status = ICL_OK;
+    size_t elements = 0;
+    double squares = 0;
+
+    for (int i = 0; i < r->outputs; i++)
+        elements += icl_case_count(r->c, i);
+    ICL_TRY(icl_allocate(elements, sizeof *result->outputs, "conformance outputs", &result->outputs, error));
+    result->specials_agree = true;
+    result->flat = elements > 1;
+    for (int i = 0; i < r->outputs; i++)
+        if (r->c->rank[i] >= 0)
+            judge_output(r, i, result, &squares);
+    result->rms_error = elements > 0 ? sqrt(squares / (double)elements) : 0;
+done:
+    return status;
 }
 
 /* Everything but the outputs' elements must be as uploaded. Uses `before` as a mask: outputs' own elements are overwritten with what
@@ -249,9 +301,7 @@ icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result
     ICL_TRY(run_once(&r, false, error));
     ICL_TRY(run_once(&r, true, error));
     ICL_TRY(icl_truth_compute(&r.truth, error));
-    for (int i = 0; i < r.outputs; i++)
-        if (c->rank[i] >= 0)
-            judge_output(&r, i, result);
+    ICL_TRY(judge(&r, result, error));
     result->repeatable = is_repeatable(&r);
     result->guards_intact = guards_intact(&r);
 done:
@@ -265,6 +315,10 @@ done:
         icl_free(&r.truth.bound[i]);
     }
     return status;
+}
+
+void icl_case_result_clear(icl_case_result *result) {
+    icl_free(&result->outputs);
 }
 
 bool icl_case_passed(const icl_case_result *result) {
