@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# What a user gets from `meson install`: the files, a program of theirs built against them with pkg-config, and a library
+# that shows its documented functions and no other symbol.
+# Arguments: the build folder, the source folder, the install prefix, then the compiler's command.
+set -uo pipefail
+build=$1
+source=$2
+prefix=$3
+shift 3
+compiler=("$@")
+count=0
+failed=0
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+ok() { # STATUS NAME
+    count=$((count + 1))
+    if [[ $1 -eq 0 ]]; then
+        echo "ok $count - $2"
+    else
+        failed=1
+        echo "not ok $count - $2"
+    fi
+}
+
+skip() { # NAME REASON
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+note() {
+    sed 's/^/# /'
+}
+
+finish() {
+    echo "1..$count"
+    exit "$failed"
+}
+
+meson install -C "$build" --no-rebuild --quiet --destdir "$root" >"$root.log" 2>&1
+installed=$?
+note <"$root.log"
+rm -f "$root.log"
+ok "$installed" "meson install"
+[[ $installed -eq 0 ]] || finish
+
+shared=$(find "$root$prefix" -name 'libiclab.so' -o -name 'libiclab.dylib' | head -n 1)
+[[ -n $shared ]]
+ok $? "the shared library is installed"
+[[ -n $shared ]] || finish
+libraries=$(dirname "$shared")
+
+missing=$(comm -23 <(cd "$source/include/iclab" && ls) <(cd "$root$prefix/include/iclab" && ls))
+stray=$(find "$root$prefix/include" -type f ! -name '*.h')
+[[ -z $missing$stray ]] || printf 'missing: %s\nstray: %s\n' "$missing" "$stray" | note
+[[ -z $missing$stray ]]
+ok $? "every header and nothing else is below include/"
+
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH=$libraries/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+    read -r -a flags <<<"$(pkg-config --cflags --libs iclab)"
+    unset PKG_CONFIG_SYSROOT_DIR
+    "${compiler[@]}" -std=c11 -Wall -Wextra -Werror "$source/tests/install/external.c" \
+        -o "$root/external" "${flags[@]}" >"$root/compile" 2>&1
+    compiled=$?
+    note <"$root/compile"
+    ok "$compiled" "an outside program builds with pkg-config"
+    if [[ $compiled -eq 0 ]]; then
+        LD_LIBRARY_PATH=$libraries DYLD_LIBRARY_PATH=$libraries "$root/external" >"$root/run" 2>&1
+        ran=$?
+        note <"$root/run"
+        ok "$ran" "and runs"
+    fi
+else
+    skip "an outside program builds with pkg-config" "pkg-config is not installed"
+fi
+
+# Exactly the functions that the public headers mark are visible, so nothing internal becomes an interface by accident.
+if [[ $shared == *.dylib ]]; then
+    nm -gU "$shared" | awk '{ print $3 }' | sed 's/^_//' | sort -u >"$root/shown"
+else
+    nm -D --defined-only "$shared" | awk '{ print $3 }' | sort -u >"$root/shown"
+fi
+# Declarations may wrap: join each header into one line first, without its comments.
+for header in "$source"/include/iclab/*.h; do
+    sed 's/^#define.*//' "$header" | tr '\n' ' ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g'
+done | grep -oE 'ICL_API [^;(]*[ *]icl_[a-z0-9_]+\(' | grep -oE 'icl_[a-z0-9_]+\($' | tr -d '(' | sort -u >"$root/declared"
+comm -23 "$root/shown" "$root/declared" | sed 's/^/visible but not declared: /' >"$root/difference"
+comm -13 "$root/shown" "$root/declared" | sed 's/^/declared but not there: /' >>"$root/difference"
+note <"$root/difference"
+[[ -s $root/declared && ! -s $root/difference ]]
+ok $? "the library shows the $(wc -l <"$root/declared" | tr -d ' ') declared functions and no other symbol"
+
+[[ -x $root$prefix/bin/iclab ]]
+ok $? "the command is installed"
+if [[ -x $root$prefix/bin/iclab ]]; then
+    LD_LIBRARY_PATH=$libraries DYLD_LIBRARY_PATH=$libraries "$root$prefix/bin/iclab" --version >"$root/run" 2>&1
+    ran=$?
+    note <"$root/run"
+    ok "$ran" "iclab --version"
+fi
+finish
