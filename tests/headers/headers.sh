@@ -7,32 +7,27 @@ shift
 count=0
 failed=0
 
-check() { # NAME COMMAND...
-    local name=$1 output
-    shift
+ok() { # STATUS NAME
     count=$((count + 1))
-    if output=$("$@" 2>&1); then
-        echo "ok $count - $name"
+    if [[ $1 -eq 0 ]]; then
+        echo "ok $count - $2"
     else
         failed=1
-        [[ -z $output ]] || printf '%s\n' "$output" | sed 's/^/# /'
-        echo "not ok $count - $name"
+        echo "not ok $count - $2"
     fi
-}
-
-compiles() { # HEADER COMMAND...
-    local header=$1
-    shift
-    printf '#include "iclab/%s"\n#include "iclab/%s"\nextern int translation_unit_is_not_empty;\n' \
-        "$header" "$header" |
-        "$@" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$include" -x c -
 }
 
 for path in "$include"/iclab/*.h; do
     header=$(basename "$path")
-    check "iclab/$header compiles alone" compiles "$header" "$@"
-    [[ $header == iclab.h ]] ||
-        check "iclab.h includes iclab/$header" grep -q "^#include \"iclab/$header\"" "$include/iclab/iclab.h"
+    source=$(printf '#include "iclab/%s"\n#include "iclab/%s"\nextern int unit_is_not_empty;' "$header" "$header")
+    output=$("$@" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$include" -x c - <<<"$source" 2>&1)
+    compiled=$?
+    [[ -z $output ]] || sed 's/^/# /' <<<"$output"
+    ok "$compiled" "iclab/$header compiles alone"
+    if [[ $header != iclab.h ]]; then
+        grep -q "^#include \"iclab/$header\"" "$include/iclab/iclab.h"
+        ok $? "iclab.h includes iclab/$header"
+    fi
 done
 echo "1..$count"
 exit "$failed"
