@@ -22,7 +22,7 @@ for path in "$include"/iclab/*.h; do
     source=$(printf '#include "iclab/%s"\n#include "iclab/%s"\nextern int unit_is_not_empty;' "$header" "$header")
     output=$("$@" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$include" -x c - <<<"$source" 2>&1)
     compiled=$?
-    [[ -z $output ]] || sed 's/^/# /' <<<"$output"
+    [[ -z $output ]] || printf '# %s\n' "${output//$'\n'/$'\n'# }"
     ok "$compiled" "iclab/$header compiles alone"
     if [[ $header != iclab.h ]]; then
         grep -q "^#include \"iclab/$header\"" "$include/iclab/iclab.h"
