@@ -1,0 +1,205 @@
+#include "core/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+
+#define READ_BLOCK ((size_t)1 << 16)
+
+icl_status icl_file_fail(icl_error *error, const char *verb, const char *path, int number) {
+    char reason[128];
+    if (strerror_r(number, reason, sizeof reason) != 0)
+        snprintf(reason, sizeof reason, "error %d", number);
+    return icl_fail(error, ICL_ERROR_IO, "cannot %s %s: %s", verb, path, reason);
+}
+
+/* Room for at least one more block, and for the NUL. */
+static icl_status grow(char **data, size_t *capacity, size_t used, const char *path, icl_error *error) {
+    const size_t wanted = *capacity == 0 ? READ_BLOCK : *capacity * 2;
+    char *larger = NULL;
+    icl_status status;
+
+    if (used + READ_BLOCK + 1 <= *capacity)
+        return ICL_OK;
+    if (wanted < *capacity)
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: too large for this machine's memory", path);
+    status = icl_allocate(wanted + READ_BLOCK + 1, 1, path, &larger, error);
+    if (status != ICL_OK)
+        return status;
+    if (used > 0)
+        memcpy(larger, *data, used);
+    icl_free(data);
+    *data = larger;
+    *capacity = wanted + READ_BLOCK + 1;
+    return ICL_OK;
+}
+
+icl_status icl_file_read(const char *path, size_t limit, char **data, size_t *size, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+    size_t used = 0, capacity = 0;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (file < 0)
+        return icl_file_fail(error, "open", path, errno);
+    for (;;) {
+        ssize_t count;
+        ICL_TRY(grow(&text, &capacity, used, path, error));
+        count = read(file, text + used, READ_BLOCK);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0) {
+            status = icl_file_fail(error, "read", path, errno);
+            goto done;
+        }
+        if (count == 0)
+            break;
+        used += (size_t)count;
+        if (limit > 0 && used > limit) {
+            status =
+                icl_fail(error, ICL_ERROR_INPUT, "%s: longer than the %zu bytes expected here", path, limit);
+            goto done;
+        }
+    }
+    text[used] = '\0';
+    *data = text;
+    *size = used;
+    text = NULL;
+done:
+    icl_free(&text);
+    close(file);
+    return status;
+}
+
+static int write_all(int file, const char *data, size_t size) {
+    while (size > 0) {
+        const ssize_t count = write(file, data, size);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return errno;
+        data += count;
+        size -= (size_t)count;
+    }
+    return 0;
+}
+
+/* The folder that holds `path`, in new memory. */
+static icl_status parent_folder(const char *path, char **folder, icl_error *error) {
+    const char *name = icl_path_name(path);
+    icl_status status;
+
+    if (name == path)
+        return icl_duplicate(".", folder, error);
+    status = icl_duplicate(path, folder, error);
+    if (status == ICL_OK)
+        (*folder)[name - path > 1 ? name - path - 1 : 1] = '\0';
+    return status;
+}
+
+/* A rename survives a power failure only once its folder is flushed. Some file systems refuse to flush a folder; that is
+ * theirs to decide, the data itself is safe. */
+static void flush_folder(const char *folder) {
+    const int directory = open(folder, O_RDONLY | O_CLOEXEC);
+    if (directory >= 0) {
+        (void)fsync(directory);
+        close(directory);
+    }
+}
+
+/* A new file with the permissions of any other; what a killed process left under that name is replaced. */
+static int create_new(const char *path) {
+    (void)unlink(path);
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+icl_status icl_file_write(const char *path, const void *data, size_t size, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *folder = NULL, *temporary = NULL;
+    const size_t capacity = strlen(path) + 32;
+    int file = -1, failure;
+
+    ICL_TRY(parent_folder(path, &folder, error));
+    ICL_TRY(icl_allocate(capacity, 1, "file name", &temporary, error));
+    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
+
+    file = create_new(temporary);
+    if (file < 0) {
+        status = icl_file_fail(error, "write", path, errno);
+        goto done;
+    }
+    failure = write_all(file, data, size);
+    if (failure == 0 && fsync(file) != 0)
+        failure = errno;
+    if (close(file) != 0 && failure == 0)
+        failure = errno;
+    if (failure == 0 && rename(temporary, path) != 0)
+        failure = errno;
+    if (failure != 0) {
+        (void)unlink(temporary);
+        status = icl_file_fail(error, "write", path, failure);
+        goto done;
+    }
+    flush_folder(folder);
+done:
+    icl_free(&temporary);
+    icl_free(&folder);
+    return status;
+}
+
+static icl_status make_one_folder(const char *path, icl_error *error) {
+    struct stat found;
+    int failure;
+
+    if (mkdir(path, 0777) == 0)
+        return ICL_OK;
+    failure = errno;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return ICL_OK;
+    return icl_file_fail(error, "make the folder", path, failure);
+}
+
+icl_status icl_folder_create(const char *path, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *partial = NULL;
+
+    ICL_TRY(icl_duplicate(path, &partial, error));
+    for (size_t i = 1; path[i] != '\0'; i++) {
+        if (path[i] == '/' && path[i - 1] != '/') {
+            partial[i] = '\0';
+            ICL_TRY(make_one_folder(partial, error));
+            partial[i] = '/';
+        }
+    }
+    ICL_TRY(make_one_folder(path, error));
+done:
+    icl_free(&partial);
+    return status;
+}
+
+bool icl_path_exists(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0;
+}
+
+icl_status icl_path_join(const char *folder, const char *name, char **path, icl_error *error) {
+    const size_t length = strlen(folder);
+    const char *separator = length == 0 || folder[length - 1] == '/' ? "" : "/";
+    const size_t capacity = length + strlen(name) + 2;
+    const icl_status status = icl_allocate(capacity, 1, "path", path, error);
+
+    if (status == ICL_OK)
+        snprintf(*path, capacity, "%s%s%s", folder, separator, name);
+    return status;
+}
+
+const char *icl_path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

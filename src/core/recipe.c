@@ -1,0 +1,284 @@
+#include <assert.h>
+#include <float.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/nearest.h"
+#include "core/number.h"
+#include "core/recipe_store.h"
+
+/* Room for the longest "expected …" text. */
+#define EXPECTATION_CAPACITY 512
+
+static void release_value(recipe_value *value) {
+    icl_free(&value->text);
+    icl_free(&value->origin);
+}
+
+size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char *name) {
+    size_t i = 0;
+    while (i < recipe->key_count &&
+           (strcmp(recipe->keys[i].section, section) != 0 || strcmp(recipe->keys[i].name, name) != 0))
+        i++;
+    return i;
+}
+
+/* ---- Checking one value ---- */
+
+/* The position of `text` in a list "a|b|c", or SIZE_MAX. */
+static size_t find_word(const char *words, const char *text) {
+    const size_t length = strlen(text);
+    size_t index = 0;
+
+    for (const char *word = words;; index++) {
+        const char *end = strchr(word, '|');
+        const size_t word_length = end ? (size_t)(end - word) : strlen(word);
+        if (word_length == length && memcmp(word, text, length) == 0)
+            return index;
+        if (!end)
+            return SIZE_MAX;
+        word = end + 1;
+    }
+}
+
+/* What a value of this key must look like, for messages: "a whole number from 1 to 64". */
+static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATION_CAPACITY]) {
+    const bool any = key->minimum == 0 && key->maximum == 0;
+    char low[ICL_NUMBER_CAPACITY], high[ICL_NUMBER_CAPACITY];
+    const char *kind = key->type == ICL_KEY_COUNT ? "a whole number" : "a number";
+
+    switch (key->type) {
+    case ICL_KEY_TEXT:
+        snprintf(text, EXPECTATION_CAPACITY, "printable text without ';' and '#'");
+        break;
+    case ICL_KEY_FLAG:
+        snprintf(text, EXPECTATION_CAPACITY, "true or false");
+        break;
+    case ICL_KEY_WORD:
+        snprintf(text, EXPECTATION_CAPACITY, "%s%s", strchr(key->words, '|') ? "one of " : "", key->words);
+        break;
+    case ICL_KEY_COUNT:
+    case ICL_KEY_NUMBER:
+        if (any)
+            snprintf(text, EXPECTATION_CAPACITY, "%s", kind);
+        else if (key->type == ICL_KEY_COUNT)
+            snprintf(text, EXPECTATION_CAPACITY, "%s from %.0f to %.0f", kind, key->minimum, key->maximum);
+        else
+            snprintf(text, EXPECTATION_CAPACITY, "%s from %s to %s", kind,
+                     icl_format_number(key->minimum, low), icl_format_number(key->maximum, high));
+        break;
+    }
+}
+
+static bool in_range(const icl_recipe_key *key, double value) {
+    return (key->minimum == 0 && key->maximum == 0) || (value >= key->minimum && value <= key->maximum);
+}
+
+/* A comment sign or a control character would not survive being written to an INI file and read back. */
+static bool is_writable_text(const char *text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 127 || *text == ';' || *text == '#')
+            return false;
+    return true;
+}
+
+/* Fills what the text means; false if it is not a value of this key. */
+static bool interpret(const icl_recipe_key *key, const char *text, recipe_value *value) {
+    switch (key->type) {
+    case ICL_KEY_TEXT:
+        return is_writable_text(text);
+    case ICL_KEY_FLAG:
+        value->flag = strcmp(text, "true") == 0;
+        return value->flag || strcmp(text, "false") == 0;
+    case ICL_KEY_WORD:
+        value->word = find_word(key->words, text);
+        return value->word != SIZE_MAX;
+    case ICL_KEY_COUNT:
+        return icl_parse_count(text, strlen(text), &value->count) && in_range(key, (double)value->count);
+    case ICL_KEY_NUMBER:
+        return icl_parse_number(text, strlen(text), &value->number) && in_range(key, value->number);
+    }
+    return false;
+}
+
+/* ---- Unknown keys ---- */
+
+/* A misplaced key (right name, wrong section) counts as nearer than any misspelt one. */
+static const icl_recipe_key *nearest_key(const icl_recipe *recipe, const char *section, const char *name) {
+    const icl_recipe_key *best = &recipe->keys[0];
+    size_t best_distance = SIZE_MAX;
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        const size_t section_distance = icl_edit_distance(section, key->section);
+        const size_t distance =
+            64 * icl_edit_distance(name, key->name) + (section_distance < 63 ? section_distance : 63);
+        if (distance < best_distance) {
+            best = key;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
+                          const char *origin, icl_error *error) {
+    const size_t index = icl_recipe_find(recipe, section, name);
+    icl_status status = ICL_OK;
+    recipe_value value = {0};
+
+    if (index == recipe->key_count) {
+        const icl_recipe_key *nearest = nearest_key(recipe, section, name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s",
+                        origin, section, name, nearest->section, nearest->name);
+    }
+    if (!interpret(&recipe->keys[index], text, &value)) {
+        char expected[EXPECTATION_CAPACITY];
+        describe_expectation(&recipe->keys[index], expected);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, section, name, text,
+                        expected);
+    }
+    ICL_TRY(icl_duplicate(text, &value.text, error));
+    ICL_TRY(icl_duplicate(origin, &value.origin, error));
+    release_value(&recipe->values[index]);
+    recipe->values[index] = value;
+    return ICL_OK;
+done:
+    release_value(&value);
+    return status;
+}
+
+/* ---- Life ---- */
+
+icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe,
+                             icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *made = NULL;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "recipe", &made, error));
+    made->keys = keys;
+    made->key_count = key_count;
+    ICL_TRY(icl_allocate(key_count, sizeof *made->values, "recipe values", &made->values, error));
+    for (size_t i = 0; i < key_count; i++)
+        ICL_TRY(icl_recipe_set(made, keys[i].section, keys[i].name, keys[i].default_value, "default", error));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+void icl_recipe_destroy(icl_recipe **recipe) {
+    if (*recipe && (*recipe)->values)
+        for (size_t i = 0; i < (*recipe)->key_count; i++)
+            release_value(&(*recipe)->values[i]);
+    if (*recipe)
+        icl_free(&(*recipe)->values);
+    icl_free(recipe);
+}
+
+icl_status icl_recipe_clone(const icl_recipe *recipe, icl_recipe **copy, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *made = NULL;
+
+    ICL_TRY(icl_recipe_create(recipe->keys, recipe->key_count, &made, error));
+    for (size_t i = 0; i < recipe->key_count; i++)
+        ICL_TRY(icl_recipe_set(made, recipe->keys[i].section, recipe->keys[i].name, recipe->values[i].text,
+                               recipe->values[i].origin, error));
+    *copy = made;
+    made = NULL;
+done:
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+void icl_recipe_swap(icl_recipe *a, icl_recipe *b) {
+    recipe_value *values = a->values;
+    assert(a->keys == b->keys);
+    a->values = b->values;
+    b->values = values;
+}
+
+/* ---- Overrides ---- */
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* Cuts blanks off both ends, in place; returns the new start. */
+static char *trim(char *text) {
+    size_t length;
+    while (is_blank(*text))
+        text++;
+    length = strlen(text);
+    while (length > 0 && is_blank(text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *copy = NULL, *equals, *dot;
+
+    ICL_TRY(icl_duplicate(assignment, &copy, error));
+    equals = strchr(copy, '=');
+    if (equals)
+        *equals = '\0';
+    dot = strchr(copy, '.');
+    if (!equals || !dot) {
+        status = icl_fail(error, ICL_ERROR_INPUT, "--set %s: expected section.key=value", assignment);
+        goto done;
+    }
+    *dot = '\0';
+    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), "--set", error));
+done:
+    icl_free(&copy);
+    return status;
+}
+
+/* ---- Look-up ---- */
+
+static const recipe_value *look_up(const icl_recipe *recipe, const char *section, const char *name,
+                                   icl_key_type type) {
+    const size_t index = icl_recipe_find(recipe, section, name);
+    assert(index < recipe->key_count && "a key that the table does not have");
+    assert(recipe->keys[index].type == type && "a key of another type");
+    (void)type;
+    return &recipe->values[index];
+}
+
+const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_TEXT)->text;
+}
+
+uint64_t icl_recipe_count(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_COUNT)->count;
+}
+
+double icl_recipe_number(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_NUMBER)->number;
+}
+
+bool icl_recipe_flag(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_FLAG)->flag;
+}
+
+size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_WORD)->word;
+}
+
+icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, const char *key, icl_error *error,
+                             const char *expected, ...) {
+    const size_t index = icl_recipe_find(recipe, section, key);
+    char text[EXPECTATION_CAPACITY];
+    va_list arguments;
+
+    assert(index < recipe->key_count && "a key that the table does not have");
+    va_start(arguments, expected);
+    vsnprintf(text, sizeof text, expected, arguments);
+    va_end(arguments);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", recipe->values[index].origin,
+                    section, key, recipe->values[index].text, text);
+}

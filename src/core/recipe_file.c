@@ -1,0 +1,225 @@
+/* Recipes as INI text, read by inih. */
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/recipe_store.h"
+
+/* No recipe that a person writes comes near this; a mistaken file of gigabytes should not be read to its end. */
+#define MAX_FILE_BYTES ((size_t)1 << 20)
+
+#define MAX_TEXT 8192
+
+/* Values are broken over lines of this width when written: inih reads at most 200 bytes a line. */
+#define WRITTEN_WIDTH 100
+
+typedef struct ini_source {
+    icl_recipe *recipe;
+    const char *name, *at; /* the file's name; the text not yet read */
+    size_t line;           /* of the line that inih is looking at */
+    bool continues;        /* that line is indented: inih will call it a continuation of the value above */
+    size_t *seen;          /* per key, the line that set it, or 0 */
+    size_t pending;        /* the key whose value is being collected, or key_count */
+    size_t pending_line;
+    char value[MAX_TEXT];
+    icl_status status; /* of the first failure, after which nothing more is read */
+    icl_error *error;
+} ini_source;
+
+static void fail_line(ini_source *source, const char *what, const char *expected) {
+    if (source->status == ICL_OK)
+        source->status = icl_fail(source->error, ICL_ERROR_INPUT, "%s:%zu: %s: expected %s", source->name,
+                                  source->line, what, expected);
+}
+
+/* Stands in for fgets, for two reasons: inih takes the rest of a line that is too long for another line, and its handler is
+ * not told line numbers. */
+static char *next_line(char *buffer, int capacity, void *user) {
+    ini_source *source = user;
+    const char *start = source->at, *end, *first;
+    size_t length;
+
+    if (*start == '\0' || source->status != ICL_OK)
+        return NULL;
+    end = strchr(start, '\n');
+    length = end ? (size_t)(end - start) : strlen(start);
+    source->at = start + length + (end != NULL);
+    source->line++;
+    first = start + strspn(start, " \t\r");
+    source->continues = first > start;
+
+    if (*first == ';' || *first == '#')
+        length = 0; /* a comment may be of any length */
+    if (length + 2 > (size_t)capacity) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "at most %d bytes; indent what continues below", capacity - 2);
+        fail_line(source, "line too long", expected);
+        return NULL;
+    }
+    memcpy(buffer, start, length);
+    memcpy(buffer + length, "\n", 2);
+    return buffer;
+}
+
+/* Stores the value collected so far. */
+static void finish_value(ini_source *source) {
+    const size_t index = source->pending;
+    char origin[512];
+
+    source->pending = source->recipe->key_count;
+    if (index == source->recipe->key_count || source->status != ICL_OK)
+        return;
+    snprintf(origin, sizeof origin, "%s:%zu", source->name, source->pending_line);
+    source->status = icl_recipe_set(source->recipe, source->recipe->keys[index].section,
+                                    source->recipe->keys[index].name, source->value, origin, source->error);
+}
+
+static void append_value(ini_source *source, const char *text) {
+    const size_t used = strlen(source->value), length = strlen(text);
+    if (used + length + 1 > sizeof source->value)
+        fail_line(source, "value too long", "at most 8191 bytes");
+    else
+        memcpy(source->value + used, text, length + 1);
+}
+
+static int handle_pair(void *user, const char *section, const char *name, const char *text) {
+    ini_source *source = user;
+    const size_t index = icl_recipe_find(source->recipe, section, name);
+    const bool continued = source->continues && index < source->recipe->key_count && index == source->pending;
+
+    if (source->status != ICL_OK)
+        return 0;
+    if (continued) {
+        append_value(source, text);
+        return source->status == ICL_OK;
+    }
+    finish_value(source);
+    if (source->status != ICL_OK)
+        return 0;
+    if (index == source->recipe->key_count) {
+        char origin[512];
+        snprintf(origin, sizeof origin, "%s:%zu", source->name, source->line);
+        source->status = icl_recipe_set(source->recipe, section, name, text, origin, source->error);
+        return 0;
+    }
+    if (source->seen[index] != 0) {
+        source->status = icl_fail(source->error, ICL_ERROR_INPUT,
+                                  "%s:%zu: %s.%s again: expected it once; line %zu has set it", source->name,
+                                  source->line, section, name, source->seen[index]);
+        return 0;
+    }
+    source->seen[index] = source->pending_line = source->line;
+    source->pending = index;
+    source->value[0] = '\0';
+    append_value(source, text);
+    return source->status == ICL_OK;
+}
+
+icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *name, icl_error *error) {
+    icl_status status = ICL_OK;
+    ini_source *source = NULL;
+    icl_recipe *changed = NULL;
+    int bad_line;
+
+    ICL_TRY(icl_recipe_clone(recipe, &changed, error));
+    ICL_TRY(icl_allocate(1, sizeof *source, "recipe reader", &source, error));
+    ICL_TRY(icl_allocate(recipe->key_count, sizeof *source->seen, "recipe reader", &source->seen, error));
+    source->recipe = changed;
+    source->name = name;
+    source->at = text;
+    source->pending = recipe->key_count;
+    source->error = error;
+
+    bad_line = ini_parse_stream(next_line, source, handle_pair, source);
+    finish_value(source);
+    if (source->status == ICL_OK && bad_line != 0)
+        source->status =
+            icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
+                     "%s:%d: not a line of a recipe: expected [section] or key = value", name, bad_line);
+    ICL_TRY(source->status);
+    icl_recipe_swap(recipe, changed);
+done:
+    if (source)
+        icl_free(&source->seen);
+    icl_free(&source);
+    icl_recipe_destroy(&changed);
+    return status;
+}
+
+icl_status icl_recipe_load(icl_recipe *recipe, const char *path, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+    size_t size = 0;
+
+    ICL_TRY(icl_file_read(path, MAX_FILE_BYTES, &text, &size, error));
+    if (strlen(text) != size) {
+        status =
+            icl_fail(error, ICL_ERROR_INPUT, "%s: holds a NUL byte: expected the text of a recipe", path);
+        goto done;
+    }
+    ICL_TRY(icl_recipe_parse(recipe, text, path, error));
+done:
+    icl_free(&text);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+/* How much of `text` to put on this line: all of it if it fits, else up to the last comma, else as much as fits. */
+static size_t line_part(const char *text) {
+    const size_t length = strlen(text);
+    size_t part = WRITTEN_WIDTH;
+
+    if (length <= WRITTEN_WIDTH)
+        return length;
+    while (part > 0 && text[part - 1] != ',')
+        part--;
+    if (part == 0) {
+        /* Blanks at a break would be lost in reading. */
+        part = WRITTEN_WIDTH;
+        while (part > 1 && (text[part] == ' ' || text[part - 1] == ' '))
+            part--;
+    }
+    while (text[part] == ' ')
+        part++;
+    return part;
+}
+
+static void write_key(FILE *stream, const icl_recipe_key *key, const char *text) {
+    size_t part = line_part(text);
+
+    if (key->help && key->help[0] != '\0')
+        fprintf(stream, "; %s\n", key->help);
+    fprintf(stream, "%s = %.*s\n", key->name, (int)part, text);
+    for (text += part; *text != '\0'; text += part) {
+        part = line_part(text);
+        fprintf(stream, "    %.*s\n", (int)part, text);
+    }
+}
+
+icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *memory = NULL;
+    size_t size = 0;
+    const char *section = "";
+    FILE *stream = open_memstream(&memory, &size);
+
+    if (!stream)
+        return icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        if (strcmp(key->section, section) != 0)
+            fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", key->section);
+        section = key->section;
+        write_key(stream, key, recipe->values[i].text);
+    }
+    if (fclose(stream) != 0 || !memory)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");
+    else
+        status = icl_duplicate(memory, text, error);
+    free(memory);
+    return status;
+}

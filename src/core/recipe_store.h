@@ -1,0 +1,35 @@
+/* What a recipe is made of; shared by recipe.c (values) and recipe_file.c (INI text). */
+#ifndef ICLAB_CORE_RECIPE_STORE_H
+#define ICLAB_CORE_RECIPE_STORE_H
+
+#include "core/status.h"
+#include "iclab/recipe.h"
+
+/* One key's value: the text as written, and what it means for the key's type. */
+typedef struct recipe_value {
+    char *text;
+    char *origin; /* "versatile.ini:7", "--set" or "default": the start of every message about it */
+    double number;
+    uint64_t count;
+    size_t word;
+    bool flag;
+} recipe_value;
+
+struct icl_recipe {
+    const icl_recipe_key *keys;
+    size_t key_count;
+    recipe_value *values; /* one per key */
+};
+
+/* The index of a key, or key_count. */
+size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char *name);
+
+/* Checks the text against the key's type and range and stores it. ICL_ERROR_INPUT, prefixed with the origin, names an unknown
+ * key's nearest known one. */
+icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
+                          const char *origin, icl_error *error);
+
+/* Exchanges the values of two recipes over the same table. */
+void icl_recipe_swap(icl_recipe *a, icl_recipe *b);
+
+#endif
