@@ -5,6 +5,7 @@
 #include "iclab/backend.h"
 #include "iclab/baseline.h"
 #include "iclab/export.h"
+#include "iclab/lab.h"
 #include "iclab/log.h"
 #include "iclab/model.h"
 #include "iclab/ops.h"
