@@ -1,0 +1,99 @@
+/*
+ * Initial parameters of linear transformers.
+ *
+ * model.initialization = normal: every number ~ N(0, init_std^2), as in Ahn et al.
+ *
+ * model.initialization = descent: a fixed start whose layers are short steps of (preconditioned) gradient descent, plus noise of
+ * init_std. In units of the 1/n scaling and with w_xx = p_x q_x, w_yx = p_y q_x (the weights of the paper's diagonal layer) the start is
+ *
+ *     diag, gd++:    p = (-.3, -.6), q = (.6, 0)      w_xx = -.18, w_yx = -.36
+ *     full:          P = -.1 I,  Q = diag(.3 … .3, 0)   w_xx = w_yx = -.03
+ *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
+ *
+ * found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw sums the same function needs
+ * products P Q that are n times smaller: P and Q (and their noise) are divided by sqrt(n), A by n. Several heads share the product equally.
+ */
+#include "model/linear_transformer.h"
+
+#include <math.h>
+
+typedef struct layer_start {
+    double p_x, p_y,
+        q_x; /* P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, 0); in the sparse forms B = p_x I, A = q_x I */
+} layer_start;
+
+static const layer_start first_start[] = {
+    [ICL_LINEAR_FULL] = {-0.1, -0.1, 0.3},     [ICL_LINEAR_DIAG] = {-0.3, -0.6, 0.6},
+    [ICL_LINEAR_GDPP] = {-0.3, -0.6, 0.6},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, -0.03},
+    [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, -0.03},
+};
+
+/* A layer that changes nothing: P = 0, or A = 0 where P is fixed. */
+static const layer_start inserted_start[] = {
+    [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},     [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},
+    [ICL_LINEAR_GDPP] = {0.0, 0.0, 0.3},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, 0.0},
+    [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, 0.0},
+};
+
+/* What a part is multiplied with to mean the same under this model's attention factor. */
+static double unit_of(const icl_model *model, int part) {
+    const icl_linear_transformer_state *state = model->state;
+    const double n = (double)model->context;
+
+    if (state->is_mean)
+        return 1.0;
+    if (state->form->parts[ICL_LINEAR_P].kind == ICL_PART_LABEL_ONE ||
+        state->form->parts[ICL_LINEAR_P].kind == ICL_PART_INPUT_BLOCK_LABEL_ONE)
+        return part == ICL_LINEAR_Q ? 1.0 / n : 1.0;
+    return 1.0 / sqrt(n);
+}
+
+/* The start's value at (row, column) of a part's D x D matrix. */
+static double start_at(const layer_start *start, int part, size_t d, size_t row, size_t column) {
+    if (row != column)
+        return 0.0;
+    if (part == ICL_LINEAR_P)
+        return row < d ? start->p_x : start->p_y;
+    return row < d ? start->q_x : 0.0;
+}
+
+static void initialize_part(const icl_model *model, const layer_start *start, int part,
+                            const icl_parameter_info *info, uint32_t seed, float *values) {
+    const icl_linear_transformer_state *state = model->state;
+    const double unit = unit_of(model, part);
+    const double share = part == ICL_LINEAR_Q ? unit / (double)state->heads : unit;
+
+    for (size_t i = 0; i < info->count; i++) {
+        /* A vector holds the diagonal's entries for an input (0) and the label (1). */
+        const size_t row = info->rank == 2 ? i / info->shape[1] : i == 0 ? 0 : model->dimension;
+        const size_t column = info->rank == 2 ? i % info->shape[1] : row;
+        const double noise = state->init_std * (double)icl_model_noise(seed, info->offset + i);
+        values[info->offset + i] =
+            start ? (float)(share * start_at(start, part, model->dimension, row, column) + unit * noise)
+                  : (float)noise;
+    }
+}
+
+static void initialize_layer(const icl_model *model, const layer_start *start, size_t layer, uint32_t seed,
+                             float *values) {
+    const icl_linear_transformer_state *state = model->state;
+    const size_t per_layer = state->heads * icl_linear_trained_parts(state->form);
+    const icl_parameter_info *info = &model->parameters[layer * per_layer];
+
+    for (size_t head = 0; head < state->heads; head++)
+        for (int part = 0; part < ICL_LINEAR_PARTS; part++)
+            if (state->form->parts[part].name)
+                initialize_part(model, start, part, info++, seed, values);
+}
+
+void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
+    const icl_linear_transformer_state *state = model->state;
+    for (size_t layer = 0; layer < model->layers; layer++)
+        initialize_layer(model, state->from_descent ? &first_start[state->parameterization] : NULL, layer,
+                         seed, values);
+}
+
+void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
+    const icl_linear_transformer_state *state = model->state;
+    initialize_layer(model, &inserted_start[state->parameterization], layer, seed, values);
+}

@@ -1,0 +1,228 @@
+/*
+ * Linear transformers: Vladymyrov, von Oswald, Sandler, Ge 2024 (arXiv 2402.14180), section 3; with the sparse forms of Ahn, Cheng,
+ * Daneshmand, Sra 2023 (arXiv 2306.00297), equations 8 and 11.
+ *
+ * With tokens e_i = (x_i, y_i) in R^D, D = d + 1, context i = 1..n and query i = n + 1, a layer is
+ *
+ *     e_i <- e_i + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i,     prediction = -(last coordinate of the query)
+ *
+ * with factor 1 ("raw") or 1/n ("mean"). Tokens are rows here, so with Z [B, n + 1, D] and one head
+ *
+ *     U = Z Q^T,     A_i = factor * sum_{j <= n} (u_i . e_j) e_j   (linear attention, keys = values = Z),     Z <- Z + A P^T.
+ *
+ * In the last layer only the query's row is needed. The bilinear form is e_j^T Q e_i, context on the left, as in both papers'
+ * formulas; code that writes z_i^T Q z_j has the transpose of our Q.
+ */
+#include "model/linear_transformer.h"
+
+#include <math.h>
+
+#include "core/allocate.h"
+
+/* In the order of the words of model.parameterization. */
+static const icl_linear_form forms[] = {
+    [ICL_LINEAR_FULL] = {{{"P", ICL_PART_MATRIX}, {"Q", ICL_PART_MATRIX}}},
+    [ICL_LINEAR_DIAG] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_DIAGONAL}}},
+    [ICL_LINEAR_GDPP] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_INPUT_DIAGONAL}}},
+    [ICL_LINEAR_SPARSE] = {{{NULL, ICL_PART_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
+    [ICL_LINEAR_SPARSE_B] = {{{"B", ICL_PART_INPUT_BLOCK_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
+};
+
+/* ---- Creation ---- */
+
+static icl_status add_part(icl_model *model, size_t layer, size_t head, const icl_linear_part *part,
+                           icl_error *error) {
+    const size_t d = model->dimension;
+    size_t shape[2];
+    int rank = 0;
+
+    switch (part->kind) {
+    case ICL_PART_MATRIX:
+        rank = 2;
+        shape[0] = shape[1] = d + 1;
+        break;
+    case ICL_PART_DIAGONAL:
+        rank = 1;
+        shape[0] = 2;
+        break;
+    case ICL_PART_INPUT_DIAGONAL:
+        rank = 1;
+        shape[0] = 1;
+        break;
+    case ICL_PART_INPUT_BLOCK:
+    case ICL_PART_INPUT_BLOCK_LABEL_ONE:
+        rank = 2;
+        shape[0] = shape[1] = d;
+        break;
+    case ICL_PART_LABEL_ONE:
+        return ICL_OK;
+    }
+    return icl_model_add_parameter(model, rank, shape, error, "layer.%zu.head.%zu.%s", layer, head,
+                                   part->name);
+}
+
+static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    icl_linear_transformer_state *state = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *state, "linear transformer", &state, error));
+    model->state = state;
+    model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
+    state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
+    state->parameterization =
+        (icl_linear_parameterization)icl_recipe_word(recipe, "model", "parameterization");
+    state->form = &forms[state->parameterization];
+    state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
+    state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
+    state->init_std = icl_recipe_number(recipe, "model", "init_std");
+    if (model->layers == 0)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "expected at least 1"));
+    if (state->heads == 0)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "expected at least 1"));
+    for (size_t layer = 0; layer < model->layers; layer++)
+        for (size_t head = 0; head < state->heads; head++)
+            for (int part = 0; part < ICL_LINEAR_PARTS; part++)
+                ICL_TRY(add_part(model, layer, head, &state->form->parts[part], error));
+done:
+    return status;
+}
+
+static void destroy(icl_model *model) {
+    icl_free(&model->state);
+}
+
+size_t icl_linear_trained_parts(const icl_linear_form *form) {
+    size_t count = 0;
+    for (int part = 0; part < ICL_LINEAR_PARTS; part++)
+        count += form->parts[part].name != NULL;
+    return count;
+}
+
+/* ---- Prediction ---- */
+
+/* A D x D matrix that maps tokens: dense, or diagonal and then held as the row of its diagonal [1, D]. */
+typedef struct token_map {
+    icl_variable value;
+    bool diagonal;
+} token_map;
+
+/* Constants of one prediction, made on the device. A form uses some of them. */
+typedef struct model_constants {
+    icl_variable pair;      /* [2, D]: (1 … 1 0; 0 … 0 1), turns (p_x, p_y) into a diagonal */
+    icl_variable inputs;    /* [1, D]: (1 … 1 0) */
+    icl_variable label;     /* [1, D]: (0 … 0 1) */
+    icl_variable zeros;     /* [D, D] */
+    icl_variable label_one; /* [D, D]: 0 but for a 1 in the last corner */
+} model_constants;
+
+static icl_variable ones_at(icl_tape *tape, icl_variable base, size_t rows, size_t columns, size_t row,
+                            size_t column) {
+    const icl_variable ones = icl_tape_filled(tape, 2, (const size_t[]){rows, columns}, 1.0);
+    return icl_tape_place(tape, base, ones, (const size_t[]){row, column});
+}
+
+static bool uses(const icl_linear_form *form, icl_linear_part_kind kind) {
+    return form->parts[0].kind == kind || form->parts[1].kind == kind;
+}
+
+static model_constants make_constants(const icl_linear_form *form, size_t d, icl_tape *tape) {
+    model_constants made = {{0}};
+
+    if (uses(form, ICL_PART_DIAGONAL)) {
+        made.pair = icl_tape_filled(tape, 2, (const size_t[]){2, d + 1}, 0.0);
+        made.pair = ones_at(tape, made.pair, 1, d, 0, 0);
+        made.pair = ones_at(tape, made.pair, 1, 1, 1, d);
+    }
+    if (uses(form, ICL_PART_INPUT_DIAGONAL)) {
+        made.inputs = icl_tape_filled(tape, 2, (const size_t[]){1, d + 1}, 0.0);
+        made.inputs = ones_at(tape, made.inputs, 1, d, 0, 0);
+    }
+    if (uses(form, ICL_PART_LABEL_ONE)) {
+        made.label = icl_tape_filled(tape, 2, (const size_t[]){1, d + 1}, 0.0);
+        made.label = ones_at(tape, made.label, 1, 1, 0, d);
+    }
+    if (uses(form, ICL_PART_INPUT_BLOCK))
+        made.zeros = icl_tape_filled(tape, 2, (const size_t[]){d + 1, d + 1}, 0.0);
+    if (uses(form, ICL_PART_INPUT_BLOCK_LABEL_ONE))
+        made.label_one = ones_at(tape, made.zeros, 1, 1, d, d);
+    return made;
+}
+
+static token_map make_map(icl_tape *tape, const model_constants *constants, icl_linear_part_kind kind,
+                          icl_variable parameter) {
+    static const size_t corner[2] = {0, 0};
+    icl_variable row;
+
+    switch (kind) {
+    case ICL_PART_MATRIX:
+        break;
+    case ICL_PART_DIAGONAL:
+        row = icl_tape_reshape(tape, parameter, 2, (const size_t[]){1, 2});
+        return (token_map){icl_tape_matmul(tape, 1.0, row, constants->pair), true};
+    case ICL_PART_INPUT_DIAGONAL:
+        return (token_map){icl_tape_binary(tape, ICL_MULTIPLY, constants->inputs, parameter), true};
+    case ICL_PART_LABEL_ONE:
+        return (token_map){constants->label, true};
+    case ICL_PART_INPUT_BLOCK:
+        return (token_map){icl_tape_place(tape, constants->zeros, parameter, corner), false};
+    case ICL_PART_INPUT_BLOCK_LABEL_ONE:
+        return (token_map){icl_tape_place(tape, constants->label_one, parameter, corner), false};
+    }
+    return (token_map){parameter, false};
+}
+
+/* The rows of `tokens`, each mapped by M: row e -> row M e, that is tokens M^T. */
+static icl_variable apply(icl_tape *tape, token_map map, icl_variable tokens) {
+    if (map.diagonal)
+        return icl_tape_binary(tape, ICL_MULTIPLY, tokens, map.value);
+    return icl_tape_matmul(tape, 1.0, tokens, icl_tape_swap_axes(tape, map.value, 0, 1));
+}
+
+/* One layer over the rows `queries` of Z; parameters are those of the layer's first head. */
+static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const model_constants *constants,
+                                const icl_variable *parameters, icl_variable tokens, icl_variable queries) {
+    const icl_linear_transformer_state *state = model->state;
+    const icl_linear_part *parts = state->form->parts;
+    const icl_attention_params attention = {
+        .kind = ICL_ATTENTION_LINEAR,
+        .mask = ICL_MASK_QUERY_EXCLUDED,
+        .scale = state->is_mean ? 1.0 / (double)model->context : 1.0,
+    };
+    icl_variable out = queries;
+
+    for (size_t head = 0; head < state->heads; head++) {
+        token_map maps[ICL_LINEAR_PARTS];
+        for (int part = 0; part < ICL_LINEAR_PARTS; part++) {
+            const bool trained = parts[part].name != NULL;
+            maps[part] =
+                make_map(tape, constants, parts[part].kind, trained ? *parameters : constants->label);
+            parameters += trained;
+        }
+        const icl_variable mapped = apply(tape, maps[ICL_LINEAR_Q], queries);
+        const icl_variable attended = icl_tape_attention(tape, &attention, mapped, tokens, tokens);
+        out = icl_tape_binary(tape, ICL_ADD, out, apply(tape, maps[ICL_LINEAR_P], attended));
+    }
+    return out;
+}
+
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                            icl_variable tokens, size_t depth) {
+    const icl_linear_transformer_state *state = model->state;
+    const size_t d = model->dimension, per_layer = state->heads * icl_linear_trained_parts(state->form);
+    const model_constants constants = make_constants(state->form, d, tape);
+
+    for (size_t i = 0; i + 1 < depth; i++)
+        tokens = apply_layer(model, tape, &constants, parameters + i * per_layer, tokens, tokens);
+    tokens = apply_layer(model, tape, &constants, parameters + (model->layers - 1) * per_layer, tokens,
+                         icl_tape_slice(tape, tokens, 1, model->context, 1));
+    return icl_tape_scale(tape, -1.0, icl_tape_slice(tape, tokens, 2, d, 1));
+}
+
+const icl_model_family icl_linear_transformer = {
+    .name = "linear",
+    .create = create,
+    .destroy = destroy,
+    .initialize = icl_linear_initialize,
+    .initialize_inserted = icl_linear_initialize_inserted,
+    .predict = predict,
+};
