@@ -1,0 +1,335 @@
+/*
+ * The training loop. A step samples, predicts, differentiates and updates without waiting for the device; losses and norms stay there
+ * until a chunk of steps is queued.
+ */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+
+/* ---- Creation ---- */
+
+static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
+    const icl_recipe *recipe = trainer->recipe;
+    const uint64_t horizon = icl_recipe_count(recipe, "train", "horizon");
+    const uint64_t steps = icl_recipe_count(recipe, "train", "steps");
+    const uint64_t end = horizon > 0 ? horizon : steps; /* of the schedule */
+    const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
+
+    if (icl_recipe_count(recipe, "train", "batch") == 0)
+        return icl_recipe_reject(recipe, "train", "batch", error, "expected at least 1 sequence");
+    if (seed > UINT32_MAX)
+        return icl_recipe_reject(recipe, "train", "seed", error, "expected at most %u", UINT32_MAX);
+    trainer->seed = (uint32_t)seed;
+    trainer->total_steps = steps;
+    trainer->schedule = (icl_schedule){
+        .kind = (icl_schedule_kind)icl_recipe_word(recipe, "train", "schedule"),
+        .learning_rate = icl_recipe_number(recipe, "train", "learning_rate"),
+        .warmup = icl_recipe_count(recipe, "train", "warmup"),
+        .total = end,
+        .every = icl_recipe_count(recipe, "train", "step_every"),
+        .factor = icl_recipe_number(recipe, "train", "step_factor"),
+    };
+    trainer->growth = (icl_growth){
+        .steps_per_layer = icl_recipe_count(recipe, "train", "growth"),
+        .layers = icl_model_layers(trainer->model),
+        .total_steps = end,
+    };
+    if (icl_growth_steps(&trainer->growth) >= end && icl_growth_steps(&trainer->growth) > 0)
+        return icl_recipe_reject(recipe, "train", "growth", error,
+                                 "expected fewer steps per layer: %zu layers need %llu steps to grow, and "
+                                 "the schedule ends at %llu",
+                                 trainer->growth.layers,
+                                 (unsigned long long)icl_growth_steps(&trainer->growth),
+                                 (unsigned long long)end);
+    return icl_optimizer_read(recipe, &trainer->optimizer, error);
+}
+
+static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
+    const size_t size = icl_model_size(trainer->model), history = 2 * ICL_TRAIN_CHUNK + 1;
+    icl_tensor *const vectors[] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
+                                   &trainer->states[1], &trainer->scaled};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
+    for (int i = 0; i < 2; i++)
+        ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
+    ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
+    ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
+    ICL_TRY(icl_batch_create(trainer->task, trainer->backend,
+                             (size_t)icl_recipe_count(trainer->recipe, "train", "batch"), &trainer->batch,
+                             error));
+done:
+    return status;
+}
+
+static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *error) {
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_allocate(icl_model_size(trainer->model), sizeof *values, "initial parameters", &values, error));
+    icl_model_initialize(trainer->model, trainer->seed, values);
+    if (icl_growth_steps(&trainer->growth) > 0)
+        for (size_t layer = 1; layer + 1 < trainer->growth.layers; layer++)
+            icl_model_initialize_inserted(trainer->model, layer, trainer->seed, values);
+    ICL_TRY(icl_tensor_write(trainer->parameters, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer,
+                              icl_error *error) {
+    icl_trainer *made = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "trainer", &made, error));
+    made->backend = backend;
+    ICL_TRY(icl_recipe_clone(recipe, &made->recipe, error));
+    ICL_TRY(icl_task_create(recipe, &made->task, error));
+    ICL_TRY(icl_model_create(recipe, icl_task_dimension(made->task), icl_task_context(made->task),
+                             &made->model, error));
+    ICL_TRY(read_settings(made, error));
+    ICL_TRY(icl_tape_create(backend, &made->tape, error));
+    ICL_TRY(create_tensors(made, error));
+    ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables,
+                         "variables of parameters", &made->variables, error));
+    ICL_TRY(write_initial_parameters(made, error));
+    icl_trainer_set_step(made, 0);
+    *trainer = made;
+    made = NULL;
+done:
+    icl_trainer_destroy(&made);
+    return status;
+}
+
+void icl_trainer_destroy(icl_trainer **trainer) {
+    icl_trainer *gone = *trainer;
+
+    if (!gone)
+        return;
+    icl_tape_destroy(&gone->tape);
+    icl_batch_release(&gone->batch);
+    icl_tensor_release(&gone->parameters);
+    icl_tensor_release(&gone->gradient);
+    icl_tensor_release(&gone->states[0]);
+    icl_tensor_release(&gone->states[1]);
+    icl_tensor_release(&gone->scaled);
+    icl_tensor_release(&gone->history);
+    icl_model_destroy(&gone->model);
+    icl_task_destroy(&gone->task);
+    icl_recipe_destroy(&gone->recipe);
+    icl_free(&gone->variables);
+    icl_free(&gone->losses);
+    icl_free(trainer);
+}
+
+/* ---- One step ---- */
+
+static icl_tensor parameter_view(icl_tensor flat, const icl_parameter_info *info) {
+    return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
+}
+
+/* Records the model's prediction for the tokens, at the depth of the current step. */
+static icl_variable record_prediction(icl_trainer *trainer, icl_tensor tokens, bool differentiable) {
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    icl_tape *tape = trainer->tape;
+
+    icl_tape_reset(tape);
+    for (size_t i = 0; i < icl_model_parameter_count(trainer->model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        const icl_tensor value = parameter_view(trainer->parameters, info);
+        trainer->variables[i] = differentiable
+                                    ? icl_tape_parameter(tape, value, parameter_view(trainer->gradient, info))
+                                    : icl_tape_constant(tape, value);
+    }
+    return icl_model_predict_at_depth(trainer->model, tape, trainer->variables,
+                                      icl_tape_constant(tape, tokens), stage.depth);
+}
+
+/* The batch's mean of (prediction - target)^2. */
+static icl_variable record_loss(icl_trainer *trainer) {
+    icl_tape *tape = trainer->tape;
+    const icl_variable prediction = record_prediction(trainer, trainer->batch.tokens, true);
+    const icl_variable target = icl_tape_constant(tape, trainer->batch.targets);
+    const icl_variable difference = icl_tape_binary(tape, ICL_SUBTRACT, prediction, target);
+    const icl_variable sum = icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, 7, difference);
+    return icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
+}
+
+/* The gradient's norm. Losses of deep linear transformers are steep polynomials whose rare gradients of 1e20 and more training survives when they
+ * are clipped, but whose squares overflow a float: the squares are taken of the gradient times 2^-32. */
+static icl_status measure_gradient(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
+    const double scale = 1.0 / 4294967296.0;
+    const icl_tensor none = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_scale_add(trainer->backend, trainer->scaled, scale, trainer->gradient, 0.0, none, error));
+    ICL_TRY(icl_reduce(trainer->backend, ICL_NORM, 1, norm, trainer->scaled, error));
+    ICL_TRY(icl_scale_add(trainer->backend, norm, 1.0 / scale, norm, 0.0, none, error));
+done:
+    return status;
+}
+
+static icl_status update_parameters(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    const icl_schedule schedule = icl_growth_schedule(&stage, &trainer->schedule);
+    const uint64_t step_of_stage = trainer->step - stage.first_step;
+    icl_status status = ICL_OK;
+
+    if (step_of_stage == 0 && trainer->step > 0)
+        for (int i = 0; i < 2; i++)
+            ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
+    trainer->progress.learning_rate = icl_schedule_rate(&schedule, step_of_stage);
+    ICL_TRY(icl_optimizer_step(&trainer->optimizer, trainer->backend, trainer->progress.learning_rate,
+                               step_of_stage + 1, trainer->parameters, trainer->gradient, norm,
+                               trainer->states, error));
+done:
+    return status;
+}
+
+static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
+    const icl_tensor loss_slot = icl_tensor_slice(trainer->history, 0, slot, 1);
+    const icl_tensor norm_slot = icl_tensor_slice(trainer->history, 0, ICL_TRAIN_CHUNK + slot, 1);
+    const size_t one = 1;
+    icl_variable loss;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, trainer->step,
+                            &trainer->batch, error));
+    loss = record_loss(trainer);
+    ICL_TRY(icl_tape_backward(trainer->tape, loss, error));
+    ICL_TRY(icl_copy(trainer->backend, loss_slot,
+                     icl_tensor_reshape(icl_tape_value(trainer->tape, loss), 1, &one), error));
+    ICL_TRY(measure_gradient(trainer, norm_slot, error));
+    ICL_TRY(update_parameters(trainer, norm_slot, error));
+    icl_trainer_set_step(trainer, trainer->step + 1);
+done:
+    return status;
+}
+
+/* ---- Runs ---- */
+
+static icl_status reserve_losses(icl_trainer *trainer, size_t count, icl_error *error) {
+    icl_status status;
+
+    trainer->loss_count = 0;
+    if (count <= trainer->loss_capacity)
+        return ICL_OK;
+    icl_free(&trainer->losses);
+    trainer->loss_capacity = 0;
+    status = icl_allocate(count, sizeof *trainer->losses, "losses", &trainer->losses, error);
+    if (status == ICL_OK)
+        trainer->loss_capacity = count;
+    return status;
+}
+
+static icl_status diverge(icl_trainer *trainer, uint64_t step, double loss, double norm, icl_error *error) {
+    trainer->diverged = true;
+    icl_trainer_set_step(trainer, step);
+    return icl_fail(
+        error, ICL_ERROR_DIVERGED,
+        "training diverged at step %llu: loss %g, gradient norm %g; expected finite numbers (a lower "
+        "train.learning_rate or a tighter train.clip may help)",
+        (unsigned long long)step, loss, norm);
+}
+
+/* Waits for `count` steps, the first of which was number first_step (from 1), and takes their losses and norms in. */
+static icl_status collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
+    float history[2 * ICL_TRAIN_CHUNK + 1];
+    const float *norms = history + ICL_TRAIN_CHUNK;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reduce(trainer->backend, ICL_NORM, 1,
+                       icl_tensor_slice(trainer->history, 0, 2 * ICL_TRAIN_CHUNK, 1), trainer->parameters,
+                       error));
+    ICL_TRY(icl_tensor_read(trainer->history, history, error));
+    for (size_t i = 0; i < count; i++) {
+        const double loss = (double)history[i], norm = (double)norms[i];
+        trainer->losses[trainer->loss_count++] = history[i];
+        trainer->progress.loss += loss;
+        if (norm > trainer->progress.gradient_norm || isnan(norm))
+            trainer->progress.gradient_norm = norm;
+        if (!isfinite(loss) || !isfinite(norm))
+            return diverge(trainer, first_step + i, loss, norm, error);
+    }
+    if (!isfinite(history[2 * ICL_TRAIN_CHUNK]))
+        return diverge(trainer, first_step + count - 1, (double)history[count - 1], (double)norms[count - 1],
+                       error);
+done:
+    return status;
+}
+
+icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error) {
+    const uint64_t total = trainer->total_steps;
+    const uint64_t left = total > trainer->step ? total - trainer->step : 0;
+    icl_status status = ICL_OK;
+
+    if (trainer->diverged)
+        return icl_fail(error, ICL_ERROR_DIVERGED,
+                        "training diverged at step %llu; expected a restored trainer",
+                        (unsigned long long)trainer->step);
+    if (steps > left)
+        steps = (size_t)left;
+    trainer->progress.loss = trainer->progress.gradient_norm = 0.0;
+    ICL_TRY(reserve_losses(trainer, steps, error));
+    while (trainer->loss_count < steps) {
+        const uint64_t first_step = trainer->step + 1;
+        const size_t rest = steps - trainer->loss_count;
+        const size_t count = rest < ICL_TRAIN_CHUNK ? rest : ICL_TRAIN_CHUNK;
+        for (size_t i = 0; i < count; i++)
+            ICL_TRY(train_step(trainer, i, error));
+        ICL_TRY(collect(trainer, first_step, count, error));
+    }
+done:
+    if (trainer->loss_count > 0)
+        trainer->progress.loss /= (double)trainer->loss_count;
+    return status;
+}
+
+void icl_trainer_set_step(icl_trainer *trainer, uint64_t step) {
+    trainer->step = step;
+    trainer->progress.step = step;
+    trainer->progress.total_steps = trainer->total_steps;
+}
+
+icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
+    return trainer->progress;
+}
+
+const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count) {
+    *count = trainer->loss_count;
+    return trainer->losses;
+}
+
+const icl_model *icl_trainer_model(const icl_trainer *trainer) {
+    return trainer->model;
+}
+
+const icl_task *icl_trainer_task(const icl_trainer *trainer) {
+    return trainer->task;
+}
+
+/* ---- Parameters and predictions ---- */
+
+icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error) {
+    return icl_tensor_read(trainer->parameters, values, error);
+}
+
+icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error) {
+    return icl_tensor_write(trainer->parameters, values, error);
+}
+
+icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions,
+                               icl_error *error) {
+    const icl_variable prediction = record_prediction(trainer, batch->tokens, false);
+    icl_status status = icl_tape_status(trainer->tape, error);
+    if (status == ICL_OK)
+        status = icl_tensor_read(icl_tape_value(trainer->tape, prediction), predictions, error);
+    icl_tape_reset(trainer->tape);
+    return status;
+}

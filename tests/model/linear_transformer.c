@@ -1,0 +1,356 @@
+/* Linear transformers against their formula in plain loops, and the symmetries that the formula implies. */
+#include "fixture.h"
+
+#define MAX_WIDTH  8
+#define MAX_LENGTH 9
+#define MAX_BATCH  4
+#define MAX_SIZE   2048
+
+static const size_t batch = 3, context = 5, dimension = 3;
+
+/* Copies one parameter by name into a D x D matrix, as the parameterization says. */
+static const float *find(const icl_model *model, const float *values, size_t layer, size_t head,
+                         const char *part) {
+    char name[64];
+    snprintf(name, sizeof name, "layer.%zu.head.%zu.%s", layer, head, part);
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
+        if (strcmp(icl_model_parameter(model, i)->name, name) == 0)
+            return values + icl_model_parameter(model, i)->offset;
+    return NULL;
+}
+
+static bool read_matrices(const icl_model *model, const setting *is, const float *values, size_t layer,
+                          size_t head, double p[MAX_WIDTH][MAX_WIDTH], double q[MAX_WIDTH][MAX_WIDTH]) {
+    const size_t d = is->dimension;
+    const bool sparse = is->parameterization >= SPARSE;
+    const float *first = find(model, values, layer, head, sparse ? "B" : "P");
+    const float *second = find(model, values, layer, head, sparse ? "A" : "Q");
+
+    if (!second || (!first && is->parameterization != SPARSE))
+        return false;
+    for (size_t i = 0; i <= d; i++)
+        for (size_t j = 0; j <= d; j++) {
+            p[i][j] = q[i][j] = 0.0;
+            if (is->parameterization == FULL) {
+                p[i][j] = (double)first[i * (d + 1) + j];
+                q[i][j] = (double)second[i * (d + 1) + j];
+            } else if (sparse) {
+                p[i][j] = i == d && j == d ? 1.0 : 0.0;
+                if (i < d && j < d) {
+                    p[i][j] = is->parameterization == SPARSE_B ? (double)first[i * d + j] : 0.0;
+                    q[i][j] = (double)second[i * d + j];
+                }
+            } else if (i == j) {
+                p[i][j] = (double)first[i < d ? 0 : 1];
+                q[i][j] = i < d ? (double)second[0] : is->parameterization == DIAG ? (double)second[1] : 0.0;
+            }
+        }
+    return true;
+}
+
+/* e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i for every token of one sequence, literally. */
+static bool layer_in_loops(const icl_model *model, const setting *is, const float *values, size_t layer,
+                           double e[MAX_LENGTH][MAX_WIDTH]) {
+    const size_t width = is->dimension + 1, n = is->context;
+    const double factor = is->mean ? 1.0 / (double)n : 1.0;
+    double update[MAX_LENGTH][MAX_WIDTH] = {{0}}, p[MAX_WIDTH][MAX_WIDTH], q[MAX_WIDTH][MAX_WIDTH];
+
+    for (size_t head = 0; head < is->heads; head++) {
+        if (!read_matrices(model, is, values, layer, head, p, q))
+            return false;
+        for (size_t i = 0; i <= n; i++)
+            for (size_t j = 0; j < n; j++) {
+                double score = 0.0; /* e_j^T Q e_i */
+                for (size_t a = 0; a < width; a++)
+                    for (size_t b = 0; b < width; b++)
+                        score += e[j][a] * q[a][b] * e[i][b];
+                for (size_t a = 0; a < width; a++)
+                    for (size_t b = 0; b < width; b++)
+                        update[i][a] += factor * p[a][b] * e[j][b] * score;
+            }
+    }
+    for (size_t i = 0; i <= n; i++)
+        for (size_t a = 0; a < width; a++)
+            e[i][a] += update[i][a];
+    return true;
+}
+
+static bool predict_in_loops(const icl_model *model, const setting *is, const float *values,
+                             const float *tokens, double *predictions) {
+    const size_t width = is->dimension + 1, length = is->context + 1;
+    double e[MAX_LENGTH][MAX_WIDTH];
+
+    for (size_t b = 0; b < is->batch; b++) {
+        for (size_t i = 0; i < length; i++)
+            for (size_t a = 0; a < width; a++)
+                e[i][a] = (double)tokens[(b * length + i) * width + a];
+        for (size_t layer = 0; layer < is->layers; layer++)
+            if (!layer_in_loops(model, is, values, layer, e))
+                return false;
+        predictions[b] = -e[is->context][is->dimension];
+    }
+    return true;
+}
+
+/* Largest difference relative to the largest prediction (or 1). */
+static double difference(const double *a, const double *b, size_t count) {
+    double worst = 0.0, largest = 1.0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(b[i]));
+        worst = isnan(a[i]) ? HUGE_VAL : fmax(worst, fabs(a[i] - b[i]));
+    }
+    return worst / largest;
+}
+
+static icl_status predictions_on(icl_backend *backend, const setting *is, size_t depth,
+                                 const float *parameters, const float *tokens, double *predictions,
+                                 icl_error *error) {
+    model_fixture f;
+    icl_status status = fixture_open(&f, backend, is, error);
+    if (status == ICL_OK)
+        status = icl_tensor_write(f.parameters, parameters, error);
+    if (status == ICL_OK)
+        status = icl_tensor_write(f.tokens, tokens, error);
+    if (status == ICL_OK)
+        status = fixture_read(&f, depth, predictions, error);
+    fixture_close(&f);
+    return status;
+}
+
+/* Parameters small enough that layers stay of order 1 in both scalings. */
+static size_t fill_parameters(const icl_model *model, const setting *is, float *values) {
+    fill_normal(values, icl_model_size(model), 12, is->mean ? 0.4F : 0.2F);
+    return icl_model_size(model);
+}
+
+static void test_formula(tap_run *tap, icl_backend *backend, const setting *is) {
+    const bool is_ref = icl_backend_capabilities(backend)->element_size == sizeof(double);
+    static float values[MAX_SIZE], tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
+    double seen[MAX_BATCH], expected[MAX_BATCH], worst = HUGE_VAL;
+    icl_model *model = NULL;
+    icl_error error = {0};
+    icl_status status = make_model(is, "normal", "0.3", &model, &error);
+
+    if (status == ICL_OK) {
+        fill_parameters(model, is, values);
+        fill_tokens(tokens, is);
+        status = predictions_on(backend, is, is->layers, values, tokens, seen, &error);
+    }
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    else if (predict_in_loops(model, is, values, tokens, expected))
+        worst = difference(seen, expected, is->batch);
+    /* Rounding of about a hundred sums, through at most three layers. */
+    tap_ok(tap, worst <= (is_ref ? 1e-12 : 1e-4), "%s, %s, %zu heads, %zu layers: within %.2g of the formula",
+           parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, worst);
+    icl_model_destroy(&model);
+}
+
+/* ---- Symmetries, on one device in its own arithmetic ---- */
+
+typedef struct changed {
+    float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
+} changed;
+
+static float *token(float *tokens, const setting *is, size_t b, size_t i) {
+    return tokens + (b * (is->context + 1) + i) * (is->dimension + 1);
+}
+
+static void reverse_context(float *tokens, const setting *is) {
+    for (size_t b = 0; b < is->batch; b++)
+        for (size_t i = 0; i < is->context / 2; i++)
+            for (size_t a = 0; a <= is->dimension; a++) {
+                float *one = token(tokens, is, b, i) + a,
+                      *other = token(tokens, is, b, is->context - 1 - i) + a;
+                const float kept = *one;
+                *one = *other;
+                *other = kept;
+            }
+}
+
+static void negate_labels(float *tokens, const setting *is) {
+    for (size_t b = 0; b < is->batch; b++)
+        for (size_t i = 0; i <= is->context; i++)
+            token(tokens, is, b, i)[is->dimension] *= -1.0F;
+}
+
+/* A rotation by the angle whose cosine and sine are 0.6 and 0.8, in the plane of the first two coordinates. */
+static void rotate_inputs(float *tokens, const setting *is) {
+    for (size_t b = 0; b < is->batch; b++)
+        for (size_t i = 0; i <= is->context; i++) {
+            float *x = token(tokens, is, b, i);
+            const float first = x[0], second = x[1];
+            x[0] = 0.6F * first - 0.8F * second;
+            x[1] = 0.8F * first + 0.6F * second;
+        }
+}
+
+/* Doubling the query's inputs is exact, so a prediction that is linear in the query doubles up to rounding of the sums. */
+static void double_query(float *tokens, const setting *is) {
+    for (size_t b = 0; b < is->batch; b++)
+        for (size_t a = 0; a < is->dimension; a++)
+            token(tokens, is, b, is->context)[a] *= 2.0F;
+}
+
+/* Query 0 of sequence 0 becomes the sum of queries of sequences 1 and 2 over one context. */
+static void test_additive(tap_run *tap, icl_backend *backend, const setting *is, const float *values,
+                          double bound) {
+    static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
+    double seen[MAX_BATCH] = {0};
+    icl_error error = {0};
+    icl_status status;
+
+    fill_tokens(tokens, is);
+    for (size_t i = 0; i < is->context; i++)
+        for (size_t a = 0; a <= is->dimension; a++)
+            token(tokens, is, 1, i)[a] = token(tokens, is, 2, i)[a] = token(tokens, is, 0, i)[a];
+    for (size_t a = 0; a < is->dimension; a++)
+        token(tokens, is, 0, is->context)[a] =
+            token(tokens, is, 1, is->context)[a] + token(tokens, is, 2, is->context)[a];
+    status = predictions_on(backend, is, is->layers, values, tokens, seen, &error);
+    tap_ok(tap,
+           status == ICL_OK &&
+               fabs(seen[0] - seen[1] - seen[2]) <= bound * (1.0 + fabs(seen[1]) + fabs(seen[2])),
+           "%s: additive in the query", parameterizations[is->parameterization]);
+}
+
+static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *is, const float *values,
+                          void (*change)(float *, const setting *), double factor, double bound,
+                          const char *what) {
+    static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
+    double before[MAX_BATCH], after[MAX_BATCH], worst = HUGE_VAL;
+    icl_error error = {0};
+    icl_status status;
+
+    fill_tokens(tokens, is);
+    status = predictions_on(backend, is, is->layers, values, tokens, before, &error);
+    change(tokens, is);
+    if (status == ICL_OK)
+        status = predictions_on(backend, is, is->layers, values, tokens, after, &error);
+    for (size_t b = 0; b < is->batch; b++)
+        before[b] *= factor;
+    if (status == ICL_OK)
+        worst = difference(after, before, is->batch);
+    tap_ok(tap, worst <= bound, "%s: %s (%.2g)", parameterizations[is->parameterization], what, worst);
+}
+
+static void test_symmetries(tap_run *tap, icl_backend *backend) {
+    const bool is_ref = icl_backend_capabilities(backend)->element_size == sizeof(double);
+    const double exact = is_ref ? 1e-12 : 1e-4;
+    const double rotated = 1e-4; /* the rotated inputs themselves are rounded to float */
+
+    for (int parameterization = 0; parameterization < PARAMETERIZATIONS; parameterization++) {
+        const setting is = {parameterization, true, 1, 3, dimension, context, batch};
+        const bool isotropic = parameterization == DIAG || parameterization == GDPP;
+        float values[MAX_SIZE];
+        icl_model *model = NULL;
+        icl_error error = {0};
+
+        if (!tap_status(tap, make_model(&is, "normal", "0.3", &model, &error), &error, "model"))
+            continue;
+        fill_parameters(model, &is, values);
+        test_symmetry(tap, backend, &is, values, reverse_context, 1.0, exact,
+                      "order of the context is of no matter");
+        test_symmetry(tap, backend, &is, values, double_query, 2.0, exact, "homogeneous in the query");
+        test_additive(tap, backend, &is, values, exact);
+        if (parameterization != FULL)
+            test_symmetry(tap, backend, &is, values, negate_labels, -1.0, exact, "odd in the labels");
+        if (isotropic)
+            test_symmetry(tap, backend, &is, values, rotate_inputs, 1.0, rotated,
+                          "rotations are of no matter");
+        icl_model_destroy(&model);
+    }
+}
+
+/* ---- Depth and initial values ---- */
+
+static void test_depth(tap_run *tap, icl_backend *backend) {
+    const setting deep = {DIAG, true, 1, 4, dimension, context, batch},
+                  shallow = {DIAG, true, 1, 2, dimension, context, batch};
+    static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
+    float values[MAX_SIZE], ends[MAX_SIZE];
+    double cut[MAX_BATCH], two[MAX_BATCH], whole[MAX_BATCH];
+    icl_model *model = NULL;
+    icl_error error = {0};
+    icl_status status = make_model(&deep, "normal", "0", &model, &error);
+    size_t per_layer;
+
+    if (!tap_status(tap, status, &error, "model"))
+        return;
+    fill_tokens(tokens, &deep);
+    per_layer = fill_parameters(model, &deep, values) / 4;
+    memcpy(ends, values, per_layer * sizeof *ends);
+    memcpy(ends + per_layer, values + 3 * per_layer, per_layer * sizeof *ends);
+    status = predictions_on(backend, &deep, 2, values, tokens, cut, &error);
+    if (status == ICL_OK)
+        status = predictions_on(backend, &shallow, 2, ends, tokens, two, &error);
+    icl_model_initialize_inserted(model, 1, 1, values);
+    icl_model_initialize_inserted(model, 2, 1, values);
+    if (status == ICL_OK)
+        status = predictions_on(backend, &deep, 4, values, tokens, whole, &error);
+    tap_status(tap, status, &error, "predict at three depths");
+    tap_ok(tap, difference(cut, two, batch) == 0.0, "depth 2 of 4 is the first layer and the last");
+    tap_ok(tap, difference(whole, two, batch) == 0.0, "inserted layers change nothing");
+    icl_model_destroy(&model);
+}
+
+static void test_initial_values(tap_run *tap) {
+    const setting is = {FULL, true, 2, 4, 10, 20, 1};
+    const setting raw = {DIAG, false, 1, 1, 10, 25, 1};
+    float first[MAX_SIZE], second[MAX_SIZE];
+    double mean = 0.0, square = 0.0;
+    icl_model *model = NULL;
+    icl_error error = {0};
+
+    if (!tap_status(tap, make_model(&is, "normal", "0.5", &model, &error), &error, "model"))
+        return;
+    const size_t size = icl_model_size(model);
+    tap_ok(tap, size == 4 * 2 * 2 * 121, "full, 2 heads, 4 layers, d = 10: %zu parameters", size);
+    icl_model_initialize(model, 1, first);
+    icl_model_initialize(model, 1, second);
+    tap_ok(tap, memcmp(first, second, size * sizeof *first) == 0, "one seed, one start");
+    icl_model_initialize(model, 2, second);
+    tap_ok(tap, memcmp(first, second, size * sizeof *first) != 0, "another seed, another start");
+    for (size_t i = 0; i < size; i++) {
+        mean += (double)first[i] / (double)size;
+        square += (double)first[i] * (double)first[i] / (double)size;
+    }
+    /* four standard errors of a mean and of a variance */
+    tap_ok(tap,
+           fabs(mean) < 4.0 * 0.5 / sqrt((double)size) &&
+               fabs(square - 0.25) < 4.0 * 0.25 * sqrt(2.0 / (double)size),
+           "mean %.3g and variance %.3g of a normal start", mean, square);
+    icl_model_destroy(&model);
+
+    if (!tap_status(tap, make_model(&raw, "descent", "0", &model, &error), &error, "model"))
+        return;
+    icl_model_initialize(model, 1, first);
+    tap_ok(tap,
+           fabs((double)first[0] * (double)first[2] + 0.18 / 25) < 1e-7 && first[3] == 0.0F &&
+               fabs((double)first[1] * (double)first[2] + 0.36 / 25) < 1e-7,
+           "the descent start of raw sums has products n times smaller");
+    icl_model_destroy(&model);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    if (!backend)
+        return tap_done(&tap);
+    for (int parameterization = 0; parameterization < PARAMETERIZATIONS; parameterization++)
+        for (int mean = 0; mean < 2; mean++)
+            for (size_t heads = 1; heads <= 2; heads++)
+                for (size_t layers = 1; layers <= 3; layers++) {
+                    const setting is = {parameterization, mean, heads, layers, dimension, context, batch};
+                    test_formula(&tap, backend, &is);
+                }
+    test_formula(&tap, backend, &(setting){FULL, true, 1, 2, 1, 1, 1});
+    test_formula(&tap, backend, &(setting){SPARSE_B, false, 1, 2, 1, 1, 1});
+    test_symmetries(&tap, backend);
+    test_depth(&tap, backend);
+    test_initial_values(&tap);
+    tap_ok(&tap, icl_backend_get_statistics(backend).bytes_live == 0, "everything was given back");
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}

@@ -1,0 +1,206 @@
+/* The tape's own promises: sticky errors, kinks, unreached parameters, no allocation in a steady state. */
+#include <math.h>
+
+#include "iclab/iclab.h"
+#include "tap.h"
+
+typedef struct fixture {
+    tap_run tap;
+    icl_backend *backend;
+    icl_tape *tape;
+    icl_tensor x, dx; /* [4] */
+} fixture;
+
+static icl_tensor make(fixture *f, int rank, const size_t *shape, const float *values) {
+    icl_tensor tensor = {0};
+    icl_error error = {0};
+    icl_status status = icl_tensor_create(f->backend, rank, shape, &tensor, &error);
+    if (status == ICL_OK && values)
+        status = icl_tensor_write(tensor, values, &error);
+    if (status != ICL_OK)
+        tap_status(&f->tap, status, &error, "make a tensor");
+    return tensor;
+}
+
+/* Runs backward of the sum of `out` and compares d x with what is expected, exactly. */
+static void expect(fixture *f, icl_variable out, const float expected[4], const char *what) {
+    icl_error error = {0};
+    float seen[4] = {NAN, NAN, NAN, NAN};
+    bool same = true;
+    const int rank = icl_tape_value(f->tape, out).rank;
+    const icl_variable loss = icl_tape_reduce(f->tape, ICL_SUM, (1u << rank) - 1, out);
+    icl_status status = icl_tape_backward(f->tape, loss, &error);
+
+    if (status == ICL_OK)
+        status = icl_tensor_read(f->dx, seen, &error);
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    for (int i = 0; i < 4; i++)
+        same = same && seen[i] == expected[i];
+    if (!same)
+        tap_note("%g %g %g %g", (double)seen[0], (double)seen[1], (double)seen[2], (double)seen[3]);
+    tap_ok(&f->tap, status == ICL_OK && same, "%s", what);
+    icl_tape_reset(f->tape);
+}
+
+static icl_variable parameter(fixture *f, const float values[4]) {
+    icl_error error = {0};
+    if (icl_tensor_write(f->x, values, &error) != ICL_OK ||
+        icl_fill(f->backend, f->dx, (double)NAN, &error) != ICL_OK)
+        tap_ok(&f->tap, false, "%s", error.message);
+    return icl_tape_parameter(f->tape, f->x, f->dx);
+}
+
+static void test_kinks(fixture *f) {
+    icl_variable x;
+
+    x = parameter(f, (const float[]){3, 1, 3, 3});
+    expect(f, icl_tape_scale(f->tape, 3.0, icl_tape_reduce(f->tape, ICL_MAX, 1, x)),
+           (const float[]){1, 0, 1, 1}, "ties of max share equally");
+    x = parameter(f, (const float[]){1, 2, 2, 5});
+    expect(f, icl_tape_binary(f->tape, ICL_MAXIMUM, x, icl_tape_filled(f->tape, 1, (const size_t[]){4}, 2.0)),
+           (const float[]){0, 0.5F, 0.5F, 1}, "a tie of maximum gives half");
+    x = parameter(f, (const float[]){1, 2, 2, 5});
+    expect(f, icl_tape_binary(f->tape, ICL_MINIMUM, x, x), (const float[]){1, 1, 1, 1},
+           "minimum of a variable and itself is the variable");
+    x = parameter(f, (const float[]){0, -0.0F, -1, 2});
+    expect(f, icl_tape_unary(f->tape, ICL_ABSOLUTE, x), (const float[]){0, 0, -1, 1}, "absolute has 0 at 0");
+    x = parameter(f, (const float[]){0, -0.5F, -1, 2});
+    expect(f, icl_tape_unary(f->tape, ICL_RECTIFY, x), (const float[]){0, 0, 0, 1}, "rectify has 0 at 0");
+    x = parameter(f, (const float[]){0, 0, 0, 0});
+    expect(f, icl_tape_reduce(f->tape, ICL_NORM, 1, x), (const float[]){0, 0, 0, 0}, "norm has 0 at 0");
+}
+
+static void test_flow(fixture *f) {
+    const size_t one = 1;
+    icl_error error = {0};
+    icl_variable x, loss;
+    float seen[4];
+
+    x = parameter(f, (const float[]){1, 2, 3, 4});
+    expect(f, icl_tape_unary(f->tape, ICL_SIGN, x), (const float[]){0, 0, 0, 0}, "sign passes nothing on");
+    parameter(f, (const float[]){1, 2, 3, 4});
+    expect(f, icl_tape_filled(f->tape, 1, &one, 2.0), (const float[]){0, 0, 0, 0},
+           "a loss of constants alone gives zero");
+    x = parameter(f, (const float[]){1, 2, 3, 4});
+    expect(f, icl_tape_slice(f->tape, x, 0, 1, 2), (const float[]){0, 1, 1, 0},
+           "a slice leaves the rest zero");
+
+    x = parameter(f, (const float[]){1, 2, 3, 4});
+    loss = icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 1, x);
+    tap_ok(&f->tap, icl_tape_backward(f->tape, loss, &error) == ICL_OK, "backward");
+    loss = icl_tape_scale(f->tape, 0.5, loss);
+    tap_ok(&f->tap,
+           icl_tape_backward(f->tape, loss, &error) == ICL_OK &&
+               icl_tensor_read(f->dx, seen, &error) == ICL_OK && seen[0] == 1 && seen[3] == 4,
+           "backward of a second loss overwrites the gradient");
+    icl_tape_reset(f->tape);
+}
+
+static void test_errors(fixture *f) {
+    const size_t three = 3, five = 5;
+    icl_error error = {0}, later = {0};
+    icl_variable x = parameter(f, (const float[]){1, 2, 3, 4}), bad, sum;
+
+    bad = icl_tape_binary(f->tape, ICL_ADD, x, icl_tape_filled(f->tape, 1, &three, 1.0));
+    sum = icl_tape_reduce(f->tape, ICL_SUM, 1, icl_tape_unary(f->tape, ICL_SQUARE, bad));
+    tap_ok(&f->tap, icl_tape_status(f->tape, &error) == ICL_ERROR_INPUT,
+           "shapes that do not fit are refused");
+    tap_note("%s", error.message);
+    tap_ok(&f->tap, !icl_tape_value(f->tape, sum).buffer, "variables after a failure have no value");
+    icl_tape_slice(f->tape, sum, 0, 9, 9);
+    tap_ok(&f->tap,
+           icl_tape_backward(f->tape, sum, &later) == ICL_ERROR_INPUT &&
+               strcmp(error.message, later.message) == 0,
+           "backward returns the first failure");
+    icl_tape_reset(f->tape);
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_OK, "reset forgets the failure");
+
+    x = parameter(f, (const float[]){1, 2, 3, 4});
+    tap_ok(&f->tap, icl_tape_backward(f->tape, x, &error) == ICL_ERROR_INPUT,
+           "a loss of four elements is refused");
+    tap_ok(&f->tap, icl_tape_backward(f->tape, (icl_variable){77}, &error) == ICL_ERROR_INPUT,
+           "a loss that is not on the tape is refused");
+    icl_tape_slice(f->tape, x, 0, 3, 2);
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a slice past the end is refused");
+    icl_tape_reset(f->tape);
+    icl_tape_reshape(f->tape, parameter(f, (const float[]){0, 0, 0, 0}), 1, &five);
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
+           "a reshape to another count is refused");
+    icl_tape_reset(f->tape);
+    icl_tape_matmul(f->tape, 1.0, parameter(f, (const float[]){0, 0, 0, 0}),
+                    parameter(f, (const float[]){0, 0, 0, 0}));
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a product of vectors is refused");
+    icl_tape_reset(f->tape);
+    icl_tape_unary(f->tape, ICL_SQUARE, (icl_variable){0});
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
+           "a variable from before a reset is refused");
+    icl_tape_reset(f->tape);
+    icl_tape_parameter(f->tape, f->x, icl_tensor_slice(f->dx, 0, 0, 2));
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
+           "a gradient of another shape is refused");
+    icl_tape_reset(f->tape);
+}
+
+static icl_status one_step(fixture *f, icl_tensor w, icl_tensor dw, icl_tensor z, icl_error *error) {
+    const icl_attention_params attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 0.5};
+    icl_variable a, b;
+
+    icl_tape_reset(f->tape);
+    a = icl_tape_constant(f->tape, z);
+    b = icl_tape_parameter(f->tape, w, dw);
+    for (int layer = 0; layer < 3; layer++) {
+        const icl_variable q = icl_tape_matmul(f->tape, 1.0, a, b);
+        a = icl_tape_binary(f->tape, ICL_ADD, a, icl_tape_attention(f->tape, &attention, q, a, a));
+    }
+    return icl_tape_backward(f->tape, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, a), error);
+}
+
+static void test_steady_state(fixture *f) {
+    const size_t w_shape[] = {3, 3}, z_shape[] = {4, 5, 3};
+    icl_tensor w = make(f, 2, w_shape, NULL), dw = make(f, 2, w_shape, NULL), z = make(f, 3, z_shape, NULL);
+    icl_backend_statistics before, after;
+    icl_error error = {0};
+    icl_status status = icl_fill(f->backend, w, 0.2, &error);
+
+    if (status == ICL_OK)
+        status = icl_fill(f->backend, z, 0.3, &error);
+    for (int i = 0; i < 2 && status == ICL_OK; i++)
+        status = one_step(f, w, dw, z, &error);
+    before = icl_backend_get_statistics(f->backend);
+    for (int i = 0; i < 5 && status == ICL_OK; i++)
+        status = one_step(f, w, dw, z, &error);
+    after = icl_backend_get_statistics(f->backend);
+    tap_status(&f->tap, status, &error, "seven steps");
+    tap_ok(&f->tap, after.allocations == before.allocations,
+           "a repeated step allocates nothing on the device");
+    tap_ok(&f->tap, after.bytes_live == before.bytes_live, "a repeated step holds no more memory");
+    icl_tape_reset(f->tape);
+    icl_tensor_release(&w);
+    icl_tensor_release(&dw);
+    icl_tensor_release(&z);
+}
+
+int main(int argc, char **argv) {
+    const size_t four = 4;
+    fixture f = {0};
+    icl_error error = {0};
+
+    f.backend = tap_open_device(&f.tap, argc > 1 ? argv[1] : "cpu");
+    if (!f.backend)
+        return tap_done(&f.tap);
+    if (tap_status(&f.tap, icl_tape_create(f.backend, &f.tape, &error), &error, "create a tape")) {
+        f.x = make(&f, 1, &four, NULL);
+        f.dx = make(&f, 1, &four, NULL);
+        test_kinks(&f);
+        test_flow(&f);
+        test_errors(&f);
+        test_steady_state(&f);
+        icl_tensor_release(&f.x);
+        icl_tensor_release(&f.dx);
+        icl_tape_destroy(&f.tape);
+        tap_ok(&f.tap, icl_backend_get_statistics(f.backend).bytes_live == 0, "everything was given back");
+    }
+    icl_backend_close(&f.backend);
+    return tap_done(&f.tap);
+}
