@@ -115,6 +115,15 @@ static inline void fill_normal(float *values, size_t count, uint32_t stream, flo
             scale * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 5, .stream = stream}, i));
 }
 
+/* Parameters small enough that layers stay of order 1: products of two vectors' entries, or of matrices. */
+static inline void fill_parameters(const icl_model *model, const setting *is, float *values) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(model, i);
+        const float scale = info->rank == 1 ? 0.7F : 0.3F;
+        fill_normal(values + info->offset, info->count, 100 + (uint32_t)i, is->mean ? scale : 0.5F * scale);
+    }
+}
+
 /* Tokens (x_i, y_i) with normal x, y and y = 0 in the query. */
 static inline void fill_tokens(float *tokens, const setting *is) {
     const size_t width = is->dimension + 1, length = is->context + 1;
