@@ -33,7 +33,8 @@ typedef struct icl_task_prior {
     double mean_square_noise; /* E[sigma^2] */
 } icl_task_prior;
 
-/* One batch on a backend. batch B, context n, dimension d. Tensors are owned by the batch. */
+/* One batch on a backend. batch B, context n, dimension d. The batch owns tokens and scratch; targets, noise and weights are
+ * strided views of these. Only icl_task_sample may write to a batch. */
 typedef struct icl_batch {
     icl_tensor tokens;     /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0) */
     icl_tensor targets;    /* [B, 1, 1]: the noiseless <w, x_t> */

@@ -1,0 +1,103 @@
+#include "task/covariance.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/random.h"
+#include "task/numbers.h"
+#include "task/streams.h"
+
+/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats. */
+static const double SMALLEST_EIGENVALUE = 1e-24, LARGEST_EIGENVALUE = 1e24;
+
+/* row -= (row . earlier) earlier, for every earlier row. */
+static void remove_projections(double *rotation, size_t dimension, size_t row) {
+    double *target = rotation + row * dimension;
+    for (size_t k = 0; k < row; k++) {
+        const double *earlier = rotation + k * dimension;
+        double product = 0;
+        for (size_t i = 0; i < dimension; i++)
+            product += target[i] * earlier[i];
+        for (size_t i = 0; i < dimension; i++)
+            target[i] -= product * earlier[i];
+    }
+}
+
+icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error) {
+    const icl_random_key key = {.seed = seed, .stream = ICL_ROTATION_STREAM};
+    icl_status status = icl_allocate(dimension * dimension, sizeof(double), "rotation", rotation, error);
+
+    for (size_t row = 0; status == ICL_OK && row < dimension; row++) {
+        double *values = *rotation + row * dimension;
+        for (size_t i = 0; i < dimension; i++)
+            values[i] = (double)icl_normal_from_word(icl_random_word(key, row * dimension + i));
+        for (int pass = 0; pass < 2; pass++) {
+            double square = 0;
+            remove_projections(*rotation, dimension, row);
+            for (size_t i = 0; i < dimension; i++)
+                square += values[i] * values[i];
+            for (size_t i = 0; i < dimension; i++)
+                values[i] /= sqrt(square);
+        }
+    }
+    return status;
+}
+
+static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, const char *list,
+                                double *spectrum, icl_error *error) {
+    size_t count = 0;
+
+    if (!icl_parse_numbers(list, dimension, spectrum, &count) || count != dimension)
+        return icl_recipe_reject(recipe, "task", "covariance", error,
+                                 "identity, or spectrum: and d = %zu eigenvalues", dimension);
+    for (size_t i = 0; i < dimension; i++) {
+        if (!(spectrum[i] > 0))
+            return icl_recipe_reject(recipe, "task", "covariance", error,
+                                     "eigenvalues above 0 (%g makes it not positive definite)", spectrum[i]);
+        if (spectrum[i] < SMALLEST_EIGENVALUE || spectrum[i] > LARGEST_EIGENVALUE)
+            return icl_recipe_reject(recipe, "task", "covariance", error, "eigenvalues from %g to %g, not %g",
+                                     SMALLEST_EIGENVALUE, LARGEST_EIGENVALUE, spectrum[i]);
+    }
+    return ICL_OK;
+}
+
+icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
+                               icl_error *error) {
+    const char *text = icl_recipe_text(recipe, "task", "covariance");
+    const char *const prefix = "spectrum:";
+    double *spectrum = NULL, *rotation = NULL;
+    icl_status status = ICL_OK;
+
+    memset(covariance, 0, sizeof *covariance);
+    if (strcmp(text, "identity") == 0)
+        goto done; /* a rotation changes nothing */
+    if (strncmp(text, prefix, strlen(prefix)) != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error,
+                                  "identity, or spectrum: and d = %zu eigenvalues", dimension));
+    ICL_TRY(icl_allocate(dimension, sizeof(double), "spectrum", &spectrum, error));
+    ICL_TRY(read_spectrum(recipe, dimension, text + strlen(prefix), spectrum, error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root,
+                         error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "precision root", &covariance->precision_root,
+                         error));
+    if (icl_recipe_flag(recipe, "task", "rotate"))
+        ICL_TRY(icl_random_rotation(dimension, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"),
+                                    &rotation, error));
+    for (size_t row = 0; row < dimension; row++)
+        for (size_t column = 0; column < dimension; column++) {
+            const size_t at = row * dimension + column;
+            const double direction = rotation ? rotation[at] : row == column;
+            covariance->input_root[at] = (double)(float)(direction * sqrt(spectrum[column]));
+            covariance->precision_root[at] = (double)(float)(direction / sqrt(spectrum[column]));
+        }
+done:
+    icl_free(&spectrum);
+    icl_free(&rotation);
+    return status;
+}
+
+void icl_covariance_release(icl_covariance *covariance) {
+    icl_free(&covariance->input_root);
+    icl_free(&covariance->precision_root);
+}

@@ -1,0 +1,167 @@
+/*
+ * Noisy linear regression (Vladymyrov et al. 2024, "Linear transformers are versatile in-context learners", section 2;
+ * Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent", section 4).
+ *
+ *     x_i = R g_i,  g_i ~ N(0, I)          R R^T = Sigma, the inputs' covariance
+ *     w ~ N(0, I) or N(0, Sigma^-1)
+ *     y_i = <w, x_i> + sigma eps_i,  eps_i ~ N(0, 1), one sigma per sequence
+ *     target = <w, x_t>, without noise
+ *
+ * Each label is one dot product of length d + 1, [x_i, eps_i] . [w; sigma]: the noise lies in the tokens' last column
+ * until the labels overwrite it. The query's last column stays 0, so the same product gives the target.
+ */
+#include "core/allocate.h"
+#include "iclab/ops.h"
+#include "task/covariance.h"
+#include "task/noise.h"
+#include "task/streams.h"
+#include "task/task.h"
+
+typedef struct linear_regression {
+    icl_covariance covariance;
+    icl_random_params noise_level;
+} linear_regression;
+
+/* What a batch keeps in icl_batch.scratch. */
+enum {
+    COLUMN = 0, /* [B, d + 1, 1]: [w; sigma] */
+    LABELS,     /* [B, n + 1, 1]: [x_i, eps_i] . [w; sigma]; the last is the target */
+    ROOTS,      /* [2, d, d]: R^T and C; absent for the identity covariance */
+    NORMALS,    /* [B, n + 1, d]: g_i, then what w is made from; absent likewise */
+};
+
+static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    /* The words of these keys, in order. */
+    enum { SAMPLER_TOKENS = 0, WEIGHTS_INVERSE_COVARIANCE = 1 };
+    icl_task_prior *prior = &task->prior;
+    linear_regression *state = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(1, sizeof *state, "linear regression", &state, error));
+    task->state = state;
+    if (icl_recipe_word(recipe, "task", "sampler") != SAMPLER_TOKENS)
+        ICL_TRY(
+            icl_recipe_reject(recipe, "task", "sampler", error, "tokens, the only sampler of this family"));
+    ICL_TRY(icl_noise_read(recipe, prior, error));
+    state->noise_level = icl_noise_distribution(prior);
+    ICL_TRY(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
+    prior->covariance_root = state->covariance.input_root;
+    if (icl_recipe_word(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
+        prior->weight_root = state->covariance.precision_root;
+done:
+    return status;
+}
+
+static void destroy(icl_task *task) {
+    linear_regression *state = task->state;
+    if (state)
+        icl_covariance_release(&state->covariance);
+    icl_free(&task->state);
+}
+
+/* R^T and C, as the products of one batch need them. */
+static icl_status write_roots(const icl_task *task, icl_tensor roots, icl_error *error) {
+    const size_t d = task->prior.dimension;
+    const icl_covariance *covariance = &((const linear_regression *)task->state)->covariance;
+    double *values = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(2 * d * d, sizeof(double), "covariance roots", &values, error));
+    for (size_t row = 0; row < d; row++)
+        for (size_t column = 0; column < d; column++) {
+            values[row * d + column] = covariance->input_root[column * d + row];
+            values[d * d + row * d + column] = covariance->precision_root[row * d + column];
+        }
+    ICL_TRY(icl_tensor_write_double(roots, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+static icl_status batch_create(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
+                               icl_error *error) {
+    const size_t d = task->prior.dimension, n = task->prior.context;
+    const icl_tensor *scratch = batch->scratch;
+    icl_status status;
+
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->tokens, error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &batch->scratch[COLUMN], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &batch->scratch[LABELS], error));
+    if (task->prior.covariance_root) {
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &batch->scratch[ROOTS], error));
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &batch->scratch[NORMALS], error));
+        ICL_TRY(write_roots(task, scratch[ROOTS], error));
+    }
+    /* The query's label slot: the only elements that sampling never writes. */
+    ICL_TRY(icl_fill(backend, batch->tokens, 0, error));
+    batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
+    batch->weights = icl_tensor_slice(scratch[COLUMN], 1, 0, d);
+    batch->noise = icl_tensor_slice(scratch[COLUMN], 1, d, 1);
+done:
+    return status;
+}
+
+static icl_status fill_normal(icl_backend *backend, icl_random_key key, icl_tensor out, icl_error *error) {
+    return icl_random_fill(backend, &(icl_random_params){.key = key, .distribution = ICL_NORMAL}, out, error);
+}
+
+/* Inputs [B, n + 1, d] into the tokens. */
+static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_random_key key,
+                                icl_batch *batch, icl_error *error) {
+    const icl_tensor inputs = icl_tensor_slice(batch->tokens, 2, 0, task->prior.dimension);
+    icl_status status;
+
+    if (!task->prior.covariance_root)
+        return fill_normal(backend, key, inputs, error);
+    ICL_TRY(fill_normal(backend, key, batch->scratch[NORMALS], error));
+    ICL_TRY(icl_matmul_strict(backend, inputs, batch->scratch[NORMALS],
+                              icl_tensor_slice(batch->scratch[ROOTS], 0, 0, 1), error));
+done:
+    return status;
+}
+
+static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl_random_key key,
+                                 icl_batch *batch, icl_error *error) {
+    const icl_tensor normals = batch->scratch[NORMALS];
+    icl_tensor columns;
+    icl_status status;
+
+    if (!task->prior.weight_root)
+        return fill_normal(backend, key, batch->weights, error);
+    /* The inputs are made, and a queue is in order: their normals' memory is free again. */
+    columns = icl_tensor_swap_axes(icl_tensor_slice(normals, 1, 0, 1), 1, 2);
+    ICL_TRY(fill_normal(backend, key, columns, error));
+    ICL_TRY(icl_matmul_strict(backend, batch->weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1),
+                              columns, error));
+done:
+    return status;
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    const size_t d = task->prior.dimension, n = task->prior.context;
+    const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->tokens, 2, d, 1), 1, 0, n);
+    icl_random_params noise_level = ((const linear_regression *)task->state)->noise_level;
+    icl_random_key keys[ICL_ROLE_COUNT];
+    icl_status status;
+
+    for (int role = 0; role < ICL_ROLE_COUNT; role++)
+        keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
+    noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
+    ICL_TRY(sample_inputs(task, backend, keys[ICL_ROLE_INPUTS], batch, error));
+    ICL_TRY(sample_weights(task, backend, keys[ICL_ROLE_WEIGHTS], batch, error));
+    ICL_TRY(icl_random_fill(backend, &noise_level, batch->noise, error));
+    ICL_TRY(fill_normal(backend, keys[ICL_ROLE_LABEL_NOISE], labels, error));
+    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], batch->tokens, batch->scratch[COLUMN], error));
+    ICL_TRY(icl_copy(backend, labels, icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
+done:
+    return status;
+}
+
+const icl_task_family icl_linear_regression = {
+    .name = "linear-regression",
+    .create = create,
+    .destroy = destroy,
+    .batch_create = batch_create,
+    .sample = sample,
+};

@@ -1,0 +1,83 @@
+#include "task/noise.h"
+
+#include <string.h>
+
+#include "task/numbers.h"
+
+/* A level whose square, times the square of any normal and summed over a context, stays a normal float. */
+static const double LARGEST_NOISE = 1e15;
+
+static icl_status read_levels(const icl_recipe *recipe, const char *list, icl_task_prior *prior,
+                              icl_error *error) {
+    double *levels = prior->noise_levels;
+
+    if (!icl_parse_numbers(list, ICL_MAX_CHOICES, levels, &prior->noise_count))
+        return icl_recipe_reject(recipe, "task", "noise", error,
+                                 "numbers after the colon, separated by commas");
+    if (prior->noise_count > ICL_MAX_CHOICES)
+        return icl_recipe_reject(recipe, "task", "noise", error, "at most %d levels, not %zu",
+                                 ICL_MAX_CHOICES, prior->noise_count);
+    for (size_t i = 0; i < prior->noise_count; i++) {
+        if (!(levels[i] >= 0 && levels[i] <= LARGEST_NOISE))
+            return icl_recipe_reject(recipe, "task", "noise", error,
+                                     "standard deviations from 0 to %g, not %g", LARGEST_NOISE, levels[i]);
+        levels[i] = (double)(float)levels[i];
+    }
+    return ICL_OK;
+}
+
+icl_status icl_noise_read(const icl_recipe *recipe, icl_task_prior *prior, icl_error *error) {
+    static const char *const prefixes[] = {
+        [ICL_NOISE_FIXED] = "fixed:", [ICL_NOISE_UNIFORM] = "uniform:", [ICL_NOISE_CHOICE] = "choice:"};
+    const char *text = icl_recipe_text(recipe, "task", "noise");
+    size_t kind = 0;
+    icl_status status;
+
+    while (kind < 3 && strncmp(text, prefixes[kind], strlen(prefixes[kind])) != 0)
+        kind++;
+    if (kind == 3)
+        return icl_recipe_reject(recipe, "task", "noise", error,
+                                 "fixed:S, uniform:MAXIMUM or choice:S1,S2,...");
+    status = read_levels(recipe, text + strlen(prefixes[kind]), prior, error);
+    if (status != ICL_OK)
+        return status;
+    if (kind != ICL_NOISE_CHOICE && prior->noise_count != 1)
+        return icl_recipe_reject(recipe, "task", "noise", error,
+                                 "one number after %s (several are choice:S1,S2,...)", prefixes[kind]);
+    prior->noise_max = 0;
+    prior->mean_square_noise = 0;
+    for (size_t i = 0; i < prior->noise_count; i++) {
+        const double level = prior->noise_levels[i];
+        prior->noise_max = level > prior->noise_max ? level : prior->noise_max;
+        prior->mean_square_noise += level * level / (double)prior->noise_count;
+    }
+    switch (kind) {
+    case ICL_NOISE_FIXED:
+        prior->noise = ICL_NOISE_FIXED;
+        break;
+    case ICL_NOISE_UNIFORM:
+        prior->noise = ICL_NOISE_UNIFORM;
+        prior->noise_count = 0;
+        prior->mean_square_noise /= 3; /* of U[0, 1] */
+        break;
+    default:
+        prior->noise = ICL_NOISE_CHOICE;
+        break;
+    }
+    return ICL_OK;
+}
+
+icl_random_params icl_noise_distribution(const icl_task_prior *prior) {
+    icl_random_params params = {0};
+
+    if (prior->noise == ICL_NOISE_UNIFORM) {
+        params.distribution = ICL_UNIFORM;
+        params.high = (float)prior->noise_max;
+    } else {
+        params.distribution = ICL_CHOICE;
+        params.choice_count = (uint32_t)prior->noise_count;
+        for (size_t i = 0; i < prior->noise_count; i++)
+            params.choices[i] = (float)prior->noise_levels[i];
+    }
+    return params;
+}

@@ -1,0 +1,29 @@
+/*
+ * The random streams that tasks draw from (random.h: the second word of the key).
+ *
+ * One stream per purpose and role, so that training, evaluation and fitting never share a number, nor do the inputs
+ * and the noise of one sequence. The upper 16 bits are the room's own, which keeps other rooms' streams apart.
+ */
+#ifndef ICLAB_TASK_STREAMS_H
+#define ICLAB_TASK_STREAMS_H
+
+#include "iclab/task.h"
+
+#define ICL_TASK_STREAMS 0x74610000u
+
+typedef enum icl_task_role {
+    ICL_ROLE_INPUTS = 0,  /* normals behind x_1 … x_n and the query x_t, [B, n + 1, d] */
+    ICL_ROLE_LABEL_NOISE, /* normals eps_i, [B, n, 1] */
+    ICL_ROLE_WEIGHTS,     /* normals behind w, [B, d, 1] */
+    ICL_ROLE_NOISE_LEVEL, /* sigma, [B, 1, 1] */
+    ICL_ROLE_COUNT
+} icl_task_role;
+
+/* The rotation of the covariance belongs to the run, not to a batch; its seed is task.rotation_seed. */
+#define ICL_ROTATION_STREAM (ICL_TASK_STREAMS + 0xffffu)
+
+static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
+    return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
+}
+
+#endif

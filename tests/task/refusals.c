@@ -1,0 +1,83 @@
+/* Bad [task] sections: each gets ICL_ERROR_INPUT and one line that names the key and what was expected. */
+#include "make_task.h"
+
+typedef struct refusal {
+    const char *overrides, *key, *expected;
+} refusal;
+
+static const refusal refusals[] = {
+    {"task.d=0", "task.d", ""},
+    {"task.n=0", "task.n", ""},
+    {"task.d=-3", "task.d", ""},
+    {"task.d=60000", "task.d", ""},
+    {"task.d=20000 task.n=1000000", "task.n", ""},
+    {"task.d=18446744073709551615", "task.d", ""},
+    {"task.n=18446744073709551615", "task.n", ""},
+    {"task.family=quadratic", "task.family", "linear-regression"},
+    {"task.noise=fixed:-1", "task.noise", "from 0"},
+    {"task.noise=choice:1,-3", "task.noise", "from 0"},
+    {"task.noise=uniform:inf", "task.noise", "numbers"},
+    {"task.noise=uniform:nan", "task.noise", "numbers"},
+    {"task.noise=fixed:1e30", "task.noise", "from 0"},
+    {"task.noise=fixed:1,2", "task.noise", "one number"},
+    {"task.noise=choice:", "task.noise", "numbers"},
+    {"task.noise=choice:1,,3", "task.noise", "numbers"},
+    {"task.noise=choice:1,3,", "task.noise", "numbers"},
+    {"task.noise=choice:0x3", "task.noise", "numbers"},
+    {"task.noise=gaussian:1", "task.noise", "fixed:"},
+    {"task.noise=1", "task.noise", "fixed:"},
+    {"task.noise=choice:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "task.noise", "at most 16"},
+    {"task.d=2 task.covariance=spectrum:1", "task.covariance", "d = 2"},
+    {"task.d=2 task.covariance=spectrum:1,2,3", "task.covariance", "d = 2"},
+    {"task.d=2 task.covariance=spectrum:1,0", "task.covariance", "not positive definite"},
+    {"task.d=2 task.covariance=spectrum:1,-0.5", "task.covariance", "not positive definite"},
+    {"task.d=2 task.covariance=spectrum:1,1e-40", "task.covariance", "from 1e-24"},
+    {"task.d=2 task.covariance=spectrum:1,x", "task.covariance", "spectrum:"},
+    {"task.covariance=wishart", "task.covariance", "identity"},
+    {"task.weights=sparse", "task.weights", "normal"},
+    {"task.sampler=gram", "task.sampler", "tokens"},
+};
+
+static void check_refusal(tap_run *tap, const refusal *bad) {
+    icl_task *task = NULL;
+    icl_error error = {0};
+    const icl_status status = make_task(bad->overrides, &task, &error);
+    const bool named = strstr(error.message, bad->key) && strstr(error.message, bad->expected);
+
+    tap_note("%s", error.message);
+    tap_ok(tap, status == ICL_ERROR_INPUT && !task && named && !strchr(error.message, '\n'), "%s",
+           bad->overrides);
+    icl_task_destroy(&task);
+}
+
+static void check_foreign_batch(tap_run *tap) {
+    icl_task *small = NULL, *large = NULL;
+    icl_backend *backend = NULL;
+    icl_batch batch = {0};
+    icl_error error = {0};
+
+    if (make_task("task.d=2", &small, &error) == ICL_OK && make_task("task.d=3", &large, &error) == ICL_OK &&
+        icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error) == ICL_OK)
+        tap_status(tap, icl_batch_create(small, backend, 4, &batch, &error), &error,
+                   "a batch of the small task");
+    if (backend)
+        tap_ok(tap,
+               icl_task_sample(large, backend, ICL_FOR_TRAINING, 1, 0, &batch, &error) == ICL_ERROR_INPUT,
+               "another task's batch is refused: %s", error.message);
+    icl_batch_release(&batch);
+    if (backend)
+        tap_ok(tap, icl_batch_create(small, backend, (size_t)-1 / 4, &batch, &error) != ICL_OK,
+               "a batch that overflows is refused: %s", error.message);
+    icl_backend_close(&backend);
+    icl_task_destroy(&small);
+    icl_task_destroy(&large);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        check_refusal(&tap, &refusals[i]);
+    check_foreign_batch(&tap);
+    return tap_done(&tap);
+}
