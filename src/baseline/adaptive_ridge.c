@@ -1,0 +1,155 @@
+/*
+ * Ridge with a noise variance estimated from the sequence (Vladymyrov et al. 2024, section 5): adarr takes the unbiased
+ * residual variance as it is, tunedrr takes min(factor * estimate, cap) with both constants fitted.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "baseline/estimator.h"
+#include "baseline/parallel.h"
+#include "core/allocate.h"
+
+typedef struct adaptive_ridge {
+    double otherwise; /* E[sigma^2], for sequences that leave no residual */
+    double factor, cap;
+    double noise_max_square;
+} adaptive_ridge;
+
+double icl_residual_variance(const icl_spectrum *spectrum, double otherwise) {
+    const size_t freedom = spectrum->context - spectrum->rank;
+    return freedom > 0 ? spectrum->residual / (double)freedom : otherwise;
+}
+
+static void create(const icl_task_prior *prior, size_t steps, void *state) {
+    (void)steps;
+    *(adaptive_ridge *)state = (adaptive_ridge){
+        .otherwise = prior->mean_square_noise,
+        .factor = 1,
+        .cap = HUGE_VAL,
+        .noise_max_square = prior->noise_max * prior->noise_max,
+    };
+}
+
+static void filter(const void *state, const icl_spectrum *spectrum, double sigma, double *filter) {
+    const adaptive_ridge *ridge = state;
+    (void)sigma;
+    icl_ridge_filter(spectrum,
+                     fmin(ridge->factor * icl_residual_variance(spectrum, ridge->otherwise), ridge->cap),
+                     filter);
+}
+
+/* ---- Fitting: a grid, then a pattern search, over (log factor, log cap) ---- */
+
+/* The loss is summed in fixed pieces, so that it does not depend on the number of threads. */
+#define PIECE ((size_t)512)
+
+typedef struct loss_sum {
+    const icl_fit_set *set;
+    double factor, cap;
+    double *pieces;
+} loss_sum;
+
+static void sum_piece(void *context, size_t piece, size_t thread) {
+    const loss_sum *sum = context;
+    const icl_fit_set *set = sum->set;
+    const size_t d = set->dimension, start = piece * PIECE;
+    const size_t end = start + PIECE < set->count ? start + PIECE : set->count;
+    double total = 0;
+
+    (void)thread;
+    for (size_t s = start; s < end; s++) {
+        const double variance = fmin(sum->factor * set->noise[s], sum->cap);
+        double squares = 0, plain = 0;
+        for (size_t k = s * d; k < (s + 1) * d; k++) {
+            const double weight = set->eigenvalues[k] > 0 ? 1 / (set->eigenvalues[k] + variance) : 0;
+            const double distance = set->factors[k] * weight - set->targets[k];
+            squares += distance * distance;
+            plain += distance;
+        }
+        total += set->white ? squares : plain * plain;
+    }
+    sum->pieces[piece] = total;
+}
+
+static double loss(loss_sum *sum, double log_factor, double log_cap) {
+    const size_t pieces = (sum->set->count + PIECE - 1) / PIECE;
+    double total = 0;
+
+    sum->factor = exp(log_factor);
+    sum->cap = exp(log_cap);
+    icl_parallel_for(pieces, icl_parallel_threads(), sum_piece, sum);
+    for (size_t i = 0; i < pieces; i++)
+        total += sum->pieces[i];
+    return total;
+}
+
+/* The best of four neighbours until none is better, then half the distance. The caps are kept finite. */
+static void refine(loss_sum *sum, double *log_factor, double *log_cap, double best, double distance) {
+    for (int moves = 0; distance > 1e-5 && moves < 1000; moves++) {
+        static const int directions[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
+        int chosen = -1;
+        for (int i = 0; i < 4; i++) {
+            const double value =
+                loss(sum, *log_factor + distance * directions[i][0], *log_cap + distance * directions[i][1]);
+            if (value < best) {
+                best = value;
+                chosen = i;
+            }
+        }
+        if (chosen < 0) {
+            distance /= 2;
+        } else {
+            *log_factor += distance * directions[chosen][0];
+            *log_cap += distance * directions[chosen][1];
+        }
+    }
+}
+
+static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
+    const double spacing = 0.25; /* of the grid, in log units */
+    adaptive_ridge *ridge = state;
+    loss_sum sum = {.set = set};
+    double best = HUGE_VAL, best_factor = 0, best_cap = 0;
+    icl_status status = ICL_OK;
+
+    if (ridge->noise_max_square == 0)
+        return ICL_OK; /* without noise the estimate is rounding, and no factor matters */
+    ICL_TRY(icl_allocate((set->count + PIECE - 1) / PIECE, sizeof(double), "loss sums", &sum.pieces, error));
+    for (double log_factor = -2; log_factor <= 3; log_factor += spacing)
+        for (double log_share = -4; log_share <= 1.5; log_share += spacing) {
+            const double log_cap = log(ridge->noise_max_square) + log_share;
+            const double value = loss(&sum, log_factor, log_cap);
+            if (value < best) {
+                best = value;
+                best_factor = log_factor;
+                best_cap = log_cap;
+            }
+        }
+    refine(&sum, &best_factor, &best_cap, best, spacing / 2);
+    ridge->factor = exp(best_factor);
+    ridge->cap = exp(best_cap);
+done:
+    icl_free(&sum.pieces);
+    return status;
+}
+
+static void describe(const void *state, char *text, size_t capacity) {
+    const adaptive_ridge *ridge = state;
+    snprintf(text, capacity, "factor %.4g, cap %.4g", ridge->factor, ridge->cap);
+}
+
+const icl_estimator icl_adaptive_ridge = {
+    .name = "adarr",
+    .state_size = sizeof(adaptive_ridge),
+    .create = create,
+    .filter = filter,
+};
+
+const icl_estimator icl_tuned_ridge = {
+    .name = "tunedrr",
+    .state_size = sizeof(adaptive_ridge),
+    .create = create,
+    .fit = fit,
+    .filter = filter,
+    .describe = describe,
+};

@@ -1,0 +1,66 @@
+/* Inside the baseline room: what an estimator provides, and the sequences that its constants are fitted on. */
+#ifndef ICLAB_BASELINE_ESTIMATOR_H
+#define ICLAB_BASELINE_ESTIMATOR_H
+
+#include "baseline/spectrum.h"
+#include "iclab/baseline.h"
+
+/* Whose eigenbasis an estimator's filter acts in. They are one when w ~ N(0, I). */
+typedef enum icl_basis {
+    ICL_PRIOR_BASIS = 0, /* inputs C^T x, for which the weights are N(0, I): Bayesian ridge */
+    ICL_INPUT_BASIS,     /* the inputs as they are: what gradient descent sees */
+    ICL_BASIS_COUNT
+} icl_basis;
+
+/*
+ * Sequences for fitting, in one basis. A filter f is to come close to the oracle's prediction: it minimises
+ *     white:  sum_s sum_k (factors_sk f_k(s) - targets_sk)^2, factors = a and targets = V^T (the oracle's weights);
+ *             this is the squared distance with its expectation over the query taken exactly, for queries whose
+ *             covariance in this basis is the identity
+ *     else:   sum_s (sum_k (factors_sk f_k(s) - targets_sk))^2, factors = a q and sum_k targets_sk the oracle's
+ *             prediction for the query that was drawn
+ * All arrays are owned by whoever made the set.
+ */
+typedef struct icl_fit_set {
+    size_t count, dimension;
+    bool white;
+    double noise_otherwise; /* E[sigma^2], stands where no residual is left */
+    double *eigenvalues;    /* [count][d], 0 where dropped */
+    double *factors;        /* [count][d] */
+    double *targets;        /* [count][d] */
+    double *noise;          /* [count], the residual variance estimate */
+} icl_fit_set;
+
+#define ICL_MAX_STEPS 16
+
+/* One estimator: a file (or a part of one) and a row in the table of predictors.c. */
+typedef struct icl_estimator {
+    const char *name;
+    bool has_steps; /* written name:K, 1 <= K <= ICL_MAX_STEPS */
+    icl_basis basis;
+
+    /* Bytes of its constants, a struct without pointers, zeroed before create. */
+    size_t state_size;
+    void (*create)(const icl_task_prior *prior, size_t steps, void *state);
+
+    /* Fits the constants. NULL: nothing is fitted. */
+    icl_status (*fit)(void *state, const icl_fit_set *set, icl_error *error);
+
+    /* The filter [d] for one finite sequence. sigma is the true noise: for the oracle's eyes alone. */
+    void (*filter)(const void *state, const icl_spectrum *spectrum, double sigma, double *filter);
+
+    /* The fitted constants as text. NULL: it has none. */
+    void (*describe)(const void *state, char *text, size_t capacity);
+} icl_estimator;
+
+extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constant_ridge, icl_adaptive_ridge,
+    icl_tuned_ridge, icl_gradient_descent, icl_gradient_descent_plus;
+
+/* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
+double icl_residual_variance(const icl_spectrum *spectrum, double otherwise);
+
+/* The filter of one predictor, for sequences that are already decomposed in its estimator's basis. */
+void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum,
+                           double sigma, double *filter);
+
+#endif

@@ -1,0 +1,140 @@
+#include "baseline/filter_fit.h"
+
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+#include "baseline/parallel.h"
+#include "core/allocate.h"
+
+#define PIECE ((size_t)128)
+
+/* Sum of squares with its normal equations: [distance, J^T r (p), J^T J (p x p, lower triangle)]. */
+typedef struct normal_equations {
+    double distance;
+    double gradient[ICL_MAX_COEFFICIENTS];
+    double matrix[ICL_MAX_COEFFICIENTS * ICL_MAX_COEFFICIENTS];
+} normal_equations;
+
+typedef struct evaluation {
+    const icl_filter_fit *fit;
+    const icl_fit_set *set;
+    const double *coefficients;
+    normal_equations *pieces;
+} evaluation;
+
+static void add_residual(normal_equations *sums, size_t count, double residual, const double *derivatives) {
+    sums->distance += residual * residual;
+    for (size_t i = 0; i < count; i++) {
+        sums->gradient[i] += derivatives[i] * residual;
+        for (size_t j = 0; j <= i; j++)
+            sums->matrix[i * count + j] += derivatives[i] * derivatives[j];
+    }
+}
+
+static void sum_piece(void *context, size_t piece, size_t thread) {
+    const evaluation *all = context;
+    const icl_fit_set *set = all->set;
+    const size_t d = set->dimension, count = all->fit->coefficient_count, start = piece * PIECE;
+    const size_t end = start + PIECE < all->fit->sequences ? start + PIECE : all->fit->sequences;
+    normal_equations *sums = &all->pieces[piece];
+    double derivatives[ICL_MAX_COEFFICIENTS], total[ICL_MAX_COEFFICIENTS];
+
+    (void)thread;
+    memset(sums, 0, sizeof *sums);
+    for (size_t s = start; s < end; s++) {
+        double sum = 0;
+        memset(total, 0, count * sizeof *total);
+        for (size_t k = s * d; k < (s + 1) * d; k++) {
+            const double value =
+                all->fit->model(all->fit->shape, all->coefficients, set->eigenvalues[k], derivatives);
+            const double residual = set->factors[k] * value - set->targets[k];
+            for (size_t i = 0; i < count; i++)
+                derivatives[i] *= set->factors[k];
+            if (set->white) {
+                add_residual(sums, count, residual, derivatives);
+            } else {
+                sum += residual;
+                for (size_t i = 0; i < count; i++)
+                    total[i] += derivatives[i];
+            }
+        }
+        if (!set->white)
+            add_residual(sums, count, sum, total);
+    }
+}
+
+static void evaluate(evaluation *all, const double *coefficients, normal_equations *sums) {
+    const size_t count = all->fit->coefficient_count, pieces = (all->fit->sequences + PIECE - 1) / PIECE;
+
+    all->coefficients = coefficients;
+    icl_parallel_for(pieces, icl_parallel_threads(), sum_piece, all);
+    memset(sums, 0, sizeof *sums);
+    for (size_t piece = 0; piece < pieces; piece++) {
+        const normal_equations *part = &all->pieces[piece];
+        sums->distance += part->distance;
+        for (size_t i = 0; i < count; i++)
+            sums->gradient[i] += part->gradient[i];
+        for (size_t i = 0; i < count * count; i++)
+            sums->matrix[i] += part->matrix[i];
+    }
+}
+
+/* step = -(J^T J + damping diag(J^T J))^-1 J^T r; false when the matrix is not positive definite. */
+static bool solve_step(const normal_equations *sums, size_t count, double damping, double *step) {
+    double matrix[ICL_MAX_COEFFICIENTS * ICL_MAX_COEFFICIENTS];
+
+    memcpy(matrix, sums->matrix, count * count * sizeof(double));
+    for (size_t i = 0; i < count; i++) {
+        matrix[i * count + i] += damping * sums->matrix[i * count + i] + 1e-300;
+        step[i] = -sums->gradient[i];
+    }
+    /* Row-major lower is column-major upper. */
+    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)count, matrix, (int)count) != 0)
+        return false;
+    return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)count, 1, matrix, (int)count, step, (int)count) ==
+           0;
+}
+
+static void descend(evaluation *all, double *coefficients, normal_equations *sums) {
+    const size_t count = all->fit->coefficient_count;
+    double damping = 1e-2, step[ICL_MAX_COEFFICIENTS], trial[ICL_MAX_COEFFICIENTS];
+    normal_equations trial_sums;
+
+    evaluate(all, coefficients, sums);
+    for (size_t i = 0; i < all->fit->iterations && damping < 1e12 && isfinite(sums->distance); i++) {
+        double gain;
+        if (!solve_step(sums, count, damping, step)) {
+            damping *= 10;
+            continue;
+        }
+        for (size_t k = 0; k < count; k++)
+            trial[k] = coefficients[k] + step[k];
+        evaluate(all, trial, &trial_sums);
+        gain = sums->distance - trial_sums.distance;
+        if (!(gain >= 0)) {
+            damping *= 5;
+            continue;
+        }
+        memcpy(coefficients, trial, count * sizeof(double));
+        memcpy(sums, &trial_sums, sizeof *sums);
+        damping = fmax(damping / 5, 1e-12);
+        if (gain <= 1e-10 * sums->distance)
+            break;
+    }
+}
+
+icl_status icl_filter_minimize(const icl_filter_fit *fit, const icl_fit_set *set, double *coefficients,
+                               double *distance, icl_error *error) {
+    evaluation all = {.fit = fit, .set = set};
+    normal_equations sums;
+    icl_status status;
+
+    ICL_TRY(icl_allocate((fit->sequences + PIECE - 1) / PIECE, sizeof(normal_equations), "normal equations",
+                         &all.pieces, error));
+    descend(&all, coefficients, &sums);
+    *distance = isfinite(sums.distance) ? sums.distance / (double)fit->sequences : HUGE_VAL;
+done:
+    icl_free(&all.pieces);
+    return status;
+}

@@ -1,0 +1,135 @@
+#include "baseline/fit_set.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "baseline/parallel.h"
+#include "baseline/workspace.h"
+#include "core/allocate.h"
+
+/* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
+#define BATCH ((size_t)1024)
+
+typedef struct drawing {
+    const icl_task_prior *prior;
+    icl_fit_set *sets;
+    icl_workspaces all;
+    float *tokens, *noise; /* of the current batch */
+    size_t first;          /* index in the sets of its first sequence */
+} drawing;
+
+/* Is the query's covariance the identity in the prior's basis? C^T R must be orthogonal, to float rounding. */
+static bool query_is_white(const icl_task_prior *prior) {
+    const double *weight = prior->weight_root, *input = prior->covariance_root;
+    const size_t d = prior->dimension;
+
+    if (!input || !weight)
+        return !input;
+    for (size_t a = 0; a < d; a++)
+        for (size_t b = 0; b < d; b++) {
+            double product = 0;
+            for (size_t j = 0; j < d; j++)
+                product += weight[j * d + a] * input[j * d + b];
+            if (fabs(product - (a == b)) > 1e-5)
+                return false;
+        }
+    return true;
+}
+
+static void store(icl_fit_set *set, size_t sequence, const icl_spectrum *spectrum) {
+    const size_t d = spectrum->dimension, at = sequence * d;
+
+    set->noise[sequence] = icl_residual_variance(spectrum, set->noise_otherwise);
+    memcpy(set->eigenvalues + at, spectrum->eigenvalues, d * sizeof(double));
+    for (size_t k = 0; k < d; k++)
+        set->factors[at + k] = spectrum->products[k] * (set->white ? 1 : spectrum->query[k]);
+}
+
+static void decompose(void *context, size_t index, size_t thread) {
+    const drawing *draw = context;
+    const size_t d = draw->prior->dimension, tokens = (draw->prior->context + 1) * (d + 1);
+    icl_workspace *workspace = &draw->all.workspaces[thread];
+    icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
+    const icl_spectrum *spectrum = &workspace->spectra[ICL_PRIOR_BASIS];
+    const size_t sequence = draw->first + index, at = sequence * d;
+    const double sigma = (double)draw->noise[index];
+
+    icl_workspace_load(&draw->all, workspace, draw->tokens + index * tokens);
+    store(prior_set, sequence, spectrum);
+    icl_ridge_filter(spectrum, sigma * sigma, workspace->filter);
+    for (size_t k = 0; k < d; k++)
+        prior_set->targets[at + k] = prior_set->factors[at + k] * workspace->filter[k];
+    if (draw->all.both_bases) {
+        store(input_set, sequence, &workspace->spectra[ICL_INPUT_BASIS]);
+        input_set->targets[at] = icl_spectrum_predict(spectrum, workspace->filter);
+    }
+}
+
+static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set,
+                               icl_error *error) {
+    const size_t d = prior->dimension;
+    icl_status status;
+
+    set->count = count;
+    set->dimension = d;
+    set->noise_otherwise = prior->mean_square_noise;
+    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting eigenvalues", &set->eigenvalues, error));
+    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
+    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
+    ICL_TRY(icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error));
+done:
+    return status;
+}
+
+static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,
+                               icl_error *error) {
+    const size_t count = draw->sets[ICL_PRIOR_BASIS].count;
+    icl_batch batch = {0};
+    icl_status status;
+
+    ICL_TRY(icl_batch_create(task, backend, BATCH, &batch, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch.tokens), sizeof(float), "tokens", &draw->tokens, error));
+    ICL_TRY(icl_allocate(BATCH, sizeof(float), "noise levels", &draw->noise, error));
+    for (draw->first = 0; draw->first < count; draw->first += BATCH) {
+        const size_t size = count - draw->first < BATCH ? count - draw->first : BATCH;
+        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / BATCH, &batch, error));
+        ICL_TRY(icl_tensor_read(batch.tokens, draw->tokens, error));
+        ICL_TRY(icl_tensor_read(batch.noise, draw->noise, error));
+        icl_parallel_for(size, draw->all.threads, decompose, draw);
+    }
+done:
+    icl_batch_release(&batch);
+    return status;
+}
+
+icl_status icl_fit_sets_draw(const icl_task *task, size_t count, uint32_t seed, bool input_basis,
+                             icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
+    const icl_task_prior *prior = icl_task_get_prior(task);
+    drawing draw = {.prior = prior, .sets = sets};
+    icl_backend *backend = NULL;
+    icl_status status;
+
+    memset(sets, 0, ICL_BASIS_COUNT * sizeof *sets);
+    ICL_TRY(icl_workspaces_create(prior, input_basis, &draw.all, error));
+    ICL_TRY(allocate_set(prior, count, &sets[ICL_PRIOR_BASIS], error));
+    sets[ICL_PRIOR_BASIS].white = query_is_white(prior);
+    if (draw.all.both_bases)
+        ICL_TRY(allocate_set(prior, count, &sets[ICL_INPUT_BASIS], error));
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
+    ICL_TRY(draw_batches(task, backend, seed, &draw, error));
+done:
+    icl_free(&draw.tokens);
+    icl_free(&draw.noise);
+    icl_workspaces_destroy(&draw.all);
+    icl_backend_close(&backend);
+    return status;
+}
+
+void icl_fit_sets_release(icl_fit_set sets[ICL_BASIS_COUNT]) {
+    for (int basis = 0; basis < ICL_BASIS_COUNT; basis++) {
+        icl_free(&sets[basis].eigenvalues);
+        icl_free(&sets[basis].factors);
+        icl_free(&sets[basis].targets);
+        icl_free(&sets[basis].noise);
+    }
+}

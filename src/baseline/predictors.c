@@ -1,0 +1,256 @@
+/* The table of reference predictors, and running them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "baseline/fit_set.h"
+#include "baseline/parallel.h"
+#include "baseline/workspace.h"
+#include "core/allocate.h"
+#include "core/nearest.h"
+#include "core/number.h"
+
+static const icl_estimator *const estimators[] = {
+    &icl_oracle,         &icl_bayes,       &icl_least_squares,    &icl_constant_ridge,
+    &icl_adaptive_ridge, &icl_tuned_ridge, &icl_gradient_descent, &icl_gradient_descent_plus,
+};
+
+enum { ESTIMATORS = sizeof estimators / sizeof *estimators, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
+
+typedef struct predictor {
+    const icl_estimator *estimator;
+    size_t steps;
+    void *state;
+    char name[NAME_CAPACITY];
+    char constants[CONSTANTS_CAPACITY];
+} predictor;
+
+struct icl_predictors {
+    icl_task_prior prior; /* a copy, and its root with it: the task may go first */
+    double *weight_root;
+    size_t count;
+    predictor *items;
+};
+
+/* ---- Names ---- */
+
+static const icl_estimator *find_estimator(const char *name, size_t length) {
+    for (size_t i = 0; i < ESTIMATORS; i++)
+        if (strlen(estimators[i]->name) == length && memcmp(estimators[i]->name, name, length) == 0)
+            return estimators[i];
+    return NULL;
+}
+
+static icl_status reject_name(const char *name, icl_error *error) {
+    char stem[NAME_CAPACITY], known[256] = "";
+    const char *names[ESTIMATORS];
+
+    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, ":"), name);
+    for (size_t i = 0; i < ESTIMATORS; i++) {
+        names[i] = estimators[i]->name;
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s%s", i ? ", " : "", names[i],
+                 estimators[i]->has_steps ? ":K" : "");
+    }
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "predictor \"%s\" is not known (nearest: \"%s\"); expected one of %s", name,
+                    icl_nearest(stem, names, ESTIMATORS), known);
+}
+
+/* Reads "name" or "name:K" from item->name. */
+static icl_status read_name(predictor *item, icl_error *error) {
+    const char *colon = strchr(item->name, ':');
+    const size_t length = colon ? (size_t)(colon - item->name) : strlen(item->name);
+    uint64_t steps;
+
+    item->estimator = find_estimator(item->name, length);
+    if (!item->estimator)
+        return reject_name(item->name, error);
+    if (colon && !item->estimator->has_steps)
+        return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\": %s takes no number of steps", item->name,
+                        item->estimator->name);
+    if (!item->estimator->has_steps)
+        return ICL_OK;
+    if (colon && icl_parse_count(colon + 1, strlen(colon + 1), &steps) && steps <= ICL_MAX_STEPS)
+        item->steps = (size_t)steps;
+    if (item->steps < 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\": expected %s:K with 1 to %d steps",
+                        item->name, item->estimator->name, ICL_MAX_STEPS);
+    return ICL_OK;
+}
+
+/* Copies the next name of a comma-separated list without the blanks around it; returns what follows the comma, NULL at the end. */
+static const char *next_name(const char *list, char *name) {
+    const size_t length = strcspn(list, ",");
+    size_t start = 0, end = length;
+
+    while (start < end && isspace((unsigned char)list[start]))
+        start++;
+    while (end > start && isspace((unsigned char)list[end - 1]))
+        end--;
+    snprintf(name, NAME_CAPACITY, "%.*s", (int)(end - start), list + start);
+    return list[length] == ',' ? list + length + 1 : NULL;
+}
+
+static icl_status read_names(icl_predictors *predictors, const char *names, icl_error *error) {
+    size_t capacity = 1;
+    icl_status status;
+
+    for (const char *at = names; *at; at++)
+        capacity += *at == ',';
+    ICL_TRY(icl_allocate(capacity, sizeof *predictors->items, "predictors", &predictors->items, error));
+    for (const char *rest = names; rest; predictors->count++) {
+        predictor *item = &predictors->items[predictors->count];
+        rest = next_name(rest, item->name);
+        ICL_TRY(read_name(item, error));
+        for (size_t i = 0; i < predictors->count; i++)
+            if (strcmp(predictors->items[i].name, item->name) == 0)
+                ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\" is listed twice", item->name));
+    }
+done:
+    return status;
+}
+
+/* ---- Making ---- */
+
+static icl_status copy_prior(const icl_task_prior *prior, icl_predictors *predictors, icl_error *error) {
+    const size_t elements = prior->dimension * prior->dimension;
+    icl_status status = ICL_OK;
+
+    predictors->prior = *prior;
+    predictors->prior.covariance_root = NULL; /* serves the fitting alone, which asks the task */
+    if (prior->weight_root) {
+        ICL_TRY(icl_allocate(elements, sizeof(double), "weight root", &predictors->weight_root, error));
+        memcpy(predictors->weight_root, prior->weight_root, elements * sizeof(double));
+        predictors->prior.weight_root = predictors->weight_root;
+    }
+done:
+    return status;
+}
+
+static bool wants_basis(const icl_predictors *predictors, icl_basis basis) {
+    for (size_t i = 0; i < predictors->count; i++)
+        if (predictors->items[i].estimator->basis == basis)
+            return true;
+    return false;
+}
+
+static icl_status fit_all(icl_predictors *predictors, const icl_task *task, size_t sequences, uint32_t seed,
+                          icl_error *error) {
+    icl_fit_set sets[ICL_BASIS_COUNT] = {{0}};
+    bool any = false;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < predictors->count; i++)
+        any = any || predictors->items[i].estimator->fit;
+    if (!any)
+        return ICL_OK;
+    if (sequences < 1)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "fitting the predictors' constants takes at least 1 sequence");
+    ICL_TRY(icl_fit_sets_draw(task, sequences, seed, wants_basis(predictors, ICL_INPUT_BASIS), sets, error));
+    for (size_t i = 0; i < predictors->count; i++) {
+        const predictor *item = &predictors->items[i];
+        if (item->estimator->fit)
+            ICL_TRY(item->estimator->fit(
+                item->state, &sets[predictors->weight_root ? item->estimator->basis : ICL_PRIOR_BASIS],
+                error));
+    }
+done:
+    icl_fit_sets_release(sets);
+    return status;
+}
+
+icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
+                                 icl_predictors **predictors, icl_error *error) {
+    icl_predictors *made = NULL;
+    icl_status status;
+
+    *predictors = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *made, "predictors", &made, error));
+    ICL_TRY(copy_prior(icl_task_get_prior(task), made, error));
+    ICL_TRY(read_names(made, names, error));
+    for (size_t i = 0; i < made->count; i++) {
+        predictor *item = &made->items[i];
+        ICL_TRY(icl_allocate(1, item->estimator->state_size, item->name, &item->state, error));
+        if (item->estimator->create)
+            item->estimator->create(&made->prior, item->steps, item->state);
+    }
+    ICL_TRY(fit_all(made, task, fit_sequences, seed, error));
+    for (size_t i = 0; i < made->count; i++)
+        if (made->items[i].estimator->describe)
+            made->items[i].estimator->describe(made->items[i].state, made->items[i].constants,
+                                               CONSTANTS_CAPACITY);
+    *predictors = made;
+    made = NULL;
+done:
+    icl_predictors_destroy(&made);
+    return status;
+}
+
+void icl_predictors_destroy(icl_predictors **predictors) {
+    if (*predictors) {
+        for (size_t i = 0; i < (*predictors)->count; i++)
+            icl_free(&(*predictors)->items[i].state);
+        icl_free(&(*predictors)->items);
+        icl_free(&(*predictors)->weight_root);
+    }
+    icl_free(predictors);
+}
+
+size_t icl_predictors_count(const icl_predictors *predictors) {
+    return predictors->count;
+}
+
+const char *icl_predictors_name(const icl_predictors *predictors, size_t index) {
+    return predictors->items[index].name;
+}
+
+const char *icl_predictors_constants(const icl_predictors *predictors, size_t index) {
+    return predictors->items[index].constants;
+}
+
+/* ---- Running ---- */
+
+typedef struct prediction_run {
+    const icl_predictors *predictors;
+    icl_workspaces all;
+    const float *tokens, *sigma;
+    double *predictions;
+} prediction_run;
+
+void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum,
+                           double sigma, double *filter) {
+    const predictor *item = &predictors->items[index];
+    item->estimator->filter(item->state, spectrum, sigma, filter);
+}
+
+static void predict(void *context, size_t index, size_t thread) {
+    const prediction_run *run = context;
+    const icl_predictors *predictors = run->predictors;
+    const size_t tokens = (predictors->prior.context + 1) * (predictors->prior.dimension + 1);
+    icl_workspace *workspace = &run->all.workspaces[thread];
+    double *predictions = run->predictions + index * predictors->count;
+
+    icl_workspace_load(&run->all, workspace, run->tokens + index * tokens);
+    for (size_t i = 0; i < predictors->count; i++) {
+        const icl_spectrum *spectrum =
+            icl_workspace_spectrum(&run->all, workspace, predictors->items[i].estimator->basis);
+        if (spectrum->finite)
+            icl_predictors_filter(predictors, i, spectrum, (double)run->sigma[index], workspace->filter);
+        predictions[i] = icl_spectrum_predict(spectrum, workspace->filter);
+    }
+}
+
+icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
+                              const float *sigma, double *predictions, icl_error *error) {
+    prediction_run run = {
+        .predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions};
+    icl_status status;
+
+    ICL_TRY(
+        icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run.all, error));
+    icl_parallel_for(count, run.all.threads, predict, &run);
+done:
+    icl_workspaces_destroy(&run.all);
+    return status;
+}
