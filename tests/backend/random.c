@@ -16,7 +16,7 @@
 #endif
 
 /* The vectors of Random123's kat_vectors for philox4x32, 10 rounds. */
-static void check_known_answers(tap *tap) {
+static void check_known_answers(tap_run *tap) {
     static const struct {
         uint32_t counter[4], key[2], block[4];
     } vectors[] = {
@@ -35,7 +35,7 @@ static void check_known_answers(tap *tap) {
     }
 }
 
-static void check_random123(tap *tap) {
+static void check_random123(tap_run *tap) {
 #if HAVE_RANDOM123
     uint64_t state = 1;
     int wrong = 0;
@@ -60,7 +60,7 @@ static void check_random123(tap *tap) {
 }
 
 /* index -> (block, word), step and stream -> counter and key, as random.h states. */
-static void check_counter(tap *tap) {
+static void check_counter(tap_run *tap) {
     static const uint64_t indices[] = {0, 1, 2, 3, 4, 7, 1000003, ((uint64_t)1 << 34) + 5, UINT64_MAX};
     const icl_random_key key = {77, 3, ((uint64_t)5 << 32) + 9};
     bool same = true;
@@ -104,7 +104,7 @@ static void measure(worst *worst, uint32_t word) {
     }
 }
 
-static void check_normal_error(tap *tap) {
+static void check_normal_error(tap_run *tap) {
     worst worst = {0};
     for (uint32_t word = 0; word < 70000; word++) /* the far tail, every word */
         measure(&worst, word);
@@ -124,7 +124,7 @@ static void check_normal_error(tap *tap) {
     tap_ok(tap, worst.error < 2e-7, "normals are within 2e-7 of the inverse CDF");
 }
 
-static void check_normal_shape(tap *tap) {
+static void check_normal_shape(tap_run *tap) {
     bool antisymmetric = true, monotone = true;
     float previous = icl_normal_from_word(0);
     for (uint32_t i = 0; i < 4000000; i++) {
@@ -142,7 +142,7 @@ static void check_normal_shape(tap *tap) {
            "the smallest word gives the 2^-33 quantile");
 }
 
-static void check_moments(tap *tap) {
+static void check_moments(tap_run *tap) {
     enum { COUNT = 2000000 };
     const icl_random_params params = {.key = {1, 2, 3}, .distribution = ICL_NORMAL};
     double sum[5] = {0};
@@ -160,7 +160,7 @@ static void check_moments(tap *tap) {
     }
 }
 
-static void check_values(tap *tap) {
+static void check_values(tap_run *tap) {
     const icl_random_params uniform = {
         .key = {9, 0, 0}, .first_index = 100, .distribution = ICL_UNIFORM, .low = -2.0f, .high = 3.0f};
     const icl_random_params choice = {
@@ -187,7 +187,7 @@ static void check_values(tap *tap) {
 }
 
 int main(void) {
-    tap tap = {0};
+    tap_run tap = {0};
     check_known_answers(&tap);
     check_random123(&tap);
     check_counter(&tap);
