@@ -9,6 +9,9 @@
 /* Longer tokens are no number that a person or this program wrote. */
 #define MAX_TOKEN 127
 
+/* Whole numbers below this are printed with all their digits: 100000 rather than 1e+05. */
+#define LARGEST_WHOLE 1e9
+
 static const char *skip_digits(const char *at, const char *end) {
     while (at < end && *at >= '0' && *at <= '9')
         at++;
@@ -84,6 +87,10 @@ const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACITY]) {
         strcpy(text, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return text;
     }
+    if (value == floor(value) && fabs(value) < LARGEST_WHOLE) {
+        snprintf(text, ICL_NUMBER_CAPACITY, "%.0f", value);
+        return text;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, ICL_NUMBER_CAPACITY, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
@@ -95,6 +102,8 @@ const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACITY]) {
 
 const char *icl_format_float(float value, char text[ICL_NUMBER_CAPACITY]) {
     if (!isfinite(value))
+        return icl_format_number((double)value, text);
+    if (value == floorf(value) && fabsf(value) < (float)LARGEST_WHOLE)
         return icl_format_number((double)value, text);
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(text, ICL_NUMBER_CAPACITY, "%.*g", digits, (double)value);

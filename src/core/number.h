@@ -16,7 +16,7 @@ bool icl_parse_number(const char *text, size_t length, double *value);
 /* The same for a whole number: digits alone, up to 2^64 - 1. */
 bool icl_parse_count(const char *text, size_t length, uint64_t *value);
 
-/* The shortest of %.{1…17}g that reads back as the same double; "nan", "inf", "-inf" otherwise. Returns `text`. */
+/* The shortest of %.{1…17}g that reads back as the same double, whole numbers below 1e9 in full; "nan", "inf", "-inf" otherwise. Returns `text`. */
 const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACITY]);
 
 /* The same for a float: at most 9 digits. */

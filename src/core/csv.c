@@ -1,0 +1,172 @@
+#include "core/csv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/number.h"
+
+struct icl_csv {
+    char *path;
+    int file;
+    off_t size; /* of the file, whole rows */
+    char *held; /* rows not yet written */
+    size_t held_size, held_capacity;
+};
+
+static icl_status open_table(const char *path, int flags, icl_csv **csv, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_csv *made = NULL;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "table", &made, error));
+    made->file = -1;
+    ICL_TRY(icl_duplicate(path, &made->path, error));
+    made->file = open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
+    if (made->file < 0) {
+        status = icl_file_fail(error, "write", path, errno);
+        goto done;
+    }
+    made->size = lseek(made->file, 0, SEEK_END);
+    if (made->size < 0) {
+        status = icl_file_fail(error, "write", path, errno);
+        goto done;
+    }
+    *csv = made;
+    made = NULL;
+done:
+    icl_csv_destroy(&made);
+    return status;
+}
+
+static icl_status hold(icl_csv *csv, const char *text, size_t length, icl_error *error) {
+    if (csv->held_size + length > csv->held_capacity) {
+        const size_t capacity = (csv->held_size + length) * 2 + 4096;
+        char *larger = NULL;
+        const icl_status status = icl_allocate(capacity, 1, "rows of a table", &larger, error);
+        if (status != ICL_OK)
+            return status;
+        if (csv->held_size > 0)
+            memcpy(larger, csv->held, csv->held_size);
+        icl_free(&csv->held);
+        csv->held = larger;
+        csv->held_capacity = capacity;
+    }
+    memcpy(csv->held + csv->held_size, text, length);
+    csv->held_size += length;
+    return ICL_OK;
+}
+
+icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_csv *made = NULL;
+
+    ICL_TRY(open_table(path, O_CREAT | O_TRUNC, &made, error));
+    ICL_TRY(hold(made, header, strlen(header), error));
+    ICL_TRY(hold(made, "\n", 1, error));
+    ICL_TRY(icl_csv_flush(made, error));
+    *csv = made;
+    made = NULL;
+done:
+    icl_csv_destroy(&made);
+    return status;
+}
+
+/* The length of the part of a table that stays: the header and the whole rows up to `last`. */
+static icl_status kept_length(const char *path, const char *text, const char *header, uint64_t last,
+                              size_t *length, icl_error *error) {
+    const size_t header_length = strlen(header);
+    const char *row = text + header_length + 1;
+    size_t line = 2;
+
+    if (strncmp(text, header, header_length) != 0 || text[header_length] != '\n')
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: not the header of this table: expected %s", path,
+                        header);
+    for (;; line++) {
+        const char *end = strchr(row, '\n');
+        uint64_t step;
+        if (!end)
+            break;
+        if (!icl_parse_count(row, strcspn(row, ",\n"), &step))
+            return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: expected a row that starts with a step", path,
+                            line);
+        if (step > last)
+            break;
+        row = end + 1;
+    }
+    *length = (size_t)(row - text);
+    return ICL_OK;
+}
+
+icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv,
+                          icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+    size_t size = 0, kept = 0;
+
+    ICL_TRY(icl_file_read(path, 0, &text, &size, error));
+    ICL_TRY(kept_length(path, text, header, last, &kept, error));
+    if (kept < size)
+        ICL_TRY(icl_file_write(path, text, kept, error));
+    ICL_TRY(open_table(path, O_APPEND, csv, error));
+done:
+    icl_free(&text);
+    return status;
+}
+
+icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error) {
+    char text[ICL_NUMBER_CAPACITY + 1];
+    int length = snprintf(text, sizeof text, "%" PRIu64, step);
+    const size_t before = csv->held_size;
+    icl_status status = hold(csv, text, (size_t)length, error);
+
+    for (size_t i = 0; i < count && status == ICL_OK; i++) {
+        char number[ICL_NUMBER_CAPACITY];
+        length =
+            snprintf(text, sizeof text, ",%s", isnan(values[i]) ? "" : icl_format_number(values[i], number));
+        status = hold(csv, text, (size_t)length, error);
+    }
+    if (status == ICL_OK)
+        status = hold(csv, "\n", 1, error);
+    if (status != ICL_OK)
+        csv->held_size = before;
+    return status;
+}
+
+icl_status icl_csv_flush(icl_csv *csv, icl_error *error) {
+    size_t written = 0;
+    int failure = 0;
+
+    while (written < csv->held_size && failure == 0) {
+        const ssize_t count = write(csv->file, csv->held + written, csv->held_size - written);
+        if (count >= 0)
+            written += (size_t)count;
+        else if (errno != EINTR)
+            failure = errno;
+    }
+    if (failure == 0 && fsync(csv->file) != 0)
+        failure = errno;
+    if (failure != 0) {
+        if (ftruncate(csv->file, csv->size) == 0)
+            (void)lseek(csv->file, csv->size, SEEK_SET);
+        return icl_file_fail(error, "write", csv->path, failure);
+    }
+    csv->size += (off_t)written;
+    csv->held_size = 0;
+    return ICL_OK;
+}
+
+void icl_csv_destroy(icl_csv **csv) {
+    if (!*csv)
+        return;
+    if ((*csv)->file >= 0)
+        close((*csv)->file);
+    icl_free(&(*csv)->held);
+    icl_free(&(*csv)->path);
+    icl_free(csv);
+}

@@ -1,0 +1,72 @@
+#include "core/json.h"
+
+#include <cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/number.h"
+
+/* Adds a member made by one of cJSON's functions, which return NULL for want of memory. */
+static void add(icl_json *json, const char *name, cJSON *value) {
+    if (!json->object)
+        json->object = cJSON_CreateObject();
+    if (json->object && value && cJSON_AddItemToObject(json->object, name, value))
+        return;
+    cJSON_Delete(value);
+    json->failed = true;
+}
+
+void icl_json_text(icl_json *json, const char *name, const char *value) {
+    add(json, name, cJSON_CreateString(value));
+}
+
+void icl_json_flag(icl_json *json, const char *name, bool value) {
+    add(json, name, cJSON_CreateBool(value));
+}
+
+/* Counts and numbers go in as text: cJSON itself would print a rounded double. */
+void icl_json_count(icl_json *json, const char *name, uint64_t value) {
+    char text[ICL_NUMBER_CAPACITY];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    add(json, name, cJSON_CreateRaw(text));
+}
+
+void icl_json_number(icl_json *json, const char *name, double value) {
+    char text[ICL_NUMBER_CAPACITY];
+    add(json, name, isfinite(value) ? cJSON_CreateRaw(icl_format_number(value, text)) : cJSON_CreateNull());
+}
+
+static icl_status with_newline(const char *printed, char **text, icl_error *error) {
+    const size_t length = strlen(printed);
+    const icl_status status = icl_allocate(length + 2, 1, "JSON text", text, error);
+    if (status == ICL_OK) {
+        memcpy(*text, printed, length);
+        (*text)[length] = '\n';
+    }
+    return status;
+}
+
+icl_status icl_json_finish(icl_json *json, bool pretty, char **text, icl_error *error) {
+    icl_status status;
+    char *printed = NULL;
+
+    if (!json->object)
+        json->object = cJSON_CreateObject();
+    if (!json->failed && json->object)
+        printed = pretty ? cJSON_Print(json->object) : cJSON_PrintUnformatted(json->object);
+    if (!printed)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "JSON text: no memory");
+    else
+        status = pretty ? with_newline(printed, text, error) : icl_duplicate(printed, text, error);
+    cJSON_free(printed);
+    icl_json_discard(json);
+    return status;
+}
+
+void icl_json_discard(icl_json *json) {
+    cJSON_Delete(json->object);
+    *json = (icl_json){0};
+}

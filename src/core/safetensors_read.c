@@ -1,0 +1,246 @@
+/* Reading safetensors files. Nothing in the file is believed before it is checked. */
+#include <cJSON.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/safetensors.h"
+#include "core/safetensors_format.h"
+
+/* The JSON tree of a header takes some fifty times the header's memory. */
+#define MAX_HEADER_BYTES ((uint64_t)8 << 20)
+
+/* JSON numbers are doubles: above this they no longer hold every whole number. */
+#define MAX_EXACT_SIZE 9007199254740992.0
+
+struct icl_safetensors {
+    cJSON *header; /* owns the names and the metadata */
+    icl_named_tensor *tensors;
+    void **data; /* one allocation per tensor, so that each is aligned */
+    size_t count;
+};
+
+typedef struct byte_range {
+    size_t begin, end;
+    size_t tensor; /* whose bytes these are: index into the file's tensors */
+    const char *name;
+} byte_range;
+
+static icl_status malformed(const char *path, icl_error *error, const char *what, const char *expected) {
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: not a safetensors file: %s: expected %s", path, what,
+                    expected);
+}
+
+/* Values of 4 or 8 bytes, little-endian to host order. */
+static void load_little_endian(void *values, const unsigned char *in, size_t size, size_t count) {
+    unsigned char *out = values;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        for (size_t byte = size; byte-- > 0;)
+            bits = bits << 8 | in[i * size + byte];
+        if (size == sizeof(uint32_t)) {
+            const uint32_t half = (uint32_t)bits;
+            memcpy(out + i * size, &half, size);
+        } else {
+            memcpy(out + i * size, &bits, size);
+        }
+    }
+}
+
+static bool read_size(const cJSON *item, size_t *value) {
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= MAX_EXACT_SIZE) ||
+        item->valuedouble != floor(item->valuedouble))
+        return false;
+    *value = (size_t)item->valuedouble;
+    return true;
+}
+
+static bool is_text_table(const cJSON *table) {
+    const cJSON *entry;
+    if (!cJSON_IsObject(table))
+        return false;
+    cJSON_ArrayForEach(entry, table) {
+        if (!cJSON_IsString(entry))
+            return false;
+    }
+    return true;
+}
+
+/* One entry of the header: dtype, shape and byte range, which must agree. */
+static icl_status read_entry(const char *path, const cJSON *entry, size_t data_size, icl_named_tensor *tensor,
+                             byte_range *range, icl_error *error) {
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype");
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
+    const cJSON *extent;
+    size_t bytes;
+
+    tensor->name = range->name = entry->string;
+    if (!cJSON_IsString(dtype) ||
+        (strcmp(dtype->valuestring, "F32") != 0 && strcmp(dtype->valuestring, "F64") != 0))
+        return malformed(path, error, entry->string, "dtype F32 or F64");
+    tensor->type = strcmp(dtype->valuestring, "F64") == 0 ? ICL_ELEMENT_F64 : ICL_ELEMENT_F32;
+    if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > ICL_SAFETENSORS_MAX_RANK)
+        return malformed(path, error, entry->string, "a shape of at most 8 extents");
+    bytes = icl_element_size(tensor->type);
+    cJSON_ArrayForEach(extent, shape) {
+        size_t *value = &tensor->shape[tensor->rank++];
+        if (!read_size(extent, value) || !icl_multiply_sizes(bytes, *value, &bytes))
+            return malformed(path, error, entry->string, "extents whose product is a size in memory");
+    }
+    if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
+        !read_size(cJSON_GetArrayItem(offsets, 0), &range->begin) ||
+        !read_size(cJSON_GetArrayItem(offsets, 1), &range->end))
+        return malformed(path, error, entry->string, "data_offsets of two sizes");
+    if (range->begin > range->end || range->end > data_size)
+        return malformed(path, error, entry->string, "data inside the file (is it truncated?)");
+    if (range->end - range->begin != bytes)
+        return malformed(path, error, entry->string, "as many bytes as the shape needs");
+    return ICL_OK;
+}
+
+static int compare_begin(const void *a, const void *b) {
+    const byte_range *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int compare_name(const void *a, const void *b) {
+    return strcmp(((const byte_range *)a)->name, ((const byte_range *)b)->name);
+}
+
+/* The ranges must tile the data: no overlap, no gap, nothing behind. Names must differ. Sorts the ranges. */
+static icl_status check_ranges(const char *path, byte_range *ranges, size_t count, size_t data_size,
+                               icl_error *error) {
+    size_t at = 0;
+
+    if (count > 0)
+        qsort(ranges, count, sizeof *ranges, compare_begin);
+    for (size_t i = 0; i < count; i++) {
+        if (ranges[i].begin != at)
+            return malformed(path, error, ranges[i].name,
+                             "data that starts where that of the tensor before ends");
+        at = ranges[i].end;
+    }
+    if (at != data_size)
+        return malformed(path, error, "bytes behind the last tensor", "none");
+    if (count > 0)
+        qsort(ranges, count, sizeof *ranges, compare_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(ranges[i - 1].name, ranges[i].name) == 0)
+            return malformed(path, error, ranges[i].name, "each name once");
+    return ICL_OK;
+}
+
+/* Parses the header and leaves *data_at at the first byte of data. */
+static icl_status read_header(const char *path, const char *bytes, size_t size, cJSON **header,
+                              size_t *data_at, icl_error *error) {
+    const char *text = bytes + LENGTH_BYTES, *end = NULL;
+    uint64_t length;
+
+    if (size < LENGTH_BYTES)
+        return malformed(path, error, "shorter than 8 bytes", "the length of a header (is it truncated?)");
+    load_little_endian(&length, (const unsigned char *)bytes, sizeof length, 1);
+    if (length > MAX_HEADER_BYTES)
+        return malformed(path, error, "header length", "at most 8 MiB");
+    if (length > size - LENGTH_BYTES)
+        return malformed(path, error, "header length", "a header inside the file (is it truncated?)");
+    *header = length > 0 && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0) : NULL;
+    while (*header && end < text + length && *end == ' ')
+        end++;
+    if (!*header || end != text + length)
+        return malformed(path, error, "header", "one JSON object");
+    *data_at = LENGTH_BYTES + (size_t)length;
+    return ICL_OK;
+}
+
+static icl_status read_tensors(icl_safetensors *file, const char *path, const char *data, size_t data_size,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+    byte_range *ranges = NULL;
+    const size_t entries = (size_t)cJSON_GetArraySize(file->header);
+    const cJSON *entry;
+
+    ICL_TRY(icl_allocate(entries, sizeof *file->tensors, path, &file->tensors, error));
+    ICL_TRY(icl_allocate(entries, sizeof *file->data, path, &file->data, error));
+    ICL_TRY(icl_allocate(entries, sizeof *ranges, path, &ranges, error));
+    cJSON_ArrayForEach(entry, file->header) {
+        icl_named_tensor *tensor = &file->tensors[file->count];
+        byte_range *range = &ranges[file->count];
+        if (strcmp(entry->string, METADATA_NAME) == 0) {
+            if (is_text_table(entry))
+                continue;
+            status = malformed(path, error, METADATA_NAME, "a table of strings");
+            goto done;
+        }
+        ICL_TRY(read_entry(path, entry, data_size, tensor, range, error));
+        range->tensor = file->count++;
+    }
+    /* Before any data is copied: ranges that overlap could ask for many times the file's size. */
+    ICL_TRY(check_ranges(path, ranges, file->count, data_size, error));
+    for (size_t i = 0; i < file->count; i++) {
+        icl_named_tensor *tensor = &file->tensors[ranges[i].tensor];
+        void **copy = &file->data[ranges[i].tensor];
+        ICL_TRY(icl_allocate(ranges[i].end - ranges[i].begin, 1, path, copy, error));
+        load_little_endian(*copy, (const unsigned char *)data + ranges[i].begin,
+                           icl_element_size(tensor->type), icl_named_tensor_count(tensor));
+        tensor->data = *copy;
+    }
+done:
+    icl_free(&ranges);
+    return status;
+}
+
+icl_status icl_safetensors_read(const char *path, icl_safetensors **file, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_safetensors *made = NULL;
+    char *bytes = NULL;
+    size_t size = 0, data_at = 0;
+
+    ICL_TRY(icl_file_read(path, 0, &bytes, &size, error));
+    ICL_TRY(icl_allocate(1, sizeof *made, path, &made, error));
+    ICL_TRY(read_header(path, bytes, size, &made->header, &data_at, error));
+    ICL_TRY(read_tensors(made, path, bytes + data_at, size - data_at, error));
+    *file = made;
+    made = NULL;
+done:
+    icl_safetensors_destroy(&made);
+    icl_free(&bytes);
+    return status;
+}
+
+void icl_safetensors_destroy(icl_safetensors **file) {
+    if (!*file)
+        return;
+    for (size_t i = 0; i < (*file)->count; i++)
+        icl_free(&(*file)->data[i]);
+    icl_free(&(*file)->data);
+    icl_free(&(*file)->tensors);
+    cJSON_Delete((*file)->header);
+    icl_free(file);
+}
+
+size_t icl_safetensors_count(const icl_safetensors *file) {
+    return file->count;
+}
+
+const icl_named_tensor *icl_safetensors_at(const icl_safetensors *file, size_t index) {
+    return &file->tensors[index];
+}
+
+const icl_named_tensor *icl_safetensors_find(const icl_safetensors *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0)
+            return &file->tensors[i];
+    return NULL;
+}
+
+const char *icl_safetensors_metadata(const icl_safetensors *file, const char *key) {
+    const cJSON *table = cJSON_GetObjectItemCaseSensitive(file->header, METADATA_NAME);
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(table, key);
+    return cJSON_IsString(value) ? value->valuestring : NULL;
+}
