@@ -33,6 +33,12 @@ ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
 /* The losses of the last run's steps, oldest first; valid until the next call that takes the trainer. */
 ICL_API const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count);
 
+/* The gradient norms of the same steps, before clipping. */
+ICL_API const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size_t *count);
+
+/* The learning rate of a step, counted from 0: what the schedule says, and growth. */
+ICL_API double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step);
+
 ICL_API const icl_model *icl_trainer_model(const icl_trainer *trainer);
 ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 

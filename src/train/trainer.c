@@ -175,16 +175,21 @@ done:
     return status;
 }
 
+double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, step);
+    const icl_schedule schedule = icl_growth_schedule(&stage, &trainer->schedule);
+    return icl_schedule_rate(&schedule, step - stage.first_step);
+}
+
 static icl_status update_parameters(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    const icl_schedule schedule = icl_growth_schedule(&stage, &trainer->schedule);
     const uint64_t step_of_stage = trainer->step - stage.first_step;
     icl_status status = ICL_OK;
 
     if (step_of_stage == 0 && trainer->step > 0)
         for (int i = 0; i < 2; i++)
             ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    trainer->progress.learning_rate = icl_schedule_rate(&schedule, step_of_stage);
+    trainer->progress.learning_rate = icl_trainer_rate_at(trainer, trainer->step);
     ICL_TRY(icl_optimizer_step(&trainer->optimizer, trainer->backend, trainer->progress.learning_rate,
                                step_of_stage + 1, trainer->parameters, trainer->gradient, norm,
                                trainer->states, error));
@@ -222,9 +227,10 @@ static icl_status reserve_losses(icl_trainer *trainer, size_t count, icl_error *
         return ICL_OK;
     icl_free(&trainer->losses);
     trainer->loss_capacity = 0;
-    status = icl_allocate(count, sizeof *trainer->losses, "losses", &trainer->losses, error);
+    status = icl_allocate(count, 2 * sizeof *trainer->losses, "losses", &trainer->losses, error);
     if (status == ICL_OK)
         trainer->loss_capacity = count;
+    trainer->norms = trainer->losses ? trainer->losses + count : NULL;
     return status;
 }
 
@@ -250,7 +256,8 @@ static icl_status collect(icl_trainer *trainer, uint64_t first_step, size_t coun
     ICL_TRY(icl_tensor_read(trainer->history, history, error));
     for (size_t i = 0; i < count; i++) {
         const double loss = (double)history[i], norm = (double)norms[i];
-        trainer->losses[trainer->loss_count++] = history[i];
+        trainer->losses[trainer->loss_count] = history[i];
+        trainer->norms[trainer->loss_count++] = norms[i];
         trainer->progress.loss += loss;
         if (norm > trainer->progress.gradient_norm || isnan(norm))
             trainer->progress.gradient_norm = norm;
@@ -304,6 +311,11 @@ icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
 const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count) {
     *count = trainer->loss_count;
     return trainer->losses;
+}
+
+const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size_t *count) {
+    *count = trainer->loss_count;
+    return trainer->norms;
 }
 
 const icl_model *icl_trainer_model(const icl_trainer *trainer) {

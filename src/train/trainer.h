@@ -33,6 +33,7 @@ struct icl_trainer {
     icl_variable *variables; /* one per named parameter */
 
     float *losses; /* of the last run */
+    float *norms;  /* in the second half of the same memory */
     size_t loss_count, loss_capacity;
     icl_train_progress progress;
 };
