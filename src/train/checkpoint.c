@@ -1,0 +1,208 @@
+/*
+ * Checkpoints and exported models, as safetensors.
+ *
+ * A checkpoint holds the parameters and the optimizer's states in the device's own element type, and as metadata the step and the
+ * recipe. Nothing else is needed: data, learning rate and depth are functions of the step.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/safetensors.h"
+#include "train/trainer.h"
+
+#define STEP_KEY   "iclab.step"
+#define RECIPE_KEY "iclab.recipe"
+
+enum { VECTORS = 3 };
+
+static const char *const vector_names[VECTORS] = {"parameters", "first_moment", "second_moment"};
+
+static icl_tensor vector_of(const icl_trainer *trainer, int index) {
+    return index == 0 ? trainer->parameters : trainer->states[index - 1];
+}
+
+static icl_element_type element_type(const icl_trainer *trainer) {
+    return icl_backend_capabilities(trainer->backend)->element_size == sizeof(double) ? ICL_ELEMENT_F64
+                                                                                      : ICL_ELEMENT_F32;
+}
+
+/* ---- Saving ---- */
+
+static icl_status read_vector(icl_tensor vector, icl_element_type type, void **values, icl_error *error) {
+    const size_t count = icl_tensor_count(&vector);
+    const size_t size = type == ICL_ELEMENT_F64 ? sizeof(double) : sizeof(float);
+    const icl_status status = icl_allocate(count, size, "checkpoint", values, error);
+
+    if (status != ICL_OK)
+        return status;
+    return type == ICL_ELEMENT_F64 ? icl_tensor_read_double(vector, *values, error)
+                                   : icl_tensor_read(vector, *values, error);
+}
+
+icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error) {
+    const icl_element_type type = element_type(trainer);
+    icl_named_tensor tensors[VECTORS] = {{0}};
+    void *values[VECTORS] = {NULL};
+    char *recipe = NULL, step[32];
+    icl_status status = ICL_OK;
+
+    if (trainer->diverged)
+        return icl_fail(error, ICL_ERROR_DIVERGED,
+                        "%s: not written, because training diverged at step %" PRIu64, path, trainer->step);
+    for (int i = 0; i < VECTORS; i++) {
+        ICL_TRY(read_vector(vector_of(trainer, i), type, &values[i], error));
+        tensors[i] = (icl_named_tensor){.name = vector_names[i], .type = type, .rank = 1, .data = values[i]};
+        tensors[i].shape[0] = icl_model_size(trainer->model);
+    }
+    ICL_TRY(icl_recipe_write(trainer->recipe, &recipe, error));
+    snprintf(step, sizeof step, "%" PRIu64, trainer->step);
+    const icl_metadata metadata[] = {{STEP_KEY, step}, {RECIPE_KEY, recipe}};
+    ICL_TRY(icl_safetensors_write(path, tensors, VECTORS, metadata, 2, error));
+done:
+    for (int i = 0; i < VECTORS; i++)
+        icl_free(&values[i]);
+    icl_free(&recipe);
+    return status;
+}
+
+icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error) {
+    const size_t count = icl_model_parameter_count(trainer->model);
+    const icl_metadata metadata[] = {{"format", "iclab"}};
+    icl_named_tensor *tensors = NULL;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
+    ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    for (size_t i = 0; i < count; i++) {
+        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        tensors[i] = (icl_named_tensor){
+            .name = info->name, .type = ICL_ELEMENT_F32, .rank = info->rank, .data = values + info->offset};
+        memcpy(tensors[i].shape, info->shape, sizeof info->shape);
+    }
+    ICL_TRY(icl_safetensors_write(path, tensors, count, metadata, 1, error));
+done:
+    icl_free(&tensors);
+    icl_free(&values);
+    return status;
+}
+
+/* ---- Restoring ---- */
+
+/* Keys that may differ between the run that saved and the run that goes on: they decide when it stops and what it reports. */
+static bool may_differ(const char *line, size_t length) {
+    static const char *const keys[] = {"steps", "checkpoint_every", "metrics_every"};
+    const size_t name = strcspn(line, " =");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (name <= length && name == strlen(keys[i]) && strncmp(line, keys[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool decides_training(const char *header) {
+    return strncmp(header, "[task]", 6) == 0 || strncmp(header, "[model]", 7) == 0 ||
+           strncmp(header, "[train]", 7) == 0;
+}
+
+/* Compares two texts of icl_recipe_write over one table of keys, whose lines correspond one to one. */
+static icl_status compare_texts(const char *saved, const char *own, const char *path, icl_error *error) {
+    char section[32] = "";
+    bool matters = false;
+
+    while (*saved && *own) {
+        const size_t saved_length = strcspn(saved, "\n"), own_length = strcspn(own, "\n");
+        if (*own == '[') {
+            matters = decides_training(own);
+            snprintf(section, sizeof section, "%.*s", (int)own_length, own);
+        } else if (matters && *own != ';' && !may_differ(own, own_length) &&
+                   (saved_length != own_length || strncmp(saved, own, own_length) != 0)) {
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: saved with %s %.*s, expected %.*s as in the recipe",
+                            path, section, (int)saved_length, saved, (int)own_length, own);
+        }
+        saved += saved_length + (saved[saved_length] == '\n');
+        own += own_length + (own[own_length] == '\n');
+    }
+    return ICL_OK;
+}
+
+/* The saved text is read over our table first, so that its layout is of no matter. */
+static icl_status compare_recipe(const icl_trainer *trainer, const char *saved_text, const char *path,
+                                 icl_error *error) {
+    icl_recipe *saved = NULL;
+    char *saved_again = NULL, *own = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_clone(trainer->recipe, &saved, error));
+    ICL_TRY(icl_recipe_parse(saved, saved_text, path, error));
+    ICL_TRY(icl_recipe_write(saved, &saved_again, error));
+    ICL_TRY(icl_recipe_write(trainer->recipe, &own, error));
+    ICL_TRY(compare_texts(saved_again, own, path, error));
+done:
+    icl_recipe_destroy(&saved);
+    icl_free(&saved_again);
+    icl_free(&own);
+    return status;
+}
+
+static icl_status read_step(const icl_safetensors *file, const char *path, uint64_t *step, icl_error *error) {
+    const char *text = icl_safetensors_metadata(file, STEP_KEY);
+    char *end = NULL;
+
+    if (!text || text[0] < '0' || text[0] > '9' || strlen(text) > 18)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no step in the metadata, expected a checkpoint of iclab",
+                        path);
+    *step = strtoull(text, &end, 10);
+    if (*end != '\0')
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: step \"%s\" in the metadata, expected a whole number",
+                        path, text);
+    return ICL_OK;
+}
+
+static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index,
+                              const char *path, const icl_named_tensor **found, icl_error *error) {
+    const size_t size = icl_model_size(trainer->model);
+    const icl_named_tensor *tensor = icl_safetensors_find(file, vector_names[index]);
+
+    if (!tensor || tensor->rank != 1 || tensor->shape[0] != size)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: expected %s of %zu elements", path, vector_names[index],
+                        size);
+    if (tensor->type != element_type(trainer))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: holds %s, but device %s computes in %s", path,
+                        tensor->type == ICL_ELEMENT_F64 ? "doubles" : "floats",
+                        icl_backend_capabilities(trainer->backend)->spec,
+                        element_type(trainer) == ICL_ELEMENT_F64 ? "doubles" : "floats");
+    *found = tensor;
+    return ICL_OK;
+}
+
+icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error) {
+    icl_safetensors *file = NULL;
+    const icl_named_tensor *tensors[VECTORS];
+    const char *recipe;
+    uint64_t step = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    ICL_TRY(read_step(file, path, &step, error));
+    recipe = icl_safetensors_metadata(file, RECIPE_KEY);
+    if (!recipe)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: no recipe in the metadata, expected a checkpoint of iclab", path));
+    ICL_TRY(compare_recipe(trainer, recipe, path, error));
+    for (int i = 0; i < VECTORS; i++)
+        ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));
+    for (int i = 0; i < VECTORS; i++)
+        ICL_TRY(tensors[i]->type == ICL_ELEMENT_F64
+                    ? icl_tensor_write_double(vector_of(trainer, i), tensors[i]->data, error)
+                    : icl_tensor_write(vector_of(trainer, i), tensors[i]->data, error));
+    trainer->diverged = false;
+    icl_trainer_set_step(trainer, step);
+done:
+    icl_safetensors_destroy(&file);
+    return status;
+}
