@@ -88,12 +88,12 @@ static double inverse_normal(double p) {
     return x;
 }
 
-typedef struct worst {
+typedef struct worst_error {
     double error; /* in units of max(1, |x|) */
     uint32_t word;
-} worst;
+} worst_error;
 
-static void measure(worst *worst, uint32_t word) {
+static void measure(worst_error *worst, uint32_t word) {
     const uint32_t low = word >> 31 ? ~word : word;
     const double tail = inverse_normal(((double)low + 0.5) / 4294967296.0);
     const double x = word >> 31 ? -tail : tail;
@@ -105,7 +105,7 @@ static void measure(worst *worst, uint32_t word) {
 }
 
 static void check_normal_error(tap_run *tap) {
-    worst worst = {0};
+    worst_error worst = {0};
     for (uint32_t word = 0; word < 70000; word++) /* the far tail, every word */
         measure(&worst, word);
     for (int bit = 0; bit < 32; bit++) /* both sides of every octave's edge */

@@ -1,0 +1,215 @@
+/* A host backend: opening and closing, buffers, threads and scratch memory. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "backend/cpu/machine.h"
+#include "config.h"
+#include "core/allocate.h"
+#include "core/status.h"
+
+#if ICL_HAVE_OPENMP
+#include <omp.h>
+#endif
+
+#if ICL_CPU_DOUBLE
+#define SPEC "ref"
+#define OPEN icl_ref_open
+#else
+#define SPEC "cpu"
+#define OPEN icl_cpu_open
+#endif
+
+/* ---- Kernels of each instruction set ---- */
+
+#if ICL_CPU_VARIANTS
+#if ICL_CPU_DOUBLE
+#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
+#else
+#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
+#endif
+extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
+extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
+#endif
+
+static size_t choose_kernels(HOST(state) * state) {
+    const icl_isa isa = icl_machine_isa();
+    state->kernels = &KERNEL(table);
+    state->strict = &STRICT_KERNEL(table);
+#if ICL_CPU_VARIANTS
+    if (isa == ICL_ISA_AVX2) {
+        state->kernels = &TABLE_OF(avx2);
+        state->strict = &icl_strict_kernel_avx2_table;
+    } else if (isa == ICL_ISA_AVX512) {
+        state->kernels = &TABLE_OF(avx512);
+        state->strict = &icl_strict_kernel_avx512_table;
+    }
+#endif
+    return (size_t)4 << isa;
+}
+
+/* ---- Threads and scratch ---- */
+
+#define WORK_WORTH_A_THREAD 16384
+
+void HOST(run)(const HOST(state) * state, size_t items, size_t work, HOST(task) * task, void *context) {
+    size_t threads = state->threads < items ? state->threads : items;
+    if (work / WORK_WORTH_A_THREAD < threads)
+        threads = work / WORK_WORTH_A_THREAD;
+#if ICL_HAVE_OPENMP
+    if (threads > 1) {
+#pragma omp parallel num_threads((int)threads)
+        {
+            const size_t count = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
+            const size_t share = items / count, extra = items % count;
+            const size_t first = thread * share + (thread < extra ? thread : extra);
+            task(context, first, first + share + (thread < extra ? 1 : 0), thread);
+        }
+        return;
+    }
+#endif
+    task(context, 0, items, 0);
+}
+
+icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
+    HOST(state) *state = host_state(backend);
+    icl_status status = ICL_OK;
+
+    if (bytes > state->scratch_bytes) {
+        icl_free(&state->scratch);
+        state->scratch_bytes = 0;
+        ICL_TRY(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
+        state->scratch_bytes = bytes;
+    }
+    memcpy(memory, &state->scratch, sizeof state->scratch);
+done:
+    return status;
+}
+
+/* ---- Buffers ---- */
+
+static icl_status buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    size_t bytes;
+    if (!icl_multiply_sizes(buffer->elements, sizeof(real), &bytes))
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", SPEC,
+                        buffer->elements);
+    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, SPEC, bytes, &buffer->handle,
+                              error);
+}
+
+static void buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
+    icl_host_pool_give(&host_state(backend)->pool, &backend->statistics, buffer->handle);
+    buffer->handle = NULL;
+}
+
+static icl_status buffer_read(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
+                              void *elements, icl_error *error) {
+    (void)backend;
+    (void)error;
+    memcpy(elements, (const real *)buffer->handle + offset, count * sizeof(real));
+    return ICL_OK;
+}
+
+static icl_status buffer_write(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
+                               const void *elements, icl_error *error) {
+    (void)backend;
+    (void)error;
+    memcpy((real *)buffer->handle + offset, elements, count * sizeof(real));
+    return ICL_OK;
+}
+
+static icl_status buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    (void)backend;
+    (void)error;
+    buffer->mapped = buffer->handle;
+    return ICL_OK;
+}
+
+static icl_status buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    (void)backend;
+    (void)error;
+    buffer->mapped = NULL;
+    return ICL_OK;
+}
+
+/* Every op has finished when its call returns. */
+static icl_status synchronize(icl_backend *backend, icl_error *error) {
+    (void)backend;
+    (void)error;
+    return ICL_OK;
+}
+
+/* ---- Opening and closing ---- */
+
+static void close_backend(icl_backend *backend) {
+    HOST(state) *state = host_state(backend);
+    icl_host_pool_trim(&state->pool, &backend->statistics);
+    icl_free(&state->scratch);
+    icl_free(&backend->state);
+}
+
+static const icl_backend_functions functions = {
+    .close = close_backend,
+    .buffer_create = buffer_create,
+    .buffer_destroy = buffer_destroy,
+    .buffer_read = buffer_read,
+    .buffer_write = buffer_write,
+    .buffer_map = buffer_map,
+    .buffer_unmap = buffer_unmap,
+    .sync = synchronize,
+    .ops =
+        {
+#define OP_ENTRY(name, outputs, inputs) [ICL_OP_##name] = HOST(name),
+            ICL_OP_TABLE(OP_ENTRY)
+#undef OP_ENTRY
+        },
+};
+
+static void describe(icl_capabilities *capabilities, const HOST(state) * state, size_t asked_threads,
+                     size_t float_lanes) {
+    if (asked_threads > 0)
+        snprintf(capabilities->spec, sizeof capabilities->spec, "%s:threads=%zu", SPEC, asked_threads);
+    else
+        snprintf(capabilities->spec, sizeof capabilities->spec, "%s", SPEC);
+    icl_machine_name(capabilities->name, sizeof capabilities->name);
+    snprintf(capabilities->platform, sizeof capabilities->platform, "C");
+    snprintf(capabilities->driver, sizeof capabilities->driver, "%s", ICL_COMPILER);
+    capabilities->kind = ICL_DEVICE_HOST;
+    capabilities->element_size = sizeof(real);
+    capabilities->compute_units = state->threads;
+    capabilities->max_work_group = 1;
+    capabilities->vector_width = float_lanes;
+    capabilities->global_memory = icl_machine_memory();
+    capabilities->max_allocation = state->pool.limit == SIZE_MAX ? 0 : state->pool.limit;
+    capabilities->has_fp64 = true;
+    capabilities->unified_memory = true;
+}
+
+/* Unless told otherwise, a backend takes three quarters of the machine's memory and leaves the rest to others. */
+static size_t default_limit(void) {
+    const size_t memory = icl_machine_memory();
+    return memory > 0 ? memory / 4 * 3 : SIZE_MAX;
+}
+
+icl_status OPEN(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_backend *made = NULL;
+    HOST(state) *state = NULL;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
+    ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
+    state->threads = threads > 0 ? threads : icl_machine_threads();
+    state->pool.limit = params->memory_limit > 0 ? params->memory_limit : default_limit();
+    describe(&made->capabilities, state, threads, choose_kernels(state));
+    made->functions = &functions;
+    made->log = params->log;
+    made->state = state;
+    *backend = made;
+    made = NULL;
+    state = NULL;
+done:
+    icl_free(&state);
+    icl_free(&made);
+    return status;
+}

@@ -1,0 +1,74 @@
+/* Shared by the files of a host backend: its state, threads, scratch memory, and the ops. */
+#ifndef ICLAB_BACKEND_CPU_HOST_H
+#define ICLAB_BACKEND_CPU_HOST_H
+
+#include "backend/contract.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/pool.h"
+#include "backend/cpu/real.h"
+
+typedef struct HOST(state) {
+    size_t threads;
+    const HOST(kernels) * kernels;
+    const icl_strict_kernels *strict;
+    icl_host_pool pool;
+    void *scratch; /* grows to what the hungriest op needed, and stays */
+    size_t scratch_bytes;
+} HOST(state);
+
+static inline HOST(state) * host_state(const icl_backend *backend) {
+    return backend->state;
+}
+
+/* The address of a tensor's first element. */
+static inline real *host_elements(const icl_tensor *tensor) {
+    return (real *)tensor->buffer->handle + tensor->offset;
+}
+
+static inline size_t host_round_up(size_t count, size_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+/* Does items [first, last) as thread number `thread`. */
+typedef void HOST(task)(void *context, size_t first, size_t last, size_t thread);
+
+/* Shares `items` out among the threads; one thread does everything where `work`, in elements touched or multiplied, would not
+ * pay for waking the others. What an item computes must not depend on the shares: so results have the same bits for any
+ * number of threads. */
+void HOST(run)(const HOST(state) * state, size_t items, size_t work, HOST(task) * task, void *context);
+
+/* At least `bytes` bytes, aligned to 64, that are the op's own until it returns. */
+icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error);
+
+/* Runs a tile kernel over operands of one shape (the output first), in rectangles shared out among the threads. */
+void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params,
+                       const icl_tensor *operands, int count);
+
+/* How many keys query i may see; they are the first ones. */
+static inline size_t host_visible_keys(icl_attention_mask mask, size_t i, size_t queries, size_t keys) {
+    if (mask == ICL_MASK_QUERY_EXCLUDED)
+        return keys > 0 ? keys - 1 : 0;
+    if (mask == ICL_MASK_CAUSAL)
+        return i + 1 + keys <= queries ? 0 : i + 1 + keys - queries;
+    return keys;
+}
+
+/* A matrix in memory, for the attention files. */
+typedef struct HOST(matrix) {
+    real *elements;
+    size_t row_stride, column_stride;
+} HOST(matrix);
+
+/* Matrix `batch` of a rank-3 tensor. */
+static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch) {
+    return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0], tensor->stride[1],
+                          tensor->stride[2]};
+}
+
+#define DECLARE_OP(name, outputs, inputs) icl_op_function HOST(name);
+ICL_OP_TABLE(DECLARE_OP)
+#undef DECLARE_OP
+
+icl_op_function HOST(linear_forward), HOST(linear_backward), HOST(softmax_forward), HOST(softmax_backward);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the same
+ * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted.
+ * The backend picks a table when it opens.
+ */
+#ifndef ICLAB_BACKEND_CPU_KERNELS_H
+#define ICLAB_BACKEND_CPU_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/cpu/real.h"
+#include "iclab/ops.h"
+
+#ifndef ICL_ISA
+#define ICL_ISA base
+#endif
+#define ICL_PASTE3(a, b, c)  a##_##b##_##c
+#define ICL_EXPAND3(a, b, c) ICL_PASTE3(a, b, c)
+#if ICL_CPU_DOUBLE
+#define KERNEL(name) ICL_EXPAND3(icl_ref_kernel, ICL_ISA, name)
+#else
+#define KERNEL(name) ICL_EXPAND3(icl_cpu_kernel, ICL_ISA, name)
+#endif
+#define STRICT_KERNEL(name) ICL_EXPAND3(icl_strict_kernel, ICL_ISA, name)
+
+#define ICL_MAX_TILE_OPERANDS 4
+
+/* A rectangle of elements, one (row, column) step per operand; the output is operand 0. */
+typedef struct icl_tile {
+    size_t rows, columns;
+    size_t row_stride[ICL_MAX_TILE_OPERANDS], column_stride[ICL_MAX_TILE_OPERANDS];
+} icl_tile;
+
+/* Works on one rectangle; elements[i] is the first element of operand i. */
+typedef void icl_tile_kernel(const icl_tile *tile, void *const *elements, const void *params);
+
+/* Constants of an optimizer step, already rounded to the element type. */
+typedef struct HOST(adam_constants) {
+    real keep, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, learning_rate,
+        epsilon;
+} HOST(adam_constants);
+
+typedef enum icl_fold_kind { ICL_FOLD_SUM = 0, ICL_FOLD_SQUARES, ICL_FOLD_MAX, ICL_FOLD_COUNT } icl_fold_kind;
+
+typedef struct HOST(kernels) {
+    /* acc [rows][LANES] += a b over k terms, each element from left to right. a is read with strides, b is packed
+     * [k][LANES]. */
+    void (*gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc,
+                 size_t rows);
+    /* panel [k][LANES] = `width` (<= LANES) columns of b, zero-padded. */
+    void (*pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
+    /* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
+    void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
+                  size_t width, real alpha, real beta);
+
+    icl_tile_kernel *unary[ICL_UNARY_COUNT]; /* params: none */
+    icl_tile_kernel *binary[ICL_BINARY_COUNT];
+    icl_tile_kernel *scale;     /* params: real alpha */
+    icl_tile_kernel *scale_add; /* params: real alpha, beta */
+    icl_tile_kernel *fill;      /* params: real value */
+    icl_tile_kernel *copy;
+    icl_tile_kernel *adam_step; /* params: adam_constants */
+    icl_tile_kernel *sgd_step;  /* params: real momentum, learning rate */
+
+    /* Folds n strided elements, n > 0: LANES running values, then a tree over them. */
+    real (*fold_run[ICL_FOLD_COUNT])(const real *x, size_t n, size_t stride);
+    /* result [width] = fold of each of `width` (<= LANES) adjacent columns over rows > 0, from top to bottom. */
+    void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width,
+                                         real *result);
+
+    /* score [n], n > 0, becomes exp(scale * score - max); returns the sum in a fixed order and sets *max. */
+    real (*softmax)(real *score, size_t n, real scale, real *max);
+    /* score [n] becomes exp(scale * score - log_sum_exp). */
+    void (*softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
+} HOST(kernels);
+
+/* Float on every backend. */
+typedef struct icl_strict_kernels {
+    void (*gemm)(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc,
+                 size_t rows);
+    /* values[i] = element of index first + i, i < count <= ICL_RANDOM_CHUNK; the range must not cross a multiple of
+     * ICL_RANDOM_CHUNK. */
+    void (*random)(const icl_random_params *params, uint64_t first, size_t count, float *values);
+} icl_strict_kernels;
+
+#define ICL_RANDOM_CHUNK 1024
+
+extern const HOST(kernels) KERNEL(table);
+extern const icl_strict_kernels STRICT_KERNEL(table);
+
+#endif

@@ -1,0 +1,40 @@
+/* Optimizer steps; the formulas stand in ops.h. */
+#include "backend/cpu/kernels/parts.h"
+
+#include "backend/cpu/kernels/vector.h"
+
+ALWAYS_INLINE void adam_element(const HOST(adam_constants) * c, real *parameter, real *first, real *second,
+                                real gradient) {
+    const real m = c->beta1 * *first + c->one_minus_beta1 * gradient;
+    const real v = c->beta2 * *second + c->one_minus_beta2 * (gradient * gradient);
+    const real step = c->learning_rate * (m / c->correction1) / (REAL_SQRT(v / c->correction2) + c->epsilon);
+    *parameter = c->keep * *parameter - step;
+    *first = m;
+    *second = v;
+}
+
+void KERNEL(adam_step)(const icl_tile *tile, void *const *elements, const void *params) {
+    const HOST(adam_constants) c = *(const HOST(adam_constants) *)params;
+    for (size_t row = 0; row < tile->rows; row++) {
+        real *at[4];
+        const size_t *step = tile->column_stride;
+        for (int i = 0; i < 4; i++)
+            at[i] = (real *)elements[i] + row * tile->row_stride[i];
+        INDEPENDENT for (size_t i = 0; i < tile->columns; i++) adam_element(
+            &c, at[0] + i * step[0], at[1] + i * step[1], at[2] + i * step[2], at[3][i * step[3]]);
+    }
+}
+
+void KERNEL(sgd_step)(const icl_tile *tile, void *const *elements, const void *params) {
+    const real momentum = ((const real *)params)[0], learning_rate = ((const real *)params)[1];
+    for (size_t row = 0; row < tile->rows; row++) {
+        real *parameter = (real *)elements[0] + row * tile->row_stride[0];
+        real *velocity = (real *)elements[1] + row * tile->row_stride[1];
+        const real *gradient = (const real *)elements[2] + row * tile->row_stride[2];
+        INDEPENDENT for (size_t i = 0; i < tile->columns; i++) {
+            real *v = velocity + i * tile->column_stride[1];
+            *v = momentum * *v + gradient[i * tile->column_stride[2]];
+            parameter[i * tile->column_stride[0]] -= learning_rate * *v;
+        }
+    }
+}

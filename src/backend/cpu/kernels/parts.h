@@ -1,0 +1,50 @@
+/* Declares the kernels of this instruction set and element type. */
+#ifndef ICLAB_BACKEND_CPU_KERNEL_PARTS_H
+#define ICLAB_BACKEND_CPU_KERNEL_PARTS_H
+
+#include "backend/cpu/kernels/kernels.h"
+
+void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc,
+                  size_t rows);
+void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
+void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
+                   size_t width, real alpha, real beta);
+
+/* Elementwise: one kernel a kind, in the order of the enumerations. */
+#define UNARY_KERNELS(ROW)                                                                                   \
+    ROW(negate)                                                                                              \
+    ROW(absolute)                                                                                            \
+    ROW(square)                                                                                              \
+    ROW(square_root)                                                                                         \
+    ROW(reciprocal)                                                                                          \
+    ROW(exponential)                                                                                         \
+    ROW(logarithm)                                                                                           \
+    ROW(hyperbolic_tangent)                                                                                  \
+    ROW(sigmoid)                                                                                             \
+    ROW(rectify)                                                                                             \
+    ROW(sign)
+#define BINARY_KERNELS(ROW)                                                                                  \
+    ROW(add)                                                                                                 \
+    ROW(subtract)                                                                                            \
+    ROW(multiply)                                                                                            \
+    ROW(divide)                                                                                              \
+    ROW(maximum)                                                                                             \
+    ROW(minimum)                                                                                             \
+    ROW(equal)
+#define DECLARE_TILE_KERNEL(name) icl_tile_kernel KERNEL(name);
+UNARY_KERNELS(DECLARE_TILE_KERNEL)
+BINARY_KERNELS(DECLARE_TILE_KERNEL)
+icl_tile_kernel KERNEL(scale), KERNEL(scale_add), KERNEL(fill), KERNEL(copy);
+icl_tile_kernel KERNEL(adam_step), KERNEL(sgd_step);
+
+real KERNEL(sum_run)(const real *x, size_t n, size_t stride);
+real KERNEL(squares_run)(const real *x, size_t n, size_t stride);
+real KERNEL(max_run)(const real *x, size_t n, size_t stride);
+void KERNEL(sum_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
+void KERNEL(squares_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
+void KERNEL(max_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
+
+real KERNEL(softmax)(real *score, size_t n, real scale, real *max);
+void KERNEL(softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
+
+#endif

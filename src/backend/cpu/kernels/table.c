@@ -1,0 +1,21 @@
+#include "backend/cpu/kernels/parts.h"
+
+#define ENTRY(name) KERNEL(name),
+
+const HOST(kernels) KERNEL(table) = {
+    .gemm = KERNEL(gemm),
+    .pack = KERNEL(pack),
+    .store = KERNEL(store),
+    .unary = {UNARY_KERNELS(ENTRY)},
+    .binary = {BINARY_KERNELS(ENTRY)},
+    .scale = KERNEL(scale),
+    .scale_add = KERNEL(scale_add),
+    .fill = KERNEL(fill),
+    .copy = KERNEL(copy),
+    .adam_step = KERNEL(adam_step),
+    .sgd_step = KERNEL(sgd_step),
+    .fold_run = {KERNEL(sum_run), KERNEL(squares_run), KERNEL(max_run)},
+    .fold_columns = {KERNEL(sum_columns), KERNEL(squares_columns), KERNEL(max_columns)},
+    .softmax = KERNEL(softmax),
+    .softmax_again = KERNEL(softmax_again),
+};

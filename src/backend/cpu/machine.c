@@ -1,0 +1,62 @@
+#include "backend/cpu/machine.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+#if ICL_HAVE_OPENMP
+#include <omp.h>
+#endif
+
+#ifndef ICL_CPU_VARIANTS
+#define ICL_CPU_VARIANTS 0
+#endif
+
+icl_isa icl_machine_isa(void) {
+#if ICL_CPU_VARIANTS
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return ICL_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2"))
+        return ICL_ISA_AVX2;
+#endif
+    return ICL_ISA_BASE;
+}
+
+void icl_machine_name(char *name, size_t capacity) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+
+    snprintf(name, capacity, "host");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(name, capacity, "%s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+size_t icl_machine_memory(void) {
+#ifdef _SC_PHYS_PAGES
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0)
+        return (size_t)pages > SIZE_MAX / (size_t)page ? SIZE_MAX : (size_t)pages * (size_t)page;
+#endif
+    return 0;
+}
+
+size_t icl_machine_threads(void) {
+#if ICL_HAVE_OPENMP
+    return (size_t)omp_get_max_threads();
+#else
+    return 1;
+#endif
+}

@@ -1,0 +1,22 @@
+/* What the machine under the host backends is. */
+#ifndef ICLAB_BACKEND_CPU_MACHINE_H
+#define ICLAB_BACKEND_CPU_MACHINE_H
+
+#include <stddef.h>
+
+typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512 } icl_isa;
+
+/* The widest instruction set that both this build and this processor have. */
+icl_isa icl_machine_isa(void);
+
+/* The processor's own name, or "host". */
+void icl_machine_name(char *name, size_t capacity);
+
+/* Bytes of physical memory, 0 where unknown. */
+size_t icl_machine_memory(void);
+
+/* The threads to use when none are asked for: OpenMP's choice (OMP_NUM_THREADS, else the cores this process may use), 1
+ * without OpenMP. */
+size_t icl_machine_threads(void);
+
+#endif

@@ -1,0 +1,180 @@
+/*
+ * Matrix products of any strides.
+ *
+ * LANES columns of b at a time are packed, and rows of a run against them. A long k is cut into pieces whose sums are added up, which
+ * also keeps the error well under that of one long sum. Where k is all there is to share out (gradients of small
+ * matrices), the threads take slices of k and the slices' sums are combined pairwise. Every cut follows from the shapes.
+ */
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "core/status.h"
+
+#define BLOCK_ROWS   128  /* rows of a that share one packing of b */
+#define BLOCK_K      256  /* terms summed from left to right before their sum joins the others */
+#define SLICE_K      2048 /* terms in a slice of k, where k is shared out */
+#define NARROW       8    /* fewer columns than this would waste lanes */
+#define LARGE_RESULT 65536
+
+typedef struct product {
+    const HOST(kernels) * kernels;
+    real *out;
+    const real *a, *b;
+    size_t m, n, k;
+    size_t batch[2];                                /* leading axes, outer first */
+    size_t batch_stride[3][2];                      /* of out, a, b */
+    size_t out_stride[2], a_stride[2], b_stride[2]; /* rows, columns */
+    size_t row_blocks, slices;
+    real alpha, beta;
+    real *partial; /* [batch][slices][m][columns], where k is shared out */
+    size_t columns;
+} product;
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t batch_offset(const product *p, int operand, size_t index) {
+    return index / p->batch[1] * p->batch_stride[operand][0] +
+           index % p->batch[1] * p->batch_stride[operand][1];
+}
+
+/* acc [rows][LANES] = a[row.., from..to) b[from..to), columns from `column`. */
+static void sum_terms(const product *p, const real *a, const real *b, size_t rows, size_t column, size_t from,
+                      size_t to, real *acc) {
+    const size_t width = smaller(LANES, p->n - column);
+    real panel[BLOCK_K * LANES], sum[BLOCK_ROWS * LANES];
+
+    memset(acc, 0, rows * LANES * sizeof *acc);
+    for (size_t k = from; k < to; k += BLOCK_K) {
+        const size_t terms = smaller(BLOCK_K, to - k);
+        real *into = k == from ? acc : sum;
+        p->kernels->pack(b + k * p->b_stride[0] + column * p->b_stride[1], p->b_stride[0], p->b_stride[1],
+                         terms, width, panel);
+        if (k > from)
+            memset(sum, 0, rows * LANES * sizeof *sum);
+        p->kernels->gemm(a + k * p->a_stride[1], p->a_stride[0], p->a_stride[1], panel, terms, into, rows);
+        for (size_t i = 0; k > from && i < rows * LANES; i++)
+            acc[i] += sum[i];
+    }
+}
+
+static void multiply_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    (void)thread;
+    for (size_t item = first; item < last; item++) {
+        const size_t batch = item / p->row_blocks, row = item % p->row_blocks * BLOCK_ROWS;
+        const size_t rows = smaller(BLOCK_ROWS, p->m - row);
+        const real *a = p->a + batch_offset(p, 1, batch) + row * p->a_stride[0];
+        const real *b = p->b + batch_offset(p, 2, batch);
+        real *out = p->out + batch_offset(p, 0, batch) + row * p->out_stride[0];
+        for (size_t column = 0; column < p->n; column += LANES) {
+            real acc[BLOCK_ROWS * LANES];
+            sum_terms(p, a, b, rows, column, 0, p->k, acc);
+            p->kernels->store(acc, rows, out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1],
+                              smaller(LANES, p->n - column), p->alpha, p->beta);
+        }
+    }
+}
+
+/* Item = (batch, slice): the sums of one slice of k. */
+static void multiply_slices(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    (void)thread;
+    for (size_t item = first; item < last; item++) {
+        const size_t batch = item / p->slices, from = item % p->slices * SLICE_K;
+        const real *a = p->a + batch_offset(p, 1, batch), *b = p->b + batch_offset(p, 2, batch);
+        real *partial = p->partial + item * p->m * p->columns;
+        for (size_t row = 0; row < p->m; row += BLOCK_ROWS)
+            for (size_t column = 0; column < p->n; column += LANES) {
+                const size_t rows = smaller(BLOCK_ROWS, p->m - row);
+                sum_terms(p, a + row * p->a_stride[0], b, rows, column, from, smaller(from + SLICE_K, p->k),
+                          partial + column * p->m + row * LANES);
+            }
+    }
+}
+
+/* Item = batch: adds the slices up pairwise and stores the result. A slice holds panels [columns / LANES][m][LANES]. */
+static void combine_slices(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    const size_t size = p->m * p->columns;
+    (void)thread;
+    for (size_t batch = first; batch < last; batch++) {
+        real *partial = p->partial + batch * p->slices * size;
+        real *out = p->out + batch_offset(p, 0, batch);
+        for (size_t step = 1; step < p->slices; step *= 2)
+            for (size_t slice = 0; slice + step < p->slices; slice += 2 * step)
+                for (size_t i = 0; i < size; i++)
+                    partial[slice * size + i] += partial[(slice + step) * size + i];
+        for (size_t column = 0; column < p->n; column += LANES)
+            p->kernels->store(partial + column * p->m, p->m, out + column * p->out_stride[1],
+                              p->out_stride[0], p->out_stride[1], smaller(LANES, p->n - column), p->alpha,
+                              p->beta);
+    }
+}
+
+/* out^T = b^T a^T where out has too few columns to fill the lanes. */
+static void transpose_if_narrow(product *p) {
+    const product q = *p;
+    if (q.n >= NARROW || q.m <= q.n)
+        return;
+    p->a = q.b;
+    p->b = q.a;
+    p->m = q.n;
+    p->n = q.m;
+    memcpy(p->batch_stride[1], q.batch_stride[2], sizeof q.batch_stride[2]);
+    memcpy(p->batch_stride[2], q.batch_stride[1], sizeof q.batch_stride[1]);
+    for (int i = 0; i < 2; i++) {
+        p->out_stride[i] = q.out_stride[1 - i];
+        p->a_stride[i] = q.b_stride[1 - i];
+        p->b_stride[i] = q.a_stride[1 - i];
+    }
+}
+
+static void describe(product *p, const icl_tensor *operands) {
+    const int rank = operands[0].rank;
+    size_t *matrix_stride[3] = {p->out_stride, p->a_stride, p->b_stride};
+
+    p->out = host_elements(&operands[0]);
+    p->a = host_elements(&operands[1]);
+    p->b = host_elements(&operands[2]);
+    p->m = operands[0].shape[rank - 2];
+    p->n = operands[0].shape[rank - 1];
+    p->k = operands[1].shape[rank - 1];
+    for (int axis = 0; axis < 2; axis++) {
+        const int from = rank - 4 + axis;
+        p->batch[axis] = from < 0 ? 1 : operands[0].shape[from];
+        for (int i = 0; i < 3; i++)
+            p->batch_stride[i][axis] = from < 0 ? 0 : operands[i].stride[from];
+    }
+    for (int i = 0; i < 3; i++) {
+        matrix_stride[i][0] = operands[i].stride[rank - 2];
+        matrix_stride[i][1] = operands[i].stride[rank - 1];
+    }
+}
+
+icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                        icl_error *error) {
+    const icl_matmul_params *given = params;
+    const HOST(state) *state = host_state(backend);
+    product p = {.kernels = state->kernels, .alpha = (real)given->alpha, .beta = (real)given->beta};
+    icl_status status = ICL_OK;
+
+    describe(&p, operands);
+    transpose_if_narrow(&p);
+    const size_t batches = p.batch[0] * p.batch[1];
+    const size_t work = batches * p.m * p.n * (p.k + 1);
+    p.row_blocks = (p.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    p.slices = (p.k + SLICE_K - 1) / SLICE_K;
+    p.columns = host_round_up(p.n, LANES);
+    if (p.slices > 1 && batches * p.row_blocks < 16 && batches * p.m * p.columns <= LARGE_RESULT) {
+        ICL_TRY(
+            HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
+        HOST(run)(state, batches * p.slices, work, multiply_slices, &p);
+        HOST(run)(state, batches, batches * p.slices * p.m * p.columns, combine_slices, &p);
+    } else {
+        HOST(run)(state, batches * p.row_blocks, work, multiply_blocks, &p);
+    }
+done:
+    return status;
+}

@@ -1,0 +1,100 @@
+#include "backend/cpu/pool.h"
+
+#include <stdint.h>
+
+#include "core/allocate.h"
+#include "core/status.h"
+
+#define HEADER_BYTES 64 /* keeps what follows aligned */
+#define LEAST_BYTES  256
+
+/* Stands right before the memory it describes. */
+struct icl_host_block {
+    icl_host_block *next;
+    size_t bytes; /* of the memory, header not counted */
+    int size_class;
+};
+
+_Static_assert(sizeof(icl_host_block) <= HEADER_BYTES, "the header fits");
+
+/* Rounds bytes up to a class: LEAST_BYTES * 2^octave * (1 + quarter / 4). False when there is no such size. */
+static bool class_of(size_t bytes, size_t *rounded, int *size_class) {
+    size_t base = LEAST_BYTES;
+    int octave = 0;
+
+    for (; base <= SIZE_MAX / 4; base *= 2, octave++)
+        for (size_t quarter = 0; quarter < 4; quarter++)
+            if (base + base / 4 * quarter >= bytes) {
+                *rounded = base + base / 4 * quarter;
+                *size_class = octave * 4 + (int)quarter;
+                return true;
+            }
+    return false;
+}
+
+void icl_host_pool_trim(icl_host_pool *pool, icl_backend_statistics *statistics) {
+    for (int i = 0; i < ICL_POOL_CLASSES; i++)
+        while (pool->free[i]) {
+            icl_host_block *block = pool->free[i];
+            pool->free[i] = block->next;
+            statistics->bytes_reserved -= block->bytes;
+            icl_free(&block);
+        }
+}
+
+static bool fits(const icl_host_pool *pool, const icl_backend_statistics *statistics, size_t bytes) {
+    return statistics->bytes_reserved <= pool->limit && bytes <= pool->limit - statistics->bytes_reserved;
+}
+
+static icl_status allocate_block(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
+                                 size_t bytes, icl_host_block **block, icl_error *error) {
+    icl_status status;
+
+    if (!fits(pool, statistics, bytes))
+        icl_host_pool_trim(pool, statistics);
+    if (!fits(pool, statistics, bytes))
+        return icl_fail(error, ICL_ERROR_MEMORY,
+                        "%s: a tensor of %zu bytes does not fit: %zu bytes are in use and the limit is %zu",
+                        backend, bytes, statistics->bytes_reserved, pool->limit);
+    status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
+    if (status != ICL_OK) {
+        icl_host_pool_trim(pool, statistics);
+        status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
+    }
+    return status;
+}
+
+icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
+                              size_t bytes, void **memory, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_host_block *block;
+    size_t rounded;
+    int size_class;
+
+    if (!class_of(bytes, &rounded, &size_class))
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: a tensor of %zu bytes exceeds the address space",
+                        backend, bytes);
+    block = pool->free[size_class];
+    if (block) {
+        pool->free[size_class] = block->next;
+        statistics->pool_hits++;
+    } else {
+        ICL_TRY(allocate_block(pool, statistics, backend, rounded, &block, error));
+        block->bytes = rounded;
+        block->size_class = size_class;
+        statistics->allocations++;
+        statistics->bytes_reserved += rounded;
+    }
+    block->next = NULL;
+    statistics->bytes_live += rounded;
+    *memory = (char *)block + HEADER_BYTES;
+done:
+    return status;
+}
+
+void icl_host_pool_give(icl_host_pool *pool, icl_backend_statistics *statistics, void *memory) {
+    icl_host_block *block = (icl_host_block *)(void *)((char *)memory - HEADER_BYTES);
+    statistics->bytes_live -= block->bytes;
+    block->next = pool->free[block->size_class];
+    pool->free[block->size_class] = block;
+}

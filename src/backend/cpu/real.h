@@ -1,0 +1,35 @@
+/*
+ * The element type of a host backend. Every file here is compiled twice: with ICL_CPU_DOUBLE 0 for "cpu" and 1 for
+ * "ref", the oracle. Shared names pass through HOST(), so that both can live in one library.
+ */
+#ifndef ICLAB_BACKEND_CPU_REAL_H
+#define ICLAB_BACKEND_CPU_REAL_H
+
+#include <math.h>
+
+#ifndef ICL_CPU_DOUBLE
+#define ICL_CPU_DOUBLE 0
+#endif
+
+#if ICL_CPU_DOUBLE
+typedef double real;
+#define HOST(name)       icl_ref_##name
+#define REAL_EXP(x)      exp(x)
+#define REAL_LOG(x)      log(x)
+#define REAL_TANH(x)     tanh(x)
+#define REAL_SQRT(x)     sqrt(x)
+#define REAL_ABSOLUTE(x) fabs(x)
+#else
+typedef float real;
+#define HOST(name)       icl_cpu_##name
+#define REAL_EXP(x)      expf(x)
+#define REAL_LOG(x)      logf(x)
+#define REAL_TANH(x)     tanhf(x)
+#define REAL_SQRT(x)     sqrtf(x)
+#define REAL_ABSOLUTE(x) fabsf(x)
+#endif
+
+/* Small operands are packed into zero-padded rows of this many elements, so that inner loops have a fixed length. */
+#define LANES 16
+
+#endif
