@@ -76,9 +76,9 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
     if (model->layers == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "expected at least 1"));
+        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
     if (state->heads == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "expected at least 1"));
+        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
     for (size_t layer = 0; layer < model->layers; layer++)
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)

@@ -8,7 +8,7 @@ icl_status icl_optimizer_read(const icl_recipe *recipe, icl_optimizer *optimizer
     for (int i = 0; i < 3; i++) {
         const double value = icl_recipe_number(recipe, "train", fractions[i]);
         if (!(value >= 0.0 && value < 1.0))
-            return icl_recipe_reject(recipe, "train", fractions[i], error, "expected a number in [0, 1)");
+            return icl_recipe_reject(recipe, "train", fractions[i], error, "a number in [0, 1)");
     }
     *optimizer = (icl_optimizer){
         .kind = (icl_optimizer_kind)icl_recipe_word(recipe, "train", "optimizer"),
@@ -20,7 +20,7 @@ icl_status icl_optimizer_read(const icl_recipe *recipe, icl_optimizer *optimizer
         .clip = icl_recipe_number(recipe, "train", "clip"),
     };
     if (!(optimizer->clip >= 0.0))
-        return icl_recipe_reject(recipe, "train", "clip", error, "expected 0 (off) or a positive norm");
+        return icl_recipe_reject(recipe, "train", "clip", error, "0 (off) or a positive norm");
     return ICL_OK;
 }
 

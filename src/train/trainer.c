@@ -19,9 +19,9 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
 
     if (icl_recipe_count(recipe, "train", "batch") == 0)
-        return icl_recipe_reject(recipe, "train", "batch", error, "expected at least 1 sequence");
+        return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
     if (seed > UINT32_MAX)
-        return icl_recipe_reject(recipe, "train", "seed", error, "expected at most %u", UINT32_MAX);
+        return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
     trainer->seed = (uint32_t)seed;
     trainer->total_steps = steps;
     trainer->schedule = (icl_schedule){
@@ -39,7 +39,7 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     };
     if (icl_growth_steps(&trainer->growth) >= end && icl_growth_steps(&trainer->growth) > 0)
         return icl_recipe_reject(recipe, "train", "growth", error,
-                                 "expected fewer steps per layer: %zu layers need %llu steps to grow, and "
+                                 "fewer steps per layer: %zu layers need %llu steps to grow, and "
                                  "the schedule ends at %llu",
                                  trainer->growth.layers,
                                  (unsigned long long)icl_growth_steps(&trainer->growth),

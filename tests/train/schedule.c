@@ -1,0 +1,87 @@
+/* Learning rates and stages of growth: pure functions of the step. */
+#include <math.h>
+
+#include "tap.h"
+#include "train/growth.h"
+
+static bool near(double a, double b) {
+    return fabs(a - b) <= 1e-15 * (1.0 + fabs(b));
+}
+
+static void test_schedules(tap_run *tap) {
+    icl_schedule s = {.kind = ICL_SCHEDULE_CONSTANT, .learning_rate = 0.5, .warmup = 4, .total = 12};
+    double last;
+
+    tap_ok(tap,
+           near(icl_schedule_rate(&s, 0), 0.125) && near(icl_schedule_rate(&s, 2), 0.375) &&
+               near(icl_schedule_rate(&s, 3), 0.5) && near(icl_schedule_rate(&s, 4), 0.5) &&
+               near(icl_schedule_rate(&s, 99), 0.5),
+           "constant: rises in a straight line, then stays");
+    s.kind = ICL_SCHEDULE_COSINE;
+    tap_ok(tap,
+           near(icl_schedule_rate(&s, 3), 0.5) && near(icl_schedule_rate(&s, 4), 0.5) &&
+               near(icl_schedule_rate(&s, 8), 0.25) && near(icl_schedule_rate(&s, 12), 0.0),
+           "cosine: half in the middle, 0 at the end");
+    last = 1.0;
+    for (uint64_t step = 4; step <= 12; step++) {
+        if (icl_schedule_rate(&s, step) > last)
+            tap_ok(tap, false, "cosine: rises at step %d", (int)step);
+        last = icl_schedule_rate(&s, step);
+    }
+    s.warmup = 20;
+    tap_ok(tap, near(icl_schedule_rate(&s, 11), 0.5 * 12 / 20), "a warm-up longer than the run just rises");
+    s = (icl_schedule){
+        .kind = ICL_SCHEDULE_STEP, .learning_rate = 1.0, .total = 100, .every = 10, .factor = 0.5};
+    tap_ok(tap,
+           near(icl_schedule_rate(&s, 9), 1.0) && near(icl_schedule_rate(&s, 10), 0.5) &&
+               near(icl_schedule_rate(&s, 35), 0.125),
+           "step: halved after every ten steps");
+    s.every = 0;
+    tap_ok(tap, near(icl_schedule_rate(&s, 99), 1.0), "step: 0 means never");
+    s = (icl_schedule){.kind = ICL_SCHEDULE_LINEAR, .learning_rate = 1.0, .total = 10, .factor = 0.1};
+    tap_ok(tap,
+           near(icl_schedule_rate(&s, 0), 1.0) && near(icl_schedule_rate(&s, 5), 0.55) &&
+               near(icl_schedule_rate(&s, 10), 0.1),
+           "linear: to a tenth");
+}
+
+static void test_growth(tap_run *tap) {
+    const icl_growth none = {.layers = 4, .total_steps = 100};
+    const icl_growth two = {.steps_per_layer = 10, .layers = 2, .total_steps = 100};
+    const icl_growth five = {.steps_per_layer = 10, .layers = 5, .total_steps = 100};
+    const icl_schedule recipe = {
+        .kind = ICL_SCHEDULE_COSINE, .learning_rate = 1.0, .warmup = 8, .total = 100};
+    icl_growth_stage stage = icl_growth_stage_at(&none, 7);
+    icl_schedule schedule;
+
+    tap_ok(tap, stage.depth == 4 && stage.first_step == 0 && stage.steps == 100 && stage.is_last,
+           "no growth: one stage");
+    stage = icl_growth_stage_at(&two, 7);
+    tap_ok(tap, stage.depth == 2 && stage.is_last && icl_growth_steps(&two) == 0, "two layers do not grow");
+    tap_ok(tap, icl_growth_steps(&five) == 30, "five layers need three stages more");
+    stage = icl_growth_stage_at(&five, 9);
+    tap_ok(tap, stage.depth == 2 && stage.first_step == 0 && stage.steps == 10 && !stage.is_last,
+           "starts with two layers");
+    schedule = icl_growth_schedule(&stage, &recipe);
+    tap_ok(tap,
+           schedule.kind == ICL_SCHEDULE_LINEAR && schedule.warmup == 5 && schedule.total == 10 &&
+               near(icl_schedule_rate(&schedule, 10), 0.1),
+           "a stage warms up for half of it and falls to a tenth");
+    stage = icl_growth_stage_at(&five, 10);
+    tap_ok(tap, stage.depth == 3 && stage.first_step == 10, "a third layer after ten steps");
+    stage = icl_growth_stage_at(&five, 30);
+    tap_ok(tap, stage.depth == 5 && stage.first_step == 30 && stage.steps == 70 && stage.is_last,
+           "the last stage has the rest");
+    schedule = icl_growth_schedule(&stage, &recipe);
+    tap_ok(tap,
+           schedule.kind == ICL_SCHEDULE_COSINE && schedule.warmup == 8 &&
+               near(icl_schedule_rate(&schedule, 70), 0.0),
+           "the last stage follows the recipe to its end");
+}
+
+int main(void) {
+    tap_run tap = {0};
+    test_schedules(&tap);
+    test_growth(&tap);
+    return tap_done(&tap);
+}
