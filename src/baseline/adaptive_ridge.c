@@ -59,14 +59,11 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
     (void)thread;
     for (size_t s = start; s < end; s++) {
         const double variance = fmin(sum->factor * set->noise[s], sum->cap);
-        double squares = 0, plain = 0;
         for (size_t k = s * d; k < (s + 1) * d; k++) {
             const double weight = set->eigenvalues[k] > 0 ? 1 / (set->eigenvalues[k] + variance) : 0;
             const double distance = set->factors[k] * weight - set->targets[k];
-            squares += distance * distance;
-            plain += distance;
+            total += distance * distance;
         }
-        total += set->white ? squares : plain * plain;
     }
     sum->pieces[piece] = total;
 }

@@ -13,22 +13,25 @@ typedef enum icl_basis {
 } icl_basis;
 
 /*
- * Sequences for fitting, in one basis. A filter f is to come close to the oracle's prediction: it minimises
- *     white:  sum_s sum_k (factors_sk f_k(s) - targets_sk)^2, factors = a and targets = V^T (the oracle's weights);
- *             this is the squared distance with its expectation over the query taken exactly, for queries whose
- *             covariance in this basis is the identity
- *     else:   sum_s (sum_k (factors_sk f_k(s) - targets_sk))^2, factors = a q and sum_k targets_sk the oracle's
- *             prediction for the query that was drawn
- * All arrays are owned by whoever made the set.
+ * Sequences for fitting, in one basis. A filter f is to come close to the oracle's prediction in mean square.
+ *
+ * In the prior's basis w ~ N(0, I), so given X and sigma the a_k are independent with mean 0 and variance lambda_k^2 +
+ * sigma^2 lambda_k, and independent of the least-squares residual. Filters depend on nothing else, so the expectation
+ * over w, the label noise and the query needs no sampling: the distance is
+ *     sum_s sum_k (factors_sk f_k - targets_sk)^2,   factors = sqrt((lambda^2 + sigma^2 lambda) v^T M v),
+ *                                                    targets = factors / (lambda + sigma^2),
+ * with M the query's covariance in this basis and v the eigenvectors.
+ *
+ * In the input basis, where it differs, the oracle is no filter, and the query is the one that was drawn (summed):
+ *     sum_s (sum_k (factors_sk f_k - targets_sk))^2,   factors = a q,   sum_k targets_sk = the oracle's prediction.
  */
 typedef struct icl_fit_set {
     size_t count, dimension;
-    bool white;
-    double noise_otherwise; /* E[sigma^2], stands where no residual is left */
-    double *eigenvalues;    /* [count][d], 0 where dropped */
-    double *factors;        /* [count][d] */
-    double *targets;        /* [count][d] */
-    double *noise;          /* [count], the residual variance estimate */
+    bool summed;
+    double *eigenvalues; /* [count][d], 0 where dropped */
+    double *factors;     /* [count][d] */
+    double *targets;     /* [count][d] */
+    double *noise;       /* [count], the residual variance estimate */
 } icl_fit_set;
 
 #define ICL_MAX_STEPS 16

@@ -51,7 +51,7 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
             const double residual = set->factors[k] * value - set->targets[k];
             for (size_t i = 0; i < count; i++)
                 derivatives[i] *= set->factors[k];
-            if (set->white) {
+            if (!set->summed) {
                 add_residual(sums, count, residual, derivatives);
             } else {
                 sum += residual;
@@ -59,7 +59,7 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
                     total[i] += derivatives[i];
             }
         }
-        if (!set->white)
+        if (set->summed)
             add_residual(sums, count, sum, total);
     }
 }

@@ -16,33 +16,49 @@ typedef struct drawing {
     icl_workspaces all;
     float *tokens, *noise; /* of the current batch */
     size_t first;          /* index in the sets of its first sequence */
+    double *covariance;    /* [d][d], of the query in the prior's basis; NULL: identity */
 } drawing;
 
-/* Is the query's covariance the identity in the prior's basis? C^T R must be orthogonal, to float rounding. */
-static bool query_is_white(const icl_task_prior *prior) {
-    const double *weight = prior->weight_root, *input = prior->covariance_root;
+/* M = C^T R R^T C, the covariance of C^T x; NULL when it is the identity, without a covariance. */
+static icl_status query_covariance(const icl_task_prior *prior, double **covariance, icl_error *error) {
     const size_t d = prior->dimension;
+    double *root = NULL; /* C^T R */
+    icl_status status = ICL_OK;
 
-    if (!input || !weight)
-        return !input;
-    for (size_t a = 0; a < d; a++)
-        for (size_t b = 0; b < d; b++) {
-            double product = 0;
-            for (size_t j = 0; j < d; j++)
-                product += weight[j * d + a] * input[j * d + b];
-            if (fabs(product - (a == b)) > 1e-5)
-                return false;
-        }
-    return true;
+    if (!prior->covariance_root)
+        return ICL_OK;
+    ICL_TRY(icl_allocate(d * d, sizeof(double), "query covariance", covariance, error));
+    ICL_TRY(icl_allocate(d * d, sizeof(double), "query root", &root, error));
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            for (size_t k = 0; k < d; k++)
+                root[i * d + j] += (prior->weight_root ? prior->weight_root[k * d + i] : k == i) *
+                                   prior->covariance_root[k * d + j];
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            for (size_t k = 0; k < d; k++)
+                (*covariance)[i * d + j] += root[i * d + k] * root[j * d + k];
+done:
+    icl_free(&root);
+    return status;
 }
 
-static void store(icl_fit_set *set, size_t sequence, const icl_spectrum *spectrum) {
-    const size_t d = spectrum->dimension, at = sequence * d;
+/* v^T M v */
+static double query_variance(const double *covariance, const double *direction, size_t d) {
+    double sum = 0;
 
-    set->noise[sequence] = icl_residual_variance(spectrum, set->noise_otherwise);
-    memcpy(set->eigenvalues + at, spectrum->eigenvalues, d * sizeof(double));
-    for (size_t k = 0; k < d; k++)
-        set->factors[at + k] = spectrum->products[k] * (set->white ? 1 : spectrum->query[k]);
+    if (!covariance)
+        return 1;
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            sum += direction[i] * covariance[i * d + j] * direction[j];
+    return sum;
+}
+
+static void store(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence) {
+    set->noise[sequence] = icl_residual_variance(spectrum, draw->prior->mean_square_noise);
+    memcpy(set->eigenvalues + sequence * set->dimension, spectrum->eigenvalues,
+           set->dimension * sizeof(double));
 }
 
 static void decompose(void *context, size_t index, size_t thread) {
@@ -50,19 +66,27 @@ static void decompose(void *context, size_t index, size_t thread) {
     const size_t d = draw->prior->dimension, tokens = (draw->prior->context + 1) * (d + 1);
     icl_workspace *workspace = &draw->all.workspaces[thread];
     icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
-    const icl_spectrum *spectrum = &workspace->spectra[ICL_PRIOR_BASIS];
+    const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS],
+                       *input = &workspace->spectra[ICL_INPUT_BASIS];
     const size_t sequence = draw->first + index, at = sequence * d;
     const double sigma = (double)draw->noise[index];
 
     icl_workspace_load(&draw->all, workspace, draw->tokens + index * tokens);
-    store(prior_set, sequence, spectrum);
-    icl_ridge_filter(spectrum, sigma * sigma, workspace->filter);
-    for (size_t k = 0; k < d; k++)
+    icl_ridge_filter(prior, sigma * sigma, workspace->filter);
+    store(draw, prior_set, prior, sequence);
+    for (size_t k = 0; k < d; k++) {
+        const double lambda = prior->eigenvalues[k];
+        const double variance = (lambda + sigma * sigma) * lambda *
+                                query_variance(draw->covariance, prior->eigenvectors + k * d, d);
+        prior_set->factors[at + k] = sqrt(variance);
         prior_set->targets[at + k] = prior_set->factors[at + k] * workspace->filter[k];
-    if (draw->all.both_bases) {
-        store(input_set, sequence, &workspace->spectra[ICL_INPUT_BASIS]);
-        input_set->targets[at] = icl_spectrum_predict(spectrum, workspace->filter);
     }
+    if (!draw->all.both_bases)
+        return;
+    store(draw, input_set, input, sequence);
+    for (size_t k = 0; k < d; k++)
+        input_set->factors[at + k] = input->products[k] * input->query[k];
+    input_set->targets[at] = icl_spectrum_predict(prior, workspace->filter);
 }
 
 static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set,
@@ -72,7 +96,6 @@ static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fi
 
     set->count = count;
     set->dimension = d;
-    set->noise_otherwise = prior->mean_square_noise;
     ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting eigenvalues", &set->eigenvalues, error));
     ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
     ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
@@ -112,14 +135,17 @@ icl_status icl_fit_sets_draw(const icl_task *task, size_t count, uint32_t seed, 
     memset(sets, 0, ICL_BASIS_COUNT * sizeof *sets);
     ICL_TRY(icl_workspaces_create(prior, input_basis, &draw.all, error));
     ICL_TRY(allocate_set(prior, count, &sets[ICL_PRIOR_BASIS], error));
-    sets[ICL_PRIOR_BASIS].white = query_is_white(prior);
-    if (draw.all.both_bases)
+    if (draw.all.both_bases) {
         ICL_TRY(allocate_set(prior, count, &sets[ICL_INPUT_BASIS], error));
+        sets[ICL_INPUT_BASIS].summed = true;
+    }
+    ICL_TRY(query_covariance(prior, &draw.covariance, error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
     ICL_TRY(draw_batches(task, backend, seed, &draw, error));
 done:
     icl_free(&draw.tokens);
     icl_free(&draw.noise);
+    icl_free(&draw.covariance);
     icl_workspaces_destroy(&draw.all);
     icl_backend_close(&backend);
     return status;
