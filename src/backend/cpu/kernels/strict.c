@@ -16,18 +16,24 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 
 #define CHUNK_BLOCKS (ICL_RANDOM_CHUNK / 4)
 
+/* The two halves of a product apart: compilers know vector instructions for each, but none for a 64-bit product. */
+ALWAYS_INLINE uint32_t high_half(uint32_t a, uint32_t b) {
+    return (uint32_t)(((uint64_t)a * b) >> 32);
+}
+
 /* The words of `count` consecutive blocks from the one that counts `low`, which does not overflow on the way. */
 static void philox_blocks(icl_random_key key, uint32_t low, uint32_t high, size_t count, uint32_t *words) {
-    for (uint32_t block = 0; block < (uint32_t)count; block++) {
-        uint32_t c0 = low + block, c1 = high, c2 = (uint32_t)key.step, c3 = (uint32_t)(key.step >> 32);
+    for (size_t block = 0; block < count; block++) {
+        uint32_t c0 = low + (uint32_t)block, c1 = high, c2 = (uint32_t)key.step,
+                 c3 = (uint32_t)(key.step >> 32);
         uint32_t k0 = key.seed, k1 = key.stream;
         UNROLL for (int round = 0; round < ICL_PHILOX_ROUNDS; round++) {
-            const uint64_t product0 = (uint64_t)ICL_PHILOX_M0 * c0;
-            const uint64_t product1 = (uint64_t)ICL_PHILOX_M1 * c2;
-            c0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
-            c1 = (uint32_t)product1;
-            c2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
-            c3 = (uint32_t)product0;
+            const uint32_t high0 = high_half(ICL_PHILOX_M0, c0), high1 = high_half(ICL_PHILOX_M1, c2);
+            const uint32_t low0 = ICL_PHILOX_M0 * c0, low1 = ICL_PHILOX_M1 * c2;
+            c0 = high1 ^ c1 ^ k0;
+            c1 = low1;
+            c2 = high0 ^ c3 ^ k1;
+            c3 = low0;
             k0 += ICL_PHILOX_W0;
             k1 += ICL_PHILOX_W1;
         }

@@ -1,0 +1,238 @@
+#include "every_op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/status.h"
+
+#define MAX_TENSORS 96
+
+typedef struct run {
+    icl_backend *backend;
+    op_results *results;
+    icl_tensor made[MAX_TENSORS];
+    size_t made_count;
+    uint32_t stream;
+    icl_error *error;
+} run;
+
+static icl_status make(run *r, int rank, const size_t *shape, icl_tensor *tensor) {
+    icl_status status = icl_tensor_create(r->backend, rank, shape, tensor, r->error);
+    if (status == ICL_OK)
+        r->made[r->made_count++] = *tensor;
+    return status;
+}
+
+/* Normals, the same ones whenever the calls come in the same order. */
+static icl_status make_input(run *r, int rank, const size_t *shape, icl_tensor *tensor) {
+    const icl_random_params params = {
+        .key = {7, r->stream++, 1}, .first_index = 3, .distribution = ICL_NORMAL};
+    icl_status status = ICL_OK;
+    ICL_TRY(make(r, rank, shape, tensor));
+    ICL_TRY(icl_random_fill(r->backend, &params, *tensor, r->error));
+done:
+    return status;
+}
+
+static void release_all(run *r) {
+    while (r->made_count > 0)
+        icl_tensor_release(&r->made[--r->made_count]);
+}
+
+ICL_PRINTF(3, 4) static icl_status keep(run *r, icl_tensor tensor, const char *format, ...) {
+    va_list arguments;
+    if (r->results->count == MAX_RESULTS)
+        return icl_fail(r->error, ICL_ERROR_INPUT, "more than %d results", MAX_RESULTS);
+    op_result *result = &r->results->result[r->results->count++];
+    va_start(arguments, format);
+    vsnprintf(result->name, sizeof result->name, format, arguments);
+    va_end(arguments);
+    result->count = icl_tensor_count(&tensor);
+    result->values = malloc((result->count + 1) * sizeof *result->values);
+    if (!result->values)
+        return icl_fail(r->error, ICL_ERROR_MEMORY, "no memory for a result");
+    return icl_tensor_read_double(tensor, result->values, r->error);
+}
+
+static icl_status run_random(run *r) {
+    icl_status status = ICL_OK;
+    icl_tensor whole, view;
+    ICL_TRY(make(r, 2, (size_t[]){401, 130}, &whole));
+    for (int kind = ICL_UNIFORM; kind <= ICL_CHOICE; kind++) {
+        const icl_random_params params = {.key = {5, 6, (uint64_t)1 << 40},
+                                          .first_index = ((uint64_t)1 << 34) - 777,
+                                          .distribution = (icl_distribution)kind,
+                                          .low = -1,
+                                          .high = 2,
+                                          .choice_count = 3,
+                                          .choices = {1, 3, 5}};
+        ICL_TRY(icl_random_fill(r->backend, &params, whole, r->error));
+        ICL_TRY(keep(r, whole, "random %d", kind));
+        ICL_TRY(icl_fill(r->backend, whole, 0.1, r->error));
+        view = icl_tensor_swap_axes(icl_tensor_slice(whole, 1, 1, 99), 0, 1);
+        ICL_TRY(icl_random_fill(r->backend, &params, view, r->error));
+        ICL_TRY(keep(r, whole, "random %d into a view", kind));
+    }
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_elementwise(run *r) {
+    icl_status status = ICL_OK;
+    icl_tensor a, b, row, out;
+    ICL_TRY(make_input(r, 2, (size_t[]){4001, 23}, &a));
+    ICL_TRY(make_input(r, 2, (size_t[]){4001, 23}, &b));
+    ICL_TRY(make_input(r, 2, (size_t[]){1, 23}, &row));
+    ICL_TRY(make(r, 2, (size_t[]){4001, 23}, &out));
+    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++) {
+        ICL_TRY(icl_unary(r->backend, (icl_unary_kind)kind, out, a, r->error));
+        ICL_TRY(keep(r, out, "%s", icl_unary_name((icl_unary_kind)kind)));
+    }
+    for (int kind = 0; kind < ICL_BINARY_COUNT; kind++) {
+        ICL_TRY(icl_binary(r->backend, (icl_binary_kind)kind, out, a, b, r->error));
+        ICL_TRY(keep(r, out, "%s", icl_binary_name((icl_binary_kind)kind)));
+        ICL_TRY(icl_binary(r->backend, (icl_binary_kind)kind, out, row, b, r->error));
+        ICL_TRY(keep(r, out, "%s of a row", icl_binary_name((icl_binary_kind)kind)));
+    }
+    ICL_TRY(icl_scale_add(r->backend, out, 0.1, a, -0.3, b, r->error));
+    ICL_TRY(keep(r, out, "scale_add"));
+    ICL_TRY(icl_scale_add(r->backend, out, 0.1, out, 0, (icl_tensor){0}, r->error));
+    ICL_TRY(keep(r, out, "scale in place"));
+    ICL_TRY(icl_copy(r->backend, icl_tensor_reshape(out, 2, (size_t[]){23, 4001}),
+                     icl_tensor_swap_axes(b, 0, 1), r->error));
+    ICL_TRY(keep(r, out, "copy of a transpose"));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_reductions(run *r) {
+    static const size_t shapes[][3] = {{1, 1, 100003}, {317, 5, 67}, {3, 20011, 2}, {2, 3001, 18}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        icl_tensor in, out;
+        ICL_TRY(make_input(r, 3, shapes[i], &in));
+        for (unsigned axes = 1 + (unsigned)i; axes < 8; axes += 3)
+            for (int kind = 0; kind < ICL_REDUCE_COUNT; kind++) {
+                size_t reduced[3];
+                for (int axis = 0; axis < 3; axis++)
+                    reduced[axis] = axes >> axis & 1 ? 1 : shapes[i][axis];
+                ICL_TRY(make(r, 3, reduced, &out));
+                ICL_TRY(icl_reduce(r->backend, (icl_reduce_kind)kind, axes, out, in, r->error));
+                ICL_TRY(keep(r, out, "%s of [%zu, %zu, %zu] over %u", icl_reduce_name((icl_reduce_kind)kind),
+                             shapes[i][0], shapes[i][1], shapes[i][2], axes));
+            }
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_products(run *r) {
+    static const size_t sizes[][4] = {/* batch, m, n, k */
+                                      {1, 5003, 11, 11}, {1, 11, 11, 20011}, {257, 11, 11, 20},
+                                      {257, 20, 1, 11},  {1, 130, 150, 300}, {3, 1, 40, 6000}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t batch = sizes[i][0], m = sizes[i][1], n = sizes[i][2], k = sizes[i][3];
+        icl_tensor a, b, out;
+        ICL_TRY(make_input(r, 3, (size_t[]){batch, k, m}, &a));
+        ICL_TRY(make_input(r, 3, (size_t[]){batch, k, n}, &b));
+        ICL_TRY(make_input(r, 3, (size_t[]){batch, m, n}, &out));
+        ICL_TRY(icl_matmul(r->backend, out, 0.7, icl_tensor_swap_axes(a, 1, 2), b, 0.2, r->error));
+        ICL_TRY(keep(r, out, "matmul [%zu, %zu, %zu, %zu]", batch, m, n, k));
+        ICL_TRY(icl_matmul_strict(r->backend, out, icl_tensor_swap_axes(a, 1, 2), b, r->error));
+        ICL_TRY(keep(r, out, "matmul_strict [%zu, %zu, %zu, %zu]", batch, m, n, k));
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_attention_case(run *r, const icl_attention_params *params, const size_t sizes[5]) {
+    const size_t batch = sizes[0], queries = sizes[1], keys = sizes[2], d = sizes[3], e = sizes[4];
+    icl_status status = ICL_OK;
+    icl_tensor q, k, v, g, out, log_sum, d_q, d_k, d_v;
+    ICL_TRY(make_input(r, 3, (size_t[]){batch, queries, d}, &q));
+    ICL_TRY(make_input(r, 3, (size_t[]){batch, keys, d}, &k));
+    ICL_TRY(make_input(r, 3, (size_t[]){batch, keys, e}, &v));
+    ICL_TRY(make_input(r, 3, (size_t[]){batch, queries, e}, &g));
+    ICL_TRY(make(r, 3, (size_t[]){batch, queries, e}, &out));
+    ICL_TRY(make(r, 3, (size_t[]){batch, queries, 1}, &log_sum));
+    ICL_TRY(make(r, 3, (size_t[]){batch, queries, d}, &d_q));
+    ICL_TRY(make(r, 3, (size_t[]){batch, keys, d}, &d_k));
+    ICL_TRY(make(r, 3, (size_t[]){batch, keys, e}, &d_v));
+    ICL_TRY(icl_attention_forward(r->backend, params, out, log_sum, q, k, v, r->error));
+    ICL_TRY(icl_attention_backward(r->backend, params, d_q, d_k, d_v, g, out, log_sum, q, k, v, r->error));
+    ICL_TRY(keep(r, out, "attention %d mask %d [%zu, %zu]: out", params->kind, params->mask, batch, queries));
+    if (params->kind == ICL_ATTENTION_SOFTMAX && params->mask != ICL_MASK_CAUSAL)
+        ICL_TRY(keep(r, log_sum, "attention mask %d [%zu, %zu]: log", params->mask, batch, queries));
+    ICL_TRY(keep(r, d_q, "attention %d mask %d [%zu, %zu]: d_q", params->kind, params->mask, batch, queries));
+    ICL_TRY(keep(r, d_k, "attention %d mask %d [%zu, %zu]: d_k", params->kind, params->mask, batch, queries));
+    ICL_TRY(keep(r, d_v, "attention %d mask %d [%zu, %zu]: d_v", params->kind, params->mask, batch, queries));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_attention(run *r) {
+    static const size_t sizes[][5] = {{67, 21, 20, 11, 7}, {2, 150, 133, 20, 18}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int kind = 0; kind < 2; kind++)
+            for (int mask = 0; mask < 3; mask++) {
+                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask,
+                                                     0.15};
+                ICL_TRY(run_attention_case(r, &params, sizes[i]));
+            }
+done:
+    return status;
+}
+
+static icl_status run_optimizers(run *r) {
+    const icl_adam_params adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7};
+    const icl_sgd_params sgd = {1e-2, 0.9};
+    icl_status status = ICL_OK;
+    icl_tensor parameters, first, second, gradient, norm;
+    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &parameters));
+    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &first));
+    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &second));
+    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &gradient));
+    ICL_TRY(make(r, 1, (size_t[]){1}, &norm));
+    ICL_TRY(icl_unary(r->backend, ICL_SQUARE, second, second, r->error));
+    ICL_TRY(icl_reduce(r->backend, ICL_NORM, 1, norm, gradient, r->error));
+    ICL_TRY(icl_clip(r->backend, gradient, norm, 2.5, r->error));
+    ICL_TRY(keep(r, gradient, "clip"));
+    ICL_TRY(icl_adam_step(r->backend, &adam, parameters, first, second, gradient, r->error));
+    ICL_TRY(keep(r, parameters, "adam: parameters"));
+    ICL_TRY(keep(r, second, "adam: second moment"));
+    ICL_TRY(icl_sgd_step(r->backend, &sgd, parameters, first, gradient, r->error));
+    ICL_TRY(keep(r, parameters, "sgd: parameters"));
+done:
+    release_all(r);
+    return status;
+}
+
+icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *error) {
+    run r = {.backend = backend, .results = results, .error = error};
+    icl_status status = ICL_OK;
+    results->count = 0;
+    ICL_TRY(run_random(&r));
+    ICL_TRY(run_elementwise(&r));
+    ICL_TRY(run_reductions(&r));
+    ICL_TRY(run_products(&r));
+    ICL_TRY(run_attention(&r));
+    ICL_TRY(run_optimizers(&r));
+done:
+    return status;
+}
+
+void free_results(op_results *results) {
+    for (size_t i = 0; i < results->count; i++)
+        free(results->result[i].values);
+    results->count = 0;
+}

@@ -1,0 +1,102 @@
+/*
+ * A host backend gives the same bits for any number of threads and any instruction set. Compiled for each element type, because it
+ * reaches into the backend to choose its kernels.
+ */
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "backend/cpu/machine.h"
+#include "every_op.h"
+#include "tap.h"
+
+#if ICL_CPU_DOUBLE
+#define SPEC "ref"
+#else
+#define SPEC "cpu"
+#endif
+
+/* Bits that fit no arithmetic: any two NaNs count as the same. */
+static bool same_values(const op_result *a, const op_result *b) {
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (memcmp(&a->values[i], &b->values[i], sizeof(double)) != 0 &&
+            (a->values[i] == a->values[i] || b->values[i] == b->values[i]))
+            return false;
+    return true;
+}
+
+static void compare(tap_run *tap, const op_results *expected, const op_results *seen, const char *how) {
+    size_t different = 0;
+    for (size_t i = 0; i < expected->count; i++)
+        if (i >= seen->count || !same_values(&expected->result[i], &seen->result[i])) {
+            tap_note("%s differs", expected->result[i].name);
+            different++;
+        }
+    tap_ok(tap, different == 0 && expected->count == seen->count && expected->count > 100,
+           "%zu results have the same bits %s", expected->count, how);
+}
+
+typedef struct kernel_variant {
+    const char *name;
+    icl_isa isa;
+    const HOST(kernels) * kernels;
+    const icl_strict_kernels *strict;
+} kernel_variant;
+
+#if ICL_CPU_VARIANTS
+#if ICL_CPU_DOUBLE
+#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
+#else
+#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
+#endif
+extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
+extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
+#endif
+
+static const kernel_variant variants[] = {
+    {"base", ICL_ISA_BASE, &KERNEL(table), &STRICT_KERNEL(table)},
+#if ICL_CPU_VARIANTS
+    {"avx2", ICL_ISA_AVX2, &TABLE_OF(avx2), &icl_strict_kernel_avx2_table},
+    {"avx512", ICL_ISA_AVX512, &TABLE_OF(avx512), &icl_strict_kernel_avx512_table},
+#endif
+};
+
+static void run_variant(tap_run *tap, const char *spec, const kernel_variant *variant, op_results *results) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
+                    spec))
+        return;
+    if (variant) {
+        host_state(backend)->kernels = variant->kernels;
+        host_state(backend)->strict = variant->strict;
+    }
+    tap_status(tap, run_every_op(backend, results, &error), &error, "every op runs");
+    tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back");
+    icl_backend_close(&backend);
+}
+
+int main(void) {
+    static op_results expected, seen;
+    static const char *const specs[] = {SPEC ":threads=2", SPEC ":threads=3", SPEC ":threads=7"};
+    tap_run tap = {0};
+
+    run_variant(&tap, SPEC ":threads=1", NULL, &expected);
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        run_variant(&tap, specs[i], NULL, &seen);
+        compare(&tap, &expected, &seen, specs[i]);
+        free_results(&seen);
+    }
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        if (variants[i].isa > icl_machine_isa()) {
+            tap_skip(&tap, variants[i].name, "this processor lacks the instruction set");
+            continue;
+        }
+        run_variant(&tap, SPEC, &variants[i], &seen);
+        compare(&tap, &expected, &seen, variants[i].name);
+        free_results(&seen);
+    }
+    free_results(&expected);
+    return tap_done(&tap);
+}

@@ -1,0 +1,155 @@
+/* The host backends' memory: the pool, its limit and its statistics; and what a backend says about itself. */
+#include <math.h>
+
+#include "backend/contract.h"
+#include "every_op.h"
+#include "iclab/tensor.h"
+#include "tap.h"
+
+static icl_status create(icl_backend *backend, size_t count, icl_tensor *tensor, icl_error *error) {
+    return icl_tensor_create(backend, 1, &count, tensor, error);
+}
+
+static void check_pool(tap_run *tap, const char *spec) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_tensor a = {0}, b = {0};
+
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
+                    spec))
+        return;
+    const size_t size = icl_backend_capabilities(backend)->element_size;
+    tap_status(tap, create(backend, 1000, &a, &error), &error, "create");
+    icl_backend_statistics s = icl_backend_get_statistics(backend);
+    tap_ok(tap, s.allocations == 1 && s.pool_hits == 0, "the first tensor is allocated");
+    tap_ok(tap,
+           s.bytes_live >= 1000 * size && s.bytes_live <= 1250 * size && s.bytes_reserved == s.bytes_live,
+           "its bytes are counted, at most a quarter over");
+    tap_ok(tap, (size_t)((char *)a.buffer->handle - (char *)0) % 64 == 0, "memory is aligned to 64 bytes");
+    icl_tensor_release(&a);
+    s = icl_backend_get_statistics(backend);
+    tap_ok(tap, s.bytes_live == 0 && s.bytes_reserved >= 1000 * size, "released memory stays reserved");
+    tap_status(tap, create(backend, 999, &a, &error), &error, "create again");
+    tap_status(tap, create(backend, 999, &b, &error), &error, "and a second");
+    s = icl_backend_get_statistics(backend);
+    tap_ok(tap, s.allocations == 2 && s.pool_hits == 1, "a size of the same class comes from the pool");
+    icl_tensor_release(&a);
+    icl_tensor_release(&b);
+    icl_backend_close(&backend);
+    tap_ok(tap, backend == NULL, "closed");
+}
+
+static void check_steady_state(tap_run *tap, const char *spec) {
+    static op_results results;
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_backend_statistics before, after;
+
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
+                    spec))
+        return;
+    tap_status(tap, run_every_op(backend, &results, &error), &error, "every op runs once");
+    free_results(&results);
+    before = icl_backend_get_statistics(backend);
+    tap_status(tap, run_every_op(backend, &results, &error), &error, "every op runs again");
+    free_results(&results);
+    after = icl_backend_get_statistics(backend);
+    tap_ok(tap, after.allocations == before.allocations && after.pool_hits > before.pool_hits,
+           "the second time nothing is allocated");
+    tap_ok(tap, after.bytes_live == 0, "nothing is left alive");
+    icl_backend_close(&backend);
+}
+
+static void check_limit(tap_run *tap, const char *spec) {
+    const icl_backend_params params = {.spec = spec, .memory_limit = 100000};
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_tensor a = {0}, b = {0};
+
+    if (!tap_status(tap, icl_backend_open(&params, &backend, &error), &error, spec))
+        return;
+    const size_t most =
+        81920 / icl_backend_capabilities(backend)->element_size; /* a size class of the pool */
+    tap_ok(tap, icl_backend_capabilities(backend)->max_allocation == 100000, "the limit is reported");
+    tap_status(tap, create(backend, most, &a, &error), &error, "80 KiB fit");
+    tap_ok(tap, create(backend, most, &b, &error) == ICL_ERROR_MEMORY && b.buffer == NULL,
+           "80 KiB more do not");
+    tap_note("%s", error.message);
+    tap_ok(tap, strstr(error.message, "81920") && strstr(error.message, "100000"),
+           "the message names what was asked for and the limit");
+    icl_tensor_release(&a);
+    tap_status(tap, create(backend, 50, &a, &error), &error,
+               "a small tensor fits when the large one is free");
+    tap_status(tap, create(backend, most * 9 / 10, &b, &error), &error,
+               "a free block of another size makes room for it");
+    tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved <= 100000, "the limit holds");
+    icl_tensor_release(&b);
+    icl_tensor_release(&a);
+    tap_ok(tap, create(backend, (size_t)1 << 40, &a, &error) == ICL_ERROR_MEMORY, "a terabyte is refused");
+    tap_ok(tap, create(backend, SIZE_MAX / 4, &a, &error) == ICL_ERROR_MEMORY, "and so is the address space");
+    icl_backend_close(&backend);
+}
+
+/* The two backends compute the same numbers, up to float's rounding. Each result is compared with its own size. */
+static void check_agreement(tap_run *tap) {
+    static op_results single, both;
+    icl_backend *cpu = NULL, *ref = NULL;
+    icl_error error = {0};
+    size_t far = 0;
+
+    icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &cpu, &error);
+    icl_backend_open(&(icl_backend_params){.spec = "ref"}, &ref, &error);
+    if (!tap_ok(tap, cpu && ref, "both backends open"))
+        return;
+    tap_status(tap, run_every_op(cpu, &single, &error), &error, "every op on cpu");
+    tap_status(tap, run_every_op(ref, &both, &error), &error, "every op on ref");
+    for (size_t i = 0; i < both.count; i++) {
+        double size = 0, worst = 0;
+        for (size_t j = 0; j < both.result[i].count; j++) {
+            const double truth = both.result[i].values[j], value = single.result[i].values[j];
+            if (isfinite(truth)) {
+                size = fmax(size, fabs(truth));
+                worst = fmax(worst, isfinite(value) ? fabs(value - truth) : HUGE_VAL);
+            } else if (!(isnan(truth) && isnan(value)) && truth != value) {
+                worst = HUGE_VAL;
+            }
+        }
+        if (!(worst <= 2e-5 * size)) {
+            tap_note("%s: %g off, largest value %g", both.result[i].name, worst, size);
+            far++;
+        }
+    }
+    tap_ok(tap, far == 0 && both.count > 100, "cpu and ref agree on %zu results", both.count);
+    free_results(&single);
+    free_results(&both);
+    icl_backend_close(&cpu);
+    icl_backend_close(&ref);
+}
+
+static void check_capabilities(tap_run *tap) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=3"}, &backend, &error),
+                    &error, "open with three threads"))
+        return;
+    const icl_capabilities *c = icl_backend_capabilities(backend);
+    tap_note("%s, %s, %s, %zu lanes, %zu bytes", c->spec, c->name, c->driver, c->vector_width,
+             c->global_memory);
+    tap_ok(tap, strcmp(c->spec, "cpu:threads=3") == 0 && c->compute_units == 3, "the spec selects it again");
+    tap_ok(tap, c->element_size == 4 && c->kind == ICL_DEVICE_HOST && c->name[0] && c->driver[0],
+           "it says what it is");
+    icl_backend_close(&backend);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    static const char *const specs[] = {"cpu", "ref"};
+    for (size_t i = 0; i < 2; i++) {
+        check_pool(&tap, specs[i]);
+        check_steady_state(&tap, specs[i]);
+        check_limit(&tap, specs[i]);
+    }
+    check_agreement(&tap);
+    check_capabilities(&tap);
+    return tap_done(&tap);
+}
