@@ -4,6 +4,7 @@
 
 #include "iclab/backend.h"
 #include "iclab/baseline.h"
+#include "iclab/evaluate.h"
 #include "iclab/export.h"
 #include "iclab/lab.h"
 #include "iclab/log.h"

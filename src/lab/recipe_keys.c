@@ -64,15 +64,15 @@ static const icl_recipe_key keys[] = {
     {"train", "checkpoint_every", ICL_KEY_COUNT, "1000", 0, MAX_STEPS,
      .help = "steps between checkpoints; 0: at the end alone"},
 
-    {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e9, .help = "fresh sequences of the final table"},
+    {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e8, .help = "fresh sequences of the final table"},
     {"eval", "predictors", ICL_KEY_TEXT, "oracle,bayes,ols,constrr,adarr,tunedrr",
      .help = "beside the model: oracle, bayes, ols, constrr, adarr, tunedrr, gd:K, gd++:K"},
-    {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e9,
+    {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e8,
      .help = "sequences that fitted predictors are fitted on"},
     {"eval", "seed", ICL_KEY_COUNT, "1", 0, MAX_SEED, .help = "of the evaluation and fitting sequences"},
     {"eval", "every", ICL_KEY_COUNT, "1000", 0, MAX_STEPS,
      .help = "steps between evaluations during training; 0: none"},
-    {"eval", "every_sequences", ICL_KEY_COUNT, "8192", 2, 1e9,
+    {"eval", "every_sequences", ICL_KEY_COUNT, "8192", 2, 1e8,
      .help = "sequences of such an evaluation, always the same"},
 };
 

@@ -1,0 +1,64 @@
+/*
+ * Evaluation: a model and the reference predictors on the same fresh sequences, each mean with its standard error.
+ *
+ * With p a prediction, o the oracle's (the posterior mean that knows sigma), y the noiseless target:
+ *     mse      = mean of (p - y)^2
+ *     adjusted = mean of (p - o)^2, equal in expectation to mse - oracle mse, with a far smaller standard error
+ * Papers report half of the adjusted loss. Losses of linear transformers have heavy tails: the median, and the mean without the
+ * largest 1 %, tell whether a few sequences carry a mean.
+ */
+#ifndef ICLAB_EVALUATE_H
+#define ICLAB_EVALUATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "iclab/baseline.h"
+#include "iclab/train.h"
+
+#define ICL_CONSTANTS_CAPACITY 512
+
+/* One predictor's results. Every loss is of the full squared error unless its name says half. */
+typedef struct icl_score {
+    char predictor[64]; /* "model", or the name of a reference predictor */
+    double mse, se;
+    double adjusted, adjusted_se;
+    double half_adjusted, half_adjusted_se;
+    double
+        half_above_bayes; /* half of the mean squared distance to the Bayes-optimal prediction, the floor for any predictor that is
+                                 not told sigma; NaN for the oracle, which is told */
+    double adjusted_median;                 /* of the squared distance to the oracle */
+    double adjusted_trimmed;                /* its mean without the largest 1 % */
+    char constants[ICL_CONSTANTS_CAPACITY]; /* fitted ones, as text; may be empty */
+} icl_score;
+
+typedef struct icl_evaluation {
+    size_t count; /* the model first, then the predictors in the order asked for */
+    icl_score *scores;
+    uint64_t sequences;
+} icl_evaluation;
+
+/* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION. The oracle and the
+ * Bayes-optimal predictor are computed even where they are not listed. */
+ICL_API icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
+                                icl_evaluation **evaluation, icl_error *error);
+ICL_API void icl_evaluation_destroy(icl_evaluation **evaluation);
+
+/* The results as a table for people, and one of them as a line of JSON. Freed with icl_text_free. */
+ICL_API icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error);
+ICL_API icl_status icl_score_json(const icl_score *score, char **text, icl_error *error);
+
+/* ---- One number, again and again during training ---- */
+
+typedef struct icl_evaluator icl_evaluator;
+
+/* Draws `sequences` sequences other than those of icl_evaluate and keeps the oracle's predictions for them. */
+ICL_API icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences,
+                                        uint32_t seed, icl_evaluator **evaluator, icl_error *error);
+ICL_API void icl_evaluator_destroy(icl_evaluator **evaluator);
+
+/* Half of the adjusted loss of the trainer's parameters on these sequences. */
+ICL_API icl_status icl_evaluator_half_adjusted(icl_evaluator *evaluator, icl_trainer *trainer,
+                                               double *half_adjusted, icl_error *error);
+
+#endif

@@ -1,0 +1,96 @@
+/* Evaluations as text: a table for people, lines of JSON for programs. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/json.h"
+#include "iclab/evaluate.h"
+
+icl_status icl_score_json(const icl_score *score, char **text, icl_error *error) {
+    icl_json json = {0};
+
+    icl_json_text(&json, "predictor", score->predictor);
+    icl_json_number(&json, "mse", score->mse);
+    icl_json_number(&json, "se", score->se);
+    icl_json_number(&json, "adjusted", score->adjusted);
+    icl_json_number(&json, "half_adjusted", score->half_adjusted);
+    icl_json_number(&json, "half_adjusted_se", score->half_adjusted_se);
+    icl_json_number(&json, "half_above_bayes", score->half_above_bayes);
+    icl_json_number(&json, "adjusted_median", score->adjusted_median);
+    icl_json_number(&json, "adjusted_trimmed", score->adjusted_trimmed);
+    icl_json_text(&json, "constants", score->constants);
+    return icl_json_finish(&json, false, text, error);
+}
+
+/* Four decimals where they say something, else powers of ten. */
+static const char *cell(double value, char text[16]) {
+    if (isnan(value))
+        snprintf(text, 16, "-");
+    else if (value == 0 || (fabs(value) >= 0.001 && fabs(value) < 10000))
+        snprintf(text, 16, "%.4f", value);
+    else
+        snprintf(text, 16, "%.2e", value);
+    return text;
+}
+
+static void write_row(FILE *stream, const icl_score *score) {
+    const double numbers[] = {score->mse,
+                              score->se,
+                              score->half_adjusted,
+                              score->half_adjusted_se,
+                              score->half_above_bayes,
+                              0.5 * score->adjusted_median,
+                              0.5 * score->adjusted_trimmed};
+    char text[16];
+
+    fprintf(stream, "%-12s", score->predictor);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        fprintf(stream, " %11s", cell(numbers[i], text));
+    fputc('\n', stream);
+}
+
+static void write_constants(FILE *stream, const icl_evaluation *evaluation) {
+    bool first = true;
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        if (score->constants[0] == '\0')
+            continue;
+        fprintf(stream, "%s%s: %s", first ? "\nconstants: " : "\n           ", score->predictor,
+                score->constants);
+        first = false;
+    }
+    if (!first)
+        fputc('\n', stream);
+}
+
+icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *memory = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&memory, &size);
+
+    if (!stream)
+        return icl_fail(error, ICL_ERROR_MEMORY, "table: no memory");
+    fprintf(stream, "%-12s %11s %11s %11s %11s %11s %11s %11s\n", "predictor", "mse", "+-", "half adj.", "+-",
+            "above Bayes", "median", "trimmed");
+    for (size_t i = 0; i < evaluation->count; i++)
+        write_row(stream, &evaluation->scores[i]);
+    write_constants(stream, evaluation);
+    fprintf(stream,
+            "\n%" PRIu64
+            " fresh sequences; +- is one standard error. half adj.: half the mean squared distance to the\n"
+            "oracle's prediction (ridge that knows sigma); above Bayes: the same to the best prediction "
+            "possible without\n"
+            "knowing sigma; median and trimmed (without the largest 1 %%) of half adj. show whether a few "
+            "sequences carry it.\n",
+            evaluation->sequences);
+    if (fclose(stream) != 0 || !memory)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "table: no memory");
+    else
+        status = icl_duplicate(memory, text, error);
+    free(memory);
+    return status;
+}
