@@ -1,0 +1,145 @@
+#include "lab/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/safetensors.h"
+
+/* ---- The recipe ---- */
+
+icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    ICL_TRY(icl_recipe_write(recipe, &text, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_create(const char *folder, const icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    if (icl_path_exists(path)) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: already holds a run: expected another --out, or --resume %s to go on with it",
+                          folder, folder);
+        goto done;
+    }
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(icl_run_write_recipe(folder, recipe, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    if (!icl_path_exists(path)) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: not a run: expected a folder that iclab train wrote, with a " ICL_RUN_RECIPE
+                          " in it",
+                          folder);
+        goto done;
+    }
+    ICL_TRY(icl_recipe_load(recipe, path, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+/* ---- run.json ---- */
+
+icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
+    const icl_capabilities *device = facts->device;
+    icl_status status = ICL_OK;
+    icl_json json = {0};
+    char *path = NULL, *text = NULL;
+
+    icl_json_text(&json, "version", ICL_VERSION);
+    icl_json_text(&json, "commit", ICL_COMMIT);
+    icl_json_text(&json, "compiler", ICL_COMPILER);
+    icl_json_text(&json, "recipe", facts->recipe_name);
+    icl_json_count(&json, "seed", facts->seed);
+    icl_json_text(&json, "device", device->spec);
+    icl_json_text(&json, "device_name", device->name);
+    icl_json_text(&json, "device_kind", icl_device_kind_name(device->kind));
+    icl_json_text(&json, "platform", device->platform);
+    icl_json_text(&json, "driver", device->driver);
+    icl_json_text(&json, "gemm", facts->gemm);
+    icl_json_flag(&json, "fast_math", facts->fast_math);
+    icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
+    icl_json_count(&json, "steps", facts->steps);
+    icl_json_text(&json, "status", facts->status);
+    ICL_TRY(icl_json_finish(&json, true, &text, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    icl_free(&text);
+    return status;
+}
+
+/* ---- The model ---- */
+
+static icl_status read_parameter(const char *path, const icl_safetensors *file,
+                                 const icl_parameter_info *info, float *values, icl_error *error) {
+    const icl_named_tensor *tensor = icl_safetensors_find(file, info->name);
+    const float *data;
+
+    if (!tensor)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: no tensor %s: expected the model of the recipe beside it", path, info->name);
+    if (tensor->type != ICL_ELEMENT_F32 || tensor->rank != info->rank ||
+        memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: tensor %s has another type or shape: expected the model of the recipe beside it",
+                        path, info->name);
+    data = tensor->data;
+    for (size_t i = 0; i < info->count; i++)
+        if (!isfinite(data[i]))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: tensor %s holds NaN or infinity: expected finite numbers", path, info->name);
+    memcpy(values + info->offset, data, info->count * sizeof *values);
+    return ICL_OK;
+}
+
+icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error) {
+    icl_status status = ICL_OK;
+    const size_t count = icl_model_parameter_count(model);
+    icl_safetensors *file = NULL;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
+    if (!icl_path_exists(path)) {
+        status = icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s: missing: expected a trained model (iclab train --resume %s goes on with an unfinished run)",
+            path, folder);
+        goto done;
+    }
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(read_parameter(path, file, icl_model_parameter(model, i), values, error));
+    if (icl_safetensors_count(file) != count)
+        status =
+            icl_fail(error, ICL_ERROR_INPUT, "%s: holds %zu tensors: expected the %zu of the recipe's model",
+                     path, icl_safetensors_count(file), count);
+done:
+    icl_safetensors_destroy(&file);
+    icl_free(&path);
+    return status;
+}

@@ -1,0 +1,53 @@
+/*
+ * Run folders: everything about one training run.
+ *
+ *     recipe.ini                    complete, re-runnable
+ *     run.json                      version, commit, device, seed, command line: where every number comes from
+ *     metrics.csv                   loss, gradient norm and learning rate by step
+ *     model.safetensors             the named matrices
+ *     checkpoint/state.safetensors  all that the next step depends on
+ */
+#ifndef ICLAB_LAB_RUN_H
+#define ICLAB_LAB_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "iclab/backend.h"
+#include "iclab/model.h"
+
+#define ICL_RUN_RECIPE     "recipe.ini"
+#define ICL_RUN_FACTS      "run.json"
+#define ICL_RUN_METRICS    "metrics.csv"
+#define ICL_RUN_MODEL      "model.safetensors"
+#define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
+
+/* What run.json says beside version, commit and compiler. */
+typedef struct icl_run_facts {
+    const icl_capabilities *device;
+    const char *recipe_name;  /* as the user gave it */
+    const char *command_line; /* may be NULL */
+    const char *gemm;         /* auto, clblast or native */
+    bool fast_math;
+    uint32_t seed;
+    uint64_t steps;     /* done */
+    const char *status; /* running, finished, interrupted or diverged */
+} icl_run_facts;
+
+/* Makes the folder and writes its recipe. ICL_ERROR_INPUT if it already holds a run, ICL_ERROR_IO if it cannot be written. */
+icl_status icl_run_create(const char *folder, const icl_recipe *recipe, icl_error *error);
+
+/* Replaces the recipe of a run that goes on with another budget. */
+icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error);
+
+/* Reads the recipe of an existing run over `recipe`. ICL_ERROR_INPUT if the folder holds no run. */
+icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error);
+
+icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);
+
+/* Reads model.safetensors into the model's flat vector (icl_model_size floats). ICL_ERROR_INPUT if it is missing, or does not hold
+ * exactly this model's matrices, all finite. */
+icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error);
+
+#endif

@@ -1,0 +1,237 @@
+#include "lab/session.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/allocate.h"
+#include "core/csv.h"
+#include "core/file.h"
+#include "lab/run.h"
+
+#define METRICS_HEADER "step,loss,gradient_norm,learning_rate,eval_half_adjusted"
+
+/* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
+#define SECONDS_A_CHUNK 0.2
+#define MAX_CHUNK       4096
+
+typedef struct session {
+    const icl_session_params *params;
+    icl_trainer *trainer;
+    icl_evaluator *evaluator; /* NULL when eval.every is 0 */
+    icl_csv *metrics;
+    char *checkpoint, *model, *metrics_path;
+    uint64_t evaluate_every, checkpoint_every, metrics_every;
+    uint64_t checkpoint_step; /* of the last checkpoint on disk */
+    size_t chunk;
+    icl_session_progress progress;
+} session;
+
+/* ---- Setting up ---- */
+
+icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_trainer *made = NULL;
+    char *checkpoint = NULL;
+
+    ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
+    if (params->resume) {
+        ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
+        if (!icl_path_exists(checkpoint)) {
+            status =
+                icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
+            goto done;
+        }
+        ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+    }
+    *trainer = made;
+    made = NULL;
+done:
+    icl_free(&checkpoint);
+    icl_trainer_destroy(&made);
+    return status;
+}
+
+static icl_status make_paths(session *run, icl_error *error) {
+    const char *folder = run->params->folder;
+    icl_status status = ICL_OK;
+    char *checkpoint_folder = NULL;
+
+    ICL_TRY(icl_path_join(folder, "checkpoint", &checkpoint_folder, error));
+    ICL_TRY(icl_folder_create(checkpoint_folder, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_CHECKPOINT, &run->checkpoint, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &run->model, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &run->metrics_path, error));
+done:
+    icl_free(&checkpoint_folder);
+    return status;
+}
+
+static icl_status open_session(session *run, icl_error *error) {
+    const icl_recipe *recipe = run->params->recipe;
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_status status = ICL_OK;
+
+    run->evaluate_every = icl_recipe_count(recipe, "eval", "every");
+    run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
+    run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
+    run->chunk = 1;
+    run->progress.half_adjusted = (double)NAN;
+    run->checkpoint_step = step;
+    ICL_TRY(make_paths(run, error));
+    if (run->params->resume && icl_path_exists(run->metrics_path))
+        ICL_TRY(icl_csv_resume(run->metrics_path, METRICS_HEADER, step, &run->metrics, error));
+    else
+        ICL_TRY(icl_csv_create(run->metrics_path, METRICS_HEADER, &run->metrics, error));
+    if (run->evaluate_every > 0)
+        ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
+                                     (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
+                                     (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator,
+                                     error));
+    /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
+    if (!run->params->resume)
+        ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+done:
+    return status;
+}
+
+static void close_session(session *run) {
+    icl_evaluator_destroy(&run->evaluator);
+    icl_csv_destroy(&run->metrics);
+    icl_free(&run->checkpoint);
+    icl_free(&run->model);
+    icl_free(&run->metrics_path);
+}
+
+/* ---- Steps ---- */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
+static icl_status save(session *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_csv_flush(run->metrics, error));
+    ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+    ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
+    run->checkpoint_step = icl_trainer_progress(run->trainer).step;
+done:
+    return status;
+}
+
+static bool is_due(uint64_t step, uint64_t every) {
+    return every > 0 && step % every == 0;
+}
+
+static uint64_t next_due(uint64_t step, uint64_t every, uint64_t otherwise) {
+    const uint64_t due = every > 0 ? step - step % every + every : otherwise;
+    return due < otherwise ? due : otherwise;
+}
+
+/* Rows for the steps of the last run, which followed step `before`. The last of them carries the evaluation, if there was one. */
+static icl_status add_rows(session *run, uint64_t before, double half_adjusted, icl_error *error) {
+    icl_status status = ICL_OK;
+    size_t count;
+    const float *losses = icl_trainer_losses(run->trainer, &count);
+    const float *norms = icl_trainer_gradient_norms(run->trainer, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t step = before + i + 1;
+        const double evaluated = i + 1 == count ? half_adjusted : (double)NAN;
+        const double values[] = {(double)losses[i], (double)norms[i],
+                                 icl_trainer_rate_at(run->trainer, step - 1), evaluated};
+        if (is_due(step, run->metrics_every) || !isnan(evaluated))
+            ICL_TRY(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
+    }
+done:
+    return status;
+}
+
+/* One line: what happened, and what is left of the run. */
+static icl_status explain_divergence(const session *run, icl_error *error) {
+    if (error) {
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, "; %s keeps step %" PRIu64,
+                 run->checkpoint, run->checkpoint_step);
+    }
+    return ICL_ERROR_DIVERGED;
+}
+
+static void report(session *run, uint64_t before, double seconds) {
+    const icl_train_progress trained = icl_trainer_progress(run->trainer);
+    icl_session_progress *progress = &run->progress;
+    const double rate = seconds > 0 ? (double)(trained.step - before) / seconds : 0;
+
+    progress->step = trained.step;
+    progress->total_steps = trained.total_steps;
+    progress->loss = trained.loss;
+    progress->learning_rate = trained.learning_rate;
+    /* Smoothed, so that the time left does not jump. */
+    progress->steps_per_second =
+        progress->steps_per_second > 0 ? 0.8 * progress->steps_per_second + 0.2 * rate : rate;
+    progress->seconds_left = progress->steps_per_second > 0
+                                 ? (double)(trained.total_steps - trained.step) / progress->steps_per_second
+                                 : 0;
+    if (run->params->report)
+        run->params->report(run->params->user, progress);
+}
+
+/* Runs up to the next evaluation or checkpoint, or for a chunk. */
+static icl_status advance(session *run, icl_error *error) {
+    const uint64_t before = icl_trainer_progress(run->trainer).step;
+    const uint64_t total = icl_trainer_progress(run->trainer).total_steps;
+    const uint64_t due =
+        next_due(before, run->evaluate_every, next_due(before, run->checkpoint_every, total));
+    const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
+    const double start = now();
+    double seconds, half_adjusted = (double)NAN;
+    icl_status status = icl_trainer_run(run->trainer, steps, error);
+
+    if (status == ICL_ERROR_DIVERGED) {
+        (void)add_rows(run, before, half_adjusted, NULL);
+        (void)icl_csv_flush(run->metrics, NULL);
+        return explain_divergence(run, error);
+    }
+    if (status != ICL_OK)
+        return status;
+    seconds = now() - start;
+    if (seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
+        run->chunk *= 2;
+    else if (seconds > SECONDS_A_CHUNK && run->chunk > 1)
+        run->chunk /= 2;
+
+    run->progress.evaluated = is_due(before + steps, run->evaluate_every);
+    if (run->progress.evaluated) {
+        ICL_TRY(icl_evaluator_half_adjusted(run->evaluator, run->trainer, &half_adjusted, error));
+        run->progress.half_adjusted = half_adjusted;
+    }
+    ICL_TRY(add_rows(run, before, half_adjusted, error));
+    if (is_due(before + steps, run->checkpoint_every))
+        ICL_TRY(save(run, error));
+    report(run, before, seconds);
+done:
+    return status;
+}
+
+icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    session run = {.params = params, .trainer = trainer};
+    const uint64_t total = icl_trainer_progress(trainer).total_steps;
+
+    ICL_TRY(open_session(&run, error));
+    while (icl_trainer_progress(trainer).step < total && !(params->stop && *params->stop))
+        ICL_TRY(advance(&run, error));
+    ICL_TRY(save(&run, error));
+    if (icl_trainer_progress(trainer).step < total)
+        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
+                          run.checkpoint_step, total);
+done:
+    close_session(&run);
+    return status;
+}
