@@ -1,0 +1,126 @@
+#include "command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "iclab/lab.h"
+
+int exit_code_of(icl_status status) {
+    switch (status) {
+    case ICL_OK:
+        return EXIT_DONE;
+    case ICL_ERROR_DIVERGED:
+    case ICL_ERROR_INTERRUPTED:
+        return EXIT_CHECK_FAILED;
+    case ICL_ERROR_INPUT:
+        return EXIT_BAD_INPUT;
+    case ICL_ERROR_DEVICE:
+    case ICL_ERROR_IO:
+    case ICL_ERROR_MEMORY:
+        return EXIT_DEVICE_OR_FILE;
+    }
+    return EXIT_DEVICE_OR_FILE;
+}
+
+int report_failure(icl_status status, const icl_error *error) {
+    fprintf(stderr, "iclab: %s\n", error->message[0] != '\0' ? error->message : icl_status_name(status));
+    return exit_code_of(status);
+}
+
+const char *gemm_name(size_t gemm) {
+    static const char *const names[] = {"auto", "clblast", "native"};
+    return names[gemm];
+}
+
+static void print_log(void *user, icl_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    fprintf(stderr, "iclab: %s\n", message);
+}
+
+icl_status open_device(const device_options *options, icl_backend **backend, icl_error *error) {
+    const char *variable = getenv("ICLAB_DEVICE");
+    const bool from_variable = !options->spec && variable && variable[0] != '\0';
+    const icl_backend_params params = {
+        .spec = options->spec   ? options->spec
+                : from_variable ? variable
+                                : "auto",
+        .gemm = (icl_gemm)options->gemm,
+        .fast_math = options->fast_math,
+        .log = {print_log, NULL, options->quiet ? ICL_LOG_WARNING : ICL_LOG_INFO},
+    };
+    const icl_capabilities *device;
+    const icl_status status = icl_backend_open(&params, backend, error);
+
+    if (status != ICL_OK || options->quiet)
+        return status;
+    device = icl_backend_capabilities(*backend);
+    fprintf(stderr, "iclab: device %s: %s, %s (%s)\n", device->spec, device->name, device->platform,
+            options->spec ? "asked for with --device"
+            : from_variable
+                ? "asked for with ICLAB_DEVICE"
+                : "chosen by auto; --device SPEC or ICLAB_DEVICE=SPEC takes another, iclab devices "
+                  "lists them");
+    if (options->fast_math)
+        fprintf(stderr, "iclab: fast math: the device may relax its arithmetic; error bounds do not hold\n");
+    return ICL_OK;
+}
+
+void report_fallbacks(const icl_backend *backend) {
+    const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
+    if (statistics.fallbacks > 0)
+        fprintf(stderr,
+                "iclab: %" PRIu64 " of %" PRIu64 " ops ran on the host because the device lacks them\n",
+                statistics.fallbacks, statistics.ops);
+}
+
+icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error) {
+    for (size_t i = 0; i < overrides->count; i++) {
+        const icl_status status = icl_recipe_override(recipe, overrides->values[i], error);
+        if (status != ICL_OK)
+            return status;
+    }
+    return ICL_OK;
+}
+
+icl_status finish_output(icl_error *error) {
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return icl_file_fail(error, "write", "standard output", errno);
+    return ICL_OK;
+}
+
+static icl_status print_scores(const icl_evaluation *evaluation, bool json, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+
+    if (!json) {
+        status = icl_evaluation_table(evaluation, &text, error);
+        if (status == ICL_OK)
+            fputs(text, stdout);
+        icl_text_free(&text);
+        return status;
+    }
+    for (size_t i = 0; i < evaluation->count && status == ICL_OK; i++) {
+        status = icl_score_json(&evaluation->scores[i], &text, error);
+        if (status == ICL_OK)
+            printf("%s\n", text);
+        icl_text_free(&text);
+    }
+    return status;
+}
+
+icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_evaluation *evaluation = NULL;
+
+    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
+    ICL_TRY(print_scores(evaluation, json, error));
+    ICL_TRY(finish_output(error));
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}

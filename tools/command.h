@@ -1,0 +1,66 @@
+/* What the subcommands share. */
+#ifndef ICLAB_TOOLS_COMMAND_H
+#define ICLAB_TOOLS_COMMAND_H
+
+#include "iclab/backend.h"
+#include "iclab/evaluate.h"
+#include "options.h"
+
+/* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
+enum {
+    EXIT_DONE = 0,
+    EXIT_CHECK_FAILED = 1,  /* the work was done and its result is bad: training diverged */
+    EXIT_BAD_INPUT = 2,     /* wrong usage, recipe or file contents */
+    EXIT_DEVICE_OR_FILE = 3 /* a device, the memory or a file failed */
+};
+
+int exit_code_of(icl_status status);
+
+/* Prints "iclab: message" to stderr and returns the exit code of the status. */
+int report_failure(icl_status status, const icl_error *error);
+
+/* The subcommands: arguments behind the command's name; argv[0] onward in `whole` for the record. */
+int command_devices(int count, char *const *arguments);
+int command_train(int count, char *const *arguments);
+int command_eval(int count, char *const *arguments);
+
+/* ---- Options that several commands have ---- */
+
+#define GEMM_WORDS "auto|clblast|native"
+
+typedef struct device_options {
+    const char *spec;
+    size_t gemm; /* icl_gemm */
+    bool fast_math;
+    bool quiet;
+} device_options;
+
+#define DEVICE_OPTION_ROWS(options)                                                                          \
+    {"--device", OPTION_TEXT, "SPEC",                                                                        \
+     "auto, cpu, cpu:threads=N, ref (double precision), opencl, opencl:P.D,\n"                               \
+     "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                      \
+     &(options).spec},                                                                                       \
+        {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)", &(options).gemm}, {  \
+        "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",        \
+            &(options).fast_math                                                                             \
+    }
+
+const char *gemm_name(size_t gemm);
+
+/* Opens the device asked for and says on stderr which one it is, why, and how to choose another. */
+icl_status open_device(const device_options *options, icl_backend **backend, icl_error *error);
+
+/* Says on stderr if ops fell back to the host. */
+void report_fallbacks(const icl_backend *backend);
+
+/* Applies --set overrides in order. */
+icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error);
+
+/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. */
+icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
+                            icl_error *error);
+
+/* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
+icl_status finish_output(icl_error *error);
+
+#endif

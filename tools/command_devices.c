@@ -1,0 +1,109 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "command.h"
+#include "core/json.h"
+#include "iclab/lab.h"
+
+static icl_status print_json(const icl_device *device, icl_error *error) {
+    const icl_capabilities *capabilities = &device->capabilities;
+    icl_json json = {0};
+    char *text = NULL;
+    icl_status status;
+
+    icl_json_text(&json, "spec", capabilities->spec);
+    icl_json_text(&json, "name", capabilities->name);
+    icl_json_text(&json, "kind", icl_device_kind_name(capabilities->kind));
+    icl_json_text(&json, "platform", capabilities->platform);
+    icl_json_text(&json, "driver", capabilities->driver);
+    icl_json_flag(&json, "usable", device->usable);
+    icl_json_text(&json, "verdict", device->verdict);
+    icl_json_count(&json, "element_size", capabilities->element_size);
+    icl_json_count(&json, "compute_units", capabilities->compute_units);
+    icl_json_count(&json, "max_work_group", capabilities->max_work_group);
+    icl_json_count(&json, "vector_width", capabilities->vector_width);
+    icl_json_count(&json, "local_memory", capabilities->local_memory);
+    icl_json_count(&json, "global_memory", capabilities->global_memory);
+    icl_json_count(&json, "max_allocation", capabilities->max_allocation);
+    icl_json_flag(&json, "fp64", capabilities->has_fp64);
+    icl_json_flag(&json, "unified_memory", capabilities->unified_memory);
+    status = icl_json_finish(&json, false, &text, error);
+    if (status == ICL_OK)
+        printf("%s\n", text);
+    icl_text_free(&text);
+    return status;
+}
+
+/* A size in bytes for people; "-" for what is unknown or without limit. */
+static const char *readable_size(size_t bytes, char text[16]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    size_t unit = 0;
+
+    while (size >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(text, 16, bytes == 0 ? "-" : "%.4g %s", size, units[unit]);
+    return text;
+}
+
+static void print_row(const icl_device *device) {
+    const icl_capabilities *capabilities = &device->capabilities;
+    char global[16], allocation[16], local[16];
+
+    printf("%-14s %s\n", capabilities->spec, capabilities->name);
+    printf("%-14s %s, %s, driver %s\n", "", icl_device_kind_name(capabilities->kind), capabilities->platform,
+           capabilities->driver);
+    printf("%-14s %zu compute units, memory %s, largest buffer %s, local memory %s, vectors of %zu, %zu-byte "
+           "numbers\n",
+           "", capabilities->compute_units, readable_size(capabilities->global_memory, global),
+           readable_size(capabilities->max_allocation, allocation),
+           readable_size(capabilities->local_memory, local), capabilities->vector_width,
+           capabilities->element_size);
+    printf("%-14s %s: %s\n\n", "", device->usable ? "usable" : "REFUSED", device->verdict);
+}
+
+static void print_log(void *user, icl_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    fprintf(stderr, "iclab: %s\n", message);
+}
+
+int command_devices(int count, char *const *arguments) {
+    bool json = false, wants_help = false;
+    const option options[] = {{"--json", OPTION_FLAG, NULL, "one JSON object a line", &json}};
+    const command_line line = {
+        .command = "devices",
+        .summary = "Lists the devices of this machine with their limits, and tests each.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .notes =
+            "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC.\n"
+            "A device is refused when known problems give wrong answers on it. OpenCL devices need a driver "
+            "(ICD); "
+            "without\none the plain-C devices cpu and ref (double precision) are all there is, and "
+            "everything works.\n"};
+    const icl_log log = {print_log, NULL, ICL_LOG_INFO};
+    icl_error error = {0};
+    icl_device *devices = NULL;
+    size_t device_count = 0;
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_command_help(&line);
+        goto done;
+    }
+    ICL_TRY(icl_devices_list(&log, &devices, &device_count, &error));
+    for (size_t i = 0; i < device_count; i++) {
+        if (json)
+            ICL_TRY(print_json(&devices[i], &error));
+        else
+            print_row(&devices[i]);
+    }
+    ICL_TRY(finish_output(&error));
+done:
+    icl_devices_free(&devices);
+    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+}

@@ -1,0 +1,330 @@
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "core/allocate.h"
+#include "core/file.h"
+#include "iclab/lab.h"
+#include "lab/run.h"
+#include "lab/session.h"
+#include "progress.h"
+
+/* The signal that asked for an end. Signal handlers can reach nothing but a global. */
+static volatile sig_atomic_t stop_signal;
+
+static void request_stop(int signal_number) {
+    stop_signal = signal_number;
+}
+
+typedef struct train_options {
+    const char *recipe_name, *out, *resume;
+    option_list overrides;
+    option_count steps, seed;
+    device_options device;
+    bool json;
+} train_options;
+
+typedef struct training {
+    const train_options *options;
+    icl_recipe *recipe;
+    icl_backend *backend;
+    icl_trainer *trainer;
+    char *folder;
+    char *command_line;
+    progress_printer progress;
+} training;
+
+/* ---- Signals ---- */
+
+/* The first signal is a request; the handler then steps aside, so that a second one ends the process at once. */
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+static void release_signals(void) {
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
+}
+
+/* ---- The recipe and the folder ---- */
+
+static icl_status override_count(icl_recipe *recipe, const char *key, uint64_t value, icl_error *error) {
+    char assignment[64];
+    snprintf(assignment, sizeof assignment, "%s=%" PRIu64, key, value);
+    return icl_recipe_override(recipe, assignment, error);
+}
+
+/* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are the same as 2,000. */
+static icl_status apply_counts(icl_recipe *recipe, const train_options *options, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (options->seed.given)
+        ICL_TRY(override_count(recipe, "train.seed", options->seed.value, error));
+    if (icl_recipe_count(recipe, "train", "horizon") == 0)
+        ICL_TRY(override_count(recipe, "train.horizon", icl_recipe_count(recipe, "train", "steps"), error));
+    if (options->steps.given)
+        ICL_TRY(override_count(recipe, "train.steps", options->steps.value, error));
+done:
+    return status;
+}
+
+static icl_status read_recipe(training *run, icl_error *error) {
+    const train_options *options = run->options;
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_lab_recipe_create(&run->recipe, error));
+    if (options->recipe_name)
+        ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
+    if (options->resume) {
+        ICL_TRY(icl_run_read_recipe(options->resume, run->recipe, error));
+        if (path)
+            fprintf(stderr, "iclab: resuming with the recipe of %s; %s is not read\n", options->resume, path);
+    } else {
+        ICL_TRY(icl_recipe_load(run->recipe, path, error));
+    }
+    ICL_TRY(apply_overrides(run->recipe, &options->overrides, error));
+    ICL_TRY(apply_counts(run->recipe, options, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+/* The recipe's name without folder and suffix. */
+static void short_name(const char *recipe_name, char name[128]) {
+    const char *start = icl_path_name(recipe_name), *dot = strrchr(start, '.');
+    const size_t length = dot && dot > start ? (size_t)(dot - start) : strlen(start);
+    snprintf(name, 128, "%.*s", (int)(length < 127 ? length : 127), start);
+}
+
+/* runs/NAME-seedN, or the first of runs/NAME-seedN-2, -3, … that does not exist. */
+static icl_status choose_folder(training *run, icl_error *error) {
+    const uint64_t seed = icl_recipe_count(run->recipe, "train", "seed");
+    char name[128], folder[256];
+
+    if (run->options->resume)
+        return icl_duplicate(run->options->resume, &run->folder, error);
+    if (run->options->out)
+        return icl_duplicate(run->options->out, &run->folder, error);
+    short_name(run->options->recipe_name, name);
+    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu64, name, seed);
+    for (unsigned copy = 2; icl_path_exists(folder); copy++)
+        snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu64 "-%u", name, seed, copy);
+    return icl_duplicate(folder, &run->folder, error);
+}
+
+/* ---- The record ---- */
+
+static icl_status join_command_line(int count, char *const *arguments, char **text, icl_error *error) {
+    size_t size = sizeof "iclab train";
+    icl_status status;
+
+    for (int i = 0; i < count; i++)
+        size += strlen(arguments[i]) + 1;
+    status = icl_allocate(size, 1, "command line", text, error);
+    if (status != ICL_OK)
+        return status;
+    strcpy(*text, "iclab train");
+    for (int i = 0; i < count; i++) {
+        strcat(*text, " ");
+        strcat(*text, arguments[i]);
+    }
+    return ICL_OK;
+}
+
+static icl_status write_facts(const training *run, const char *state, icl_error *error) {
+    const train_options *options = run->options;
+    const icl_run_facts facts = {
+        .device = icl_backend_capabilities(run->backend),
+        .recipe_name = options->recipe_name ? options->recipe_name : ICL_RUN_RECIPE,
+        .command_line = run->command_line,
+        .gemm = gemm_name(options->device.gemm),
+        .fast_math = options->device.fast_math,
+        .seed = (uint32_t)icl_recipe_count(run->recipe, "train", "seed"),
+        .steps = icl_trainer_progress(run->trainer).step,
+        .status = state,
+    };
+    return icl_run_write_facts(run->folder, &facts, error);
+}
+
+/* ---- Training ---- */
+
+static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
+    const uint64_t total = icl_recipe_count(run->recipe, "train", "steps");
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_session_prepare(session, &run->trainer, error));
+    if (icl_trainer_progress(run->trainer).step > total) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: already at step %" PRIu64 ": expected at least as many --steps", run->folder,
+                          icl_trainer_progress(run->trainer).step);
+        goto done;
+    }
+    if (run->options->resume)
+        ICL_TRY(icl_run_write_recipe(run->folder, run->recipe, error));
+    else
+        ICL_TRY(icl_run_create(run->folder, run->recipe, error));
+    ICL_TRY(write_facts(run, "running", error));
+done:
+    return status;
+}
+
+static icl_status train(training *run, icl_error *error) {
+    const bool quiet = run->options->device.quiet;
+    const icl_session_params session = {
+        .backend = run->backend,
+        .recipe = run->recipe,
+        .folder = run->folder,
+        .resume = run->options->resume != NULL,
+        .stop = &stop_signal,
+        .report = quiet ? NULL : progress_report,
+        .user = &run->progress,
+    };
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_run(run, &session, error));
+    if (!quiet)
+        fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
+                icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
+    progress_start(&run->progress);
+    catch_signals();
+    status = icl_session_train(&session, run->trainer, error);
+    release_signals();
+    progress_end(&run->progress);
+    if (status == ICL_OK)
+        ICL_TRY(write_facts(run, "finished", error));
+    else if (status == ICL_ERROR_INTERRUPTED || status == ICL_ERROR_DIVERGED)
+        (void)write_facts(run, status == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
+done:
+    return status;
+}
+
+static icl_status print_result(const training *run, icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(run->backend);
+
+    if (!run->options->device.quiet)
+        fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
+                icl_recipe_count(run->recipe, "eval", "sequences"));
+    if (!run->options->json)
+        printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained on %s (%s)\n\n", run->folder,
+               icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
+               device->spec, device->name);
+    return print_evaluation(run->backend, run->trainer, run->recipe, run->options->json, error);
+}
+
+static icl_status run_training(training *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_recipe(run, error));
+    ICL_TRY(choose_folder(run, error));
+    ICL_TRY(open_device(&run->options->device, &run->backend, error));
+    ICL_TRY(train(run, error));
+    ICL_TRY(print_result(run, error));
+    if (!run->options->device.quiet)
+        report_fallbacks(run->backend);
+done:
+    return status;
+}
+
+/* ---- The command ---- */
+
+static icl_status check_usage(const train_options *options, icl_error *error) {
+    if (!options->recipe_name && !options->resume)
+        return icl_fail(error, ICL_ERROR_INPUT, "train: RECIPE is missing (iclab train --help)");
+    if (options->out && options->resume && strcmp(options->out, options->resume) != 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "train: --out %s: expected no --out beside --resume",
+                        options->out);
+    return ICL_OK;
+}
+
+static int finish(training *run, icl_status status, const icl_error *error) {
+    int code = EXIT_DONE;
+
+    if (status == ICL_ERROR_INTERRUPTED) {
+        fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n",
+                error->message, run->folder);
+        code = 128 + (int)stop_signal;
+    } else if (status != ICL_OK) {
+        code = report_failure(status, error);
+    }
+    icl_trainer_destroy(&run->trainer);
+    icl_backend_close(&run->backend);
+    icl_recipe_destroy(&run->recipe);
+    icl_free(&run->folder);
+    icl_free(&run->command_line);
+    return code;
+}
+
+static const char notes[] =
+    "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/. "
+    "Ctrl-C finishes the\n"
+    "steps in flight, writes the checkpoint and says how to resume; the resumed run gives the bits of one "
+    "never stopped.\n"
+    "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
+    "schedule.\n"
+    "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.\n\n"
+    "Recipe keys, with their defaults:\n";
+
+static void print_help(const command_line *line) {
+    size_t count;
+    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
+
+    print_command_help(line);
+    for (size_t i = 0; i < count; i++) {
+        const icl_recipe_key *key = &keys[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s = %s", key->section, key->name, key->default_value);
+        printf("  %-36s %s%s%s%s\n", name, key->help, key->words ? " (" : "", key->words ? key->words : "",
+               key->words ? ")" : "");
+    }
+}
+
+int command_train(int count, char *const *arguments) {
+    train_options options = {0};
+    bool wants_help = false;
+    const positional positionals[] = {
+        {"RECIPE", "quickstart, versatile, or the path of an INI file", false, &options.recipe_name}};
+    const option table[] = {
+        {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "change one key of the recipe; may be given again",
+         &options.overrides},
+        DEVICE_OPTION_ROWS(options.device),
+        {"--steps", OPTION_COUNT, "N", "train to step N (see below)", &options.steps},
+        {"--seed", OPTION_COUNT, "N", "the same as --set train.seed=N", &options.seed},
+        {"--out", OPTION_TEXT, "DIR", "the run folder; default: runs/RECIPE-seedN, numbered if it exists",
+         &options.out},
+        {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
+         &options.resume},
+        {"--json", OPTION_FLAG, NULL,
+         "print the result as JSON, one object per predictor, as iclab eval does", &options.json},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
+         &options.device.quiet},
+    };
+    const command_line line = {
+        .command = "train",
+        .summary = "Trains a model and compares it with the reference predictors on fresh sequences.",
+        .positionals = positionals,
+        .positional_count = 1,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .notes = notes,
+    };
+    training run = {.options = &options};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_help(&line);
+        return EXIT_DONE;
+    }
+    ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(join_command_line(count, arguments, &run.command_line, &error));
+    ICL_TRY(run_training(&run, &error));
+done:
+    return finish(&run, status, &error);
+}
