@@ -119,6 +119,14 @@ done:
     return status;
 }
 
+/* Most numbers here are floats that were widened: the digits that a double would need say nothing about them. */
+static const char *format_value(double value, char text[ICL_NUMBER_CAPACITY]) {
+    if (isnan(value))
+        return "";
+    return (double)(float)value == value ? icl_format_float((float)value, text)
+                                         : icl_format_number(value, text);
+}
+
 icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error) {
     char text[ICL_NUMBER_CAPACITY + 1];
     int length = snprintf(text, sizeof text, "%" PRIu64, step);
@@ -127,8 +135,7 @@ icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t
 
     for (size_t i = 0; i < count && status == ICL_OK; i++) {
         char number[ICL_NUMBER_CAPACITY];
-        length =
-            snprintf(text, sizeof text, ",%s", isnan(values[i]) ? "" : icl_format_number(values[i], number));
+        length = snprintf(text, sizeof text, ",%s", format_value(values[i], number));
         status = hold(csv, text, (size_t)length, error);
     }
     if (status == ICL_OK)

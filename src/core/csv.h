@@ -17,7 +17,7 @@ icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, i
 icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv,
                           icl_error *error);
 
-/* Adds a row: `step`, then `count` numbers, each the shortest text that reads back the same; NaN leaves its field empty. Rows are
+/* Adds a row: `step`, then `count` numbers, each the shortest text that reads back the same (as a float, where it is one); NaN leaves its field empty. Rows are
  * held in memory until icl_csv_flush. */
 icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error);
 
