@@ -205,6 +205,25 @@ static void fold_items(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
+/* Outputs of a single leaf each: steps along the kept axis without looking up every output's place. */
+static void fold_short(void *context, size_t first, size_t last, size_t thread) {
+    const reduction *r = context;
+    const int axis = r->kept.rank - 1;
+    const size_t extent = axis >= 0 ? r->kept.shape[axis] : 1, run = r->reduced.count;
+    const size_t in_step = axis >= 0 ? r->kept.in_stride[axis] : 0;
+    const size_t out_step = axis >= 0 ? r->kept.out_stride[axis] : 0;
+    const size_t step = r->reduced.rank > 0 ? r->reduced.in_stride[r->reduced.rank - 1] : 1;
+    (void)thread;
+    while (first < last) {
+        const size_t left = extent - first % extent, count = last - first < left ? last - first : left;
+        const real *in = r->in + offset_of(&r->kept, r->kept.in_stride, first);
+        real *out = r->out + offset_of(&r->kept, r->kept.out_stride, first);
+        for (size_t i = 0; i < count; i++)
+            out[i * out_step] = finish_value(r, r->kernels->fold_run[r->fold](in + i * in_step, run, step));
+        first += count;
+    }
+}
+
 static void combine_chunks(void *context, size_t first, size_t last, size_t thread) {
     const reduction *r = context;
     (void)thread;
@@ -241,17 +260,21 @@ static void plan(reduction *r) {
 
 static void find_largest(void *context, size_t first, size_t last, size_t thread) {
     const reduction *r = context;
+    const int axis = r->reduced.rank - 1;
+    const size_t run = axis >= 0 ? r->reduced.shape[axis] : 1;
+    const size_t step = axis >= 0 ? r->reduced.in_stride[axis] : 0;
     (void)thread;
     for (size_t item = first; item < last; item++) {
         const real *in = r->in + offset_of(&r->kept, r->kept.in_stride, item);
         real largest = in[0];
         size_t at = 0;
-        for (size_t i = 1; i < r->reduced.count && largest == largest; i++) {
-            const real x = in[offset_of(&r->reduced, r->reduced.in_stride, i)];
-            if (x > largest || x != x) {
-                largest = x;
-                at = i;
-            }
+        for (size_t start = 0; start < r->reduced.count; start += run) {
+            const real *x = in + offset_of(&r->reduced, r->reduced.in_stride, start);
+            for (size_t i = 0; i < run && largest == largest; i++)
+                if (x[i * step] > largest || x[i * step] != x[i * step]) {
+                    largest = x[i * step];
+                    at = start + i;
+                }
         }
         r->out[offset_of(&r->kept, r->kept.out_stride, item)] = (real)at;
     }
@@ -289,6 +312,10 @@ icl_status HOST(reduce)(icl_backend *backend, const void *params, const icl_tens
         goto done;
     }
     plan(&r);
+    if (r.width == 1 && r.leaves == 1) {
+        HOST(run)(state, r.tiles, work, fold_short, &r);
+        goto done;
+    }
     if (r.chunks > 1)
         ICL_TRY(HOST(scratch)(backend, r.tiles * r.chunks * LANES * sizeof(real), &r.partial, error));
     HOST(run)(state, r.tiles * r.chunks, work, fold_items, &r);

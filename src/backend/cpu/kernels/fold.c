@@ -3,18 +3,26 @@
 
 #include "backend/cpu/kernels/vector.h"
 
-/* Folds `lanes` values in a fixed tree; a NaN stays. */
+/* A NaN stays. */
 #define COMBINE_SUM(x, y) ((x) + (y))
 #define COMBINE_MAX(x, y) ((y) > (x) || (y) != (y) ? (y) : (x))
 #define VALUE_PLAIN(x)    (x)
 #define VALUE_SQUARE(x)   ((x) * (x))
 
+/* A short run goes from left to right; a long one through LANES running values and a tree over them. */
 #define DEFINE_RUN(name, VALUE, COMBINE)                                                                     \
-    ALWAYS_INLINE real name##_strided(const real *x, size_t n, size_t stride) {                              \
-        real lane[LANES] = {0};                                                                              \
-        const size_t first = n < LANES ? n : LANES;                                                          \
-        size_t i = first;                                                                                    \
-        for (size_t l = 0; l < first; l++)                                                                   \
+    ALWAYS_INLINE real name##_short(const real *x, size_t n, size_t stride) {                                \
+        real folded = VALUE(x[0]);                                                                           \
+        for (size_t i = 1; i < n; i++) {                                                                     \
+            const real value = VALUE(x[i * stride]);                                                         \
+            folded = COMBINE(folded, value);                                                                 \
+        }                                                                                                    \
+        return folded;                                                                                       \
+    }                                                                                                        \
+    ALWAYS_INLINE real name##_long(const real *x, size_t n, size_t stride) {                                 \
+        real lane[LANES];                                                                                    \
+        size_t i = LANES;                                                                                    \
+        for (size_t l = 0; l < LANES; l++)                                                                   \
             lane[l] = VALUE(x[l * stride]);                                                                  \
         for (; i + LANES <= n; i += LANES)                                                                   \
             for (size_t l = 0; l < LANES; l++) {                                                             \
@@ -26,12 +34,14 @@
             lane[l] = COMBINE(lane[l], value);                                                               \
         }                                                                                                    \
         for (size_t half = LANES / 2; half > 0; half /= 2)                                                   \
-            for (size_t l = 0; l < half && l + half < first; l++)                                            \
+            for (size_t l = 0; l < half; l++)                                                                \
                 lane[l] = COMBINE(lane[l], lane[l + half]);                                                  \
         return lane[0];                                                                                      \
     }                                                                                                        \
     real KERNEL(name)(const real *x, size_t n, size_t stride) {                                              \
-        return stride == 1 ? name##_strided(x, n, 1) : name##_strided(x, n, stride);                         \
+        if (n < LANES)                                                                                       \
+            return name##_short(x, n, stride);                                                               \
+        return stride == 1 ? name##_long(x, n, 1) : name##_long(x, n, stride);                               \
     }
 
 DEFINE_RUN(sum_run, VALUE_PLAIN, COMBINE_SUM)

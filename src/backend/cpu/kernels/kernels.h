@@ -69,9 +69,10 @@ typedef struct HOST(kernels) {
     void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width,
                                          real *result);
 
-    /* score [n], n > 0, becomes exp(scale * score - max); returns the sum in a fixed order and sets *max. */
+    /* score [n], n > 0, becomes exp(scale * score - max); returns the sum in a fixed order and sets *max. The row has room up
+     * to a multiple of LANES, which is set to 0. */
     real (*softmax)(real *score, size_t n, real scale, real *max);
-    /* score [n] becomes exp(scale * score - log_sum_exp). */
+    /* score [n] becomes exp(scale * score - log_sum_exp); the rest of the row as above. */
     void (*softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
 } HOST(kernels);
 

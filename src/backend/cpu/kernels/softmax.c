@@ -72,20 +72,24 @@ ALWAYS_INLINE real exponential(real x) {
     return x > HIGHEST ? (real)INFINITY : value;
 }
 
-real KERNEL(softmax)(real *score, size_t n, real scale, real *max) {
-    real lane[LANES] = {0};
-    size_t i = 0;
+ALWAYS_INLINE size_t padded(size_t n) {
+    return (n + LANES - 1) / LANES * LANES;
+}
 
-    for (size_t j = 0; j < n; j++)
+real KERNEL(softmax)(real *score, size_t n, real scale, real *max) {
+    const size_t whole = padded(n);
+    real lane[LANES] = {0}, largest;
+
+    for (size_t j = 0; j < whole; j++)
         score[j] = scale * score[j];
-    const real largest = KERNEL(max_run)(score, n, 1);
-    for (size_t j = 0; j < n; j++)
+    largest = KERNEL(max_run)(score, n, 1);
+    for (size_t j = 0; j < whole; j++)
         score[j] = exponential(score[j] - largest);
-    for (; i + LANES <= n; i += LANES)
+    for (size_t j = n; j < whole; j++)
+        score[j] = 0;
+    for (size_t i = 0; i < whole; i += LANES)
         for (size_t l = 0; l < LANES; l++)
             lane[l] += score[i + l];
-    for (size_t l = 0; i + l < n; l++)
-        lane[l] += score[i + l];
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++)
             lane[l] += lane[l + half];
@@ -94,6 +98,9 @@ real KERNEL(softmax)(real *score, size_t n, real scale, real *max) {
 }
 
 void KERNEL(softmax_again)(real *score, size_t n, real scale, real log_sum_exp) {
-    for (size_t j = 0; j < n; j++)
+    const size_t whole = padded(n);
+    for (size_t j = 0; j < whole; j++)
         score[j] = exponential(scale * score[j] - log_sum_exp);
+    for (size_t j = n; j < whole; j++)
+        score[j] = 0;
 }
