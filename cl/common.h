@@ -1,0 +1,144 @@
+/*
+ * What every kernel file shares. OpenCL C 1.2.
+ *
+ * LANES is the number of floats that one work-item computes at a time. A CPU driver gets its vector width (4, 8 or 16),
+ * local size 1 and a few work-items that loop over many units, because PoCL vectorises no kernel that contains a loop. A GPU
+ * gets 1 lane and thousands of work-items, so that neighbours touch neighbouring elements. The sources are the same.
+ *
+ * Indices count elements. The host admits no buffer of 2^31 elements or more, so 32 bits hold every one of them.
+ */
+#ifndef ICL_COMMON_H
+#define ICL_COMMON_H
+
+#pragma OPENCL FP_CONTRACT OFF
+
+#ifndef LANES
+#define LANES 1
+#endif
+
+#define ICL_PASTE_(a, b) a##b
+#define ICL_PASTE(a, b)  ICL_PASTE_(a, b)
+
+#if LANES == 1
+typedef float floats;
+typedef int ints;
+typedef uint uints;
+#define LOAD_LANES(pointer)         (*(pointer))
+#define STORE_LANES(value, pointer) (*(pointer) = (value))
+#define TO_FLOATS(x)                convert_float(x)
+#define TO_INTS(x)                  convert_int(x)
+#define AS_FLOATS(x)                as_float(x)
+#define AS_INTS(x)                  as_int(x)
+#define AS_UINTS(x)                 as_uint(x)
+#define LANE_NUMBERS                ((uints)(0))
+#else
+typedef ICL_PASTE(float, LANES) floats;
+typedef ICL_PASTE(int, LANES) ints;
+typedef ICL_PASTE(uint, LANES) uints;
+#define LOAD_LANES(pointer)         ICL_PASTE(vload, LANES)(0, pointer)
+#define STORE_LANES(value, pointer) ICL_PASTE(vstore, LANES)(value, 0, pointer)
+#define TO_FLOATS(x)                ICL_PASTE(convert_float, LANES)(x)
+#define TO_INTS(x)                  ICL_PASTE(convert_int, LANES)(x)
+#define AS_FLOATS(x)                ICL_PASTE(as_float, LANES)(x)
+#define AS_INTS(x)                  ICL_PASTE(as_int, LANES)(x)
+#define AS_UINTS(x)                 ICL_PASTE(as_uint, LANES)(x)
+#if LANES == 4
+#define LANE_NUMBERS ((uints)(0, 1, 2, 3))
+#elif LANES == 8
+#define LANE_NUMBERS ((uints)(0, 1, 2, 3, 4, 5, 6, 7))
+#else
+#define LANE_NUMBERS ((uints)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+#endif
+#endif
+
+/* Copies count < LANES neighbouring floats. */
+#define COPY_RUN(to, from, count)                                                                             \
+    do {                                                                                                      \
+        uint done_ = 0;                                                                                       \
+        if ((count) & 8u) {                                                                                   \
+            vstore8(vload8(0, from), 0, to);                                                                  \
+            done_ = 8;                                                                                        \
+        }                                                                                                     \
+        if ((count) & 4u) {                                                                                   \
+            vstore4(vload4(0, (from) + done_), 0, (to) + done_);                                              \
+            done_ += 4;                                                                                       \
+        }                                                                                                     \
+        if ((count) & 2u) {                                                                                   \
+            vstore2(vload2(0, (from) + done_), 0, (to) + done_);                                              \
+            done_ += 2;                                                                                       \
+        }                                                                                                     \
+        if ((count) & 1u)                                                                                     \
+            (to)[done_] = (from)[done_];                                                                      \
+    } while (0)
+
+/* Loads min(count, LANES) > 0 elements that lie `stride` apart; the lanes beyond are 0. */
+static floats load_run(__global const float *from, int stride, uint count) {
+#if LANES == 1
+    return *from;
+#else
+    float lane[LANES];
+    if (stride == 0)
+        return (floats)(*from);
+    if (stride == 1 && count >= LANES)
+        return LOAD_LANES(from);
+    STORE_LANES((floats)(0), lane);
+    if (stride == 1) {
+        COPY_RUN(lane, from, count);
+    } else {
+        const uint last = min(count, (uint)LANES);
+        for (uint i = 0; i < last; i++)
+            lane[i] = from[(int)i * stride];
+    }
+    return LOAD_LANES(lane);
+#endif
+}
+
+/* Stores the first min(count, LANES) > 0 lanes `stride` apart. */
+static void store_run(floats value, __global float *to, int stride, uint count) {
+#if LANES == 1
+    *to = value;
+#else
+    float lane[LANES];
+    if (stride == 1 && count >= LANES) {
+        STORE_LANES(value, to);
+        return;
+    }
+    STORE_LANES(value, lane);
+    if (stride == 1) {
+        COPY_RUN(to, lane, count);
+    } else {
+        const uint last = min(count, (uint)LANES);
+        for (uint i = 0; i < last; i++)
+            to[(int)i * stride] = lane[i];
+    }
+#endif
+}
+
+/* The first three coordinates of a row of a rank-4 shape, rows counted in row-major order; the fourth is 0. */
+static int4 row_position(uint row, uint4 shape) {
+    const uint above = row / shape.s2, top = above / shape.s1;
+    return (int4)((int)top, (int)(above - top * shape.s1), (int)(row - above * shape.s2), 0);
+}
+
+/* The coordinates of an element of a rank-4 shape, in row-major order. */
+static int4 element_position(uint element, uint4 shape) {
+    const uint row = element / shape.s3;
+    int4 position = row_position(row, shape);
+    position.s3 = (int)(element - row * shape.s3);
+    return position;
+}
+
+static int dot_position(int4 position, int4 stride) {
+    const int4 product = position * stride;
+    return product.s0 + product.s1 + product.s2 + product.s3;
+}
+
+/* Runs the body that follows once for each unit of this work-item: a unit is one segment of one run (the last axis) of the
+ * shape. In scope: row, and the elements start <= i < end of its run. */
+#define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                     \
+    for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))                            \
+        for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                     \
+                  end = min(start + (segment), (shape).s3), once = 1;                                         \
+             once; once = 0)
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * Filling, copying and elementwise arithmetic.
+ *
+ * Index mapping, for all kernels here: the host merges axes into a rank-4 shape whose last axis is the run. A unit is
+ * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function) per
+ * element; 4 bytes for each element read and written.
+ */
+#include "common.h"
+#include "kinds.h"
+
+static floats apply_unary(uint kind, floats x) {
+    switch (kind) {
+    case KIND_NEGATE:
+        return -x;
+    case KIND_ABSOLUTE:
+        return fabs(x);
+    case KIND_SQUARE:
+        return x * x;
+    case KIND_SQUARE_ROOT:
+        return sqrt(x);
+    case KIND_RECIPROCAL:
+        return (floats)(1.0f) / x;
+    case KIND_EXPONENTIAL:
+        return exp(x);
+    case KIND_LOGARITHM:
+        return log(x);
+    case KIND_HYPERBOLIC_TANGENT:
+        return tanh(x);
+    case KIND_SIGMOID:
+        return (floats)(1.0f) / ((floats)(1.0f) + exp(-x));
+    case KIND_RECTIFY:
+        return select(fmax(x, (floats)(0.0f)), x, isnan(x));
+    default: /* KIND_SIGN */
+        return select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
+                      select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x));
+    }
+}
+
+static floats apply_binary(uint kind, floats a, floats b) {
+    switch (kind) {
+    case KIND_ADD:
+        return a + b;
+    case KIND_SUBTRACT:
+        return a - b;
+    case KIND_MULTIPLY:
+        return a * b;
+    case KIND_DIVIDE:
+        return a / b;
+    case KIND_MAXIMUM:
+        return select(fmax(a, b), a + b, isunordered(a, b));
+    case KIND_MINIMUM:
+        return select(fmin(a, b), a + b, isunordered(a, b));
+    default: /* KIND_EQUAL */
+        return select((floats)(0.0f), (floats)(1.0f), isequal(a, b));
+    }
+}
+
+__kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment,
+                   uint segments, uint units, float value) {
+    FOR_EACH_SEGMENT(shape, segment, units, segments) {
+        const int4 at = row_position(row, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        for (uint i = start; i < end; i += LANES)
+            store_run((floats)(value), to + (int)i * out_stride.s3, out_stride.s3, end - i);
+    }
+}
+
+__kernel void copy(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
+                   uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint units) {
+    FOR_EACH_SEGMENT(shape, segment, units, segments) {
+        const int4 at = row_position(row, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        __global const float *from = in + in_offset + dot_position(at, in_stride);
+        for (uint i = start; i < end; i += LANES)
+            store_run(load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i),
+                      to + (int)i * out_stride.s3, out_stride.s3, end - i);
+    }
+}
+
+__kernel void unary(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
+                    uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint units,
+                    uint kind) {
+    FOR_EACH_SEGMENT(shape, segment, units, segments) {
+        const int4 at = row_position(row, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        __global const float *from = in + in_offset + dot_position(at, in_stride);
+        for (uint i = start; i < end; i += LANES)
+            store_run(apply_unary(kind, load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i)),
+                      to + (int)i * out_stride.s3, out_stride.s3, end - i);
+    }
+}
+
+__kernel void binary(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
+                     uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
+                     uint4 shape, uint segment, uint segments, uint units, uint kind) {
+    FOR_EACH_SEGMENT(shape, segment, units, segments) {
+        const int4 at = row_position(row, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        __global const float *from_a = a + a_offset + dot_position(at, a_stride);
+        __global const float *from_b = b + b_offset + dot_position(at, b_stride);
+        for (uint i = start; i < end; i += LANES) {
+            const floats x = load_run(from_a + (int)i * a_stride.s3, a_stride.s3, end - i);
+            const floats y = load_run(from_b + (int)i * b_stride.s3, b_stride.s3, end - i);
+            store_run(apply_binary(kind, x, y), to + (int)i * out_stride.s3, out_stride.s3, end - i);
+        }
+    }
+}
+
+/* out = alpha a + beta b; has_b = 0: out = alpha a, and b is any buffer. */
+__kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
+                        uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
+                        uint4 shape, uint segment, uint segments, uint units, uint has_b, float alpha,
+                        float beta) {
+    FOR_EACH_SEGMENT(shape, segment, units, segments) {
+        const int4 at = row_position(row, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        __global const float *from_a = a + a_offset + dot_position(at, a_stride);
+        __global const float *from_b = b + b_offset + dot_position(at, b_stride);
+        for (uint i = start; i < end; i += LANES) {
+            floats sum = (floats)(alpha)*load_run(from_a + (int)i * a_stride.s3, a_stride.s3, end - i);
+            if (has_b)
+                sum += (floats)(beta)*load_run(from_b + (int)i * b_stride.s3, b_stride.s3, end - i);
+            store_run(sum, to + (int)i * out_stride.s3, out_stride.s3, end - i);
+        }
+    }
+}

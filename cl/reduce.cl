@@ -1,0 +1,133 @@
+/*
+ * Reductions over any axes, in a tree whose shape depends on the sizes alone.
+ *
+ * Index mapping: a unit is one chunk of the elements that one output is made from. Within a chunk each lane adds `leaf` terms
+ * (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES elements in pairs of equal size, smaller
+ * blocks last. Where an output needs several chunks, a second launch reduces the partial results with leaf = 1, so that a term
+ * passes through at most 32 + ceil(log2 n) additions. Cost per input element: 1 flop (2 for squares), 4 bytes.
+ */
+#include "common.h"
+#include "kinds.h"
+
+/* Addition, or the larger one with NaN winning. */
+static floats combine(uint is_max, floats a, floats b) {
+    return is_max ? select(fmax(a, b), a + b, isunordered(a, b)) : a + b;
+}
+
+static float combine_one(uint is_max, float a, float b) {
+    return is_max ? (isunordered(a, b) ? a + b : fmax(a, b)) : a + b;
+}
+
+static float combine_lanes(uint is_max, floats x) {
+#if LANES == 1
+    return x;
+#else
+    float lane[LANES];
+    STORE_LANES(x, lane);
+    for (uint half_ = LANES / 2; half_ > 0; half_ /= 2)
+        for (uint i = 0; i < half_; i++)
+            lane[i] = combine_one(is_max, lane[i], lane[i + half_]);
+    return lane[0];
+#endif
+}
+
+/* Elements first .. first + count - 1 (LANES at most) of the reduced axes. The lanes beyond hold 0, or for a maximum the first
+ * element again: no number is neutral there, -infinity included. */
+static floats load_reduced(__global const float *in, uint4 shape, int4 stride, uint merged, uint first,
+                           uint count, uint is_max) {
+#if LANES == 1
+    return in[merged ? (int)first * stride.s3 : dot_position(element_position(first, shape), stride)];
+#else
+    float lane[LANES];
+    if (merged && count >= LANES)
+        return load_run(in + (int)first * stride.s3, stride.s3, count);
+    STORE_LANES((floats)(0), lane);
+    for (uint i = 0; i < min(count, (uint)LANES); i++)
+        lane[i] =
+            in[merged ? (int)(first + i) * stride.s3 : dot_position(element_position(first + i, shape), stride)];
+    for (uint i = count; is_max && i < LANES; i++)
+        lane[i] = lane[0];
+    return LOAD_LANES(lane);
+#endif
+}
+
+/*
+ * out[output, chunk] = reduction of elements chunk * chunk_length .. of the output's reduced axes.
+ * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is used).
+ * flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the end. divisor: applied last.
+ */
+__kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride,
+                     __global const float *in, uint in_offset, int4 kept_stride, uint4 kept,
+                     int4 reduced_stride, uint4 reduced, uint merged, uint length, uint chunk_length,
+                     uint chunks, uint units, uint leaf, uint flags, float divisor) {
+    const uint is_max = flags & 1u, squares = flags & 2u;
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        const uint output = unit / chunks, chunk = unit - output * chunks;
+        const int4 at = element_position(output, kept);
+        __global const float *from = in + in_offset + dot_position(at, kept_stride);
+        const uint end = min((chunk + 1) * chunk_length, length);
+        float stack[32];
+        uint depth = 0, blocks = 0;
+        for (uint first = chunk * chunk_length; first < end; blocks++) {
+            floats sum = (floats)(0);
+            for (uint term = 0; term < leaf && first < end; term++, first += LANES) {
+                const floats x =
+                    load_reduced(from, reduced, reduced_stride, merged, first, end - first, is_max);
+                const floats value = squares ? x * x : x;
+                sum = term == 0 ? value : combine(is_max, sum, value);
+            }
+            float block = combine_lanes(is_max, sum);
+            for (uint full = blocks; full & 1u; full >>= 1)
+                block = combine_one(is_max, stack[--depth], block);
+            stack[depth++] = block;
+        }
+        float result = stack[--depth];
+        while (depth > 0)
+            result = combine_one(is_max, stack[--depth], result);
+        result = flags & 4u ? sqrt(result) : result;
+        out[out_offset + dot_position(at, out_stride) + (int)chunk * out_chunk_stride] = result / divisor;
+    }
+}
+
+/* Whether candidate b, which comes later, beats a: larger, or the first NaN. */
+static int beats(float b, float a) {
+    return b > a || (isnan(b) && !isnan(a));
+}
+
+/* best[output, chunk] = (largest element of the chunk, its index as bits). A unit is a chunk; one comparison an element. */
+__kernel void argmax_chunks(__global float *best, __global const float *in, uint in_offset, int4 kept_stride,
+                            uint4 kept, int4 reduced_stride, uint4 reduced, uint length, uint chunk_length,
+                            uint chunks, uint units) {
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
+        __global const float *from = in + in_offset + dot_position(element_position(output, kept), kept_stride);
+        const uint end = min(first + chunk_length, length);
+        float value = from[dot_position(element_position(first, reduced), reduced_stride)];
+        uint index = first;
+        for (uint i = first + 1; i < end; i++) {
+            const float candidate = from[dot_position(element_position(i, reduced), reduced_stride)];
+            if (beats(candidate, value)) {
+                value = candidate;
+                index = i;
+            }
+        }
+        best[2 * unit] = value;
+        best[2 * unit + 1] = as_float(index);
+    }
+}
+
+/* out[output] = index of the best chunk's best. A unit is an output; one comparison a chunk. */
+__kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride, uint4 kept,
+                           __global const float *best, uint chunks, uint units) {
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        __global const float *from = best + 2 * unit * chunks;
+        float value = from[0];
+        uint index = as_uint(from[1]);
+        for (uint i = 1; i < chunks; i++)
+            if (beats(from[2 * i], value)) {
+                value = from[2 * i];
+                index = as_uint(from[2 * i + 1]);
+            }
+        out[out_offset + dot_position(element_position(unit, kept), out_stride)] = convert_float(index);
+    }
+}

@@ -1,0 +1,103 @@
+/*
+ * Linear attention. With out = attend(q, k, v), that is out_i = scale * sum over attended j of (q_i . k_j) v_j, the gradients are
+ *     d_q_i = scale * sum_j (d_out_i . v_j) k_j  = attend(d_out, v, k)    over the same pairs (i, j)
+ *     d_k_j = scale * sum_i (v_j . d_out_i) q_i  = attend(v, d_out, q)    over the pairs transposed
+ *     d_v_j = scale * sum_i (k_j . q_i) d_out_i  = attend(k, q, d_out)    over the pairs transposed
+ * so one kernel computes all four. A transposed causal mask is a causal mask in reverse order: both sequences are then walked
+ * from their ends, with negative strides.
+ */
+#include "backend/opencl/opencl.h"
+
+#define PACK 64 /* as in cl/attention_linear.cl */
+
+/* A rank-3 view as the kernel takes it: strides batch, row, column. */
+static icl_view sequence_view(const icl_tensor *t, bool reversed) {
+    icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
+    for (int axis = 0; axis < 3; axis++)
+        view.stride.s[axis] = (cl_int)t->stride[axis];
+    if (reversed && t->shape[1] > 0) {
+        view.offset += (cl_uint)((t->shape[1] - 1) * t->stride[1]);
+        view.stride.s[1] = -view.stride.s[1];
+    }
+    return view;
+}
+
+/* Which sources each row attends to: see cl/attention_linear.cl. */
+typedef struct pairs {
+    cl_uint sources, active;
+    cl_int shift;
+    bool reversed;
+} pairs;
+
+static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_tensor *q, const icl_tensor *k,
+                         const icl_tensor *v, pairs mask, cl_float scale, icl_error *error) {
+    const icl_view out_view = sequence_view(out, mask.reversed), q_view = sequence_view(q, mask.reversed);
+    const icl_view k_view = sequence_view(k, mask.reversed), v_view = sequence_view(v, mask.reversed);
+    const cl_uint rows = (cl_uint)out->shape[1], d = (cl_uint)q->shape[2], e = (cl_uint)out->shape[2];
+    const cl_uint4 sizes = {{rows, mask.sources, d, e}};
+    const cl_uint blocks = (cl_uint)((e + opencl->lanes - 1) / opencl->lanes);
+    const cl_uint units = (cl_uint)out->shape[0] * blocks;
+    const cl_uint scratch_rows = d + (opencl->lanes > 1 ? PACK : 0);
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    if (icl_tensor_count(out) == 0)
+        return ICL_OK;
+    ICL_TRY(icl_pool_take(
+        opencl, icl_opencl_items(opencl, units) * (scratch_rows + 1) * opencl->lanes * sizeof(cl_float),
+        &scratch, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_attention_linear, units, error, ICL_VIEW(out_view),
+                       ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(sizes),
+                       ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active), ICL_ARGUMENT(blocks),
+                       ICL_ARGUMENT(units), ICL_ARGUMENT(scale), ICL_ARGUMENT(scratch->memory),
+                       ICL_ARGUMENT(scratch_rows)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* The pairs of a forward pass: queries are rows, keys are sources. */
+static pairs forward_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
+    pairs p = {.sources = (cl_uint)keys, .active = (cl_uint)queries, .shift = (cl_int)keys};
+    if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        p.sources--;
+    if (mask == ICL_MASK_CAUSAL)
+        p.shift = (cl_int)keys - (cl_int)queries;
+    return p;
+}
+
+/* The same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys - queries), which
+ * from the ends reads i' <= j'. */
+static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
+    pairs p = {.sources = (cl_uint)queries, .active = (cl_uint)keys, .shift = (cl_int)queries};
+    if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        p.active--;
+    if (mask == ICL_MASK_CAUSAL) {
+        p.shift = 0;
+        p.reversed = true;
+    }
+    return p;
+}
+
+icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params,
+                                     const icl_tensor *operands, icl_error *error) {
+    const icl_tensor *out = &operands[0], *q = &operands[2], *k = &operands[3], *v = &operands[4];
+    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[1], k->shape[1]),
+                  (cl_float)params->scale, error);
+}
+
+icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_params *params,
+                                      const icl_tensor *operands, icl_error *error) {
+    const icl_tensor *d_q = &operands[0], *d_k = &operands[1], *d_v = &operands[2], *d_out = &operands[3];
+    const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
+    const pairs straight = forward_pairs(params->mask, q->shape[1], k->shape[1]);
+    const pairs transposed = transposed_pairs(params->mask, q->shape[1], k->shape[1]);
+    const cl_float scale = (cl_float)params->scale;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(attend(opencl, d_q, d_out, v, k, straight, scale, error));
+    ICL_TRY(attend(opencl, d_k, v, d_out, q, transposed, scale, error));
+    ICL_TRY(attend(opencl, d_v, k, q, d_out, transposed, scale, error));
+done:
+    return status;
+}

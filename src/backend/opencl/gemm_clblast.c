@@ -1,0 +1,72 @@
+/* Matrix products through CLBlast. Offsets, leading dimensions and strides count elements. */
+#include "backend/opencl/opencl.h"
+
+#include <clblast_c.h>
+
+/* A matrix as BLAS knows it: row-major with a leading dimension, or the transpose of one. */
+typedef struct matrix {
+    bool transposed;
+    size_t leading, stride; /* stride: between the matrices of a batch */
+} matrix;
+
+/* False when neither axis is contiguous or rows overlap. */
+static bool matrix_of(const icl_tensor *t, matrix *result) {
+    const size_t rows = t->shape[t->rank - 2], columns = t->shape[t->rank - 1];
+    const size_t row = t->stride[t->rank - 2], column = t->stride[t->rank - 1];
+
+    result->stride = t->rank == 3 ? t->stride[0] : 0;
+    if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
+        result->transposed = false;
+        result->leading = row >= columns ? row : columns;
+        return true;
+    }
+    if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) {
+        result->transposed = true;
+        result->leading = column >= rows ? column : rows;
+        return true;
+    }
+    return false;
+}
+
+bool icl_clblast_fits(const icl_tensor *operands) {
+    matrix out, a, b;
+    const icl_tensor *left = &operands[1];
+    return operands[0].rank <= 3 && left->shape[left->rank - 1] > 0 && matrix_of(&operands[0], &out) &&
+           !out.transposed && matrix_of(left, &a) && matrix_of(&operands[2], &b) &&
+           (operands[0].rank == 2 || out.stride > 0);
+}
+
+icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                              icl_error *error) {
+    const icl_tensor *out = &operands[0], *left = &operands[1], *right = &operands[2];
+    const size_t m = out->shape[out->rank - 2], n = out->shape[out->rank - 1];
+    const size_t k = left->shape[left->rank - 1];
+    const float alpha = (float)params->alpha, beta = (float)params->beta;
+    const char *call;
+    matrix c, a, b;
+    CLBlastStatusCode code;
+
+    matrix_of(out, &c);
+    matrix_of(left, &a);
+    matrix_of(right, &b);
+    const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    if (out->rank == 2) {
+        call = "CLBlastSgemm";
+        code =
+            CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
+                         left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
+                         icl_memory_of(out), out->offset, c.leading, &opencl->queue, NULL);
+    } else {
+        call = "CLBlastSgemmStridedBatched";
+        code = CLBlastSgemmStridedBatched(
+            CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
+            left->offset, a.leading, a.stride, icl_memory_of(right), right->offset, b.leading, b.stride, beta,
+            icl_memory_of(out), out->offset, c.leading, c.stride, out->shape[0], &opencl->queue, NULL);
+    }
+    return code == CLBlastSuccess ? ICL_OK : icl_cl_fail(opencl, (int)code, call, error);
+}
+
+void icl_clblast_forget(void) {
+    CLBlastClearCache();
+}

@@ -1,0 +1,118 @@
+/* Queueing kernels, and what they are told about tensors. */
+#include <stdio.h>
+
+#include "backend/opencl/opencl.h"
+
+/* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
+#define LAUNCHES_PER_FLUSH 32
+
+static size_t round_up(size_t value, size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
+    const size_t items = round_up(units, opencl->local_size);
+    return items < opencl->max_items ? items : opencl->max_items;
+}
+
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
+                                   const icl_argument *arguments, size_t count, icl_error *error) {
+    static const char *const names[] = {
+#define ICL_KERNEL_NAME(name, file) #name,
+        ICL_KERNEL_TABLE(ICL_KERNEL_NAME)
+#undef ICL_KERNEL_NAME
+    };
+    icl_status status = ICL_OK;
+    cl_kernel kernel;
+    char call[96];
+
+    ICL_TRY(icl_opencl_kernel(opencl, which, &kernel, error));
+    for (size_t i = 0; i < count; i++) {
+        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
+        if (code != CL_SUCCESS) {
+            snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, names[which]);
+            return icl_cl_fail(opencl, code, call, error);
+        }
+    }
+    const cl_int code =
+        clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &items, &opencl->local_size, 0, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", names[which]);
+        return icl_cl_fail(opencl, code, call, error);
+    }
+    if (++opencl->launches >= LAUNCHES_PER_FLUSH) {
+        opencl->launches = 0;
+        ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));
+    }
+done:
+    return status;
+}
+
+icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
+                             const icl_argument *arguments, size_t count, icl_error *error) {
+    return icl_opencl_launch_items(opencl, which, icl_opencl_items(opencl, units), arguments, count, error);
+}
+
+/* ---- Views ---- */
+
+icl_view icl_view_of(const icl_tensor *tensor) {
+    icl_view view = {.memory = icl_memory_of(tensor), .offset = (cl_uint)tensor->offset};
+    for (int axis = 0; axis < tensor->rank; axis++)
+        view.stride.s[ICL_MAX_RANK - tensor->rank + axis] = (cl_int)tensor->stride[axis];
+    return view;
+}
+
+cl_uint4 icl_shape_of(const icl_tensor *tensor) {
+    cl_uint4 shape = {{1, 1, 1, 1}};
+    for (int axis = 0; axis < tensor->rank; axis++)
+        shape.s[ICL_MAX_RANK - tensor->rank + axis] = (cl_uint)tensor->shape[axis];
+    return shape;
+}
+
+/* Whether every view's step along `axis` equals walking the whole of the axis `inner` (of extent `extent`). */
+static bool merges(const icl_runs *runs, int count, int axis, int inner, cl_uint extent) {
+    for (int i = 0; i < count; i++) {
+        const cl_int4 *stride = &runs->views[i].stride;
+        if ((int64_t)stride->s[axis] != (int64_t)stride->s[inner] * (int64_t)extent)
+            return false;
+    }
+    return true;
+}
+
+static void move_axis(icl_runs *runs, int count, int from, int to) {
+    runs->shape.s[to] = runs->shape.s[from];
+    for (int i = 0; i < count; i++)
+        runs->views[i].stride.s[to] = runs->views[i].stride.s[from];
+}
+
+icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count) {
+    icl_runs runs = {.shape = icl_shape_of(&tensors[0])};
+    int inner = ICL_MAX_RANK - 1;
+
+    for (int i = 0; i < count; i++)
+        runs.views[i] = tensors[i].buffer ? icl_view_of(&tensors[i]) : icl_view_of(&tensors[0]);
+    for (int axis = inner - 1; axis >= 0; axis--) {
+        if (runs.shape.s[axis] == 1)
+            continue;
+        if (runs.shape.s[inner] == 1) {
+            move_axis(&runs, count, axis, inner);
+        } else if (merges(&runs, count, axis, inner, runs.shape.s[inner])) {
+            runs.shape.s[inner] *= runs.shape.s[axis];
+        } else {
+            inner--;
+            move_axis(&runs, count, axis, inner);
+        }
+    }
+    for (int axis = 0; axis < inner; axis++) {
+        runs.shape.s[axis] = 1;
+        for (int i = 0; i < count; i++)
+            runs.views[i].stride.s[axis] = 0;
+    }
+    /* A work-item of a GPU takes one element, so that neighbours read neighbours; one of a CPU takes what hides the cost of
+     * finding its place. */
+    const cl_uint run = runs.shape.s[ICL_MAX_RANK - 1];
+    runs.segment = opencl->lanes == 1 ? 1 : 4096;
+    runs.segments = (run + runs.segment - 1) / runs.segment;
+    runs.units = runs.shape.s[0] * runs.shape.s[1] * runs.shape.s[2] * runs.segments;
+    return runs;
+}

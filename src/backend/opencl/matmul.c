@@ -1,0 +1,153 @@
+/* Matrix products by our own kernels, cl/matmul.cl, and the choice between them and CLBlast. */
+#include "backend/opencl/opencl.h"
+
+#define DEPTH     256 /* rows of b that a work-item packs at a time */
+#define ROW_CHUNK 128 /* rows of out that a unit computes */
+#define TILE      32  /* rows and columns of out of one work-group on GPUs */
+#define SPLIT     512 /* terms of one split of a long sum */
+#define FEW_UNITS 64  /* with fewer units than this, a long sum is split */
+
+/* Two leading axes for every operand, so that the kernels see rank 4; strides batch, batch, row, column. */
+typedef struct product {
+    icl_view out, a, b;
+    cl_uint4 shape; /* of out */
+    cl_uint m, n, k;
+} product;
+
+static product product_of(const icl_tensor *operands) {
+    const icl_tensor *out = &operands[0], *a = &operands[1];
+    return (product){
+        .out = icl_view_of(&operands[0]),
+        .a = icl_view_of(&operands[1]),
+        .b = icl_view_of(&operands[2]),
+        .shape = icl_shape_of(out),
+        .m = (cl_uint)out->shape[out->rank - 2],
+        .n = (cl_uint)out->shape[out->rank - 1],
+        .k = (cl_uint)a->shape[a->rank - 1],
+    };
+}
+
+/* out = a b becomes out^T = b^T a^T. */
+static void transpose(product *p) {
+    const icl_view a = p->a;
+    const cl_uint m = p->m;
+    icl_view *views[] = {&p->out, &p->a, &p->b};
+    p->a = p->b;
+    p->b = a;
+    p->m = p->n;
+    p->n = m;
+    for (int i = 0; i < 3; i++) {
+        const cl_int row = views[i]->stride.s[2];
+        views[i]->stride.s[2] = views[i]->stride.s[3];
+        views[i]->stride.s[3] = row;
+    }
+}
+
+static cl_uint blocks_of(cl_uint extent, size_t block) {
+    return (cl_uint)((extent + block - 1) / block);
+}
+
+/* One launch; out may be a partial result for each of cuts.s[2] splits, split_stride apart. */
+static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride,
+                         cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
+    const cl_uint inner_batch = p->shape.s[1], row_chunk = p->m < ROW_CHUNK ? (p->m + 3) / 4 * 4 : ROW_CHUNK;
+    const cl_uint4 sizes = {{p->m, p->n, p->k, row_chunk}};
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    if (opencl->lanes == 1)
+        return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_matmul_tiles,
+                                icl_opencl_items(opencl, (size_t)units * opencl->local_size), error,
+                                ICL_VIEW(p->out), ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b),
+                                ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts),
+                                ICL_ARGUMENT(units), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
+    const cl_uint depth = p->k < DEPTH ? p->k + 1 : DEPTH;
+    const cl_uint scratch_length = (cl_uint)((depth + row_chunk) * opencl->lanes);
+    ICL_TRY(icl_pool_take(opencl, icl_opencl_items(opencl, units) * scratch_length * sizeof(cl_float),
+                          &scratch, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_lanes, units, error, ICL_VIEW(p->out),
+                       ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch),
+                       ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_ARGUMENT(units),
+                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_ARGUMENT(scratch->memory),
+                       ICL_ARGUMENT(scratch_length)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* Splits k: partial results into scratch, then their sum in order. */
+static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_view *out, bool transposed,
+                                cl_uint4 cuts, cl_uint units, cl_float alpha, cl_float beta,
+                                icl_error *error) {
+    const cl_uint splits = cuts.s[2], batch = p->shape.s[0] * p->shape.s[1], elements = batch * p->m * p->n;
+    product partial = *p;
+    icl_status status = ICL_OK;
+    icl_block *block = NULL;
+
+    ICL_TRY(icl_pool_take(opencl, (size_t)elements * splits * sizeof(cl_float), &block, error));
+    /* Stored in out's order of axes, so that the combining launch walks both alike. */
+    const cl_int matrix = (cl_int)(p->m * p->n);
+    partial.out = (icl_view){.memory = block->memory};
+    partial.out.stride = transposed ? (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, 1, (cl_int)p->m}}
+                                    : (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, (cl_int)p->n, 1}};
+    ICL_TRY(launch(opencl, &partial, cuts, (cl_int)elements, units, 1.0F, 0.0F, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_combine, elements, error, ICL_VIEW(*out),
+                       ICL_ARGUMENT(p->shape), ICL_ARGUMENT(block->memory), ICL_ARGUMENT(splits),
+                       ICL_ARGUMENT(elements), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
+done:
+    icl_pool_give(opencl, block);
+    return status;
+}
+
+icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,
+                                    const icl_tensor *operands, bool strict, icl_error *error) {
+    product p = product_of(operands);
+    const icl_view out = p.out;
+    const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
+    const size_t width = opencl->lanes == 1 ? TILE : opencl->lanes;
+    const size_t height = opencl->lanes == 1 ? TILE : ROW_CHUNK;
+    /* Lanes run along n: along m instead where n would leave most of them idle. */
+    const bool transposed = opencl->lanes > 1 && p.n < opencl->lanes && p.m > p.n;
+
+    /* ... unless rows of a are what lies contiguous: then packing costs more than idle lanes do. */
+    const bool swap = transposed && (p.n * 2 <= opencl->lanes || p.a.stride.s[2] == 1) && p.n * 4 <= p.m &&
+                      (p.n == 1 || p.a.stride.s[2] == 1);
+    if (swap)
+        transpose(&p);
+    const cl_uint batch = p.shape.s[0] * p.shape.s[1];
+    cl_uint4 cuts = {{blocks_of(p.n, width), blocks_of(p.m, height), 1, p.k > 0 ? p.k : 1}};
+    const size_t units = (size_t)batch * cuts.s[0] * cuts.s[1];
+    if (strict || p.k < 2 * SPLIT || units >= FEW_UNITS)
+        return launch(opencl, &p, cuts, 0, (cl_uint)units, alpha, beta, error);
+    cuts.s[2] = blocks_of(p.k, SPLIT);
+    cuts.s[3] = SPLIT;
+    return launch_splits(opencl, &p, &out, swap, cuts, (cl_uint)units * cuts.s[2], alpha, beta, error);
+}
+
+/*
+ * Whether CLBlast is the faster one. Its strength is large square products; on CPU drivers our kernel wins at every size
+ * that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
+ */
+static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
+    const icl_tensor *out = &operands[0], *a = &operands[1];
+    const size_t least = 128;
+    if (opencl->gemm == ICL_GEMM_CLBLAST)
+        return true;
+    return opencl->gemm == ICL_GEMM_AUTO && opencl->lanes == 1 && out->rank == 2 && out->shape[0] >= least &&
+           out->shape[1] >= least && a->shape[1] >= least;
+}
+
+icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands,
+                             icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    if (opencl->has_clblast && prefers_clblast(opencl, operands) && icl_clblast_fits(operands))
+        return icl_clblast_matmul(opencl, params, operands, error);
+    return icl_opencl_matmul_native(opencl, params, operands, false, error);
+}
+
+icl_status icl_opencl_matmul_strict(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                    icl_error *error) {
+    const icl_matmul_params plain = {.alpha = 1, .beta = 0};
+    (void)params;
+    return icl_opencl_matmul_native(icl_opencl_of(backend), &plain, operands, true, error);
+}

@@ -1,0 +1,114 @@
+/* Opening a device: context, queue, kernel family, self-test. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/opencl.h"
+
+static void close_backend(icl_backend *backend) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    if (opencl->queue)
+        clFinish(opencl->queue);
+    icl_opencl_release_programs(opencl);
+    icl_pool_trim(opencl);
+    if (opencl->queue)
+        clReleaseCommandQueue(opencl->queue);
+    if (opencl->context) {
+        if (opencl->has_clblast)
+            icl_clblast_forget(); /* its cached programs hold the context */
+        clReleaseContext(opencl->context);
+    }
+    icl_free(&backend->state);
+}
+
+static const icl_backend_functions functions = {
+    .close = close_backend,
+    .buffer_create = icl_opencl_buffer_create,
+    .buffer_destroy = icl_opencl_buffer_destroy,
+    .buffer_read = icl_opencl_buffer_read,
+    .buffer_write = icl_opencl_buffer_write,
+    .buffer_map = icl_opencl_buffer_map,
+    .buffer_unmap = icl_opencl_buffer_unmap,
+    .sync = icl_opencl_sync,
+    .ops =
+        {
+#define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,
+            ICL_OP_TABLE(ICL_OPENCL_OP)
+#undef ICL_OPENCL_OP
+        },
+};
+
+/*
+ * How kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that loop; GPUs one
+ * element for each work-item, and at most so many that each unit's queue stays full. ICLAB_OPENCL_KERNELS=cpu|gpu
+ * overrides the choice: it runs the GPU kernels on a CPU driver, which is how they are tested without a GPU.
+ */
+static void choose_family(icl_opencl *opencl) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    const char *wanted = getenv("ICLAB_OPENCL_KERNELS");
+    bool lanes = device->kind == ICL_DEVICE_CPU;
+
+    if (wanted && (strcmp(wanted, "cpu") == 0 || strcmp(wanted, "gpu") == 0))
+        lanes = strcmp(wanted, "cpu") == 0;
+    const size_t units = device->compute_units > 0 ? device->compute_units : 1;
+    if (lanes) {
+        opencl->lanes = device->vector_width >= 16 ? 16 : device->vector_width >= 8 ? 8 : 4;
+        opencl->local_size = 1;
+        opencl->max_items = 4 * units;
+    } else {
+        opencl->lanes = 1;
+        opencl->local_size = 64;
+        opencl->max_items = 64 * 32 * units;
+    }
+}
+
+static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
+    cl_int code;
+
+    opencl->context = clCreateContext(NULL, 1, &opencl->device, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        opencl->context = NULL;
+        return icl_cl_fail(opencl, code, "clCreateContext", error);
+    }
+    opencl->queue = clCreateCommandQueue(opencl->context, opencl->device, 0, &code);
+    if (code != CL_SUCCESS) {
+        opencl->queue = NULL;
+        return icl_cl_fail(opencl, code, "clCreateCommandQueue", error);
+    }
+    return ICL_OK;
+}
+
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
+                           icl_backend **opened, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_backend *backend = NULL;
+    icl_opencl *opencl = NULL;
+
+    *opened = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *backend, "backend", &backend, error));
+    ICL_TRY(icl_allocate(1, sizeof *opencl, "OpenCL backend", &opencl, error));
+    backend->functions = &functions;
+    backend->state = opencl;
+    backend->capabilities = device->capabilities;
+    backend->log = params->log;
+    opencl->backend = backend;
+    opencl->device = device->handle;
+    opencl->gemm = params->gemm;
+    opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
+    choose_family(opencl);
+    snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
+             params->fast_math ? " -cl-fast-relaxed-math" : "");
+    ICL_TRY(create_queue(opencl, error));
+    ICL_TRY(icl_opencl_self_test(opencl, error));
+    backend->statistics.ops = 0;
+    *opened = backend;
+    backend = NULL;
+done:
+    if (backend) {
+        if (backend->state)
+            close_backend(backend);
+        icl_free(&backend);
+    }
+    return status;
+}

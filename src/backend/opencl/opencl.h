@@ -1,0 +1,244 @@
+/*
+ * The OpenCL backend's own header: the one place that includes OpenCL, and what its files share.
+ *
+ * OpenCL 1.2 and nothing newer, optional features left out, so that every driver of the last decade serves. One context, one
+ * in-order queue and one set of kernel objects for each backend; no event is kept.
+ */
+#ifndef ICLAB_BACKEND_OPENCL_OPENCL_H
+#define ICLAB_BACKEND_OPENCL_OPENCL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_SILENCE_DEPRECATION
+#ifdef __APPLE__
+#include <OpenCL/opencl.h>
+#else
+#include <CL/cl.h>
+#endif
+
+#include "backend/contract.h"
+#include "backend/opencl/sources.h"
+#include "config.h"
+#include "core/allocate.h"
+#include "core/status.h"
+
+/* Kernels index elements with 32 bits. */
+#define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
+
+/* Every kernel: identifier, and the file of cl/ that holds it. The identifier is the kernel's name. */
+#define ICL_KERNEL_TABLE(KERNEL)                                                                             \
+    KERNEL(fill, "elementwise")                                                                              \
+    KERNEL(copy, "elementwise")                                                                              \
+    KERNEL(unary, "elementwise")                                                                             \
+    KERNEL(binary, "elementwise")                                                                            \
+    KERNEL(scale_add, "elementwise")                                                                         \
+    KERNEL(random_fill, "random")                                                                            \
+    KERNEL(reduce, "reduce")                                                                                 \
+    KERNEL(argmax_chunks, "reduce")                                                                          \
+    KERNEL(argmax_final, "reduce")                                                                           \
+    KERNEL(matmul_lanes, "matmul")                                                                           \
+    KERNEL(matmul_tiles, "matmul")                                                                           \
+    KERNEL(matmul_combine, "matmul")                                                                         \
+    KERNEL(attention_linear, "attention_linear")                                                             \
+    KERNEL(softmax_forward, "attention_softmax")                                                             \
+    KERNEL(softmax_backward_queries, "attention_softmax")                                                    \
+    KERNEL(softmax_backward_keys, "attention_softmax")                                                       \
+    KERNEL(clip_to_norm, "optimizer")                                                                        \
+    KERNEL(adam, "optimizer")                                                                                \
+    KERNEL(sgd, "optimizer")
+
+typedef enum icl_kernel {
+#define ICL_KERNEL_ENUM(name, file) ICL_KERNEL_##name,
+    ICL_KERNEL_TABLE(ICL_KERNEL_ENUM)
+#undef ICL_KERNEL_ENUM
+        ICL_KERNEL_COUNT
+} icl_kernel;
+
+/* One device allocation: in a tensor's hands, or in the pool's list of its size class. */
+typedef struct icl_block {
+    cl_mem memory;
+    size_t bytes; /* of its class */
+    struct icl_block *next;
+} icl_block;
+
+#define ICL_SIZE_CLASSES 256
+
+/* A program: one file of cl/ compiled with one set of options. */
+typedef struct icl_program {
+    const icl_kernel_source *source;
+    char *options;
+    cl_program program;
+    struct icl_program *next;
+} icl_program;
+
+typedef struct icl_opencl {
+    icl_backend *backend; /* for capabilities, statistics and the log */
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+    char options[96];    /* compiler options of every program */
+    size_t lanes;        /* floats that one work-item computes at a time, see cl/common.h */
+    size_t local_size;   /* of every kernel, so that a driver compiles each once */
+    size_t max_items;    /* work-items that a launch uses at most; they loop */
+    size_t memory_limit; /* bytes; 0: the device's */
+    icl_gemm gemm;
+    bool has_clblast; /* CLBlast is built in and passed its self-test */
+    icl_program *programs;
+    cl_kernel kernels[ICL_KERNEL_COUNT];
+    icl_block *free_blocks[ICL_SIZE_CLASSES];
+    unsigned launches; /* since the last flush */
+} icl_opencl;
+
+static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
+    return backend->state;
+}
+
+static inline cl_mem icl_memory_of(const icl_tensor *tensor) {
+    return ((icl_block *)tensor->buffer->handle)->memory;
+}
+
+/* ---- errors.c ---- */
+
+/* "CL_OUT_OF_RESOURCES"; also CLBlast's codes. Never NULL. */
+const char *icl_cl_error_name(int code);
+
+/* Fails with the call, the error's name and the device; the status is ICL_ERROR_MEMORY where the code says so. `opencl` may be NULL. */
+icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl_error *error);
+
+/* Runs an OpenCL call that returns its error code. Needs `status`, `error` and a label `done`. */
+#define ICL_CL_TRY(opencl, call_name, call)                                                                  \
+    do {                                                                                                     \
+        const cl_int code_ = (call);                                                                         \
+        if (code_ != CL_SUCCESS) {                                                                           \
+            status = icl_cl_fail(opencl, code_, call_name, error);                                           \
+            goto done;                                                                                       \
+        }                                                                                                    \
+    } while (0)
+
+/* ---- program.c ---- */
+
+/* Compiles any source; the build log is in the error's message. */
+icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
+                            const char *options, cl_program *program, icl_error *error);
+
+/* The kernel, compiled at its first use. */
+icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error);
+void icl_opencl_release_programs(icl_opencl *opencl);
+
+/* ---- launch.c ---- */
+
+typedef struct icl_argument {
+    size_t size;
+    const void *value;
+} icl_argument;
+
+#define ICL_ARGUMENT(variable) ((icl_argument){sizeof(variable), &(variable)})
+
+/* How many work-items a launch over `units` independent units uses. */
+size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
+
+/* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
+icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
+                             const icl_argument *arguments, size_t count, icl_error *error);
+/* The same with exactly this many work-items, a multiple of local_size. */
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
+                                   const icl_argument *arguments, size_t count, icl_error *error);
+
+#define ICL_LAUNCH(opencl, which, units, error, ...)                                                         \
+    icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                             \
+                      sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+#define ICL_LAUNCH_ITEMS(opencl, which, items, error, ...)                                                   \
+    icl_opencl_launch_items(opencl, which, items, (const icl_argument[]){__VA_ARGS__},                       \
+                            sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+
+/* A view as kernels take it: memory, offset of its first element, strides of four axes (missing ones lead). */
+typedef struct icl_view {
+    cl_mem memory;
+    cl_uint offset;
+    cl_int4 stride;
+} icl_view;
+
+icl_view icl_view_of(const icl_tensor *tensor);
+
+/* Three arguments of a kernel. */
+#define ICL_VIEW(view) ICL_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
+
+/* The extents of four axes, missing ones 1 and leading. */
+cl_uint4 icl_shape_of(const icl_tensor *tensor);
+
+/* Runs of elements that several views walk through together; see FOR_EACH_SEGMENT in cl/common.h. */
+typedef struct icl_runs {
+    cl_uint4 shape;
+    cl_uint segment, segments, units;
+    icl_view views[4];
+} icl_runs;
+
+/* Merges the axes of `count` tensors of one shape as far as their strides allow. */
+icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count);
+
+#define ICL_RUNS(runs)                                                                                       \
+    ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                 \
+        ICL_ARGUMENT((runs).units)
+
+/* ---- pool.c ---- */
+
+/* Takes a block of at least `bytes` > 0 from the pool or the device, within the memory limit. */
+icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **block, icl_error *error);
+/* Gives it back (NULL is allowed). Queued work may still use it: whoever takes it next queues later. */
+void icl_pool_give(icl_opencl *opencl, icl_block *block);
+/* Releases every free block to the driver. */
+void icl_pool_trim(icl_opencl *opencl);
+
+icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer);
+
+/* ---- transfer.c ---- */
+
+icl_status icl_opencl_buffer_read(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
+                                  void *elements, icl_error *error);
+icl_status icl_opencl_buffer_write(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
+                                   const void *elements, icl_error *error);
+icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+icl_status icl_opencl_buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
+
+/* ---- One file for each family of ops ---- */
+
+icl_op_function icl_opencl_fill, icl_opencl_copy, icl_opencl_unary, icl_opencl_binary, icl_opencl_scale_add;
+icl_op_function icl_opencl_random_fill, icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
+icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
+icl_op_function icl_opencl_clip, icl_opencl_adam_step, icl_opencl_sgd_step;
+
+/* One linear attention launch: see attention_linear.c. */
+icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params,
+                                     const icl_tensor *operands, icl_error *error);
+icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_params *params,
+                                      const icl_tensor *operands, icl_error *error);
+icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
+                                      const icl_tensor *operands, icl_error *error);
+icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_params *params,
+                                       const icl_tensor *operands, icl_error *error);
+
+/* Our own kernel, whatever the backend's choice of GEMM. */
+icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,
+                                    const icl_tensor *operands, bool strict, icl_error *error);
+
+/* ---- gemm_clblast.c, or gemm_none.c ---- */
+
+/* Whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each matrix. */
+bool icl_clblast_fits(const icl_tensor *operands);
+icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                              icl_error *error);
+/* Releases what CLBlast holds of this context; called before the context is released. */
+void icl_clblast_forget(void);
+
+/* ---- devices.c, selftest.c ---- */
+
+/* Fills everything but spec. */
+icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
+                               icl_error *error);
+
+/* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. Sets has_clblast. */
+icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);
+
+#endif

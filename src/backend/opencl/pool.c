@@ -1,0 +1,136 @@
+/* Device memory: blocks of size classes, kept for the next tensor when one is released. */
+#include "backend/opencl/opencl.h"
+
+#define SMALLEST ((size_t)256) /* bytes of the smallest class */
+
+/* Four classes to each doubling: at most a quarter of a block is wasted. */
+static size_t class_of(size_t bytes, size_t *class_bytes) {
+    size_t size = SMALLEST, index = 0;
+    while (size < bytes && index + 4 < ICL_SIZE_CLASSES) {
+        for (size_t quarter = 1; quarter < 4; quarter++)
+            if (bytes <= size + quarter * (size / 4)) {
+                *class_bytes = size + quarter * (size / 4);
+                return index + quarter;
+            }
+        size *= 2;
+        index += 4;
+    }
+    *class_bytes = size;
+    return index;
+}
+
+static void release_block(icl_opencl *opencl, icl_block *block) {
+    opencl->backend->statistics.bytes_reserved -= block->bytes;
+    clReleaseMemObject(block->memory);
+    icl_free(&block);
+}
+
+void icl_pool_trim(icl_opencl *opencl) {
+    for (size_t i = 0; i < ICL_SIZE_CLASSES; i++)
+        while (opencl->free_blocks[i]) {
+            icl_block *block = opencl->free_blocks[i];
+            opencl->free_blocks[i] = block->next;
+            release_block(opencl, block);
+        }
+}
+
+/* Asks the driver for a new block. */
+static icl_status make_block(icl_opencl *opencl, size_t bytes, icl_block **made, icl_error *error) {
+    icl_backend *backend = opencl->backend;
+    icl_status status = ICL_OK;
+    icl_block *block = NULL;
+    cl_int code;
+
+    ICL_TRY(icl_allocate(1, sizeof *block, "memory block", &block, error));
+    block->bytes = bytes;
+    block->memory = clCreateBuffer(opencl->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+        status = icl_fail(error, ICL_ERROR_MEMORY, "clCreateBuffer of %zu bytes: %s (%d) on %s", bytes,
+                          icl_cl_error_name(code), code, backend->capabilities.name);
+        goto done;
+    }
+    backend->statistics.allocations++;
+    backend->statistics.bytes_reserved += bytes;
+    *made = block;
+    block = NULL;
+done:
+    icl_free(&block);
+    return status;
+}
+
+static icl_status over_limit(const icl_opencl *opencl, size_t bytes, icl_error *error) {
+    const icl_backend *backend = opencl->backend;
+    const size_t most = backend->capabilities.max_allocation;
+    if (bytes > most)
+        return icl_fail(error, ICL_ERROR_MEMORY,
+                        "device memory: %zu bytes in one tensor, %s allows at most %zu", bytes,
+                        backend->capabilities.name, most);
+    return icl_fail(error, ICL_ERROR_MEMORY,
+                    "device memory: %zu bytes more beside %zu in use pass the limit of %zu on %s", bytes,
+                    backend->statistics.bytes_live, opencl->memory_limit, backend->capabilities.name);
+}
+
+icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, icl_error *error) {
+    icl_backend_statistics *statistics = &opencl->backend->statistics;
+    const size_t limit = opencl->memory_limit, most = opencl->backend->capabilities.max_allocation;
+    icl_status status = ICL_OK;
+    size_t class_bytes, index;
+
+    if (bytes > most || bytes > limit)
+        return over_limit(opencl, bytes, error);
+    index = class_of(bytes, &class_bytes);
+    if (class_bytes > most || class_bytes > limit)
+        class_bytes = bytes; /* the class's last members are as small as they must be */
+    icl_block **head = &opencl->free_blocks[index];
+    while (*head && (*head)->bytes < bytes)
+        head = &(*head)->next;
+    if (*head) {
+        *taken = *head;
+        *head = (*head)->next;
+        statistics->pool_hits++;
+    } else {
+        if (class_bytes > limit - statistics->bytes_reserved || statistics->bytes_reserved > limit)
+            icl_pool_trim(opencl);
+        if (statistics->bytes_reserved > limit || class_bytes > limit - statistics->bytes_reserved)
+            return over_limit(opencl, bytes, error);
+        status = make_block(opencl, class_bytes, taken, NULL);
+        if (status != ICL_OK) {
+            /* The driver may hold what the free blocks occupy: once more without them. */
+            icl_pool_trim(opencl);
+            ICL_TRY(make_block(opencl, class_bytes, taken, error));
+        }
+    }
+    (*taken)->next = NULL;
+    statistics->bytes_live += (*taken)->bytes;
+done:
+    return status;
+}
+
+void icl_pool_give(icl_opencl *opencl, icl_block *block) {
+    size_t class_bytes;
+    if (!block)
+        return;
+    icl_block **head = &opencl->free_blocks[class_of(block->bytes, &class_bytes)];
+    block->next = *head;
+    *head = block;
+    opencl->backend->statistics.bytes_live -= block->bytes;
+}
+
+icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_block *block = NULL;
+    size_t bytes;
+
+    if (!icl_multiply_sizes(buffer->elements, sizeof(cl_float), &bytes))
+        return icl_fail(error, ICL_ERROR_MEMORY, "device memory: %zu elements overflow the address space",
+                        buffer->elements);
+    ICL_TRY(icl_pool_take(icl_opencl_of(backend), bytes, &block, error));
+    buffer->handle = block;
+done:
+    return status;
+}
+
+void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
+    icl_pool_give(icl_opencl_of(backend), buffer->handle);
+    buffer->handle = NULL;
+}

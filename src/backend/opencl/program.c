@@ -1,0 +1,121 @@
+/* Compiling kernels, once for each file and set of options. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/opencl.h"
+
+static const struct {
+    const char *name, *file;
+} kernel_infos[ICL_KERNEL_COUNT] = {
+#define ICL_KERNEL_ROW(name, file) {#name, file},
+    ICL_KERNEL_TABLE(ICL_KERNEL_ROW)
+#undef ICL_KERNEL_ROW
+};
+
+/* Says why a build failed, the compiler's log behind the first line. */
+static icl_status build_failed(const icl_opencl *opencl, int code, const char *name, const char *options,
+                               cl_program program, icl_error *error) {
+    char log[3072] = "the driver gives no build log";
+    char *whole = NULL;
+    size_t size = 0;
+
+    if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS &&
+        size > 1 && icl_allocate(size + 1, 1, "build log", &whole, NULL) == ICL_OK) {
+        if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL) ==
+            CL_SUCCESS)
+            snprintf(log, sizeof log, "%s", whole);
+        icl_free(&whole);
+    }
+    return icl_fail(error, ICL_ERROR_DEVICE,
+                    "clBuildProgram of %s with \"%s\": %s (%d) on %s; build log:\n%s", name, options,
+                    icl_cl_error_name(code), code, opencl->backend->capabilities.name, log);
+}
+
+icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
+                            const char *options, cl_program *program, icl_error *error) {
+    cl_int code;
+    icl_status status = ICL_OK;
+
+    *program = clCreateProgramWithSource(opencl->context, 1, &text, &size, &code);
+    if (code != CL_SUCCESS)
+        return icl_cl_fail(opencl, code, "clCreateProgramWithSource", error);
+    code = clBuildProgram(*program, 1, &opencl->device, options, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        status = build_failed(opencl, code, name, options, *program, error);
+        clReleaseProgram(*program);
+        *program = NULL;
+    }
+    return status;
+}
+
+static const icl_kernel_source *find_source(const char *name) {
+    for (size_t i = 0; i < icl_kernel_source_count; i++)
+        if (strcmp(icl_kernel_sources[i].name, name) == 0)
+            return &icl_kernel_sources[i];
+    return NULL;
+}
+
+/* The program of a file and options: from the cache, or compiled. */
+static icl_status find_program(icl_opencl *opencl, const char *file, const char *options, icl_program **found,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_program *made = NULL;
+    const icl_kernel_source *source = find_source(file);
+
+    if (!source)
+        return icl_fail(error, ICL_ERROR_DEVICE, "no kernel file %s is built in", file);
+    for (icl_program *p = opencl->programs; p; p = p->next)
+        if (p->source == source && strcmp(p->options, options) == 0) {
+            *found = p;
+            return ICL_OK;
+        }
+    ICL_TRY(icl_allocate(1, sizeof *made, "program", &made, error));
+    ICL_TRY(icl_duplicate(options, &made->options, error));
+    made->source = source;
+    ICL_TRY(icl_opencl_build(opencl, file, (const char *)source->data, source->size, options, &made->program,
+                             error));
+    made->next = opencl->programs;
+    opencl->programs = *found = made;
+    made = NULL;
+done:
+    if (made) {
+        icl_free(&made->options);
+        icl_free(&made);
+    }
+    return status;
+}
+
+icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_program *program = NULL;
+    cl_int code;
+
+    if (!opencl->kernels[which]) {
+        ICL_TRY(find_program(opencl, kernel_infos[which].file, opencl->options, &program, error));
+        opencl->kernels[which] = clCreateKernel(program->program, kernel_infos[which].name, &code);
+        if (code != CL_SUCCESS) {
+            char call[96];
+            opencl->kernels[which] = NULL;
+            snprintf(call, sizeof call, "clCreateKernel of %s", kernel_infos[which].name);
+            return icl_cl_fail(opencl, code, call, error);
+        }
+    }
+    *kernel = opencl->kernels[which];
+done:
+    return status;
+}
+
+void icl_opencl_release_programs(icl_opencl *opencl) {
+    for (int i = 0; i < ICL_KERNEL_COUNT; i++) {
+        if (opencl->kernels[i])
+            clReleaseKernel(opencl->kernels[i]);
+        opencl->kernels[i] = NULL;
+    }
+    while (opencl->programs) {
+        icl_program *program = opencl->programs;
+        opencl->programs = program->next;
+        clReleaseProgram(program->program);
+        icl_free(&program->options);
+        icl_free(&program);
+    }
+}

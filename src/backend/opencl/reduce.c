@@ -1,0 +1,174 @@
+/* Reductions: cl/reduce.cl, in as many launches as the tree needs. */
+#include <math.h>
+
+#include "backend/opencl/opencl.h"
+#include "cl/kinds.h"
+
+_Static_assert(KIND_SUM == (int)ICL_SUM && KIND_MEAN == (int)ICL_MEAN && KIND_MAX == (int)ICL_MAX &&
+                   KIND_ARGMAX == (int)ICL_ARGMAX && KIND_SUM_OF_SQUARES == (int)ICL_SUM_OF_SQUARES &&
+                   KIND_NORM == (int)ICL_NORM && KIND_NORM + 1 == (int)ICL_REDUCE_COUNT,
+               "cl/kinds.h differs from icl_reduce_kind");
+
+enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
+
+#define LEAF 32 /* terms that a lane adds in sequence, as ops.h promises */
+
+/* The input, its axes split into those that stay and those that go. Extents 1 and strides 0 fill the rest. */
+typedef struct split_axes {
+    cl_mem memory;
+    cl_uint offset;
+    cl_uint4 kept, reduced;
+    cl_int4 kept_stride, reduced_stride, out_stride; /* out_stride goes with kept */
+    cl_uint merged;                                  /* the reduced axes are one: the last */
+    cl_uint outputs, length;
+} split_axes;
+
+static void add_axis(cl_uint4 *shape, cl_int4 *stride, int *used, size_t extent, size_t step) {
+    const int last = ICL_MAX_RANK - *used;
+    /* Axes come last first, so a step over all of the last one added is one more repetition of it. */
+    if (*used > 0 && (size_t)stride->s[last] * shape->s[last] == step) {
+        shape->s[last] *= (cl_uint)extent;
+        return;
+    }
+    ++*used;
+    shape->s[ICL_MAX_RANK - *used] = (cl_uint)extent;
+    stride->s[ICL_MAX_RANK - *used] = (cl_int)step;
+}
+
+static split_axes split(const icl_tensor *out, const icl_tensor *in, unsigned axes) {
+    split_axes s = {
+        .memory = icl_memory_of(in),
+        .offset = (cl_uint)in->offset,
+        .kept = {{1, 1, 1, 1}},
+        .reduced = {{1, 1, 1, 1}},
+        .outputs = 1,
+        .length = 1,
+    };
+    int kept = 0, reduced = 0;
+    for (int axis = in->rank - 1; axis >= 0; axis--) {
+        if (axes >> axis & 1) {
+            s.length *= (cl_uint)in->shape[axis];
+            if (in->shape[axis] != 1)
+                add_axis(&s.reduced, &s.reduced_stride, &reduced, in->shape[axis], in->stride[axis]);
+        } else {
+            kept++;
+            s.outputs *= (cl_uint)in->shape[axis];
+            s.kept.s[ICL_MAX_RANK - kept] = (cl_uint)in->shape[axis];
+            s.kept_stride.s[ICL_MAX_RANK - kept] = (cl_int)in->stride[axis];
+            s.out_stride.s[ICL_MAX_RANK - kept] = (cl_int)out->stride[axis];
+        }
+    }
+    s.merged = reduced <= 1;
+    return s;
+}
+
+/* How many terms a unit takes: whole blocks of LEAF * lanes, and enough units for the device. Depends on sizes and the kernel
+ * family alone, so the tree is the same in every run. */
+static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
+    const cl_uint block = (cl_uint)(LEAF * opencl->lanes);
+    const cl_uint blocks = opencl->lanes == 1 ? 8 : 16;
+    return s->outputs >= 256 ? (s->length > block ? s->length : block) : block * blocks;
+}
+
+/* One launch: chunks of s reduced to out[output, chunk]. */
+static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk, cl_uint chunks, cl_uint leaf,
+                         cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride,
+                         icl_error *error) {
+    const cl_uint units = s->outputs * chunks;
+    return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
+                      ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
+                      ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
+                      ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
+                      ICL_ARGUMENT(chunks), ICL_ARGUMENT(units), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags),
+                      ICL_ARGUMENT(divisor));
+}
+
+/* Row-major strides of the kept axes, each step `innermost` elements. */
+static cl_int4 contiguous_strides(cl_uint4 shape, cl_uint innermost) {
+    cl_int4 stride = {{0}};
+    cl_uint step = innermost;
+    for (int axis = ICL_MAX_RANK - 1; axis >= 0; axis--) {
+        stride.s[axis] = (cl_int)step;
+        step *= shape.s[axis];
+    }
+    return stride;
+}
+
+static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind kind, const icl_view *out,
+                              icl_error *error) {
+    const cl_uint last = kind == ICL_NORM ? FLAG_ROOT : 0;
+    const cl_float divisor = kind == ICL_MEAN ? (cl_float)s.length : 1.0F;
+    cl_uint flags = kind == ICL_MAX                                  ? FLAG_MAX
+                    : kind == ICL_SUM_OF_SQUARES || kind == ICL_NORM ? FLAG_SQUARES
+                                                                     : 0;
+    cl_uint leaf = LEAF;
+    icl_status status = ICL_OK;
+    icl_block *from = NULL, *to = NULL;
+
+    for (;;) {
+        const cl_uint chunk = chunk_length(opencl, &s), chunks = (s.length + chunk - 1) / chunk;
+        if (chunks == 1) {
+            ICL_TRY(launch(opencl, &s, chunk, 1, leaf, flags | last, divisor, out, 0, error));
+            break;
+        }
+        ICL_TRY(icl_pool_take(opencl, (size_t)s.outputs * chunks * sizeof(cl_float), &to, error));
+        const icl_view partial = {.memory = to->memory, .stride = contiguous_strides(s.kept, chunks)};
+        ICL_TRY(launch(opencl, &s, chunk, chunks, leaf, flags, 1.0F, &partial, 1, error));
+        icl_pool_give(opencl, from);
+        from = to;
+        to = NULL;
+        s.memory = from->memory;
+        s.offset = 0;
+        s.kept_stride = partial.stride;
+        s.reduced = (cl_uint4){{1, 1, 1, chunks}};
+        s.reduced_stride = (cl_int4){{0, 0, 0, 1}};
+        s.merged = 1;
+        s.length = chunks;
+        flags &= FLAG_MAX;
+        leaf = 1;
+    }
+done:
+    icl_pool_give(opencl, from);
+    icl_pool_give(opencl, to);
+    return status;
+}
+
+static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view *out, icl_error *error) {
+    const cl_uint chunk = 1024, chunks = (s->length + chunk - 1) / chunk, units = s->outputs * chunks;
+    icl_status status = ICL_OK;
+    icl_block *best = NULL;
+
+    ICL_TRY(icl_pool_take(opencl, 2 * (size_t)units * sizeof(cl_float), &best, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_chunks, units, error, ICL_ARGUMENT(best->memory),
+                       ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
+                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
+                       ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
+                       ICL_ARGUMENT(units)));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out),
+                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(best->memory), ICL_ARGUMENT(chunks),
+                       ICL_ARGUMENT(s->outputs)));
+done:
+    icl_pool_give(opencl, best);
+    return status;
+}
+
+/* The value of a reduction over nothing (ops.h). */
+static double of_nothing(icl_reduce_kind kind) {
+    return kind == ICL_MEAN ? (double)NAN : kind == ICL_MAX ? -(double)INFINITY : kind == ICL_ARGMAX ? -1 : 0;
+}
+
+icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl_tensor *operands,
+                             icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_reduce_params *p = params;
+    const split_axes s = split(&operands[0], &operands[1], p->axes);
+    icl_view out = icl_view_of(&operands[0]);
+
+    if (s.length == 0) {
+        const double value = of_nothing(p->kind);
+        return icl_opencl_fill(backend, &value, operands, error);
+    }
+    out.stride = s.out_stride;
+    return p->kind == ICL_ARGMAX ? argmax(opencl, &s, &out, error)
+                                 : reduce_tree(opencl, s, p->kind, &out, error);
+}
