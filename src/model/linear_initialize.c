@@ -28,6 +28,10 @@ static const layer_start first_start[] = {
     [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, -0.03},
 };
 
+/* The last of several layers, where it starts elsewhere. Two layers of gd++ that start alike end in a local optimum with the longer step first
+ * (noise free, d = 10, n = 20: loss .388 of half squared error); from a longer last step they reach the global one (.26). */
+static const layer_start gdpp_last_start = {-0.3, -1.5, 1.5};
+
 /* A layer that changes nothing: P = 0, or A = 0 where P is fixed. */
 static const layer_start inserted_start[] = {
     [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},     [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},
@@ -86,11 +90,18 @@ static void initialize_layer(const icl_model *model, const layer_start *start, s
                 initialize_part(model, start, part, info++, seed, values);
 }
 
-void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
+static const layer_start *start_of(const icl_model *model, size_t layer) {
     const icl_linear_transformer_state *state = model->state;
+    if (!state->from_descent)
+        return NULL;
+    if (state->parameterization == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
+        return &gdpp_last_start;
+    return &first_start[state->parameterization];
+}
+
+void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
     for (size_t layer = 0; layer < model->layers; layer++)
-        initialize_layer(model, state->from_descent ? &first_start[state->parameterization] : NULL, layer,
-                         seed, values);
+        initialize_layer(model, start_of(model, layer), layer, seed, values);
 }
 
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
