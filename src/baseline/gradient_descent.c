@@ -132,15 +132,18 @@ static void draw_start(const descent *rule, uint64_t start, double *coefficients
     }
 }
 
-/* Keeps the lowest distances first. A later start must win clearly: where the optimum is flat, the tame coefficients
- * that come first are worth more than a gain by chance. */
+/* Keeps the lowest distances first, one start for each minimum. Of the same minimum the first start stays: where it is flat,
+ * the tame coefficients that come first are worth more than a gain by chance. */
 static void insert_candidate(candidate *best, const candidate *new) {
-    for (size_t i = 0; i < FINALISTS; i++)
+    for (size_t i = 0; i < FINALISTS; i++) {
         if (new->distance < CLEARLY * best[i].distance) {
             memmove(&best[i + 1], &best[i], (FINALISTS - 1 - i) * sizeof *best);
             best[i] = *new;
             return;
         }
+        if (CLEARLY * new->distance <= best[i].distance)
+            return;
+    }
 }
 
 /* Fits rule->coefficients; `shorter` is the fitted rule of one step less, or NULL for the first. */
