@@ -8,8 +8,6 @@
 #include "backend/cpu/panels.h"
 #include "core/status.h"
 
-#define BLOCK_ROWS 64
-
 typedef struct attention {
     const HOST(kernels) * kernels;
     const icl_tensor *operands;
@@ -19,10 +17,6 @@ typedef struct attention {
     real *scratch;
     size_t scratch_per_thread;
 } attention;
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 static attention describe(const icl_backend *backend, const icl_attention_params *params,
                           const icl_tensor *operands, const icl_tensor *qkv) {
@@ -37,20 +31,9 @@ static attention describe(const icl_backend *backend, const icl_attention_params
     return x;
 }
 
-/* to [rows] = scale * a S, a block of rows at a time. */
-static void store_product(const attention *x, HOST(matrix) a, HOST(panels) state, size_t rows,
-                          HOST(panels) acc, HOST(matrix) to) {
-    for (size_t row = 0; row < rows; row += BLOCK_ROWS) {
-        const size_t count = smaller(BLOCK_ROWS, rows - row);
-        panels_clear(acc);
-        panels_add_product(x->kernels, acc, 0, count, matrix_from_row(a, row), state, 0, state.rows);
-        panels_store(x->kernels, acc, count, matrix_from_row(to, row), x->scale);
-    }
-}
-
 /* to_i = scale * a_i S_i, S_i = sum of left_j^T right_j over the keys j that query i may see. */
 static void sweep_forwards(const attention *x, HOST(matrix) a, HOST(matrix) left, HOST(panels) right,
-                           HOST(panels) state, size_t all_keys, HOST(panels) acc, HOST(matrix) to) {
+                           HOST(panels) state, size_t all_keys, HOST(matrix) to) {
     size_t added = 0;
     panels_clear(state);
     for (size_t i = 0; i < x->queries; i++) {
@@ -58,9 +41,7 @@ static void sweep_forwards(const attention *x, HOST(matrix) a, HOST(matrix) left
         panels_add_product(x->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)),
                            right, added, visible - added);
         added = visible;
-        panels_clear((HOST(panels)){acc.elements, acc.rows, acc.columns});
-        panels_add_product(x->kernels, acc, 0, 1, matrix_from_row(a, i), state, 0, state.rows);
-        panels_store(x->kernels, acc, 1, matrix_from_row(to, i), x->scale);
+        panels_store_product(x->kernels, matrix_from_row(a, i), state, 1, matrix_from_row(to, i), x->scale);
     }
 }
 
@@ -79,11 +60,11 @@ static void forward_sequences(void *context, size_t first, size_t last, size_t t
 
         panels_pack(x->kernels, v, host_matrix(&x->operands[4], sequence));
         if (x->mask == ICL_MASK_CAUSAL) {
-            sweep_forwards(x, q, k, v, state, all_keys, panels_take(&free, 1, x->e), out);
+            sweep_forwards(x, q, k, v, state, all_keys, out);
         } else {
             panels_clear(state);
             panels_add_product(x->kernels, state, 0, x->d, matrix_transposed(k), v, 0, x->keys);
-            store_product(x, q, state, x->queries, panels_take(&free, BLOCK_ROWS, x->e), out);
+            panels_store_product(x->kernels, q, state, x->queries, out, x->scale);
         }
     }
 }
@@ -94,7 +75,7 @@ icl_status HOST(linear_forward)(icl_backend *backend, const void *params, const 
     const size_t batch = operands[0].shape[0];
     icl_status status = ICL_OK;
 
-    x.scratch_per_thread = panels_size(x.keys + x.d + BLOCK_ROWS, x.e);
+    x.scratch_per_thread = panels_size(x.keys + x.d, x.e);
     ICL_TRY(HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real),
                           &x.scratch, error));
     HOST(run)(host_state(backend), batch, batch * (x.queries + x.keys) * x.d * x.e, forward_sequences, &x);
@@ -107,15 +88,13 @@ done:
 typedef struct gradient {
     HOST(matrix) q, k, v, g, d_q, d_k, d_v;
     HOST(panels) k_panels, g_panels, q_panels;
-    HOST(panels) state;            /* S^T, e x d */
-    HOST(panels) response;         /* R, d x e */
-    HOST(panels) response_t;       /* R^T, e x d */
-    HOST(panels) d_block, e_block; /* rows of results */
+    HOST(panels) state;      /* S^T, e x d */
+    HOST(panels) response;   /* R, d x e */
+    HOST(panels) response_t; /* R^T, e x d */
 } gradient;
 
 static size_t gradient_size(const attention *x) {
-    return panels_size(x->keys + x->queries + 2 * x->e + BLOCK_ROWS, x->d) +
-           panels_size(x->queries + x->d + BLOCK_ROWS, x->e);
+    return panels_size(x->keys + x->queries + 2 * x->e, x->d) + panels_size(x->queries + x->d, x->e);
 }
 
 static gradient set_up_gradient(const attention *x, size_t sequence, size_t thread) {
@@ -132,10 +111,8 @@ static gradient set_up_gradient(const attention *x, size_t sequence, size_t thre
     s.q_panels = panels_take(&free, x->queries, x->d);
     s.state = panels_take(&free, x->e, x->d);
     s.response_t = panels_take(&free, x->e, x->d);
-    s.d_block = panels_take(&free, BLOCK_ROWS, x->d);
     s.g_panels = panels_take(&free, x->queries, x->e);
     s.response = panels_take(&free, x->d, x->e);
-    s.e_block = panels_take(&free, BLOCK_ROWS, x->e);
     panels_pack(x->kernels, s.k_panels, s.k);
     panels_pack(x->kernels, s.q_panels, s.q);
     panels_pack(x->kernels, s.g_panels, s.g);
@@ -145,21 +122,20 @@ static gradient set_up_gradient(const attention *x, size_t sequence, size_t thre
 static void backward_whole(const attention *x, const gradient *s) {
     panels_clear(s->state);
     panels_add_product(x->kernels, s->state, 0, x->e, matrix_transposed(s->v), s->k_panels, 0, x->keys);
-    store_product(x, s->g, s->state, x->queries, s->d_block, s->d_q);
+    panels_store_product(x->kernels, s->g, s->state, x->queries, s->d_q, x->scale);
     panels_clear(s->response);
     panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(s->q), s->g_panels, 0, x->queries);
-    store_product(x, s->k, s->response, x->keys, s->e_block, s->d_v);
+    panels_store_product(x->kernels, s->k, s->response, x->keys, s->d_v, x->scale);
     panels_clear(s->response_t);
     panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(s->g), s->q_panels, 0,
                        x->queries);
-    store_product(x, s->v, s->response_t, x->keys, s->d_block, s->d_k);
+    panels_store_product(x->kernels, s->v, s->response_t, x->keys, s->d_k, x->scale);
 }
 
 static void backward_causal(const attention *x, const gradient *s, size_t all_keys) {
-    const HOST(panels) d_row = {s->d_block.elements, 1, x->d}, e_row = {s->e_block.elements, 1, x->e};
     size_t query = x->queries;
 
-    sweep_forwards(x, s->g, s->v, s->k_panels, s->state, all_keys, d_row, s->d_q);
+    sweep_forwards(x, s->g, s->v, s->k_panels, s->state, all_keys, s->d_q);
     panels_clear(s->response);
     panels_clear(s->response_t);
     for (size_t j = x->keys; j-- > 0;) {
@@ -170,12 +146,10 @@ static void backward_causal(const attention *x, const gradient *s, size_t all_ke
             panels_add_product(x->kernels, s->response_t, 0, x->e,
                                matrix_transposed(matrix_from_row(s->g, query)), s->q_panels, query, 1);
         }
-        panels_clear(e_row);
-        panels_add_product(x->kernels, e_row, 0, 1, matrix_from_row(s->k, j), s->response, 0, x->d);
-        panels_store(x->kernels, e_row, 1, matrix_from_row(s->d_v, j), x->scale);
-        panels_clear(d_row);
-        panels_add_product(x->kernels, d_row, 0, 1, matrix_from_row(s->v, j), s->response_t, 0, x->e);
-        panels_store(x->kernels, d_row, 1, matrix_from_row(s->d_k, j), x->scale);
+        panels_store_product(x->kernels, matrix_from_row(s->k, j), s->response, 1, matrix_from_row(s->d_v, j),
+                             x->scale);
+        panels_store_product(x->kernels, matrix_from_row(s->v, j), s->response_t, 1,
+                             matrix_from_row(s->d_k, j), x->scale);
     }
 }
 

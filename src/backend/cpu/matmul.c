@@ -59,6 +59,16 @@ static void sum_terms(const product *p, const real *a, const real *b, size_t row
     }
 }
 
+/* The common case: one packing of b serves the block, and nothing is added to out. */
+static void multiply_directly(const product *p, const real *a, const real *b, size_t rows, size_t column,
+                              real *out) {
+    const size_t width = smaller(LANES, p->n - column);
+    real panel[BLOCK_K * LANES];
+    p->kernels->pack(b + column * p->b_stride[1], p->b_stride[0], p->b_stride[1], p->k, width, panel);
+    p->kernels->gemm_store(a, p->a_stride[0], p->a_stride[1], panel, p->k, rows, p->alpha,
+                           out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1], width);
+}
+
 static void multiply_blocks(void *context, size_t first, size_t last, size_t thread) {
     const product *p = context;
     (void)thread;
@@ -70,6 +80,10 @@ static void multiply_blocks(void *context, size_t first, size_t last, size_t thr
         real *out = p->out + batch_offset(p, 0, batch) + row * p->out_stride[0];
         for (size_t column = 0; column < p->n; column += LANES) {
             real acc[BLOCK_ROWS * LANES];
+            if (p->k <= BLOCK_K && p->beta == 0) {
+                multiply_directly(p, a, b, rows, column, out);
+                continue;
+            }
             sum_terms(p, a, b, rows, column, 0, p->k, acc);
             p->kernels->store(acc, rows, out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1],
                               smaller(LANES, p->n - column), p->alpha, p->beta);

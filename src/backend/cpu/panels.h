@@ -68,6 +68,17 @@ static inline void panels_store(const HOST(kernels) * kernels, HOST(panels) x, s
     }
 }
 
+/* to [rows] = scale * a b, where a is rows x b.rows. */
+static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b,
+                                        size_t rows, HOST(matrix) to, real scale) {
+    for (size_t column = 0; column < b.columns; column += LANES) {
+        const size_t width = b.columns - column < LANES ? b.columns - column : LANES;
+        kernels->gemm_store(a.elements, a.row_stride, a.column_stride, panels_row(b, 0, column), b.rows, rows,
+                            scale, to.elements + column * to.column_stride, to.row_stride, to.column_stride,
+                            width);
+    }
+}
+
 /* Rows [first, last) of a matrix become 0. */
 static inline void matrix_clear_rows(HOST(matrix) x, size_t first, size_t last, size_t columns) {
     for (size_t row = first; row < last; row++)

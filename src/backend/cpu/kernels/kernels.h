@@ -53,6 +53,9 @@ typedef struct HOST(kernels) {
     /* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
     void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
                   size_t width, real alpha, real beta);
+    /* out [rows][width] = alpha * (a b): gemm from zero and store in one, without the way through memory. */
+    void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k,
+                       size_t rows, real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
     icl_tile_kernel *unary[ICL_UNARY_COUNT]; /* params: none */
     icl_tile_kernel *binary[ICL_BINARY_COUNT];

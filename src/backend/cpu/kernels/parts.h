@@ -9,6 +9,8 @@ void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real 
 void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
 void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
                    size_t width, real alpha, real beta);
+void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k,
+                        size_t rows, real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
 /* Elementwise: one kernel a kind, in the order of the enumerations. */
 #define UNARY_KERNELS(ROW)                                                                                   \

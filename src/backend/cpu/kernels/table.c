@@ -6,6 +6,7 @@ const HOST(kernels) KERNEL(table) = {
     .gemm = KERNEL(gemm),
     .pack = KERNEL(pack),
     .store = KERNEL(store),
+    .gemm_store = KERNEL(gemm_store),
     .unary = {UNARY_KERNELS(ENTRY)},
     .binary = {BINARY_KERNELS(ENTRY)},
     .scale = KERNEL(scale),
