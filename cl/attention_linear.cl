@@ -16,19 +16,27 @@
 /* A work-item's scratch: S, one row of lanes for each of d (padded to a multiple of STEP), then PACK rows of v. On GPUs rows of
  * neighbouring work-items lie side by side. */
 #if LANES == 1
-#define STATE(r) (scratch + (r) * get_global_size(0) + get_global_id(0))
+#define STATE(r) (state + (r) * row_step)
 #else
-#define STATE(r) (scratch + ((get_global_id(0) * scratch_rows) + (r)) * LANES)
+#define STATE(r) (state + (r) * LANES)
 #endif
 
-/* strides: batch, row, column, unused. sizes: rows, sources, d, e. */
+/* strides: batch, row, column, unused. sizes: rows, sources, d, e. v_dense_end: 0, or for a v without gaps the end of its elements,
+ * up to which whole vectors may be loaded: what lies beyond a row is then the next row. */
 __kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride,
                                __global const float *q, uint q_offset, int4 q_stride, __global const float *k,
                                uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-                               int4 v_stride, uint4 sizes, int shift, uint active, uint blocks, uint units,
+                               int4 v_stride, uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks, uint units,
                                float scale, __global float *scratch, uint scratch_rows) {
     const uint rows = sizes.s0, sources = sizes.s1, d = sizes.s2, e = sizes.s3;
     const int running = shift < (int)sources;
+#if LANES == 1
+    const uint row_step = get_global_size(0);
+    __global float *state = scratch + get_global_id(0);
+#else
+    __global float *state = scratch + get_global_id(0) * scratch_rows * LANES;
+    __global float *packed = state + (scratch_rows - PACK) * LANES;
+#endif
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint batch = unit / blocks, column = (unit - batch * blocks) * LANES, width = e - column;
         __global float *to = out + out_offset + (int)batch * out_stride.s0 + (int)column * out_stride.s2;
@@ -36,6 +44,10 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)column * v_stride.s2;
         uint taken = 0;
+#if LANES > 1
+        const ints inside = LANE_NUMBERS < (uints)(width);
+        __global const float *v_end = v + v_dense_end;
+#endif
 
         for (uint r = 0; r < d; r++)
             STORE_LANES((floats)(0.0f), STATE(r));
@@ -44,9 +56,13 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
         while (taken < common) {
             const uint length = min((uint)PACK, common - taken);
 #if LANES > 1
-            for (uint j = 0; j < length; j++)
-                STORE_LANES(load_run(from_v + (int)(taken + j) * v_stride.s1, v_stride.s2, width),
-                            STATE(scratch_rows - PACK + j));
+            for (uint j = 0; j < length; j++) {
+                __global const float *v_row = from_v + (int)(taken + j) * v_stride.s1;
+                if (v_row + LANES <= v_end)
+                    STORE_LANES(select((floats)(0.0f), LOAD_LANES(v_row), inside), packed + j * LANES);
+                else
+                    pack_run(packed + j * LANES, v_row, v_stride.s2, width);
+            }
 #endif
             for (uint r = 0; r < d; r += STEP) {
                 const int last = (int)d - 1;
@@ -62,7 +78,7 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
                 for (uint j = 0; j < length; j++) {
                     __global const float *k_row = from_k + (int)(taken + j) * k_stride.s1;
 #if LANES > 1
-                    const floats x = LOAD_LANES(STATE(scratch_rows - PACK + j));
+                    const floats x = LOAD_LANES(packed + j * LANES);
 #else
                     const floats x = from_v[(int)(taken + j) * v_stride.s1];
 #endif

@@ -93,6 +93,19 @@ static floats load_run(__global const float *from, int stride, uint count) {
 #endif
 }
 
+#if LANES > 1
+/* Writes LANES floats to `to`: min(count, LANES) elements that lie `stride` apart, then zeros. Quicker than loading the lanes
+ * and storing them, because a load of what was just stored in pieces has to wait. */
+static void pack_run(__global float *to, __global const float *from, int stride, uint count) {
+    if (stride == 1 && count < LANES) {
+        STORE_LANES((floats)(0), to);
+        COPY_RUN(to, from, count);
+    } else {
+        STORE_LANES(load_run(from, stride, count), to);
+    }
+}
+#endif
+
 /* Stores the first min(count, LANES) > 0 lanes `stride` apart. */
 static void store_run(floats value, __global float *to, int stride, uint count) {
 #if LANES == 1

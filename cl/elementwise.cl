@@ -106,6 +106,33 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
     }
 }
 
+#if LANES > 1
+#define MAX_PERIOD 256
+
+/*
+ * out = a op b (b op a when swapped) for contiguous out and a and a short row b that repeats all along them: lanes then cross
+ * the ends of rows, which the kernel above cannot do. A unit is `segment` elements.
+ */
+__kernel void binary_periodic(__global float *out, uint out_offset, __global const float *a, uint a_offset,
+                              __global const float *b, uint b_offset, uint count, uint period, uint segment,
+                              uint units, uint kind, uint swapped) {
+    float pattern[MAX_PERIOD + LANES]; /* b, and its beginning again until a load at its last element is whole */
+    for (uint i = 0; i < period + LANES; i++)
+        pattern[i] = b[b_offset + i % period];
+    const uint advance = LANES % period;
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        const uint start = unit * segment, end = min(start + segment, count);
+        uint phase = start % period;
+        for (uint i = start; i < end; i += LANES) {
+            const floats x = load_run(a + a_offset + i, 1, end - i), y = LOAD_LANES(pattern + phase);
+            store_run(apply_binary(kind, swapped ? y : x, swapped ? x : y), out + out_offset + i, 1, end - i);
+            phase += advance;
+            phase -= phase >= period ? period : 0;
+        }
+    }
+}
+#endif
+
 /* out = alpha a + beta b; has_b = 0: out = alpha a, and b is any buffer. */
 __kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
                         uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,

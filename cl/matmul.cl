@@ -43,8 +43,7 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
             const uint length = min(depth, end_k - from_k);
             const int first_part = from_k == first_k, last_part = from_k + length == end_k;
             for (uint i = 0; i < length; i++)
-                STORE_LANES(load_run(b_columns + (int)(from_k + i) * b_stride.s2, b_stride.s3, n - column),
-                            packed + i * LANES);
+                pack_run(packed + i * LANES, b_columns + (int)(from_k + i) * b_stride.s2, b_stride.s3, n - column);
             for (uint row = first_row; row <= last_row; row += ROWS) {
                 __global float *running = sums + (row - first_row) * LANES;
                 floats sum[ROWS];

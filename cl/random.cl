@@ -13,11 +13,34 @@
 
 __constant float normal_table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMAL_TABLE};
 
+#if LANES == 1
+#define MULTIPLY_HIGH(factor, x) mul_hi((uints)(factor), x)
+#else
+/* 64-bit products of the even and of the odd lanes: vector units have an instruction for these, and none for a high half. */
+#define AS_ULONGS(x) ICL_PASTE(as_ulong, HALF_LANES)(x)
+#if LANES == 4
+#define HALF_LANES 2
+typedef ulong2 ulongs;
+#elif LANES == 8
+#define HALF_LANES 4
+typedef ulong4 ulongs;
+#else
+#define HALF_LANES 8
+typedef ulong8 ulongs;
+#endif
+static uints multiply_high(uint factor, uints x) {
+    const ulongs low_half = (ulongs)(0xffffffffUL), pairs = AS_ULONGS(x);
+    const ulongs even = (pairs & low_half) * (ulongs)((ulong)factor), odd = (pairs >> 32) * (ulongs)((ulong)factor);
+    return AS_UINTS((even >> 32) | (odd & ~low_half));
+}
+#define MULTIPLY_HIGH(factor, x) multiply_high(factor, x)
+#endif
+
 /* Philox4x32-10; multipliers and Weyl increments of Salmon et al. 2011. Each lane is one block. */
 static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1) {
     for (int round_ = 0; round_ < 10; round_++) {
-        const uints high0 = mul_hi((uints)(0xD2511F53u), *c0), low0 = (uints)(0xD2511F53u) * *c0;
-        const uints high1 = mul_hi((uints)(0xCD9E8D57u), *c2), low1 = (uints)(0xCD9E8D57u) * *c2;
+        const uints high0 = MULTIPLY_HIGH(0xD2511F53u, *c0), low0 = *c0 * 0xD2511F53u;
+        const uints high1 = MULTIPLY_HIGH(0xCD9E8D57u, *c2), low1 = *c2 * 0xCD9E8D57u;
         *c0 = high1 ^ *c1 ^ (uints)(k0);
         *c1 = low1;
         *c2 = high0 ^ *c3 ^ (uints)(k1);
@@ -27,20 +50,66 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
     }
 }
 
-/* One row of the table, each lane from its own octave. */
-static floats coefficients(int term, const uint *octave) {
-#if LANES == 1
-    return normal_table[term][*octave];
-#else
-    float lane[LANES];
-    for (int i = 0; i < LANES; i++)
-        lane[i] = normal_table[term][octave[i]];
-    return LOAD_LANES(lane);
-#endif
+/*
+ * The table as a work-item keeps it. Lanes of 8 and more: the first 8 coefficients of each octave side by side, so that a lane
+ * fetches them with one load, and then the ninth of each.
+ */
+#if LANES >= 8
+#define TABLE_LENGTH (ICL_NORMAL_TERMS * ICL_NORMAL_OCTAVES)
+static void prepare_table(float *table) {
+    for (int octave = 0; octave < ICL_NORMAL_OCTAVES; octave++)
+        for (int term = 0; term < ICL_NORMAL_TERMS; term++)
+            table[term < 8 ? 8 * octave + term : 8 * ICL_NORMAL_OCTAVES + octave] = normal_table[term][octave];
 }
 
+#define EVEN(a, b) ((floats)((a).even, (b).even))
+#define ODD(a, b)  ((floats)((a).odd, (b).odd))
+
+/* coefficient[term], each lane from its own octave: a transposition in three rounds of taking even and odd columns apart. */
+static void coefficients(const uint *octave, const float *table, floats *coefficient) {
+    floats row[8];
+    float ninth[LANES];
+    for (int i = 0; i < 8; i++)
+#if LANES == 16
+        row[i] = (floats)(vload8(octave[2 * i], table), vload8(octave[2 * i + 1], table));
+#else
+        row[i] = vload8(octave[i], table);
+#endif
+    const floats e0 = EVEN(row[0], row[1]), e1 = EVEN(row[2], row[3]), e2 = EVEN(row[4], row[5]),
+                 e3 = EVEN(row[6], row[7]), o0 = ODD(row[0], row[1]), o1 = ODD(row[2], row[3]),
+                 o2 = ODD(row[4], row[5]), o3 = ODD(row[6], row[7]);
+    const floats ee0 = EVEN(e0, e1), ee1 = EVEN(e2, e3), eo0 = ODD(e0, e1), eo1 = ODD(e2, e3);
+    const floats oe0 = EVEN(o0, o1), oe1 = EVEN(o2, o3), oo0 = ODD(o0, o1), oo1 = ODD(o2, o3);
+    coefficient[0] = EVEN(ee0, ee1), coefficient[4] = ODD(ee0, ee1);
+    coefficient[2] = EVEN(eo0, eo1), coefficient[6] = ODD(eo0, eo1);
+    coefficient[1] = EVEN(oe0, oe1), coefficient[5] = ODD(oe0, oe1);
+    coefficient[3] = EVEN(oo0, oo1), coefficient[7] = ODD(oo0, oo1);
+    for (int i = 0; i < LANES; i++)
+        ninth[i] = table[8 * ICL_NORMAL_OCTAVES + octave[i]];
+    coefficient[8] = LOAD_LANES(ninth);
+}
+#else
+#define TABLE_LENGTH 1
+static void prepare_table(float *table) {
+    table[0] = 0.0f;
+}
+
+static void coefficients(const uint *octave, const float *table, floats *coefficient) {
+    for (int term = 0; term < ICL_NORMAL_TERMS; term++) {
+#if LANES == 1
+        coefficient[term] = normal_table[term][*octave];
+#else
+        float lane[LANES];
+        for (int i = 0; i < LANES; i++)
+            lane[i] = normal_table[term][octave[i]];
+        coefficient[term] = LOAD_LANES(lane);
+#endif
+    }
+}
+#endif
+
 /* The inverse normal CDF at (word + 1/2) / 2^32: random_words.h explains each step. */
-static floats normal_from_word(uints word) {
+static floats normal_from_word(uints word, const float *table) {
     const uints upper = (uints)(0) - (word >> 31);
     const uints m = word ^ upper;
     const uints power = AS_UINTS(TO_FLOATS(AS_INTS(m & ~(m >> 1))));
@@ -48,10 +117,18 @@ static floats normal_from_word(uints word) {
     const uints fraction = (((m * 2u + 1u) << octave) & 0x7fffffffu) >> 7;
     const floats r = TO_FLOATS(AS_INTS((uints)(0x1000000u) - fraction)) * 0x1p-24f;
     uint lane[LANES];
+    floats coefficient[ICL_NORMAL_TERMS];
     STORE_LANES(octave, lane);
-    floats value = coefficients(ICL_NORMAL_TERMS - 1, lane);
-    for (int term = ICL_NORMAL_TERMS - 2; term >= 0; term--)
-        value = value * r + coefficients(term, lane);
+    coefficients(lane, table, coefficient);
+    floats value = coefficient[8];
+    value = value * r + coefficient[7];
+    value = value * r + coefficient[6];
+    value = value * r + coefficient[5];
+    value = value * r + coefficient[4];
+    value = value * r + coefficient[3];
+    value = value * r + coefficient[2];
+    value = value * r + coefficient[1];
+    value = value * r + coefficient[0];
     return AS_FLOATS(AS_UINTS(value) ^ (upper & 0x80000000u));
 }
 
@@ -69,6 +146,28 @@ static floats chosen(uints word, uint count, const float *choices) {
 #endif
 }
 
+/* run[BLOCK * lane + w] = value[w][lane]. */
+static void interleave(const floats *value, float *run) {
+#if LANES == 1
+    for (int w = 0; w < BLOCK; w++)
+        run[w] = value[w];
+#else
+    floats low02, high02, low13, high13, part;
+    low02.even = value[0].lo, low02.odd = value[2].lo;
+    high02.even = value[0].hi, high02.odd = value[2].hi;
+    low13.even = value[1].lo, low13.odd = value[3].lo;
+    high13.even = value[1].hi, high13.odd = value[3].hi;
+    part.even = low02.lo, part.odd = low13.lo;
+    STORE_LANES(part, run);
+    part.even = low02.hi, part.odd = low13.hi;
+    STORE_LANES(part, run + LANES);
+    part.even = high02.lo, part.odd = high13.lo;
+    STORE_LANES(part, run + 2 * LANES);
+    part.even = high02.hi, part.odd = high13.hi;
+    STORE_LANES(part, run + 3 * LANES);
+#endif
+}
+
 /*
  * Element k of the view (row-major in shape) gets number first + k of the fill; first = 4 * first_block + skip.
  * contiguous = 1: the view is one run of stride 1. range: low, high - low of a uniform distribution.
@@ -77,12 +176,14 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
                           uint count, uint units, uint seed, uint stream, uint2 step, ulong first_block,
                           uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
     float choice[16];
+    float table[TABLE_LENGTH];
     vstore16(choices, 0, choice);
+    prepare_table(table);
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const ulong block = first_block + (ulong)unit * LANES;
         const uints low = LANE_NUMBERS + (uint)block;
         uints word[BLOCK];
-        float value[BLOCK][LANES];
+        floats value[BLOCK];
         float run[UNIT_LENGTH];
         word[0] = low;
         word[1] = (uints)((uint)(block >> 32)) + select((uints)(0u), (uints)(1u), low < (uints)((uint)block));
@@ -90,27 +191,36 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
         word[3] = (uints)(step.s1);
         philox(&word[0], &word[1], &word[2], &word[3], seed, stream);
         for (int w = 0; w < BLOCK; w++) {
-            floats x;
             if (distribution == KIND_UNIFORM)
-                x = range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f);
+                value[w] = range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f);
             else if (distribution == KIND_NORMAL)
-                x = normal_from_word(word[w]);
+                value[w] = normal_from_word(word[w], table);
             else
-                x = chosen(word[w], choice_count, choice);
-            STORE_LANES(x, value[w]);
+                value[w] = chosen(word[w], choice_count, choice);
         }
-        for (int i = 0; i < UNIT_LENGTH; i++)
-            run[i] = value[i % BLOCK][i / BLOCK];
+        interleave(value, run);
         /* run[i] is number 4 * block + i of the stream, so element unit * UNIT_LENGTH + i - skip of the view. */
         const uint before = unit == 0 ? skip : 0, start = unit * UNIT_LENGTH - (unit == 0 ? 0 : skip);
         const uint stored = min(count - start, (uint)UNIT_LENGTH - before);
         if (contiguous) {
             __global float *to = out + out_offset + start;
-            for (uint i = 0; i < stored; i++)
-                to[i] = run[before + i];
+            if (stored == UNIT_LENGTH) {
+                for (int w = 0; w < BLOCK; w++)
+                    STORE_LANES(LOAD_LANES(run + w * LANES), to + w * LANES);
+            } else {
+                for (uint i = 0; i < stored; i++)
+                    to[i] = run[before + i];
+            }
         } else {
-            for (uint i = 0; i < stored; i++)
-                out[out_offset + dot_position(element_position(start + i, shape), out_stride)] = run[before + i];
+            int4 at = element_position(start, shape);
+            __global float *row = out + out_offset + dot_position((int4)(at.s012, 0), out_stride);
+            for (uint i = 0; i < stored; i++) {
+                if (at.s3 == (int)shape.s3) {
+                    at = element_position(start + i, shape);
+                    row = out + out_offset + dot_position((int4)(at.s012, 0), out_stride);
+                }
+                row[at.s3++ * out_stride.s3] = run[before + i];
+            }
         }
     }
 }

@@ -34,6 +34,7 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
     const icl_view out_view = sequence_view(out, mask.reversed), q_view = sequence_view(q, mask.reversed);
     const icl_view k_view = sequence_view(k, mask.reversed), v_view = sequence_view(v, mask.reversed);
     const cl_uint rows = (cl_uint)out->shape[1], d = (cl_uint)q->shape[2], e = (cl_uint)out->shape[2];
+    const cl_uint v_dense_end = icl_tensor_is_contiguous(v) ? (cl_uint)(v->offset + icl_tensor_count(v)) : 0;
     const cl_uint4 sizes = {{rows, mask.sources, d, e}};
     const cl_uint blocks = (cl_uint)((e + opencl->lanes - 1) / opencl->lanes);
     const cl_uint units = (cl_uint)out->shape[0] * blocks;
@@ -47,10 +48,10 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
         opencl, icl_opencl_items(opencl, units) * (scratch_rows + 1) * opencl->lanes * sizeof(cl_float),
         &scratch, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_attention_linear, units, error, ICL_VIEW(out_view),
-                       ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(sizes),
-                       ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active), ICL_ARGUMENT(blocks),
-                       ICL_ARGUMENT(units), ICL_ARGUMENT(scale), ICL_ARGUMENT(scratch->memory),
-                       ICL_ARGUMENT(scratch_rows)));
+                       ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end),
+                       ICL_ARGUMENT(sizes), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),
+                       ICL_ARGUMENT(blocks), ICL_ARGUMENT(units), ICL_ARGUMENT(scale),
+                       ICL_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;

@@ -43,13 +43,48 @@ icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_
                       ICL_VIEW(runs.views[1]), ICL_RUNS(runs), ICL_ARGUMENT(kind));
 }
 
+#define MAX_PERIOD 256 /* as in cl/elementwise.cl */
+
+/* Whether the view walks through the two inner axes as one run, or repeats the last axis for each row. */
+static bool is_run(const icl_view *view, cl_uint period) {
+    return view->stride.s[3] == 1 && view->stride.s[2] == (cl_int)period;
+}
+
+static bool is_repeated(const icl_view *view) {
+    return view->stride.s[3] == 1 && view->stride.s[2] == 0;
+}
+
+/* A short row against contiguous rows, as when parameters multiply tokens. */
+static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool swapped, cl_uint kind,
+                                  icl_error *error) {
+    const icl_view *out = &runs->views[0], *a = &runs->views[swapped ? 2 : 1],
+                   *b = &runs->views[swapped ? 1 : 2];
+    const cl_uint period = runs->shape.s[3], count = period * runs->shape.s[2], swap = swapped;
+    const cl_uint segment = 4096, units = (count + segment - 1) / segment;
+    return ICL_LAUNCH(opencl, ICL_KERNEL_binary_periodic, units, error, ICL_ARGUMENT(out->memory),
+                      ICL_ARGUMENT(out->offset), ICL_ARGUMENT(a->memory), ICL_ARGUMENT(a->offset),
+                      ICL_ARGUMENT(b->memory), ICL_ARGUMENT(b->offset), ICL_ARGUMENT(count),
+                      ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_ARGUMENT(units), ICL_ARGUMENT(kind),
+                      ICL_ARGUMENT(swap));
+}
+
 icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl_tensor *operands,
                              icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 3);
-    const cl_uint kind = (cl_uint) * (const icl_binary_kind *)params;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_binary, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_VIEW(runs.views[2]), ICL_RUNS(runs), ICL_ARGUMENT(kind));
+    const icl_view *views = runs.views;
+    const cl_uint kind = (cl_uint) * (const icl_binary_kind *)params, row = runs.shape.s[3];
+    const bool two_axes = runs.shape.s[0] == 1 && runs.shape.s[1] == 1 && runs.shape.s[2] > 1;
+    const bool worth_it = opencl->lanes > 1 && row % opencl->lanes != 0 && row <= MAX_PERIOD;
+
+    if (two_axes && worth_it && is_run(&views[0], row)) {
+        if (is_run(&views[1], row) && is_repeated(&views[2]))
+            return launch_periodic(opencl, &runs, false, kind, error);
+        if (is_repeated(&views[1]) && is_run(&views[2], row))
+            return launch_periodic(opencl, &runs, true, kind, error);
+    }
+    return ICL_LAUNCH(opencl, ICL_KERNEL_binary, runs.units, error, ICL_VIEW(views[0]), ICL_VIEW(views[1]),
+                      ICL_VIEW(views[2]), ICL_RUNS(runs), ICL_ARGUMENT(kind));
 }
 
 icl_status icl_opencl_scale_add(icl_backend *backend, const void *params, const icl_tensor *operands,

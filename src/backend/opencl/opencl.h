@@ -31,6 +31,7 @@
     KERNEL(copy, "elementwise")                                                                              \
     KERNEL(unary, "elementwise")                                                                             \
     KERNEL(binary, "elementwise")                                                                            \
+    KERNEL(binary_periodic, "elementwise")                                                                   \
     KERNEL(scale_add, "elementwise")                                                                         \
     KERNEL(random_fill, "random")                                                                            \
     KERNEL(reduce, "reduce")                                                                                 \
