@@ -126,6 +126,37 @@ static void check_agreement(tap_run *tap) {
     icl_backend_close(&ref);
 }
 
+/* One short row against many: the host lengthens such rows, and must not mix up their ends. */
+static void check_short_rows(tap_run *tap, const char *spec) {
+    enum { ROWS = 1003, COLUMNS = 11 };
+    static float row[COLUMNS], matrix[ROWS * COLUMNS], out[ROWS * COLUMNS];
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_tensor a = {0}, b = {0};
+    size_t wrong = 0;
+
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
+                    spec))
+        return;
+    for (int j = 0; j < COLUMNS; j++)
+        row[j] = (float)(j * j);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        matrix[i] = (float)(1000 * i);
+    icl_tensor_create(backend, 2, (size_t[]){1, COLUMNS}, &a, &error);
+    icl_tensor_create(backend, 2, (size_t[]){ROWS, COLUMNS}, &b, &error);
+    icl_tensor_write(a, row, &error);
+    icl_tensor_write(b, matrix, &error);
+    tap_status(tap, icl_binary(backend, ICL_SUBTRACT, b, a, b, &error), &error,
+               "a row minus a matrix, in place");
+    icl_tensor_read(b, out, &error);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        wrong += out[i] != row[i % COLUMNS] - matrix[i];
+    tap_ok(tap, wrong == 0, "every element is its own row's");
+    icl_tensor_release(&a);
+    icl_tensor_release(&b);
+    icl_backend_close(&backend);
+}
+
 static void check_capabilities(tap_run *tap) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -148,6 +179,7 @@ int main(void) {
         check_pool(&tap, specs[i]);
         check_steady_state(&tap, specs[i]);
         check_limit(&tap, specs[i]);
+        check_short_rows(&tap, specs[i]);
     }
     check_agreement(&tap);
     check_capabilities(&tap);

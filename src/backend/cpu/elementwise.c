@@ -85,6 +85,56 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* Whether an operand walks through memory without a gap, and whether it is one row again and again. */
+static bool is_dense(const icl_tile *tile, int operand) {
+    return tile->column_stride[operand] == 1 && tile->row_stride[operand] == tile->columns;
+}
+
+static bool repeats_row(const icl_tile *tile, int operand) {
+    return tile->row_stride[operand] == 0 && tile->column_stride[operand] <= 1;
+}
+
+/* Short rows leave a vector's lanes empty. Where every operand is dense or repeats one row, REPEATS rows are as good as one long
+ * row, once the repeated ones have been written out that often. */
+#define SHORT_ROW 64
+#define REPEATS   16
+
+static void run_lengthened(const loop_nest *loop, const icl_tile *tile, void *const *elements) {
+    real repeated[ICL_MAX_TILE_OPERANDS][REPEATS * SHORT_ROW];
+    icl_tile head = *tile, rest = *tile;
+    void *head_elements[ICL_MAX_TILE_OPERANDS], *rest_elements[ICL_MAX_TILE_OPERANDS];
+    const size_t done = tile->rows / REPEATS * REPEATS;
+
+    head.rows = tile->rows / REPEATS;
+    head.columns = tile->columns * REPEATS;
+    rest.rows = tile->rows - done;
+    for (int i = 0; i < loop->operands; i++) {
+        const real *row = elements[i];
+        head.row_stride[i] = tile->row_stride[i] * REPEATS;
+        head_elements[i] = elements[i];
+        rest_elements[i] = (real *)elements[i] + done * tile->row_stride[i];
+        if (tile->row_stride[i] == 0 && tile->column_stride[i] == 1) {
+            for (size_t j = 0; j < head.columns; j++)
+                repeated[i][j] = row[j % tile->columns];
+            head_elements[i] = repeated[i];
+        }
+    }
+    loop->kernel(&head, head_elements, loop->params);
+    if (rest.rows > 0)
+        loop->kernel(&rest, rest_elements, loop->params);
+}
+
+static void run_tile(const loop_nest *loop, const icl_tile *tile, void *const *elements) {
+    bool lengthen =
+        tile->columns > 1 && tile->columns <= SHORT_ROW && tile->rows >= 2 * REPEATS && is_dense(tile, 0);
+    for (int i = 1; i < loop->operands; i++)
+        lengthen = lengthen && (is_dense(tile, i) || repeats_row(tile, i));
+    if (lengthen)
+        run_lengthened(loop, tile, elements);
+    else
+        loop->kernel(tile, elements, loop->params);
+}
+
 static void run_tiles(void *context, size_t first, size_t last, size_t thread) {
     const loop_nest *loop = context;
     (void)thread;
@@ -102,7 +152,7 @@ static void run_tiles(void *context, size_t first, size_t last, size_t thread) {
             elements[i] = loop->base[i] + outer / loop->shape[1] * stride[0] +
                           outer % loop->shape[1] * stride[1] + row * stride[2] + column * stride[3];
         }
-        loop->kernel(&tile, elements, loop->params);
+        run_tile(loop, &tile, elements);
     }
 }
 
