@@ -1,8 +1,8 @@
 /*
  * Reference predictors, in double precision on the host.
  *
- * Each sees a context and a query exactly as a model does, and predicts the query's label. They are evaluated in batches
- * over the eigenvalues of the whitened sample covariance, so that every ridge-like predictor costs O(d) more.
+ * Each sees a context and a query exactly as a model does, and predicts the query's label. They share one
+ * eigen-decomposition of the sample covariance, so that every ridge-like predictor costs O(d) more.
  */
 #ifndef ICLAB_BASELINE_H
 #define ICLAB_BASELINE_H
@@ -11,16 +11,25 @@
 
 typedef struct icl_predictors icl_predictors;
 
-/* Builds the predictors named in a comma-separated list for a task:
+/*
+ * Builds the predictors named in a comma-separated list for a task:
  *   oracle     posterior mean that knows sigma (ridge with sigma^2): the reference of every adjusted loss
  *   bayes      posterior mean under the task's prior over sigma: the floor for every predictor that is not told sigma
  *   ols        least squares (of minimum norm when n < d)
  *   constrr    ridge with the constant E[sigma^2]
- *   adarr      ridge with the residual variance estimate ||y - X w_OLS||^2 / (n - d)
+ *   adarr      ridge with the residual variance estimate ||y - X w_OLS||^2 / (n - d); where n <= d leaves no residual, constrr
  *   tunedrr    adarr's estimate times a factor and cut at a maximum, both fitted
- *   gd:K       K gradient steps, one fitted step size each
- *   gd++:K     K GD++ steps (von Oswald et al. 2022), two fitted coefficients each
- * Fitted constants come from `fit_sequences` sequences drawn for ICL_FOR_FITTING. ICL_ERROR_INPUT names an unknown predictor. */
+ *   gd:K       K gradient steps, one fitted step size each, K <= 16
+ *   gd++:K     K GD++ steps (von Oswald et al. 2022), two fitted coefficients each, the last step one
+ * Ridge is meant in the prior's coordinates: the penalty is that of w's own covariance. gd and gd++ see the inputs as
+ * they are.
+ *
+ * Fitted constants minimise the mean squared distance to the oracle over `fit_sequences` sequences drawn for
+ * ICL_FOR_FITTING. gd++ amplifies large eigenvalues: from K = 3 on, with little noise, rare sequences decide its mean,
+ * and a fit on fewer than some 100,000 sequences can fail badly on fresh ones.
+ *
+ * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
+ */
 ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences,
                                          uint32_t seed, icl_predictors **predictors, icl_error *error);
 ICL_API void icl_predictors_destroy(icl_predictors **predictors);
@@ -32,7 +41,8 @@ ICL_API const char *icl_predictors_name(const icl_predictors *predictors, size_t
 ICL_API const char *icl_predictors_constants(const icl_predictors *predictors, size_t index);
 
 /* Predictions for `count` sequences on the host: tokens [count][n + 1][d + 1], sigma [count] (used by the oracle alone);
- * predictions [count][number of predictors]. Deterministic for any number of threads. */
+ * predictions [count][number of predictors]. The same bits for any number of threads. A sequence that is not finite
+ * gets NaN. */
 ICL_API icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
                                       const float *sigma, double *predictions, icl_error *error);
 

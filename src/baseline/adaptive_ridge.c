@@ -112,9 +112,10 @@ static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
     if (ridge->noise_max_square == 0)
         return ICL_OK; /* without noise the estimate is rounding, and no factor matters */
     ICL_TRY(icl_allocate((set->count + PIECE - 1) / PIECE, sizeof(double), "loss sums", &sum.pieces, error));
-    for (double log_factor = -2; log_factor <= 3; log_factor += spacing)
-        for (double log_share = -4; log_share <= 1.5; log_share += spacing) {
-            const double log_cap = log(ridge->noise_max_square) + log_share;
+    for (int i = 0; i <= 20; i++)
+        for (int j = 0; j <= 22; j++) {
+            const double log_factor = -2 + i * spacing,
+                         log_cap = log(ridge->noise_max_square) - 4 + j * spacing;
             const double value = loss(&sum, log_factor, log_cap);
             if (value < best) {
                 best = value;

@@ -12,8 +12,7 @@ size_t icl_parallel_threads(void) {
 
 void icl_parallel_for(size_t count, size_t threads, icl_parallel_body *body, void *context) {
     /* A few pieces for each thread: small enough to balance, large enough to hide their cost. */
-    const size_t piece = count / (threads * 8) + 1;
-#pragma omp parallel for schedule(dynamic, piece) num_threads((int)threads)
+#pragma omp parallel for schedule(dynamic, count / (threads * 8) + 1) num_threads((int)threads)
     for (size_t i = 0; i < count; i++)
         body(context, i, (size_t)omp_get_thread_num());
 }

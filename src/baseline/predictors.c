@@ -10,12 +10,12 @@
 #include "core/nearest.h"
 #include "core/number.h"
 
-static const icl_estimator *const estimators[] = {
+enum { ESTIMATORS = 8, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
+
+static const icl_estimator *const estimators[ESTIMATORS] = {
     &icl_oracle,         &icl_bayes,       &icl_least_squares,    &icl_constant_ridge,
     &icl_adaptive_ridge, &icl_tuned_ridge, &icl_gradient_descent, &icl_gradient_descent_plus,
 };
-
-enum { ESTIMATORS = sizeof estimators / sizeof *estimators, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
 
 typedef struct predictor {
     const icl_estimator *estimator;

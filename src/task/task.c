@@ -5,8 +5,10 @@
 
 #include "core/allocate.h"
 
+enum { FAMILIES = 1 };
+
 /* In the order of the words of the key task.family. */
-static const icl_task_family *const families[] = {
+static const icl_task_family *const families[FAMILIES] = {
     &icl_linear_regression,
 };
 
@@ -36,7 +38,7 @@ icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error 
 
     *task = NULL;
     ICL_TRY(icl_allocate(1, sizeof *created, "task", &created, error));
-    if (family >= sizeof families / sizeof *families)
+    if (family >= FAMILIES)
         ICL_TRY(icl_recipe_reject(recipe, "task", "family", error, "a family of tasks, such as %s",
                                   families[0]->name));
     created->family = families[family];

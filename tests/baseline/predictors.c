@@ -151,7 +151,7 @@ static void check_layers(tap_run *tap, const char *overrides, const char *name, 
  */
 static void check_optimality(tap_run *tap, const char *overrides) {
     static const char *const names = "oracle,bayes,ols,constrr,adarr,tunedrr,gd:2,gd++:2";
-    enum { COUNT = 20000, PREDICTORS = 8 };
+    enum { COUNT = 10000, PREDICTORS = 8 };
     icl_task *task = NULL;
     icl_predictors *predictors = NULL;
     icl_error error = {0};
@@ -160,7 +160,7 @@ static void check_optimality(tap_run *tap, const char *overrides) {
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
         tap_status(tap, icl_predictors_create(task, names, 4000, 1, &predictors, &error), &error, "fit") &&
-        tap_status(tap, sequences_draw(task, COUNT, 2, 0, &all, &error), &error, "draw") &&
+        tap_status(tap, sequences_draw(task, COUNT, 2, 0, &all, &error), &error, "draw") && all.targets &&
         tap_status(tap, icl_allocate(COUNT * PREDICTORS, sizeof(double), "predictions", &predictions, &error),
                    &error, "predictions") &&
         tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions, &error),
@@ -201,6 +201,17 @@ static void set_threads(int threads) {
 #endif
 }
 
+static bool same_bits(const double *a, const double *b, size_t count) {
+    size_t different = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits_a, bits_b;
+        memcpy(&bits_a, &a[i], sizeof bits_a);
+        memcpy(&bits_b, &b[i], sizeof bits_b);
+        different += bits_a != bits_b;
+    }
+    return different == 0;
+}
+
 static void check_threads(tap_run *tap, const char *overrides) {
     enum { COUNT = 500, PREDICTORS = 4, RUNS = 3 };
     static double predictions[RUNS][COUNT * PREDICTORS];
@@ -229,7 +240,7 @@ static void check_threads(tap_run *tap, const char *overrides) {
             tap_ok(tap, strcmp(constants[run][p], constants[0][p]) == 0, "%d threads: the same constants",
                    threads[run]);
         if (run > 0)
-            tap_ok(tap, memcmp(predictions[run], predictions[0], sizeof predictions[0]) == 0,
+            tap_ok(tap, same_bits(predictions[run], predictions[0], COUNT * PREDICTORS),
                    "%d threads: the same bits", threads[run]);
     }
     set_threads(2);
@@ -246,20 +257,22 @@ static void check_bad_data(tap_run *tap) {
     double clean[COUNT * PREDICTORS], spoiled[COUNT * PREDICTORS];
     bool only_that = true;
 
-    tap_status(tap, make_task("task.d=3 task.n=6", &task, &error), &error, "a task");
-    tap_status(tap, icl_predictors_create(task, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error),
-               &error, "fit");
-    tap_status(tap, sequences_draw(task, COUNT, 1, 0, &all, &error), &error, "draw");
-    tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, clean, &error), &error,
-               "run");
-    all.tokens[7 * 4 + 5] = NAN;
-    tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, spoiled, &error), &error,
-               "run");
-    for (size_t i = 0; i < COUNT * PREDICTORS; i++)
-        only_that = only_that && (i / PREDICTORS == 1 ? isnan(spoiled[i]) : spoiled[i] == clean[i]);
-    tap_ok(tap, only_that, "a NaN spoils its own sequence alone");
-    tap_status(tap, icl_predictors_run(predictors, 0, all.tokens, all.noise, spoiled, &error), &error,
-               "no sequences");
+    if (tap_status(tap, make_task("task.d=3 task.n=6", &task, &error), &error, "a task") &&
+        tap_status(tap,
+                   icl_predictors_create(task, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error),
+                   &error, "fit") &&
+        tap_status(tap, sequences_draw(task, COUNT, 1, 0, &all, &error), &error, "draw") && all.tokens) {
+        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, clean, &error), &error,
+                   "run");
+        all.tokens[7 * 4 + 5] = NAN;
+        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, spoiled, &error), &error,
+                   "run");
+        for (size_t i = 0; i < COUNT * PREDICTORS; i++)
+            only_that = only_that && (i / PREDICTORS == 1 ? isnan(spoiled[i]) : spoiled[i] == clean[i]);
+        tap_ok(tap, only_that, "a NaN spoils its own sequence alone");
+        tap_status(tap, icl_predictors_run(predictors, 0, all.tokens, all.noise, spoiled, &error), &error,
+                   "no sequences");
+    }
     sequences_release(&all);
     icl_predictors_destroy(&predictors);
     icl_task_destroy(&task);

@@ -87,7 +87,7 @@ static void check_column(tap_run *tap, const noise_column *column, size_t count)
 }
 
 int main(int count, char **arguments) {
-    const long sequences_wanted = count > 1 ? atol(arguments[1]) : 40000;
+    const long sequences_wanted = count > 1 ? strtol(arguments[1], NULL, 10) : 40000;
     tap_run tap = {0};
 
     for (size_t i = 0; i < COLUMNS; i++)

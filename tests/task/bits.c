@@ -15,8 +15,8 @@ static const char *const recipes[] = {
     "task.d=10 task.n=20 task.noise=uniform:5",
     "task.d=3 task.n=1 task.noise=choice:1,3,5",
     "task.d=1 task.n=4 task.noise=fixed:0.25",
-    "task.d=5 task.n=20 task.noise=fixed:0 task.covariance=spectrum:1,1,0.25,0.0625,1 task.rotate=true "
-    "task.weights=inverse-covariance",
+    ("task.d=5 task.n=20 task.noise=fixed:0 task.covariance=spectrum:1,1,0.25,0.0625,1 task.rotate=true "
+     "task.weights=inverse-covariance"),
     "task.d=4 task.n=3 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25,9",
 };
 
@@ -52,11 +52,17 @@ static icl_status parts_read(const icl_batch *batch, parts *all, icl_error *erro
     return status;
 }
 
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 static size_t parts_differ(const parts *a, const parts *b) {
     size_t different = 0;
     for (int i = 0; i < 4; i++)
         for (size_t k = 0; k < a->count[i]; k++)
-            different += memcmp(&a->values[i][k], &b->values[i][k], sizeof(float)) != 0;
+            different += bits_of(a->values[i][k]) != bits_of(b->values[i][k]);
     return different;
 }
 

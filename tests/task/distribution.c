@@ -140,7 +140,7 @@ static void check_noise_levels(tap_run *tap, const char *overrides, size_t momen
     drawn all = {0};
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, draw(task, ICL_FOR_TRAINING, SEED, &all, &error), &error, "draw")) {
+        tap_status(tap, draw(task, ICL_FOR_TRAINING, SEED, &all, &error), &error, "draw") && all.noise) {
         for (size_t power = 1; power <= moments; power++) {
             double sum = 0, squares = 0, worst;
             for (size_t s = 0; s < SEQUENCES; s++) {
