@@ -29,21 +29,22 @@ ICL_API const icl_parameter_info *icl_model_parameter(const icl_model *model, si
 /* Number of layers. */
 ICL_API size_t icl_model_layers(const icl_model *model);
 
-/* Writes initial parameters: a function of the seed alone, the same on every machine. values holds icl_model_size floats. */
+/* Writes initial parameters: a function of the seed alone, the same on every machine. values holds
+ * icl_model_size floats. */
 ICL_API void icl_model_initialize(const icl_model *model, uint32_t seed, float *values);
 
-/* Writes, over the parameters of one layer, those of a layer that changes nothing (but for a little noise), from which it can
- * learn after it was inserted into a trained model. */
+/* Writes, over the parameters of one layer, those of a layer that changes nothing (but for a little
+ * noise), from which it can learn after it was inserted into a trained model. */
 ICL_API void icl_model_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed,
                                            float *values);
 
-/* Predictions [B, 1, 1] for tokens [B, n + 1, d + 1], recorded on the tape. `parameters` holds one variable per named
- * parameter, in order. */
+/* Predictions [B, 1, 1] for tokens [B, n + 1, d + 1], recorded on the tape. `parameters` holds one
+ * variable per named parameter, in order. */
 ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                        icl_variable tokens);
 
-/* The same with a shallower model of `depth` layers (1 to icl_model_layers): the first depth - 1 layers, then the last one. A model
- * that grows inserts each new layer before the last. */
+/* The same with a shallower model of `depth` layers (1 to icl_model_layers): the first depth - 1 layers,
+ * then the last one. A model that grows inserts each new layer before the last. */
 ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape,
                                                 const icl_variable *parameters, icl_variable tokens,
                                                 size_t depth);

@@ -9,14 +9,15 @@
 
 typedef struct icl_trainer icl_trainer;
 
-/* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections; the recipe is copied. */
+/* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections; the recipe is
+ * copied. */
 ICL_API icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer,
                                       icl_error *error);
 ICL_API void icl_trainer_destroy(icl_trainer **trainer);
 
-/* Runs up to `steps` more steps, fewer if the recipe's budget ends first, without waiting for the device except to read the
- * losses at the end. ICL_ERROR_DIVERGED names the first step whose loss or gradient norm was not finite; the parameters are then
- * those of no use, and the last saved state is what counts. */
+/* Runs up to `steps` more steps, fewer if the recipe's budget ends first, without waiting for the device
+ * except to read the losses at the end. ICL_ERROR_DIVERGED names the first step whose loss or gradient
+ * norm was not finite; the parameters are then those of no use, and the last saved state is what counts. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
 /* What the last icl_trainer_run saw. */
@@ -46,8 +47,9 @@ ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 ICL_API icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error);
 ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error);
 
-/* Saves everything that the next step depends on to one safetensors file, atomically (written beside it, flushed, renamed), and restores it. A restored
- * trainer goes on with the bits of the one that was saved. Restoring into another model or recipe is ICL_ERROR_INPUT. */
+/* Saves everything that the next step depends on to one safetensors file, atomically (written beside it,
+ * flushed, renamed), and restores it. A restored trainer goes on with the bits of the one that was saved.
+ * Restoring into another model or recipe is ICL_ERROR_INPUT. */
 ICL_API icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error);
 ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error);
 

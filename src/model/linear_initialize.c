@@ -3,33 +3,38 @@
  *
  * model.initialization = normal: every number ~ N(0, init_std^2), as in Ahn et al.
  *
- * model.initialization = descent: a fixed start whose layers are short steps of (preconditioned) gradient descent, plus noise of
- * init_std. In units of the 1/n scaling and with w_xx = p_x q_x, w_yx = p_y q_x (the weights of the paper's diagonal layer) the start is
+ * model.initialization = descent: a fixed start whose layers are short steps of (preconditioned) gradient
+ * descent, plus noise of init_std. In units of the 1/n scaling and with w_xx = p_x q_x, w_yx = p_y q_x (the
+ * weights of the paper's diagonal layer) the start is
  *
- *     diag, gd++:    p = (-.3, -.6), q = (.6, 0)      w_xx = -.18, w_yx = -.36
+ *     diag:          p = (-.3, -.6), q = (.6, 0)        w_xx = -.18, w_yx = -.36
+ *     gd++:          p = (-.3, -.3), q = .6             w_xx = w_yx = -.18
  *     full:          P = -.1 I,  Q = diag(.3 … .3, 0)   w_xx = w_yx = -.03
  *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
  *
- * found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw sums the same function needs
- * products P Q that are n times smaller: P and Q (and their noise) are divided by sqrt(n), A by n. Several heads share the product equally.
+ * found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw
+ * sums the same function needs products P Q that are n times smaller: P and Q (and their noise) are divided
+ * by sqrt(n), A by n. Several heads share the product equally.
  */
 #include "model/linear_transformer.h"
 
 #include <math.h>
 
+/* P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, 0); in the sparse forms B = p_x I, A = q_x I. */
 typedef struct layer_start {
-    double p_x, p_y,
-        q_x; /* P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, 0); in the sparse forms B = p_x I, A = q_x I */
+    double p_x, p_y, q_x;
 } layer_start;
 
 static const layer_start first_start[] = {
     [ICL_LINEAR_FULL] = {-0.1, -0.1, 0.3},     [ICL_LINEAR_DIAG] = {-0.3, -0.6, 0.6},
-    [ICL_LINEAR_GDPP] = {-0.3, -0.6, 0.6},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, -0.03},
+    [ICL_LINEAR_GDPP] = {-0.3, -0.3, 0.6},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, -0.03},
     [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, -0.03},
 };
 
-/* The last of several layers, where it starts elsewhere. Two layers of gd++ that start alike end in a local optimum with the longer step first
- * (noise free, d = 10, n = 20: loss .388 of half squared error); from a longer last step they reach the global one (.26). */
+/* The last of several layers of gd++. Two such layers (noise free, d = 10, n = 20) that start alike end
+ * with the longer step first, at half a squared error of .39; from a longer last step they end at .34, the
+ * local optimum that the paper lists, or, if the first layer also starts with w_xx = w_yx, at the global
+ * one of .26. */
 static const layer_start gdpp_last_start = {-0.3, -1.5, 1.5};
 
 /* A layer that changes nothing: P = 0, or A = 0 where P is fixed. */

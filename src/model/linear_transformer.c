@@ -1,17 +1,20 @@
 /*
- * Linear transformers: Vladymyrov, von Oswald, Sandler, Ge 2024 (arXiv 2402.14180), section 3; with the sparse forms of Ahn, Cheng,
- * Daneshmand, Sra 2023 (arXiv 2306.00297), equations 8 and 11.
+ * Linear transformers: Vladymyrov, von Oswald, Sandler, Ge 2024 (arXiv 2402.14180), section 3; with the
+ * sparse forms of Ahn, Cheng, Daneshmand, Sra 2023 (arXiv 2306.00297), equations 8 and 11.
  *
  * With tokens e_i = (x_i, y_i) in R^D, D = d + 1, context i = 1..n and query i = n + 1, a layer is
  *
- *     e_i <- e_i + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i,     prediction = -(last coordinate of the query)
+ *     e_i <- e_i + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i
+ *     prediction = -(last coordinate of the query)
  *
  * with factor 1 ("raw") or 1/n ("mean"). Tokens are rows here, so with Z [B, n + 1, D] and one head
  *
- *     U = Z Q^T,     A_i = factor * sum_{j <= n} (u_i . e_j) e_j   (linear attention, keys = values = Z),     Z <- Z + A P^T.
+ *     U = Z Q^T
+ *     A_i = factor * sum_{j <= n} (u_i . e_j) e_j      (linear attention, keys = values = Z)
+ *     Z <- Z + A P^T
  *
- * In the last layer only the query's row is needed. The bilinear form is e_j^T Q e_i, context on the left, as in both papers'
- * formulas; code that writes z_i^T Q z_j has the transpose of our Q.
+ * In the last layer only the query's row is needed. The bilinear form is e_j^T Q e_i, context on the left,
+ * as in both papers' formulas; code that writes z_i^T Q z_j has the transpose of our Q.
  */
 #include "model/linear_transformer.h"
 

@@ -9,8 +9,8 @@
 typedef struct icl_model_family {
     const char *name; /* as in model.family */
 
-    /* Reads the recipe, names the parameters with icl_model_add_parameter and sets model->layers and model->state. dimension
-     * and context are set already. */
+    /* Reads the recipe, names the parameters with icl_model_add_parameter and sets model->layers and
+     * model->state. dimension and context are set already. */
     icl_status (*create)(const icl_recipe *recipe, icl_model *model, icl_error *error);
     void (*destroy)(icl_model *model);
 

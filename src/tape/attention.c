@@ -28,7 +28,8 @@ done:
     return status;
 }
 
-/* Where q alone is wanted, linear attention's d_q_i = scale * sum_j (g_i . v_j) k_j is attention with keys and values exchanged. */
+/* Where q alone is wanted, linear attention's d_q_i = scale * sum_j (g_i . v_j) k_j is attention with keys
+ * and values exchanged. */
 static icl_status query_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
                                  icl_error *error) {
     const icl_tensor q = icl_node_input(tape, node, Q);

@@ -130,7 +130,8 @@ done:
     return status;
 }
 
-/* out = max or min (a, b): the operand that equals out takes g; a tie is shared equally, g (own = out) / ((a = out) + (b = out)). */
+/* out = max or min (a, b): the operand that equals out takes g; a tie is shared equally, g (own = out) /
+ * ((a = out) + (b = out)). */
 static icl_status extreme_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g,
                                    icl_error *error) {
     icl_backend *backend = tape->backend;

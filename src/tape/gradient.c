@@ -1,4 +1,5 @@
-/* Gradient buffers during the walk backwards: who holds one, who shares one, and how contributions come together. */
+/* Gradient buffers during the walk backwards: who holds one, who shares one, and how contributions come
+ * together. */
 #include "tape/record.h"
 
 #include <string.h>

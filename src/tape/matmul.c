@@ -1,4 +1,5 @@
-/* out = alpha a b: d_a = alpha g b^T, d_b = alpha a^T g, summed over the leading axes along which an operand is repeated. */
+/* out = alpha a b: d_a = alpha g b^T, d_b = alpha a^T g, summed over the leading axes along which an
+ * operand is repeated. */
 #include "tape/record.h"
 
 static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
@@ -76,8 +77,8 @@ done:
     return status;
 }
 
-/* d_b of one matrix b shared by the whole batch: the rows of the batch are the long inner axis of a single product, instead of
- * one small product a sequence and a sum over them. */
+/* d_b of one matrix b shared by the whole batch: the rows of the batch are the long inner axis of a single
+ * product, instead of one small product a sequence and a sum over them. */
 static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, icl_tensor g,
                                          icl_error *error) {
     const icl_tensor a = icl_node_input(tape, node, 0);

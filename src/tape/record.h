@@ -1,8 +1,9 @@
 /*
  * What a tape records, shared by the files of src/tape.
  *
- * A node is a leaf, a view of another node, or the output of an op. Only leaves and op outputs own a gradient; the gradient of a
- * view is the same view of its root's gradient, so that slices of one tensor accumulate in one buffer without copies.
+ * A node is a leaf, a view of another node, or the output of an op. Only leaves and op outputs own a
+ * gradient; the gradient of a view is the same view of its root's gradient, so that slices of one tensor
+ * accumulate in one buffer without copies.
  */
 #ifndef ICLAB_TAPE_RECORD_H
 #define ICLAB_TAPE_RECORD_H
@@ -21,7 +22,8 @@ typedef struct icl_operation {
     /* Computes node->value (made with icl_tape_output, or a view) from the inputs. */
     icl_status (*forward)(icl_tape *tape, icl_node *node, icl_error *error);
 
-    /* Adds to the gradient of every wanted input, given the gradient of node->value. NULL: the op is a view. */
+    /* Adds to the gradient of every wanted input, given the gradient of node->value. NULL for
+     * views and for constants. */
     icl_status (*backward)(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error);
 
     /* For views: the same view of another tensor shaped as the input. */
@@ -68,8 +70,8 @@ struct icl_node {
     int slot;                      /* into the tape's gradient slots during backward; < 0: no gradient yet */
 };
 
-/* One gradient buffer. Several nodes may use it while their gradients are equal (both terms of a sum): whoever then wants to
- * add to it takes a copy first, unless it is the last user. */
+/* One gradient buffer. Several nodes may use it while their gradients are equal (both terms of a sum):
+ * whoever then wants to add to it takes a copy first, unless it is the last user. */
 typedef struct icl_gradient_slot {
     icl_tensor tensor;
     int users;
@@ -113,23 +115,23 @@ icl_tensor icl_with_rank(icl_tensor tensor, int rank);
 /* Whether a gradient has to reach this input. */
 bool icl_gradient_wanted(const icl_tape *tape, icl_variable variable);
 
-/* Where to add a contribution shaped as the variable: target = beta * target + contribution. beta is 0 for the first, whose
- * target holds nothing yet, and 1 for every further one. */
+/* Where to add a contribution shaped as the variable: target = beta * target + contribution. beta is 0 for
+ * the first, whose target holds nothing yet, and 1 for every further one. */
 icl_status icl_gradient_target(icl_tape *tape, icl_variable variable, icl_tensor *target, double *beta,
                                icl_error *error);
 
-/* Adds factor * contribution. Its shape is one that broadcasts from or to the variable's: sums over the axes that the variable
- * repeats along, repeats along those that it was summed over. */
+/* Adds factor * contribution. Its shape is one that broadcasts from or to the variable's: sums over the
+ * axes that the variable repeats along, repeats along those that it was summed over. */
 icl_status icl_gradient_add(icl_tape *tape, icl_variable variable, double factor, icl_tensor contribution,
                             icl_error *error);
 
-/* As icl_gradient_add with factor 1, where contribution is the whole gradient that an op's backward was given: the variable
- * uses the same buffer instead of a copy where it can. */
+/* As icl_gradient_add with factor 1, where contribution is the whole gradient that an op's backward was
+ * given: the variable uses the same buffer instead of a copy where it can. */
 icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node,
                               icl_tensor contribution, icl_error *error);
 
-/* A contribution that takes several ops: computed in `tensor`, which is the target itself where nothing is there yet and the
- * shapes agree, else a temporary that icl_contribution_end adds and releases. */
+/* A contribution that takes several ops: computed in `tensor`, which is the target itself where nothing is
+ * there yet and the shapes agree, else a temporary that icl_contribution_end adds and releases. */
 typedef struct icl_contribution {
     icl_variable variable;
     icl_tensor tensor;

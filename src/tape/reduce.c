@@ -1,4 +1,5 @@
-/* Reductions. The gradient of a reduction has the output's shape, extent 1 on every reduced axis, and broadcasts back. */
+/* Reductions. The gradient of a reduction has the output's shape, extent 1 on every reduced axis, and
+ * broadcasts back. */
 #include "tape/record.h"
 
 static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
@@ -41,7 +42,8 @@ done:
     return status;
 }
 
-/* d = g (in = out) / number of elements that equal out: ties share equally, which is the subgradient of least norm. */
+/* d = g (in = out) / number of elements that equal out: ties share equally, which is the subgradient of
+ * least norm. */
 static icl_status max_derivative(icl_backend *backend, unsigned axes, icl_tensor d, icl_tensor g,
                                  icl_tensor in, icl_tensor out, icl_error *error) {
     icl_tensor winners = {0};

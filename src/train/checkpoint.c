@@ -1,8 +1,9 @@
 /*
  * Checkpoints and exported models, as safetensors.
  *
- * A checkpoint holds the parameters and the optimizer's states in the device's own element type, and as metadata the step and the
- * recipe. Nothing else is needed: data, learning rate and depth are functions of the step.
+ * A checkpoint holds the parameters and the optimizer's states in the device's own element type, and as
+ * metadata the step and the recipe. Nothing else is needed: data, learning rate and depth are functions of
+ * the step.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,7 +95,8 @@ done:
 
 /* ---- Restoring ---- */
 
-/* Keys that may differ between the run that saved and the run that goes on: they decide when it stops and what it reports. */
+/* Keys that may differ between the run that saved and the run that goes on: they decide when it stops and
+ * what it reports. */
 static bool may_differ(const char *line, size_t length) {
     static const char *const keys[] = {"steps", "checkpoint_every", "metrics_every"};
     const size_t name = strcspn(line, " =");

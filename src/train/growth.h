@@ -1,9 +1,10 @@
 /*
  * Growing a model: training starts with two layers and inserts one before the last at regular steps.
  *
- * Deep diagonal models that are trained from scratch stop at plateaus; grown ones pass them. Everything here is a function of the step
- * alone: layers that are not in use yet wait in the parameter vector at the values with which they will be inserted, have no
- * gradient, and do not move. So a restored run needs to know nothing but its step.
+ * Deep diagonal models that are trained from scratch stop at plateaus; grown ones pass them. Everything here
+ * is a function of the step alone: layers that are not in use yet wait in the parameter vector at the values
+ * with which they will be inserted, have no gradient, and do not move (but for weight decay). So a restored
+ * run needs to know nothing but its step.
  */
 #ifndef ICLAB_TRAIN_GROWTH_H
 #define ICLAB_TRAIN_GROWTH_H
@@ -33,8 +34,8 @@ uint64_t icl_growth_steps(const icl_growth *growth);
 
 icl_growth_stage icl_growth_stage_at(const icl_growth *growth, uint64_t step);
 
-/* The schedule of a stage, for steps counted from its first. The last stage follows the recipe's; the others warm up for at most half of
- * their steps and then fall in a straight line to a tenth. */
+/* The schedule of a stage, for steps counted from its first. The last stage follows the recipe's; the
+ * others warm up for at most half of their steps and then fall in a straight line to a tenth. */
 icl_schedule icl_growth_schedule(const icl_growth_stage *stage, const icl_schedule *recipe);
 
 #endif

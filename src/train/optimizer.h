@@ -19,8 +19,8 @@ typedef struct icl_optimizer {
 
 icl_status icl_optimizer_read(const icl_recipe *recipe, icl_optimizer *optimizer, icl_error *error);
 
-/* Clips the gradient by its norm (a tensor of one element) and moves the parameters. `step` counts from 1 since the states were
- * zeroed. SGD keeps its velocity in the first state. */
+/* Clips the gradient by its norm (a tensor of one element) and moves the parameters. `step` counts from 1
+ * since the states were zeroed. SGD keeps its velocity in the first state. */
 icl_status icl_optimizer_step(const icl_optimizer *optimizer, icl_backend *backend, double learning_rate,
                               uint64_t step, icl_tensor parameters, icl_tensor gradient, icl_tensor norm,
                               const icl_tensor states[2], icl_error *error);

@@ -1,6 +1,6 @@
 /*
- * The training loop. A step samples, predicts, differentiates and updates without waiting for the device; losses and norms stay there
- * until a chunk of steps is queued.
+ * The training loop. A step samples, predicts, differentiates and updates without waiting for the device;
+ * losses and norms stay there until a chunk of steps is queued.
  */
 #include "train/trainer.h"
 
@@ -161,8 +161,9 @@ static icl_variable record_loss(icl_trainer *trainer) {
     return icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
 }
 
-/* The gradient's norm. Losses of deep linear transformers are steep polynomials whose rare gradients of 1e20 and more training survives when they
- * are clipped, but whose squares overflow a float: the squares are taken of the gradient times 2^-32. */
+/* The gradient's norm. Losses of deep linear transformers are steep polynomials whose rare gradients of
+ * 1e20 and more training survives when they are clipped, but whose squares overflow a float: the squares
+ * are taken of the gradient times 2^-32. */
 static icl_status measure_gradient(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
     const double scale = 1.0 / 4294967296.0;
     const icl_tensor none = {0};
@@ -244,7 +245,8 @@ static icl_status diverge(icl_trainer *trainer, uint64_t step, double loss, doub
         (unsigned long long)step, loss, norm);
 }
 
-/* Waits for `count` steps, the first of which was number first_step (from 1), and takes their losses and norms in. */
+/* Waits for `count` steps, the first of which was number first_step (from 1), and takes their losses and
+ * norms in. */
 static icl_status collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
     float history[2 * ICL_TRAIN_CHUNK + 1];
     const float *norms = history + ICL_TRAIN_CHUNK;

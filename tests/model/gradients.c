@@ -1,6 +1,7 @@
 /*
- * The gradient of a training loss through whole models: on "ref" against central differences in double (tolerances as in
- * tests/tape/gradients.c, relative to the largest element because losses of three layers are steep), on other devices against "ref".
+ * The gradient of a training loss through whole models: on "ref" against central differences in double
+ * (tolerances as in tests/tape/gradients.c, relative to the largest element because losses of three layers
+ * are steep), on other devices against "ref".
  */
 #include "fixture.h"
 

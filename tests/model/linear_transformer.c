@@ -48,7 +48,8 @@ static bool read_matrices(const icl_model *model, const setting *is, const float
     return true;
 }
 
-/* e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i for every token of one sequence, literally. */
+/* e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i for every token of one sequence,
+ * literally. */
 static bool layer_in_loops(const icl_model *model, const setting *is, const float *values, size_t layer,
                            double e[MAX_LENGTH][MAX_WIDTH]) {
     const size_t width = is->dimension + 1, n = is->context;
@@ -164,7 +165,8 @@ static void negate_labels(float *tokens, const setting *is) {
             token(tokens, is, b, i)[is->dimension] *= -1.0F;
 }
 
-/* A rotation by the angle whose cosine and sine are 0.6 and 0.8, in the plane of the first two coordinates. */
+/* A rotation by the angle whose cosine and sine are 0.6 and 0.8, in the plane of the first two
+ * coordinates. */
 static void rotate_inputs(float *tokens, const setting *is) {
     for (size_t b = 0; b < is->batch; b++)
         for (size_t i = 0; i <= is->context; i++) {
@@ -175,7 +177,8 @@ static void rotate_inputs(float *tokens, const setting *is) {
         }
 }
 
-/* Doubling the query's inputs is exact, so a prediction that is linear in the query doubles up to rounding of the sums. */
+/* Doubling the query's inputs is exact, so a prediction that is linear in the query doubles up to rounding
+ * of the sums. */
 static void double_query(float *tokens, const setting *is) {
     for (size_t b = 0; b < is->batch; b++)
         for (size_t a = 0; a < is->dimension; a++)

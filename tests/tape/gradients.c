@@ -1,12 +1,14 @@
 /*
  * The gradient of every op that a tape records, every element of every parameter.
  *
- * On "ref" against central differences in double. With h = 1e-5 and inputs of order 1, truncation is h^2 |f'''| / 6, about 2e-11 |f'''|, and
- * rounding eps F / h, about 2e-11 F, where F sums the absolute values in the loss. With |f'''|, F below 1000 both are below
- * 2e-8, so a bound of 1e-7 (1 + |gradient|) has room, and a wrong formula, sign or factor misses it by orders of magnitude.
+ * On "ref" against central differences in double. With h = 1e-5 and inputs of order 1, truncation is h^2
+ * |f'''| / 6, about 2e-11 |f'''|, and rounding eps F / h, about 2e-11 F, where F sums the absolute values in
+ * the loss. With |f'''|, F below 1000 both are below 2e-8, so a bound of 1e-7 (1 + |gradient|) has room, and
+ * a wrong formula, sign or factor misses it by orders of magnitude.
  *
- * On any other device against "ref": the same formulas in float. A gradient element here is a sum of at most some hundred products, each with a few
- * roundings of 6e-8, so 2e-5 of the largest element of the gradient (or 1) bounds it.
+ * On any other device against "ref": the same formulas in float. A gradient element here is a sum of at most
+ * some hundred products, each with a few roundings of 6e-8, so 2e-5 of the largest element of the gradient
+ * (or 1) bounds it.
  */
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /*
- * Time of one training step of the versatile setting (d = 10, n = 20, L = 4, batch 2048), for each parameterization named, with nothing
- * asserted. Steps run in chunks, as in training; the median over chunks is reported.
+ * Time of one training step of the versatile setting (d = 10, n = 20, L = 4, batch 2048), for each
+ * parameterization named, with nothing asserted. Steps run in chunks, as in training; the median over chunks
+ * is reported.
  */
 #include <time.h>
 

@@ -1,11 +1,13 @@
 /*
  * One layer, trained, reaches its optimum, which is known in closed form.
  *
- * For x ~ N(0, I_d), w ~ N(0, I_d) and s = E[sigma^2] the best one-layer predictor is g <alpha, x_t> with alpha = sum_i y_i x_i and
- * g = 1 / (n + d + 1 + s); its mean squared error is d (d + 1 + s) / (n + d + 1 + s). Less the oracle's and halved that is the adjusted loss.
+ * For x ~ N(0, I_d), w ~ N(0, I_d) and s = E[sigma^2] the best one-layer predictor is g <alpha, x_t> with
+ * alpha = sum_i y_i x_i and g = 1 / (n + d + 1 + s); its mean squared error is d (d + 1 + s) / (n + d + 1 +
+ * s). Less the oracle's and halved that is the adjusted loss.
  *
- * The trained model's error is estimated as that optimum plus the mean difference of its squared error and the optimum's on the same
- * sequences, which varies far less than either. It may lie 1 % of the adjusted loss away.
+ * The trained model's error is estimated as that optimum plus the mean difference of its squared error and
+ * the optimum's on the same sequences, which varies far less than either. It may lie 1 % of the adjusted
+ * loss away.
  */
 #include "fixture.h"
 
@@ -14,8 +16,7 @@ enum { D = 10, N = 20, BATCH = 2048, BATCHES = 20 };
 static const struct {
     const char *noise;
     double mean_square; /* E[sigma^2] */
-    double
-        oracle; /* mean squared error of the ridge that knows sigma, by simulation in double over 200,000 sequences */
+    double oracle;      /* the ridge's that knows sigma; simulated in double, 200,000 sequences */
 } noises[] = {
     {"task.noise=fixed:0", 0.0, 0.0},
     {"task.noise=uniform:2", 4.0 / 3.0, 1.0173},
@@ -61,7 +62,8 @@ static double error_of(const moments *m) {
     return sqrt((m->square / (double)m->count - mean_of(m) * mean_of(m)) / (double)m->count);
 }
 
-/* Squared errors of the optimum on evaluation data, and how much larger those of the trained parameters are. */
+/* Squared errors of the optimum on evaluation data, and how much larger those of the trained parameters
+ * are. */
 static icl_status compare(icl_backend *backend, icl_trainer *trainer, const float *trained,
                           const float *optimal, moments *optimum, moments *excess, icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);

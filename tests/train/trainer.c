@@ -1,4 +1,5 @@
-/* The training loop: reproducible to the bit, restartable at any step, honest about divergence, free of allocations. */
+/* The training loop: reproducible to the bit, restartable at any step, honest about divergence, free of
+ * allocations. */
 #include "fixture.h"
 
 #define SMALL                                                                                                \
