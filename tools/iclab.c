@@ -16,6 +16,7 @@ static const subcommand subcommands[] = {
     {"devices", "", "what this machine has, its limits, and whether it computes rightly", command_devices},
     {"train", "RECIPE", "train a model in a run folder and compare it with the reference predictors",
      command_train},
+    {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
     {"eval", "RUN", "the same comparison for a trained model, on fresh sequences", command_eval},
 };
 
@@ -53,7 +54,7 @@ int main(int count, char **arguments) {
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
     if (count < 2) {
-        fprintf(stderr, "iclab: no command: expected devices, train or eval (iclab --help)\n");
+        fprintf(stderr, "iclab: no command: expected devices, train, eval or compare (iclab --help)\n");
         return EXIT_BAD_INPUT;
     }
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||

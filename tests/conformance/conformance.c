@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
 
     if (!backend)
         return tap_done(&tap);
-    if (!tap_status(&tap, icl_cases_create(&cases, &count, &error), &error, "build the cases"))
+    if (!tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         return tap_done(&tap);
     for (size_t i = 0; i < count; failed = 0, worst = 0) {
         const char *title = cases[i].name;

@@ -54,8 +54,8 @@ typedef struct icl_case {
     size_t shape[ICL_MAX_OPERANDS][ICL_MAX_RANK];
 } icl_case;
 
-/* Every case, in a fixed order. *cases is freed with icl_free. */
-icl_status icl_cases_create(icl_case **cases, size_t *count, icl_error *error);
+/* Every case, in a fixed order; the seed chooses the values. *cases is freed with icl_free. */
+icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error);
 
 /* Number of elements of an operand; 0 when it is absent. */
 size_t icl_case_count(const icl_case *c, int operand);

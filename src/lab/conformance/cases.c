@@ -14,6 +14,7 @@ static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "t
 /* The list being built. Running out of memory is remembered and reported once, at the end. */
 typedef struct builder {
     icl_case *cases;
+    uint32_t seed;
     size_t count, capacity;
     icl_status status;
     icl_error *error;
@@ -49,7 +50,7 @@ static void add(builder *b, icl_case c, const char *what) {
     if (used < sizeof c.name)
         snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout],
                  value_names[c.values]);
-    c.seed = (uint32_t)b->count + 1;
+    c.seed = b->seed * 1000003U + (uint32_t)b->count;
     b->cases[b->count++] = c;
 }
 
@@ -218,14 +219,18 @@ static void matmul_cases(builder *b) {
         {19, 11, 20, 11, 19, 19}, {19, 21, 11, 1, 19, 19},  {5, 7, 9, 6, 0, 5},     {5, 1, 1, 1, 5, 5},
         {4, 33, 40, 17, 1, 4},    {0, 128, 128, 128, 0, 0}, {3, 17, 16, 16, 3, 1},
     };
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_LARGE,
-                                            ICL_VALUES_SMALL};
+    static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_LARGE,
+                                        ICL_VALUES_SMALL};
+    const size_t count = sizeof shapes / sizeof *shapes;
+    for (size_t s = 0; s < count; s++) {
         add_product(b, shapes[s], 1, 0, ICL_VALUES_INTEGERS, false);
-        add_product(b, shapes[s], 2, -0.5, ICL_VALUES_INTEGERS, false);
         add_product(b, shapes[s], 1, 0, values[s % 4], false);
-        add_product(b, shapes[s], -0.3, 0.9, ICL_VALUES_RANDOM, false);
+    }
+    for (size_t s = 0; s < count; s++)
         add_product(b, shapes[s], 1, 0, ICL_VALUES_RANDOM, true);
+    for (size_t s = 0; s < count; s++) {
+        add_product(b, shapes[s], 2, -0.5, ICL_VALUES_INTEGERS, false);
+        add_product(b, shapes[s], -0.3, 0.9, ICL_VALUES_RANDOM, false);
     }
     icl_case four = {.op = ICL_OP_matmul, .params = {.matmul = {1, 1}}};
     set_shape(&four, 0, 4, 3, 4, 5, 6);
@@ -236,33 +241,31 @@ static void matmul_cases(builder *b) {
 
 /* ---- Attention ---- */
 
-static void add_attention(builder *b, icl_attention_params params, const size_t s[5], icl_values values) {
+static void add_attention(builder *b, icl_attention_params params, bool is_backward, const size_t s[5],
+                          icl_values values) {
     const size_t batch = s[0], queries = s[1], keys = s[2], d = s[3], e = s[4];
     const bool softmax = params.kind == ICL_ATTENTION_SOFTMAX;
     static const char *const masks[] = {"all", "query-excluded", "causal"};
     char what[64];
 
-    icl_case forward = {.op = ICL_OP_attention_forward, .params = {.attention = params}, .values = values};
-    set_shape(&forward, 0, 3, batch, queries, e, 0);
-    set_shape(&forward, 1, softmax ? 3 : -1, batch, queries, 1, 0);
-    set_shape(&forward, 2, 3, batch, queries, d, 0);
-    set_shape(&forward, 3, 3, batch, keys, d, 0);
-    set_shape(&forward, 4, 3, batch, keys, e, 0);
-    snprintf(what, sizeof what, "%s forward %s", softmax ? "softmax" : "linear", masks[params.mask]);
-    add_layouts(b, forward, what);
-
-    icl_case backward = {.op = ICL_OP_attention_backward, .params = {.attention = params}, .values = values};
-    set_shape(&backward, 0, 3, batch, queries, d, 0);
-    set_shape(&backward, 1, 3, batch, keys, d, 0);
-    set_shape(&backward, 2, 3, batch, keys, e, 0);
-    set_shape(&backward, 3, 3, batch, queries, e, 0);
-    set_shape(&backward, 4, softmax ? 3 : -1, batch, queries, e, 0);
-    set_shape(&backward, 5, softmax ? 3 : -1, batch, queries, 1, 0);
-    set_shape(&backward, 6, 3, batch, queries, d, 0);
-    set_shape(&backward, 7, 3, batch, keys, d, 0);
-    set_shape(&backward, 8, 3, batch, keys, e, 0);
-    snprintf(what, sizeof what, "%s backward %s", softmax ? "softmax" : "linear", masks[params.mask]);
-    add_layouts(b, backward, what);
+    icl_case c = {.op = is_backward ? ICL_OP_attention_backward : ICL_OP_attention_forward,
+                  .params = {.attention = params},
+                  .values = values};
+    const int q = is_backward ? 6 : 2, out = is_backward ? 4 : 0;
+    set_shape(&c, out, softmax || !is_backward ? 3 : -1, batch, queries, e, 0);
+    set_shape(&c, out + 1, softmax ? 3 : -1, batch, queries, 1, 0);
+    set_shape(&c, q, 3, batch, queries, d, 0);
+    set_shape(&c, q + 1, 3, batch, keys, d, 0);
+    set_shape(&c, q + 2, 3, batch, keys, e, 0);
+    if (is_backward) {
+        set_shape(&c, 0, 3, batch, queries, d, 0);
+        set_shape(&c, 1, 3, batch, keys, d, 0);
+        set_shape(&c, 2, 3, batch, keys, e, 0);
+        set_shape(&c, 3, 3, batch, queries, e, 0);
+    }
+    snprintf(what, sizeof what, "%s %s %s", softmax ? "softmax" : "linear",
+             is_backward ? "backward" : "forward", masks[params.mask]);
+    add_layouts(b, c, what);
 }
 
 static void attention_cases(builder *b) {
@@ -271,14 +274,14 @@ static void attention_cases(builder *b) {
         {2, 7, 33, 3, 17}, {1, 65, 130, 33, 9}, {2, 4, 0, 3, 2},    {17, 6, 6, 2, 1},
         {1, 3, 257, 8, 8}, {0, 3, 3, 2, 2},     {1, 9, 9, 40, 70},
     };
-    for (int kind = 0; kind <= ICL_ATTENTION_SOFTMAX; kind++)
-        for (int mask = 0; mask <= ICL_MASK_CAUSAL; mask++)
-            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask,
-                                                     s % 2 ? 0.25 : 1};
-                add_attention(b, params, shapes[s], ICL_VALUES_RANDOM);
-                add_attention(b, params, shapes[s], s % 2 ? ICL_VALUES_INTEGERS : ICL_VALUES_CANCELLING);
-            }
+    for (int variant = 0; variant < 12; variant++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            const icl_attention_params params = {(icl_attention_kind)(variant / 6),
+                                                 (icl_attention_mask)(variant / 2 % 3), s % 2 ? 0.25 : 1};
+            add_attention(b, params, variant % 2, shapes[s], ICL_VALUES_RANDOM);
+            add_attention(b, params, variant % 2, shapes[s],
+                          s % 2 ? ICL_VALUES_INTEGERS : ICL_VALUES_CANCELLING);
+        }
     /* One set of keys and values for the whole batch. */
     icl_case shared = {.op = ICL_OP_attention_forward,
                        .params = {.attention = {ICL_ATTENTION_LINEAR, ICL_MASK_NONE, 1}}};
@@ -314,8 +317,8 @@ static void optimizer_cases(builder *b) {
     add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.5, 0}}, "sgd plain");
 }
 
-icl_status icl_cases_create(icl_case **cases, size_t *count, icl_error *error) {
-    builder b = {.error = error};
+icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
+    builder b = {.seed = seed, .error = error};
 
     *cases = NULL;
     *count = 0;

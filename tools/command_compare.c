@@ -1,0 +1,248 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "core/json.h"
+#include "iclab/lab.h"
+#include "lab/compare.h"
+
+typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
+
+/* What the printing of rows needs to know and to remember. */
+typedef struct printer {
+    format format;
+    const icl_compare_params *params;
+    const char *device_spec, *against_spec;
+    uint32_t seed;
+    /* FORMAT_TABLE: the op whose cases are being gathered into one line. */
+    char title[64];
+    size_t cases, failed;
+    double device_worst, against_worst, device_ulp, bit_equal;
+} printer;
+
+/* The part of a case's name that names the op: everything before the shapes. */
+static int title_length(const icl_case *c) {
+    return (int)strcspn(c->name, "(") - 1;
+}
+
+static void repro_line(const printer *p, const icl_comparison *row, char *text, size_t capacity) {
+    snprintf(text, capacity, "iclab compare --device %s --against %s --op '%s' --seed %" PRIu32,
+             p->device_spec, p->against_spec, row->c->name, p->seed);
+}
+
+static void close_title(printer *p) {
+    if (p->cases > 0)
+        printf("%-34s %5zu %10.3g %10.3g %10.3g %8.1f %%  %s\n", p->title, p->cases, p->device_worst,
+               p->against_worst, p->device_ulp, 100 * p->bit_equal / (double)p->cases,
+               p->failed ? "FAIL" : "PASS");
+    p->cases = p->failed = 0;
+    p->device_worst = p->against_worst = p->device_ulp = p->bit_equal = 0;
+}
+
+static void print_failure(const printer *p, const icl_comparison *row) {
+    char repro[512];
+    repro_line(p, row, repro, sizeof repro);
+    printf("%s  %s\n      %s\n      %s\n", icl_verdict_name(row->verdict), row->c->name, row->reason, repro);
+}
+
+/* One line per op, once all its cases are in; failures and skips in full. */
+static void print_table_row(printer *p, const icl_comparison *row) {
+    const int length = title_length(row->c);
+    if ((int)strlen(p->title) != length || strncmp(p->title, row->c->name, (size_t)length) != 0) {
+        close_title(p);
+        snprintf(p->title, sizeof p->title, "%.*s", length, row->c->name);
+    }
+    p->cases++;
+    p->failed += row->verdict == ICL_VERDICT_FAIL;
+    p->device_worst = fmax(p->device_worst, row->device.error_over_bound);
+    p->against_worst = fmax(p->against_worst, row->against.error_over_bound);
+    p->device_ulp = fmax(p->device_ulp, row->device.max_ulp);
+    p->bit_equal += row->bit_equal;
+    if (row->verdict == ICL_VERDICT_FAIL || row->verdict == ICL_VERDICT_SKIPPED)
+        print_failure(p, row);
+}
+
+static void print_full_row(const printer *p, const icl_comparison *row) {
+    printf("%-10s %-64s %9.3g %9.3g %9.3g %9.3g %9.3g %6.1f %%  %s\n", icl_verdict_name(row->verdict),
+           row->c->name, row->device.error_over_bound, row->against.error_over_bound, row->device.max_error,
+           row->device.rms_error, row->device.max_ulp, 100 * row->bit_equal, row->device.worst_name);
+    if (row->verdict == ICL_VERDICT_FAIL || row->verdict == ICL_VERDICT_SKIPPED)
+        print_failure(p, row);
+}
+
+static double worst_output(const icl_case_result *result) {
+    return result->elements > 0 && result->outputs ? result->outputs[result->worst] : (double)NAN;
+}
+
+static icl_status print_json_row(const printer *p, const icl_comparison *row, icl_error *error) {
+    icl_json json = {0};
+    char *text = NULL, repro[512];
+    icl_status status;
+
+    repro_line(p, row, repro, sizeof repro);
+    icl_json_text(&json, "op", icl_op_infos[row->c->op].name);
+    icl_json_text(&json, "case", row->c->name);
+    icl_json_text(&json, "device", p->device_spec);
+    icl_json_text(&json, "against", p->against_spec);
+    icl_json_number(&json, "error_over_bound", row->device.error_over_bound);
+    icl_json_number(&json, "against_error_over_bound", row->against.error_over_bound);
+    icl_json_number(&json, "max_error", row->device.max_error);
+    icl_json_number(&json, "rms_error", row->device.rms_error);
+    icl_json_number(&json, "against_max_error", row->against.max_error);
+    icl_json_number(&json, "against_rms_error", row->against.rms_error);
+    icl_json_number(&json, "max_ulp", row->device.max_ulp);
+    icl_json_number(&json, "bit_equal", row->bit_equal);
+    icl_json_text(&json, "worst", row->device.worst_name);
+    icl_json_number(&json, "worst_value", worst_output(&row->device));
+    icl_json_number(&json, "worst_against",
+                    row->against.elements > row->device.worst && row->against.outputs
+                        ? row->against.outputs[row->device.worst]
+                        : (double)NAN);
+    icl_json_number(&json, "worst_truth", row->device.truth);
+    icl_json_number(&json, "worst_bound", row->device.bound);
+    icl_json_flag(&json, "specials_agree", row->device.specials_agree && row->against.specials_agree);
+    icl_json_flag(&json, "repeatable", row->device.repeatable && row->against.repeatable);
+    icl_json_text(&json, "verdict", icl_verdict_name(row->verdict));
+    icl_json_text(&json, "reason", row->reason);
+    icl_json_text(&json, "repro", repro);
+    status = icl_json_finish(&json, false, &text, error);
+    if (status == ICL_OK)
+        printf("%s\n", text);
+    icl_text_free(&text);
+    return status;
+}
+
+static void print_csv_row(const icl_comparison *row) {
+    printf("%s,\"%s\",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,\"%s\",%.17g,%.17g,%s\n", icl_op_infos[row->c->op].name,
+           row->c->name, row->device.error_over_bound, row->against.error_over_bound, row->device.max_error,
+           row->device.rms_error, row->device.max_ulp, row->bit_equal, row->device.worst_name,
+           worst_output(&row->device), row->device.truth, icl_verdict_name(row->verdict));
+}
+
+static icl_status print_row(void *user, const icl_comparison *row, icl_error *error) {
+    printer *p = user;
+    switch (p->format) {
+    case FORMAT_TABLE:
+        print_table_row(p, row);
+        break;
+    case FORMAT_ALL:
+        print_full_row(p, row);
+        break;
+    case FORMAT_JSON:
+        return print_json_row(p, row, error);
+    case FORMAT_CSV:
+        print_csv_row(row);
+        break;
+    }
+    return ICL_OK;
+}
+
+static void print_header(const printer *p) {
+    if (p->format == FORMAT_TABLE)
+        printf("%s against %s, each judged by the exact result\n%-34s %5s %10s %10s %10s %10s\n%-34s %5s "
+               "%10s %10s %10s %10s\n",
+               p->device_spec, p->against_spec, "", "", "err/bound", "err/bound", "max ulp", "bit-equal",
+               "op", "cases", "device", "against", "device", "");
+    else if (p->format == FORMAT_ALL)
+        printf("%-10s %-64s %9s %9s %9s %9s %9s %8s  %s\n", "verdict", "case", "err/bound", "against",
+               "max error", "rms error", "max ulp", "equal", "worst element");
+    else if (p->format == FORMAT_CSV)
+        printf(
+            "op,case,error_over_bound,against_error_over_bound,max_error,rms_error,max_ulp,bit_equal,worst,"
+            "worst_value,worst_truth,verdict\n");
+}
+
+static void print_summary(printer *p, const icl_compare_summary *s) {
+    const size_t *verdicts = s->verdicts;
+    if (p->format == FORMAT_TABLE)
+        close_title(p);
+    if (p->format == FORMAT_JSON)
+        printf("{\"summary\": {\"cases\": %zu, \"failed\": %zu, \"skipped\": %zu, \"mistrusted\": %zu, "
+               "\"worst\": %.9g, "
+               "\"worst_case\": \"%s\"}}\n",
+               s->cases, verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED],
+               verdicts[ICL_VERDICT_MISTRUSTED], isfinite(s->worst) ? s->worst : 1e308, s->worst_name);
+    else if (p->format != FORMAT_CSV)
+        printf("\n%zu cases: %zu passed, %zu failed, %zu skipped, %zu with a constant truth\n"
+               "closest to its bound: %s at %.3g\n",
+               s->cases, verdicts[ICL_VERDICT_PASS], verdicts[ICL_VERDICT_FAIL],
+               verdicts[ICL_VERDICT_SKIPPED], verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
+}
+
+/* The whole comparison. *failed: some case did. */
+static icl_status compare(const device_options *device, const char *against_spec, printer *p,
+                          const char *pattern, bool *failed, icl_error *error) {
+    icl_backend *first = NULL, *second = NULL;
+    icl_compare_summary summary;
+    icl_status status = ICL_OK;
+    device_options other = {.spec = against_spec ? against_spec : "cpu", .quiet = device->quiet};
+
+    ICL_TRY(open_device(device, &first, error));
+    ICL_TRY(open_device(&other, &second, error));
+    p->device_spec = icl_backend_capabilities(first)->spec;
+    p->against_spec = icl_backend_capabilities(second)->spec;
+    const icl_compare_params params = {first, second, pattern, p->seed, print_row, p};
+    p->params = &params;
+    print_header(p);
+    ICL_TRY(icl_compare(&params, &summary, error));
+    print_summary(p, &summary);
+    *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
+    ICL_TRY(finish_output(error));
+done:
+    icl_backend_close(&first);
+    icl_backend_close(&second);
+    return status;
+}
+
+int command_compare(int count, char *const *arguments) {
+    const char *pattern = NULL, *against = NULL;
+    device_options device = {0};
+    option_count seed = {0};
+    bool json = false, all = false, csv = false, failed = false, wants_help = false;
+    const option options[] = {
+        DEVICE_OPTION_ROWS(device),
+        {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)", &against},
+        {"--op", OPTION_TEXT, "PATTERN",
+         "only cases whose name holds this text, such as matmul or \"softmax backward\"", &pattern},
+        {"--seed", OPTION_COUNT, "N", "other random values (default 0)", &seed},
+        {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op", &all},
+        {"--json", OPTION_FLAG, NULL, "one JSON object per case, and a last one with the summary", &json},
+        {"--csv", OPTION_FLAG, NULL, "one CSV row per case", &csv},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", &device.quiet},
+    };
+    const command_line line = {
+        .command = "compare",
+        .summary = "Runs every op on two devices and judges both by the exact result and its error bound.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .notes = "err/bound is the largest error of an element over the error that arithmetic of this "
+                 "precision may make\n"
+                 "there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit "
+                 "code 1 when a\n"
+                 "case fails. Each failure comes with a line that repeats it alone.\n"};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_command_help(&line);
+        goto done;
+    }
+    if (seed.value > UINT32_MAX) {
+        status = icl_fail(&error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32,
+                          seed.value, UINT32_MAX);
+        goto done;
+    }
+    printer p = {.format = json  ? FORMAT_JSON
+                           : csv ? FORMAT_CSV
+                           : all ? FORMAT_ALL
+                                 : FORMAT_TABLE,
+                 .seed = (uint32_t)seed.value};
+    ICL_TRY(compare(&device, against, &p, pattern, &failed, &error));
+done:
+    if (status != ICL_OK)
+        return report_failure(status, &error);
+    return failed ? EXIT_CHECK_FAILED : EXIT_DONE;
+}
