@@ -26,6 +26,7 @@ typedef struct ini_source {
     size_t pending_line;
     char value[MAX_TEXT];
     icl_status status; /* of the first failure, after which nothing more is read */
+    size_t failed_line;
     icl_error *error;
 } ini_source;
 
@@ -85,37 +86,45 @@ static void append_value(ini_source *source, const char *text) {
         memcpy(source->value + used, text, length + 1);
 }
 
-static int handle_pair(void *user, const char *section, const char *name, const char *text) {
-    ini_source *source = user;
+static bool take_pair(ini_source *source, const char *section, const char *name, const char *text) {
     const size_t index = icl_recipe_find(source->recipe, section, name);
     const bool continued = source->continues && index < source->recipe->key_count && index == source->pending;
 
     if (source->status != ICL_OK)
-        return 0;
+        return false;
     if (continued) {
         append_value(source, text);
         return source->status == ICL_OK;
     }
     finish_value(source);
     if (source->status != ICL_OK)
-        return 0;
+        return false;
     if (index == source->recipe->key_count) {
         char origin[512];
         snprintf(origin, sizeof origin, "%s:%zu", source->name, source->line);
         source->status = icl_recipe_set(source->recipe, section, name, text, origin, source->error);
-        return 0;
+        return false;
     }
     if (source->seen[index] != 0) {
         source->status = icl_fail(source->error, ICL_ERROR_INPUT,
                                   "%s:%zu: %s.%s again: expected it once; line %zu has set it", source->name,
                                   source->line, section, name, source->seen[index]);
-        return 0;
+        return false;
     }
     source->seen[index] = source->pending_line = source->line;
     source->pending = index;
     source->value[0] = '\0';
     append_value(source, text);
     return source->status == ICL_OK;
+}
+
+/* What inih calls; 0 says that the line is bad. */
+static int handle_pair(void *user, const char *section, const char *name, const char *text) {
+    ini_source *source = user;
+    const int good = take_pair(source, section, name, text);
+    if (!good && source->failed_line == 0)
+        source->failed_line = source->line;
+    return good;
 }
 
 icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *name, icl_error *error) {
@@ -135,7 +144,9 @@ icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *na
 
     bad_line = ini_parse_stream(next_line, source, handle_pair, source);
     finish_value(source);
-    if (source->status == ICL_OK && bad_line != 0)
+    /* inih goes on behind a line it cannot read, so that its complaint may be older than ours. */
+    if (bad_line < 0 || (bad_line > 0 && (size_t)bad_line < source->failed_line) ||
+        (bad_line > 0 && source->status == ICL_OK))
         source->status =
             icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
                      "%s:%d: not a line of a recipe: expected [section] or key = value", name, bad_line);

@@ -1,0 +1,270 @@
+/* Recipes: reading, refusing, overriding, writing. */
+#include "iclab/recipe.h"
+
+#include "core/allocate.h"
+#include "core/nearest.h"
+#include "iclab/lab.h"
+#include "scratch.h"
+#include "tap.h"
+
+static const icl_recipe_key keys[] = {
+    {"task", "d", ICL_KEY_COUNT, "10", 1, 100, .help = "dimension"},
+    {"task", "noise", ICL_KEY_TEXT, "fixed:1", .help = "a text"},
+    {"model", "kind", ICL_KEY_WORD, "full", .words = "full|diag|gd++"},
+    {"train", "rate", ICL_KEY_NUMBER, "0.01", 1e-9, 10},
+    {"train", "any", ICL_KEY_NUMBER, "-3"},
+    {"train", "layers_of_cake", ICL_KEY_COUNT, "2"},
+    {"train", "rotate", ICL_KEY_FLAG, "false"},
+};
+
+static icl_recipe *make(void) {
+    icl_recipe *recipe = NULL;
+    if (icl_recipe_create(keys, sizeof keys / sizeof *keys, &recipe, NULL) != ICL_OK)
+        exit(1);
+    return recipe;
+}
+
+static void check_defaults(tap_run *tap) {
+    icl_recipe *recipe = make();
+
+    tap_ok(tap,
+           icl_recipe_count(recipe, "task", "d") == 10 &&
+               strcmp(icl_recipe_text(recipe, "task", "noise"), "fixed:1") == 0 &&
+               icl_recipe_word(recipe, "model", "kind") == 0 &&
+               icl_recipe_number(recipe, "train", "rate") == 0.01 &&
+               icl_recipe_number(recipe, "train", "any") == -3 && !icl_recipe_flag(recipe, "train", "rotate"),
+           "defaults");
+    icl_recipe_destroy(&recipe);
+    tap_ok(tap, recipe == NULL, "destroy clears the handle");
+    icl_recipe_destroy(&recipe);
+}
+
+static void check_reading(tap_run *tap) {
+    icl_recipe *recipe = make();
+    icl_error error = {0};
+    static const char text[] =
+        "\xEF\xBB\xBF; a comment\r\n"
+        "# another, longer than any line that inih takes: ........................................."
+        "..........................................................................................."
+        "...........................................................................\n"
+        "[task]\n  d = 42 ; inline comment\nnoise=choice:1,\n    2,\n    3\n\n"
+        "[model]\nkind : gd++\n[train]\nrate= 2e-3\nrotate =true";
+
+    tap_status(tap, icl_recipe_parse(recipe, text, "r.ini", &error), &error, "a recipe");
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 42, "a count, with an inline comment");
+    tap_ok(tap, strcmp(icl_recipe_text(recipe, "task", "noise"), "choice:1,2,3") == 0,
+           "a value over three lines: %s", icl_recipe_text(recipe, "task", "noise"));
+    tap_ok(tap, icl_recipe_word(recipe, "model", "kind") == 2, "a word");
+    tap_ok(tap, icl_recipe_number(recipe, "train", "rate") == 2e-3, "a number");
+    tap_ok(tap, icl_recipe_flag(recipe, "train", "rotate"), "a flag, on a last line without a newline");
+    tap_status(tap, icl_recipe_parse(recipe, "", "empty.ini", &error), &error,
+               "an empty text changes nothing");
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 42, "d is still 42");
+    icl_recipe_destroy(&recipe);
+}
+
+/* The text is refused, with this in the message, and changes nothing. */
+static void check_refusal(tap_run *tap, const char *text, const char *message) {
+    icl_recipe *recipe = make();
+    icl_error error = {0};
+    const icl_status status = icl_recipe_parse(recipe, text, "r.ini", &error);
+
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, message) && !strchr(error.message, '\n'),
+           "%s", error.message);
+    if (!strstr(error.message, message))
+        tap_note("expected: %s", message);
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 10, "  and the recipe is as it was");
+    icl_recipe_destroy(&recipe);
+}
+
+static void check_refusals(tap_run *tap) {
+    char long_line[400] = "[task]\nd = 5\nnoise = ";
+
+    memset(long_line + strlen(long_line), 'x', 300);
+    check_refusal(tap, "[task]\nd = 7\n[train]\nrat = 1\n",
+                  "r.ini:4: unknown key train.rat; the nearest known one is train.rate");
+    check_refusal(tap, "[trian]\nrate = 1\n", "nearest known one is train.rate");
+    check_refusal(tap, "[model]\nlayers_of_cake = 1\n", "nearest known one is train.layers_of_cake");
+    check_refusal(tap, "d = 7\n", "unknown key .d; the nearest known one is task.d");
+    check_refusal(tap, "[task]\nd = 0\n", "r.ini:2: task.d = 0: expected a whole number from 1 to 100");
+    check_refusal(tap, "[task]\nd = 101\n", "from 1 to 100");
+    check_refusal(tap, "[task]\nd = -3\n", "task.d = -3: expected a whole number");
+    check_refusal(tap, "[task]\nd = 1e1\n", "expected a whole number");
+    check_refusal(tap, "[task]\nd = 3.0\n", "expected a whole number");
+    check_refusal(tap, "[task]\nd = 99999999999999999999\n", "expected a whole number");
+    check_refusal(tap, "[task]\nd =\n", "expected a whole number");
+    check_refusal(tap, "[train]\nrate = 0\n", "train.rate = 0: expected a number from 1e-09 to 10");
+    check_refusal(tap, "[train]\nrate = nan\n", "expected a number");
+    check_refusal(tap, "[train]\nany = inf\n", "train.any = inf: expected a number");
+    check_refusal(tap, "[train]\nany = 0x10\n", "expected a number");
+    check_refusal(tap, "[train]\nrotate = yes\n", "expected true or false");
+    check_refusal(tap, "[model]\nkind = ful\n", "expected one of full|diag|gd++");
+    check_refusal(tap, "[task]\nd = 7\nd = 8\n",
+                  "r.ini:3: task.d again: expected it once; line 2 has set it");
+    check_refusal(tap, "[task]\nd = 7\n[train]\nrate = 1\n[task]\nd = 8\n", "r.ini:6: task.d again");
+    check_refusal(tap, "[task]\nd = 7\nnonsense\n", "r.ini:3: not a line of a recipe");
+    check_refusal(tap, "[task\nd = 7\n", "r.ini:1: not a line of a recipe");
+    check_refusal(tap, "[task]\nnoise = fixed:1 # no comment\n", "without ';' and '#'");
+    check_refusal(tap, long_line, "r.ini:3: line too long");
+}
+
+static void check_overrides(tap_run *tap) {
+    static const char *const bad[] = {"task.d",          "d=7",           "=", "task.d=0", "task.e=1",
+                                      "task.noise=a\nb", "task.noise=a;b"};
+    icl_recipe *recipe = make();
+    icl_error error = {0};
+
+    tap_status(tap, icl_recipe_override(recipe, " task.d = 7 ", &error), &error, "an override");
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 7, "d is 7");
+    tap_status(tap, icl_recipe_override(recipe, "task.noise=a=b", &error), &error,
+               "a value with an equals sign");
+    tap_ok(tap, strcmp(icl_recipe_text(recipe, "task", "noise"), "a=b") == 0, "is kept whole");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        tap_ok(tap, icl_recipe_override(recipe, bad[i], &error) == ICL_ERROR_INPUT, "refused override %zu",
+               i);
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 7, "d is still 7");
+    icl_recipe_destroy(&recipe);
+}
+
+static bool rejects_with(const icl_recipe *recipe, const char *section, const char *key,
+                         const char *expected) {
+    icl_error error = {0};
+    const bool same = icl_recipe_reject(recipe, section, key, &error, "at most %d", 5) == ICL_ERROR_INPUT &&
+                      strcmp(error.message, expected) == 0;
+    if (!same)
+        tap_note("%s", error.message);
+    return same;
+}
+
+static void check_origins(tap_run *tap) {
+    icl_recipe *recipe = make();
+
+    icl_recipe_parse(recipe, "[task]\n\nd = 7\n", "dir/r.ini", NULL);
+    icl_recipe_override(recipe, "train.rate=3", NULL);
+    tap_ok(tap, rejects_with(recipe, "task", "d", "dir/r.ini:3: task.d = 7: expected at most 5"),
+           "origin: file and line");
+    tap_ok(tap, rejects_with(recipe, "train", "rate", "--set: train.rate = 3: expected at most 5"),
+           "origin: override");
+    tap_ok(tap, rejects_with(recipe, "train", "any", "default: train.any = -3: expected at most 5"),
+           "origin: default");
+    icl_recipe_destroy(&recipe);
+}
+
+/* Every value of two recipes over one table is the same text. */
+static bool same_values(const icl_recipe *a, const icl_recipe *b) {
+    char *first = NULL, *second = NULL;
+    const bool same = icl_recipe_write(a, &first, NULL) == ICL_OK &&
+                      icl_recipe_write(b, &second, NULL) == ICL_OK && strcmp(first, second) == 0;
+    icl_free(&first);
+    icl_free(&second);
+    return same;
+}
+
+static void check_writing(tap_run *tap) {
+    icl_recipe *recipe = make(), *back = make(), *copy = NULL;
+    icl_error error = {0};
+    char *text = NULL, assignment[2000] = "task.noise=spectrum:";
+    size_t longest = 0;
+
+    for (int i = 0; i < 200; i++)
+        snprintf(assignment + strlen(assignment), sizeof assignment - strlen(assignment), "%s0.%04d",
+                 i ? "," : "", i * 37);
+    icl_recipe_override(recipe, assignment, NULL);
+    icl_recipe_override(recipe, "train.rate=0.3", NULL);
+    tap_status(tap, icl_recipe_write(recipe, &text, &error), &error, "write a recipe with a long value");
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        longest = strcspn(line, "\n") > longest ? strcspn(line, "\n") : longest;
+    tap_ok(tap, longest < 150, "no line is longer than inih reads (%zu)", longest);
+    tap_status(tap, icl_recipe_parse(back, text, "written", &error), &error, "read it back");
+    tap_ok(tap, same_values(recipe, back), "to the same values");
+    tap_ok(tap, strcmp(icl_recipe_text(back, "task", "noise"), strchr(assignment, '=') + 1) == 0,
+           "the long one too");
+    icl_free(&text);
+
+    memset(assignment + strlen("task.noise="), 'y', 700);
+    assignment[strlen("task.noise=") + 150] = ' ';
+    assignment[strlen("task.noise=") + 700] = '\0';
+    icl_recipe_override(recipe, assignment, NULL);
+    icl_recipe_write(recipe, &text, NULL);
+    tap_status(tap, icl_recipe_parse(back, text, "written", &error), &error, "a long value without commas");
+    tap_ok(tap, same_values(recipe, back), "reads back too");
+    icl_free(&text);
+
+    tap_status(tap, icl_recipe_clone(recipe, &copy, &error), &error, "clone");
+    tap_ok(tap, same_values(recipe, copy), "the clone is the same");
+    icl_recipe_override(copy, "task.d=99", NULL);
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 10, "and independent");
+    icl_recipe_destroy(&copy);
+    icl_recipe_destroy(&back);
+    icl_recipe_destroy(&recipe);
+}
+
+static void check_files(tap_run *tap) {
+    icl_recipe *recipe = make();
+    icl_error error = {0};
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    scratch_write(&scratch, "r.ini", "[task]\nd = 3\n", 13);
+    tap_status(tap, icl_recipe_load(recipe, scratch_path(&scratch, "r.ini"), &error), &error, "load a file");
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 3, "d is 3");
+    scratch_write(&scratch, "nul.ini", "[task]\nd = 4\n\0\n", 15);
+    tap_ok(tap, icl_recipe_load(recipe, scratch_path(&scratch, "nul.ini"), &error) == ICL_ERROR_INPUT, "%s",
+           error.message);
+    tap_ok(tap, icl_recipe_load(recipe, scratch_path(&scratch, "none.ini"), &error) == ICL_ERROR_IO, "%s",
+           error.message);
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 3, "d is still 3");
+    scratch_close(&scratch);
+    icl_recipe_destroy(&recipe);
+}
+
+static void check_nearest(tap_run *tap) {
+    static const char *const names[] = {"devices", "train", "eval"};
+
+    tap_ok(tap, icl_edit_distance("", "") == 0 && icl_edit_distance("abc", "") == 3, "distance to nothing");
+    tap_ok(tap, icl_edit_distance("kitten", "sitting") == 3, "kitten to sitting: 3");
+    tap_ok(tap, icl_edit_distance("trian", "train") == 1, "swapped neighbours: 1");
+    tap_ok(tap, icl_edit_distance("TRAIN", "train") == 0, "case does not count");
+    tap_ok(tap,
+           strcmp(icl_nearest("trian", names, 3), "train") == 0 &&
+               strcmp(icl_nearest("val", names, 3), "eval") == 0,
+           "nearest");
+    tap_ok(tap, icl_nearest("x", names, 0) == NULL, "of none: none");
+}
+
+/* The program's own table: complete rows, in sections, with defaults that pass their own checks. */
+static void check_table(tap_run *tap) {
+    size_t count, sections = 1, undocumented = 0;
+    const icl_recipe_key *table = icl_lab_recipe_keys(&count);
+    icl_recipe *recipe = NULL;
+    icl_error error = {0};
+    char *text = NULL;
+
+    tap_status(tap, icl_lab_recipe_create(&recipe, &error), &error, "every default passes");
+    for (size_t i = 0; i < count; i++) {
+        undocumented += !table[i].help || strlen(table[i].help) > 110 || strchr(table[i].help, '\n');
+        sections += i > 0 && strcmp(table[i].section, table[i - 1].section) != 0;
+    }
+    tap_ok(tap, undocumented == 0, "every key has one line of help");
+    tap_ok(tap, sections == 4, "four sections, each in one piece");
+    tap_ok(tap,
+           icl_recipe_write(recipe, &text, NULL) == ICL_OK &&
+               icl_recipe_parse(recipe, text, "defaults", &error) == ICL_OK,
+           "the written defaults read back");
+    icl_text_free(&text);
+    icl_recipe_destroy(&recipe);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    check_defaults(&tap);
+    check_reading(&tap);
+    check_refusals(&tap);
+    check_overrides(&tap);
+    check_origins(&tap);
+    check_writing(&tap);
+    check_files(&tap);
+    check_nearest(&tap);
+    check_table(&tap);
+    return tap_done(&tap);
+}

@@ -1,0 +1,65 @@
+/* A folder of one's own for a test's files. */
+#ifndef ICLAB_TESTS_CORE_SCRATCH_H
+#define ICLAB_TESTS_CORE_SCRATCH_H
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct scratch_folder {
+    char folder[256];
+    char path[512]; /* of the last scratch_path */
+} scratch_folder;
+
+static inline void scratch_open(scratch_folder *scratch) {
+    const char *base = getenv("TMPDIR");
+    snprintf(scratch->folder, sizeof scratch->folder, "%.200s/iclab-test-XXXXXX",
+             base && *base ? base : "/tmp");
+    if (!mkdtemp(scratch->folder)) {
+        printf("Bail out! no scratch folder\n");
+        exit(1);
+    }
+}
+
+/* folder/name; valid until the next call. */
+static inline const char *scratch_path(scratch_folder *scratch, const char *name) {
+    snprintf(scratch->path, sizeof scratch->path, "%s/%.200s", scratch->folder, name);
+    return scratch->path;
+}
+
+/* Number of entries in the folder. */
+static inline int scratch_count(const scratch_folder *scratch) {
+    DIR *listing = opendir(scratch->folder);
+    const struct dirent *entry;
+    int count = 0;
+    while (listing && (entry = readdir(listing)) != NULL)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (listing)
+        closedir(listing);
+    return count;
+}
+
+/* Removes the folder and the files in it; folders inside must be empty. */
+static inline void scratch_close(scratch_folder *scratch) {
+    DIR *listing = opendir(scratch->folder);
+    const struct dirent *entry;
+    while (listing && (entry = readdir(listing)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)remove(scratch_path(scratch, entry->d_name));
+    if (listing)
+        closedir(listing);
+    (void)rmdir(scratch->folder);
+}
+
+/* Writes a file by plain means, for the code under test to read. */
+static inline void scratch_write(scratch_folder *scratch, const char *name, const void *data, size_t size) {
+    FILE *file = fopen(scratch_path(scratch, name), "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        printf("Bail out! cannot write %s\n", scratch->path);
+        exit(1);
+    }
+}
+
+#endif
