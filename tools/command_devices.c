@@ -80,7 +80,7 @@ int command_devices(int count, char *const *arguments) {
         .option_count = sizeof options / sizeof *options,
         .notes =
             "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC.\n"
-            "A device is refused when known problems give wrong answers on it. OpenCL devices need a driver "
+            "A device whose self-test gives a wrong answer is refused. OpenCL devices need a driver "
             "(ICD); "
             "without\none the plain-C devices cpu and ref (double precision) are all there is, and "
             "everything works.\n"};

@@ -32,6 +32,7 @@ typedef struct training {
     icl_backend *backend;
     icl_trainer *trainer;
     char *folder;
+    char *recipe_name; /* as the run was first given it */
     char *command_line;
     progress_printer progress;
 } training;
@@ -83,10 +84,12 @@ static icl_status read_recipe(training *run, icl_error *error) {
         ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
     if (options->resume) {
         ICL_TRY(icl_run_read_recipe(options->resume, run->recipe, error));
+        ICL_TRY(icl_run_read_recipe_name(options->resume, &run->recipe_name, error));
         if (path)
             fprintf(stderr, "iclab: resuming with the recipe of %s; %s is not read\n", options->resume, path);
     } else {
         ICL_TRY(icl_recipe_load(run->recipe, path, error));
+        ICL_TRY(icl_duplicate(options->recipe_name, &run->recipe_name, error));
     }
     ICL_TRY(apply_overrides(run->recipe, &options->overrides, error));
     ICL_TRY(apply_counts(run->recipe, options, error));
@@ -141,7 +144,7 @@ static icl_status write_facts(const training *run, const char *state, icl_error 
     const train_options *options = run->options;
     const icl_run_facts facts = {
         .device = icl_backend_capabilities(run->backend),
-        .recipe_name = options->recipe_name ? options->recipe_name : ICL_RUN_RECIPE,
+        .recipe_name = run->recipe_name,
         .command_line = run->command_line,
         .gemm = gemm_name(options->device.gemm),
         .fast_math = options->device.fast_math,
@@ -256,6 +259,7 @@ static int finish(training *run, icl_status status, const icl_error *error) {
     icl_backend_close(&run->backend);
     icl_recipe_destroy(&run->recipe);
     icl_free(&run->folder);
+    icl_free(&run->recipe_name);
     icl_free(&run->command_line);
     return code;
 }

@@ -16,8 +16,8 @@ static const subcommand subcommands[] = {
     {"devices", "", "what this machine has, its limits, and whether it computes rightly", command_devices},
     {"train", "RECIPE", "train a model in a run folder and compare it with the reference predictors",
      command_train},
-    {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
     {"eval", "RUN", "the same comparison for a trained model, on fresh sequences", command_eval},
+    {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
 };
 
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };

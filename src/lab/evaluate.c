@@ -11,6 +11,9 @@
 /* The share of the largest squared distances that the trimmed mean leaves out. */
 #define TRIMMED_PER_CENT 1
 
+/* Enough to fit predictors whose fit is thrown away. */
+#define SEQUENCES_OF_CHECK 64
+
 /* Everything that was predicted, for every sequence. Column 0 is the model's. */
 typedef struct predictions {
     size_t sequences, columns;
@@ -212,6 +215,19 @@ static icl_status create_evaluation(const icl_predictors *predictors, const pred
     made = NULL;
 done:
     icl_evaluation_destroy(&made);
+    return status;
+}
+
+icl_status icl_evaluation_check(const icl_task *task, const icl_recipe *recipe, icl_error *error) {
+    icl_predictors *predictors = NULL;
+    char *names = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(complete_list(icl_recipe_text(recipe, "eval", "predictors"), &names, error));
+    ICL_TRY(icl_predictors_create(task, names, SEQUENCES_OF_CHECK, 1, &predictors, error));
+done:
+    icl_predictors_destroy(&predictors);
+    icl_free(&names);
     return status;
 }
 

@@ -58,12 +58,29 @@ static void write_constants(FILE *stream, const icl_evaluation *evaluation) {
         const icl_score *score = &evaluation->scores[i];
         if (score->constants[0] == '\0')
             continue;
-        fprintf(stream, "%s%s: %s", first ? "\nconstants: " : "\n           ", score->predictor,
+        fprintf(stream, "%s%s: %s", first ? "constants: " : "\n           ", score->predictor,
                 score->constants);
         first = false;
     }
     if (!first)
         fputc('\n', stream);
+}
+
+/* Names the predictors that the model beats: by more than two standard errors of either mean together. */
+static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
+    const icl_score *model = &evaluation->scores[0];
+    size_t beaten = 0;
+
+    if (evaluation->count < 2)
+        return;
+    fprintf(stream, "\nthe model is better than:");
+    for (size_t i = 1; i < evaluation->count; i++) {
+        const icl_score *other = &evaluation->scores[i];
+        const double margin = 2 * (model->half_adjusted_se + other->half_adjusted_se);
+        if (other->half_adjusted - model->half_adjusted > margin)
+            fprintf(stream, "%s %s", beaten++ > 0 ? "," : "", other->predictor);
+    }
+    fprintf(stream, "%s\n", beaten > 0 ? "" : " none of them");
 }
 
 icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error) {
@@ -78,6 +95,7 @@ icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, i
             "above Bayes", "median", "trimmed");
     for (size_t i = 0; i < evaluation->count; i++)
         write_row(stream, &evaluation->scores[i]);
+    write_verdict(stream, evaluation);
     write_constants(stream, evaluation);
     fprintf(stream,
             "\n%" PRIu64

@@ -1,5 +1,6 @@
 #include "lab/run.h"
 
+#include <cJSON.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,25 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
 done:
     icl_free(&path);
     icl_free(&text);
+    return status;
+}
+
+icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    const cJSON *entry;
+    cJSON *facts = NULL;
+    size_t size;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
+    if (icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
+        facts = cJSON_ParseWithLength(text, size);
+    entry = cJSON_GetObjectItemCaseSensitive(facts, "recipe");
+    ICL_TRY(icl_duplicate(cJSON_IsString(entry) ? entry->valuestring : ICL_RUN_RECIPE, name, error));
+done:
+    cJSON_Delete(facts);
+    icl_free(&text);
+    icl_free(&path);
     return status;
 }
 

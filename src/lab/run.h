@@ -44,6 +44,9 @@ icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, ic
 /* Reads the recipe of an existing run over `recipe`. ICL_ERROR_INPUT if the folder holds no run. */
 icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error);
 
+/* The recipe name that run.json holds, freed with icl_free; "recipe.ini" where it has none. */
+icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error);
+
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);
 
 /* Reads model.safetensors into the model's flat vector (icl_model_size floats). ICL_ERROR_INPUT if it is missing, or does not hold

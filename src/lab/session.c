@@ -37,6 +37,7 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
     char *checkpoint = NULL;
 
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
+    ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
     if (params->resume) {
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
         if (!icl_path_exists(checkpoint)) {
