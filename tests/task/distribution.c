@@ -3,6 +3,7 @@
  * bounds are 4.5 standard errors of each statistic, which about 300 true statistics pass with probability .998.
  */
 #include <math.h>
+#include <stdint.h>
 
 #include "core/allocate.h"
 #include "core/status.h"
@@ -228,6 +229,22 @@ static void check_rotation(tap_run *tap, size_t d) {
     icl_free(&other);
 }
 
+/* The same bits on every machine and compiler: a known answer. */
+static void check_rotation_bits(tap_run *tap) {
+    double *rotation = NULL;
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, a word at a time */
+    icl_error error = {0};
+
+    if (tap_status(tap, icl_random_rotation(5, 1, &rotation, &error), &error, "a rotation"))
+        for (size_t i = 0; i < 25; i++) {
+            uint64_t word;
+            memcpy(&word, &rotation[i], sizeof word);
+            hash = (hash ^ word) * 0x100000001b3u;
+        }
+    tap_ok(tap, hash == 0xaa71e6bf5c2465dbu, "its bits (%016llx)", (unsigned long long)hash);
+    icl_free(&rotation);
+}
+
 int main(void) {
     tap_run tap = {0};
 
@@ -242,6 +259,7 @@ int main(void) {
     check_noise_levels(&tap, "task.d=2 task.n=6 task.noise=fixed:0.5", 2, (double[]){0.5, 0.25});
     check_purposes(&tap);
     check_streams(&tap);
+    check_rotation_bits(&tap);
     check_rotation(&tap, 1);
     check_rotation(&tap, 5);
     check_rotation(&tap, 40);
