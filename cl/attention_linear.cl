@@ -16,17 +16,17 @@
 /* A work-item's scratch: S, one row of lanes for each of d (padded to a multiple of STEP), then PACK rows of v. On GPUs rows of
  * neighbouring work-items lie side by side. */
 #if LANES == 1
-#define STATE(r) (state + (r) * row_step)
+#define STATE(r) (state + (r)*row_step)
 #else
-#define STATE(r) (state + (r) * LANES)
+#define STATE(r) (state + (r)*LANES)
 #endif
 
 /* strides: batch, row, column, unused. sizes: rows, sources, d, e. v_dense_end: 0, or for a v without gaps the end of its elements,
  * up to which whole vectors may be loaded: what lies beyond a row is then the next row. */
-__kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride,
-                               __global const float *q, uint q_offset, int4 q_stride, __global const float *k,
-                               uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-                               int4 v_stride, uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks, uint units,
+__kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride, __global const float *q,
+                               uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
+                               int4 k_stride, __global const float *v, uint v_offset, int4 v_stride,
+                               uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks, uint units,
                                float scale, __global float *scratch, uint scratch_rows) {
     const uint rows = sizes.s0, sources = sizes.s1, d = sizes.s2, e = sizes.s3;
     const int running = shift < (int)sources;
@@ -67,7 +67,8 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
             for (uint r = 0; r < d; r += STEP) {
                 const int last = (int)d - 1;
                 const int at0 = (int)r * k_stride.s2, at1 = min((int)r + 1, last) * k_stride.s2,
-                          at2 = min((int)r + 2, last) * k_stride.s2, at3 = min((int)r + 3, last) * k_stride.s2;
+                          at2 = min((int)r + 2, last) * k_stride.s2,
+                          at3 = min((int)r + 3, last) * k_stride.s2;
                 floats s0 = LOAD_LANES(STATE(r)), s1 = (floats)(0.0f), s2 = s1, s3 = s1;
                 if (r + 1 < d)
                     s1 = LOAD_LANES(STATE(r + 1));

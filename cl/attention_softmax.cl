@@ -22,7 +22,7 @@
 #define TILE 8 /* keys (or queries) that share one rescaling and one pass over the sums */
 
 #if LANES == 1
-#define SCRATCH(r) (scratch + (r) * get_global_size(0) + get_global_id(0))
+#define SCRATCH(r) (scratch + (r)*get_global_size(0) + get_global_id(0))
 #else
 #define SCRATCH(r) (scratch + ((get_global_id(0) * scratch_rows) + (r)) * LANES)
 #endif
@@ -30,16 +30,15 @@
 #define MINUS_INFINITY as_float(0xff800000u)
 
 /* Lane l of scratch row first + c := row[l][c] for `width` coordinates c and `count` lanes; the lanes beyond repeat the last. */
-#define PACK_LANES(first, from, row_stride, column_stride, count, width)                                      \
-    for (uint c_ = 0; c_ < (width); c_++)                                                                     \
-        for (uint l_ = 0; l_ < LANES; l_++)                                                                   \
-            SCRATCH((first) + c_)[l_] =                                                                       \
-                (from)[(int)min(l_, (count) - 1) * (row_stride) + (int)c_ * (column_stride)]
+#define PACK_LANES(first, from, row_stride, column_stride, count, width)                                     \
+    for (uint c_ = 0; c_ < (width); c_++)                                                                    \
+        for (uint l_ = 0; l_ < LANES; l_++)                                                                  \
+    SCRATCH((first) + c_)[l_] = (from)[(int)min(l_, (count)-1) * (row_stride) + (int)c_ * (column_stride)]
 
 /* The dot products of the lanes' vectors, packed from scratch row `first`, with one vector in global memory. */
-#define DOT_LANES(sum, first, vector, stride, width)                                                          \
-    floats sum = (floats)(0.0f);                                                                              \
-    for (uint c_ = 0; c_ < (width); c_++)                                                                     \
+#define DOT_LANES(sum, first, vector, stride, width)                                                         \
+    floats sum = (floats)(0.0f);                                                                             \
+    for (uint c_ = 0; c_ < (width); c_++)                                                                    \
     sum += (vector)[(int)c_ * (stride)] * LOAD_LANES(SCRATCH((first) + c_))
 
 __kernel void softmax_forward(__global float *out, uint out_offset, int4 out_stride,
@@ -98,13 +97,15 @@ __kernel void softmax_forward(__global float *out, uint out_offset, int4 out_str
 }
 
 /* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d of d_q. */
-__kernel void softmax_backward_queries(
-    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms, __global const float *d_out,
-    uint do_offset, int4 do_stride, __global const float *out, uint out_offset, int4 out_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
-    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
-    uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint units, float scale,
-    __global float *scratch, uint scratch_rows) {
+__kernel void softmax_backward_queries(__global float *d_q, uint dq_offset, int4 dq_stride,
+                                       __global float *row_terms, __global const float *d_out, uint do_offset,
+                                       int4 do_stride, __global const float *out, uint out_offset,
+                                       int4 out_stride, __global const float *log_sum_exp, uint lse_offset,
+                                       int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
+                                       __global const float *k, uint k_offset, int4 k_stride,
+                                       __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
+                                       uint sources, int shift, uint blocks, uint units, float scale,
+                                       __global float *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint batch = unit / blocks, first = (unit - batch * blocks) * LANES;
@@ -116,9 +117,9 @@ __kernel void softmax_backward_queries(
             out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1;
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        const floats lse = load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 +
-                                        (int)first * lse_stride.s1,
-                                    lse_stride.s1, count);
+        const floats lse =
+            load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1,
+                     lse_stride.s1, count);
         const ints limit = AS_INTS(LANE_NUMBERS) + (int)first + shift + 1;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         floats row_term = (floats)(0.0f);
@@ -155,13 +156,15 @@ __kernel void softmax_backward_queries(
 }
 
 /* d_k and d_v. Lanes are keys. Scratch rows: d of k, e of v, d of d_k, e of d_v. */
-__kernel void softmax_backward_keys(
-    __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
-    __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
-    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
-    uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint units, float scale,
-    __global float *scratch, uint scratch_rows) {
+__kernel void softmax_backward_keys(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v,
+                                    uint dv_offset, int4 dv_stride, __global const float *row_terms,
+                                    __global const float *d_out, uint do_offset, int4 do_stride,
+                                    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
+                                    __global const float *q, uint q_offset, int4 q_stride,
+                                    __global const float *k, uint k_offset, int4 k_stride,
+                                    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
+                                    uint sources, int shift, uint blocks, uint units, float scale,
+                                    __global float *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint batch = unit / blocks, first = (unit - batch * blocks) * LANES;

@@ -52,23 +52,23 @@ typedef ICL_PASTE(uint, LANES) uints;
 #endif
 
 /* Copies count < LANES neighbouring floats. */
-#define COPY_RUN(to, from, count)                                                                             \
-    do {                                                                                                      \
-        uint done_ = 0;                                                                                       \
-        if ((count) & 8u) {                                                                                   \
-            vstore8(vload8(0, from), 0, to);                                                                  \
-            done_ = 8;                                                                                        \
-        }                                                                                                     \
-        if ((count) & 4u) {                                                                                   \
-            vstore4(vload4(0, (from) + done_), 0, (to) + done_);                                              \
-            done_ += 4;                                                                                       \
-        }                                                                                                     \
-        if ((count) & 2u) {                                                                                   \
-            vstore2(vload2(0, (from) + done_), 0, (to) + done_);                                              \
-            done_ += 2;                                                                                       \
-        }                                                                                                     \
-        if ((count) & 1u)                                                                                     \
-            (to)[done_] = (from)[done_];                                                                      \
+#define COPY_RUN(to, from, count)                                                                            \
+    do {                                                                                                     \
+        uint done_ = 0;                                                                                      \
+        if ((count)&8u) {                                                                                    \
+            vstore8(vload8(0, from), 0, to);                                                                 \
+            done_ = 8;                                                                                       \
+        }                                                                                                    \
+        if ((count)&4u) {                                                                                    \
+            vstore4(vload4(0, (from) + done_), 0, (to) + done_);                                             \
+            done_ += 4;                                                                                      \
+        }                                                                                                    \
+        if ((count)&2u) {                                                                                    \
+            vstore2(vload2(0, (from) + done_), 0, (to) + done_);                                             \
+            done_ += 2;                                                                                      \
+        }                                                                                                    \
+        if ((count)&1u)                                                                                      \
+            (to)[done_] = (from)[done_];                                                                     \
     } while (0)
 
 /* Loads min(count, LANES) > 0 elements that lie `stride` apart; the lanes beyond are 0. */
@@ -148,10 +148,10 @@ static int dot_position(int4 position, int4 stride) {
 
 /* Runs the body that follows once for each unit of this work-item: a unit is one segment of one run (the last axis) of the
  * shape. In scope: row, and the elements start <= i < end of its run. */
-#define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                     \
-    for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))                            \
-        for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                     \
-                  end = min(start + (segment), (shape).s3), once = 1;                                         \
+#define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                    \
+    for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))                           \
+        for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                    \
+                  end = min(start + (segment), (shape).s3), once = 1;                                        \
              once; once = 0)
 
 #endif

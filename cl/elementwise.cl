@@ -116,7 +116,8 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
 __kernel void binary_periodic(__global float *out, uint out_offset, __global const float *a, uint a_offset,
                               __global const float *b, uint b_offset, uint count, uint period, uint segment,
                               uint units, uint kind, uint swapped) {
-    float pattern[MAX_PERIOD + LANES]; /* b, and its beginning again until a load at its last element is whole */
+    float pattern[MAX_PERIOD +
+                  LANES]; /* b, and its beginning again until a load at its last element is whole */
     for (uint i = 0; i < period + LANES; i++)
         pattern[i] = b[b_offset + i % period];
     const uint advance = LANES % period;

@@ -20,15 +20,16 @@
  */
 __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride, int split_stride,
                            __global const float *a, uint a_offset, int4 a_stride, __global const float *b,
-                           uint b_offset, int4 b_stride, uint inner_batch, uint4 sizes, uint4 cuts, uint depth,
-                           uint units, float alpha, float beta, __global float *scratch,
+                           uint b_offset, int4 b_stride, uint inner_batch, uint4 sizes, uint4 cuts,
+                           uint depth, uint units, float alpha, float beta, __global float *scratch,
                            uint scratch_length) {
     __global float *packed = scratch + get_global_id(0) * scratch_length;
     __global float *sums = packed + depth * LANES;
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, row_chunk = sizes.s3;
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint chunks = unit / cuts.s0, splits = chunks / cuts.s1, batches = splits / cuts.s2;
-        const uint column = (unit - chunks * cuts.s0) * LANES, first_row = (chunks - splits * cuts.s1) * row_chunk;
+        const uint column = (unit - chunks * cuts.s0) * LANES,
+                   first_row = (chunks - splits * cuts.s1) * row_chunk;
         const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
         const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
         const uint first_k = split * cuts.s3, end_k = min(k, first_k + cuts.s3);
@@ -43,7 +44,8 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
             const uint length = min(depth, end_k - from_k);
             const int first_part = from_k == first_k, last_part = from_k + length == end_k;
             for (uint i = 0; i < length; i++)
-                pack_run(packed + i * LANES, b_columns + (int)(from_k + i) * b_stride.s2, b_stride.s3, n - column);
+                pack_run(packed + i * LANES, b_columns + (int)(from_k + i) * b_stride.s2, b_stride.s3,
+                         n - column);
             for (uint row = first_row; row <= last_row; row += ROWS) {
                 __global float *running = sums + (row - first_row) * LANES;
                 floats sum[ROWS];
@@ -93,7 +95,8 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 
 #else
 
-#define TILE  32 /* rows and columns of out that a work-group computes: 8 x 8 work-items, 4 x 4 elements each */
+#define TILE                                                                                                 \
+    32 /* rows and columns of out that a work-group computes: 8 x 8 work-items, 4 x 4 elements each */
 #define DEPTH 16 /* products added between two barriers */
 
 /*
@@ -109,14 +112,15 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, id = get_local_id(0), x = id % 8, y = id / 8;
     for (uint group = get_group_id(0); group < groups; group += get_num_groups(0)) {
         const uint rows = group / cuts.s0, splits = rows / cuts.s1, batches = splits / cuts.s2;
-        const uint first_column = (group - rows * cuts.s0) * TILE, first_row = (rows - splits * cuts.s1) * TILE;
+        const uint first_column = (group - rows * cuts.s0) * TILE,
+                   first_row = (rows - splits * cuts.s1) * TILE;
         const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
         const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
         const uint first_k = split * cuts.s3, end_k = min(k, first_k + cuts.s3);
         __global const float *a_matrix = a + a_offset + at.s0 * a_stride.s0 + at.s1 * a_stride.s1;
         __global const float *b_matrix = b + b_offset + at.s0 * b_stride.s0 + at.s1 * b_stride.s1;
-        __global float *out_matrix = out + out_offset + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 +
-                                     (int)split * split_stride;
+        __global float *out_matrix =
+            out + out_offset + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 + (int)split * split_stride;
         float sum[4][4];
         for (uint i = 0; i < 4; i++)
             for (uint j = 0; j < 4; j++)
@@ -129,10 +133,10 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
                 const uint a_row = a_stride.s3 == 1 ? e / DEPTH : e % TILE;
                 const uint b_k = b_stride.s3 == 1 ? e / TILE : e % DEPTH;
                 const uint b_column = b_stride.s3 == 1 ? e % TILE : e / DEPTH;
-                a_tile[a_k][a_row] = a_k < length && first_row + a_row < m
-                                         ? a_matrix[(int)(first_row + a_row) * a_stride.s2 +
-                                                    (int)(from_k + a_k) * a_stride.s3]
-                                         : 0.0f;
+                a_tile[a_k][a_row] =
+                    a_k < length && first_row + a_row < m
+                        ? a_matrix[(int)(first_row + a_row) * a_stride.s2 + (int)(from_k + a_k) * a_stride.s3]
+                        : 0.0f;
                 b_tile[b_k][b_column] = b_k < length && first_column + b_column < n
                                             ? b_matrix[(int)(from_k + b_k) * b_stride.s2 +
                                                        (int)(first_column + b_column) * b_stride.s3]
@@ -168,7 +172,8 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
  * Index mapping: a unit is one element of out; shape holds the extents, `units` their product. splits flops each.
  */
 __kernel void matmul_combine(__global float *out, uint out_offset, int4 out_stride, uint4 shape,
-                             __global const float *partial, uint splits, uint units, float alpha, float beta) {
+                             __global const float *partial, uint splits, uint units, float alpha,
+                             float beta) {
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         __global float *to = out + out_offset + dot_position(element_position(unit, shape), out_stride);
         float sum = partial[unit];

@@ -38,10 +38,10 @@ __kernel void adam(__global float *parameters, uint p_offset, int4 p_stride, __g
         for (uint i = start; i < end; i += LANES) {
             const uint left = end - i;
             const floats g = load_run(g_row + (int)i * g_stride.s3, g_stride.s3, left);
-            const floats m = moments.s0 * load_run(m_row + (int)i * m_stride.s3, m_stride.s3, left) +
-                             moments.s1 * g;
-            const floats v = moments.s2 * load_run(v_row + (int)i * v_stride.s3, v_stride.s3, left) +
-                             moments.s3 * (g * g);
+            const floats m =
+                moments.s0 * load_run(m_row + (int)i * m_stride.s3, m_stride.s3, left) + moments.s1 * g;
+            const floats v =
+                moments.s2 * load_run(v_row + (int)i * v_stride.s3, v_stride.s3, left) + moments.s3 * (g * g);
             const floats p = rates.s1 * load_run(p_row + (int)i * p_stride.s3, p_stride.s3, left);
             const floats step = (m / corrections.s0) / (sqrt(v / corrections.s1) + rates.s2);
             store_run(m, m_row + (int)i * m_stride.s3, m_stride.s3, left);

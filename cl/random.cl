@@ -30,7 +30,8 @@ typedef ulong8 ulongs;
 #endif
 static uints multiply_high(uint factor, uints x) {
     const ulongs low_half = (ulongs)(0xffffffffUL), pairs = AS_ULONGS(x);
-    const ulongs even = (pairs & low_half) * (ulongs)((ulong)factor), odd = (pairs >> 32) * (ulongs)((ulong)factor);
+    const ulongs even = (pairs & low_half) * (ulongs)((ulong)factor),
+                 odd = (pairs >> 32) * (ulongs)((ulong)factor);
     return AS_UINTS((even >> 32) | (odd & ~low_half));
 }
 #define MULTIPLY_HIGH(factor, x) multiply_high(factor, x)
@@ -59,7 +60,8 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
 static void prepare_table(float *table) {
     for (int octave = 0; octave < ICL_NORMAL_OCTAVES; octave++)
         for (int term = 0; term < ICL_NORMAL_TERMS; term++)
-            table[term < 8 ? 8 * octave + term : 8 * ICL_NORMAL_OCTAVES + octave] = normal_table[term][octave];
+            table[term < 8 ? 8 * octave + term : 8 * ICL_NORMAL_OCTAVES + octave] =
+                normal_table[term][octave];
 }
 
 #define EVEN(a, b) ((floats)((a).even, (b).even))

@@ -43,8 +43,8 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
         return load_run(in + (int)first * stride.s3, stride.s3, count);
     STORE_LANES((floats)(0), lane);
     for (uint i = 0; i < min(count, (uint)LANES); i++)
-        lane[i] =
-            in[merged ? (int)(first + i) * stride.s3 : dot_position(element_position(first + i, shape), stride)];
+        lane[i] = in[merged ? (int)(first + i) * stride.s3
+                            : dot_position(element_position(first + i, shape), stride)];
     for (uint i = count; is_max && i < LANES; i++)
         lane[i] = lane[0];
     return LOAD_LANES(lane);
@@ -100,7 +100,8 @@ __kernel void argmax_chunks(__global float *best, __global const float *in, uint
                             uint chunks, uint units) {
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
-        __global const float *from = in + in_offset + dot_position(element_position(output, kept), kept_stride);
+        __global const float *from =
+            in + in_offset + dot_position(element_position(output, kept), kept_stride);
         const uint end = min(first + chunk_length, length);
         float value = from[dot_position(element_position(first, reduced), reduced_stride)];
         uint index = first;

@@ -85,8 +85,8 @@ static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
 
     spec = tap_device_spec(spec);
     if (icl_backend_open(&(icl_backend_params){.spec = spec, .log = log}, &backend, &error) == ICL_OK) {
-        tap_note("device %s: %s", icl_backend_capabilities(backend)->spec,
-                 icl_backend_capabilities(backend)->name);
+        const icl_capabilities *device = icl_backend_capabilities(backend);
+        tap_note("device %s: %s, %s", device->spec, device->name, device->platform);
         return backend;
     }
     if (strncmp(spec, "opencl", 6) == 0 && icl_devices_list(NULL, &devices, &count, NULL) == ICL_OK) {
