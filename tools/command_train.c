@@ -207,9 +207,26 @@ done:
     return status;
 }
 
+/* On "ref" the parameters are doubles and the exported ones floats: the table is to speak of the model in the file. */
+static icl_status round_parameters(icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    float *values = NULL;
+
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values,
+                         error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 static icl_status print_result(const training *run, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
+    const icl_status status = round_parameters(run->trainer, error);
 
+    if (status != ICL_OK)
+        return status;
     if (!run->options->device.quiet)
         fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
                 icl_recipe_count(run->recipe, "eval", "sequences"));

@@ -11,7 +11,7 @@ ICL_API icl_status icl_lab_recipe_create(icl_recipe **recipe, icl_error *error);
 ICL_API const icl_recipe_key *icl_lab_recipe_keys(size_t *count);
 
 /* Finds a recipe: a path as it stands; else NAME.ini in the folder that the environment variable ICLAB_RECIPES names; else NAME.ini
- * among the installed recipes. *path is freed with icl_text_free. ICL_ERROR_INPUT names the nearest recipe there is. */
+ * among the installed recipes; else tools/recipes/NAME.ini. *path is freed with icl_text_free. ICL_ERROR_INPUT names the nearest recipe there is. */
 ICL_API icl_status icl_lab_recipe_find(const char *name, char **path, icl_error *error);
 
 /* Frees a text that the library returned, and sets *text to NULL. */

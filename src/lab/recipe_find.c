@@ -11,6 +11,9 @@
 
 #define RECIPE_SUFFIX ".ini"
 
+/* For whoever runs build/tools/iclab from the top of the source tree. */
+#define SOURCE_RECIPES "tools/recipes"
+
 void icl_text_free(char **text) {
     icl_free(text);
 }
@@ -56,14 +59,14 @@ static icl_status find_in_folder(const char *folder, const char *name, char **pa
 }
 
 icl_status icl_lab_recipe_find(const char *name, char **path, icl_error *error) {
-    const char *const folders[] = {getenv("ICLAB_RECIPES"), ICL_RECIPE_DIR};
+    const char *const folders[] = {getenv("ICLAB_RECIPES"), ICL_RECIPE_DIR, SOURCE_RECIPES};
     char nearest[256] = "";
     size_t best = SIZE_MAX;
     icl_status status;
 
     if (icl_path_exists(name))
         return icl_duplicate(name, path, error);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         status = find_in_folder(folders[i], name, path, error);
         if (status != ICL_OK || *path)
             return status;

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# Bad input gets one line that says what, where and what was expected, the right exit code, and leaves nothing behind.
+# Arguments: the command, the folder of the recipes.
+set -uo pipefail
+ICLAB=$1
+export ICLAB_RECIPES=$2 ICLAB_DEVICE=cpu
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+small=(--set train.batch=8 --set train.steps=3 --set train.warmup=0 --set eval.sequences=16 --set eval.fit_sequences=16
+    --set eval.every_sequences=16 --set model.layers=1 --set train.growth=0)
+
+# refuse CODE PATTERN NAME ARGUMENTS...: training is refused and there is no run folder afterwards.
+refuse() {
+    local code_expected=$1 pattern=$2 name=$3
+    shift 3
+    run train "$@" --out "$work/none"
+    refused "$code_expected" "$pattern" "$name"
+    [[ ! -e $work/none ]]
+    ok $? "  and leaves no folder"
+}
+
+set_refused() { # ASSIGNMENT PATTERN [CODE]
+    refuse "${3:-2}" "$2" "--set $1" versatile --set "$1"
+}
+
+# ---- Keys and values ----
+set_refused task.dd=3 'unknown key task.dd; the nearest known one is task.d'
+set_refused train.layers=3 'the nearest known one is model.layers'
+set_refused task.d=0 'task.d = 0: expected a whole number from 1'
+set_refused task.n=0 'task.n = 0: expected a whole number from 1'
+set_refused model.layers=0 'model.layers = 0: expected a whole number from 1'
+set_refused model.heads=0 'model.heads = 0: expected'
+set_refused train.batch=0 'train.batch = 0: expected'
+set_refused task.d=-1 'task.d = -1: expected'
+set_refused task.d=ten 'task.d = ten: expected'
+set_refused train.learning_rate=-1 'train.learning_rate = -1: expected'
+set_refused train.learning_rate=nan 'train.learning_rate = nan: expected'
+set_refused train.beta2=1 'train.beta2 = 1: expected'
+set_refused train.seed=4294967296 'train.seed = 4294967296: expected'
+set_refused model.parameterization=diagonal 'expected one of full\|diag'
+set_refused task.rotate=maybe 'expected true or false'
+set_refused task.noise=fixed:-1 'task.noise = fixed:-1: expected'
+set_refused task.noise=uniform:-2 'task.noise = uniform:-2: expected'
+set_refused task.noise=choice:1,-3 'task.noise = choice:1,-3: expected'
+set_refused task.noise=choice: 'task.noise = choice:: expected'
+set_refused task.noise=fixed:nan 'task.noise = fixed:nan: expected'
+set_refused task.noise=loud 'task.noise = loud: expected'
+set_refused task.covariance=spectrum:1,2 'task.covariance = spectrum:1,2: expected'
+set_refused task.covariance=spectrum:1,1,1,1,1,1,1,1,1,0 'positive'
+set_refused task.covariance=spectrum:1,1,1,1,1,1,1,1,1,-1 'positive'
+set_refused task.sampler=gram 'task.sampler = gram: expected'
+set_refused eval.predictors=orakel 'oracle'
+set_refused eval.predictors=gd:0 'gd:0'
+set_refused task 'expected section.key=value'
+
+# ---- Sizes ----
+refuse 3 'memory|larger|limit|allocat' "a batch that no memory holds" versatile \
+    --set task.d=20000 --set task.n=100000 --set model.parameterization=diag
+refuse 3 'memory|larger|limit|allocat' "a batch of a thousand million" versatile --set train.batch=1073741824 --set task.n=1048576
+
+# ---- Recipes ----
+printf '[task]\nd = 10\nn = 20\n[modle]\nlayers = 2\n' >"$work/section.ini"
+refuse 2 'section.ini:5: unknown key modle.layers; the nearest known one is model.layers' "a misspelt section" "$work/section.ini"
+printf '[task]\nd = 10\nd = 11\n' >"$work/twice.ini"
+refuse 2 'twice.ini:3: task.d again' "a key twice" "$work/twice.ini"
+printf '[task]\nnoise = fixed:-1\n' >"$work/noise.ini"
+refuse 2 'noise.ini:2: task.noise = fixed:-1: expected' "a negative sigma names its line" "$work/noise.ini"
+head -c 5000 /dev/urandom >"$work/random.ini"
+refuse 2 'random.ini' "a file of random bytes" "$work/random.ini"
+refuse 2 'no such recipe here; the nearest is quickstart' "an unknown recipe" quikstart
+refuse 3 'cannot read' "a folder for a recipe" "$work"
+
+# ---- Devices ----
+refuse 2 'device|expected' "an unknown device" versatile --device gpu
+refuse 2 'threads' "no threads" versatile --device cpu:threads=0
+refuse 3 'OpenCL|no such device' "an OpenCL device that is not here" versatile --device opencl:no-such-device
+code=0
+OCL_ICD_VENDORS=$work "$ICLAB" train versatile --device opencl --out "$work/none" >"$work/out" 2>"$work/err" || code=$?
+refused 3 'OpenCL' "no OpenCL driver"
+
+# ---- Folders ----
+run train versatile "${small[@]}" --out /dev/null/run
+refused 3 'cannot make the folder' "a run folder that cannot be made"
+mkdir "$work/file-in-the-way" && : >"$work/file-in-the-way/checkpoint"
+run train versatile "${small[@]}" --out "$work/file-in-the-way"
+refused 3 'cannot make the folder' "a file where a folder should be"
+run train --resume "$work/nothing"
+refused 2 'not a run' "nothing to resume"
+run eval "$work/nothing"
+refused 2 'not a run' "nothing to evaluate"
+run train versatile --out "$work/a" --resume "$work/b"
+refused 2 'no --out beside --resume' "--out beside --resume"
+
+# ---- Damaged runs ----
+run train versatile "${small[@]}" --out "$work/run"
+expect 0 "a small run"
+run train versatile "${small[@]}" --out "$work/run"
+refused 2 'already holds a run' "a folder that holds a run"
+damage() { # FILE COMMAND...: a copy of the run in which the command has changed the file
+    rm -rf "$work/damaged"
+    cp -r "$work/run" "$work/damaged"
+    local file=$work/damaged/$1
+    shift
+    "$@" "$file"
+}
+# shellcheck disable=SC2317 # called by damage
+cut_short() {
+    truncate -s 100 "$1"
+}
+# shellcheck disable=SC2317
+flip() {
+    printf '\xff\xff\xff\x7f' | dd of="$1" bs=1 seek=3 conv=notrunc status=none
+}
+# shellcheck disable=SC2317
+not_a_number() {
+    printf '\xff\xff\xff\x7f' | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 4)) conv=notrunc status=none
+}
+for file in checkpoint/state.safetensors model.safetensors; do
+    for how in rm cut_short flip; do
+        damage "$file" "$how"
+        if [[ $file == model.safetensors ]]; then run eval "$work/damaged"; else run train --resume "$work/damaged" --steps 9; fi
+        refused 2 'safetensors' "$file after $how"
+    done
+done
+damage model.safetensors not_a_number
+run eval "$work/damaged"
+refused 2 'NaN' "a model that holds NaN"
+run eval "$work/run" --set model.layers=2
+refused 2 'no tensor layer.1' "a model of another recipe"
+run eval "$work/run" --set task.d=5
+refused 2 'another type or shape' "a model of another dimension"
+run train --resume "$work/run" --steps 9 --set train.learning_rate=0.5
+refused 2 'learning_rate' "resuming with another learning rate"
+run train --resume "$work/run" --steps 9 --seed 2
+refused 2 'seed' "resuming with another seed"
+run train --resume "$work/run" --steps 2
+refused 2 'already at step 3' "resuming to an earlier step"
+damage recipe.ini cut_short
+run eval "$work/damaged"
+[[ $code -eq 2 ]]
+ok $? "a truncated recipe does not fit the model"
+
+# ---- A full disk, played by a limit on the size of files ----
+limited() { # BLOCKS ARGUMENTS...
+    code=0
+    (ulimit -f "$1" && exec "$ICLAB" "${@:2}") >"$work/out" 2>"$work/err" </dev/null || code=$?
+}
+limited 1 train versatile "${small[@]}" --out "$work/full"
+refused 3 'cannot write .*recipe.ini: File too large' "no room for the recipe"
+[[ $(find "$work/full" -type f | wc -l) -eq 0 ]]
+ok $? "no half-written file stays"
+limited 8 train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 --out "$work/full2"
+refused 3 'cannot write .*metrics.csv: File too large' "no room for the metrics"
+[[ $(tail -c 1 "$work/full2/metrics.csv" | od -An -c | tr -d ' ') == '\n' ]]
+ok $? "the table ends with a whole row"
+[[ -z $(find "$work/full2" -name '*.tmp') ]]
+ok $? "no temporary file stays"
+run train --resume "$work/full2"
+expect 0 "with room again, the run goes on"
+run train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 --out "$work/roomy"
+same "$work/full2/model.safetensors" "$work/roomy/model.safetensors" "to the bits of a run that always had room"
+same "$work/full2/metrics.csv" "$work/roomy/metrics.csv" "and the same metrics"
+
+# ---- Divergence ----
+run train versatile "${small[@]}" --set model.layers=4 --set train.steps=200 --set train.optimizer=sgd --set train.schedule=constant \
+    --set train.learning_rate=1e6 --set train.clip=0 --set train.checkpoint_every=1 --out "$work/diverged"
+expect 1 "a run that diverges"
+says 'diverged at step [0-9]+.*checkpoint/state.safetensors keeps step [0-9]+' "it says at which step, and what is left"
+[[ -s $work/diverged/checkpoint/state.safetensors ]] && grep -q '"diverged"' "$work/diverged/run.json"
+ok $? "the last good checkpoint stands"
+finish

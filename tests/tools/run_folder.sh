@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# A run from beginning to end on one device: the folder, the table, resuming, Ctrl-C. Arguments: the command, the recipes, the device.
+set -uo pipefail
+ICLAB=$1
+export ICLAB_RECIPES=$2
+device=$3
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+if [[ $device == opencl* ]]; then
+    device=${ICLAB_TEST_OPENCL:-$device}
+    if ! "$ICLAB" devices --json 2>/dev/null | grep -q '"spec":"opencl'; then
+        echo "ok 1 - $device # SKIP no OpenCL device on this machine"
+        echo "1..1"
+        exit 0
+    fi
+fi
+small=(--device "$device" --set train.batch=32 --set train.warmup=5 --set train.growth=0 --set model.layers=2 --set eval.sequences=500
+    --set eval.fit_sequences=200 --set eval.every=10 --set eval.every_sequences=64 --set train.checkpoint_every=7)
+
+# ---- The folder ----
+run train quickstart "${small[@]}" --steps 40 --out "$work/straight"
+expect 0 "train"
+grep -E 'device ' "$work/err" | head -n 1 | note
+for file in recipe.ini metrics.csv model.safetensors checkpoint/state.safetensors run.json; do
+    [[ -s $work/straight/$file ]]
+    ok $? "the run folder holds $file"
+done
+grep -q 'iclab: device .*--device' "$work/err"
+ok $? "the device is named, and how to choose it"
+[[ $(wc -l <"$work/straight/metrics.csv") -eq 41 ]]
+ok $? "metrics.csv has a row for each step"
+[[ $(grep -cE '^[0-9]+0,[^,]+,[^,]+,[^,]+,[0-9.e-]+$' "$work/straight/metrics.csv") -eq 4 ]]
+ok $? "every tenth has an evaluation"
+for fact in version commit device driver seed recipe command_line '"status":.*"finished"' '"steps":.*40'; do
+    grep -q "$fact" "$work/straight/run.json"
+    ok $? "run.json has $fact"
+done
+for predictor in predictor model oracle bayes ols constrr adarr tunedrr; do
+    grep -qE "^$predictor " "$work/out"
+    ok $? "the table has the row $predictor"
+done
+
+# ---- The same again, in pieces ----
+run train quickstart "${small[@]}" --steps 40 --out "$work/again" --quiet
+[[ ! -s $work/err ]]
+ok $? "--quiet says nothing"
+same "$work/straight/model.safetensors" "$work/again/model.safetensors" "same seed and device: the same model"
+same "$work/straight/metrics.csv" "$work/again/metrics.csv" "and the same metrics"
+run train quickstart "${small[@]}" --steps 13 --out "$work/pieces"
+run train --resume "$work/pieces" --device "$device" --steps 29
+run train quickstart --resume "$work/pieces" --device "$device" --steps 40
+expect 0 "resumed twice"
+for file in model.safetensors metrics.csv recipe.ini checkpoint/state.safetensors; do
+    same "$work/straight/$file" "$work/pieces/$file" "in three pieces: the same $file"
+done
+grep -q '"recipe":.*"quickstart"' "$work/pieces/run.json"
+ok $? "run.json still has the recipe's name"
+run train quickstart "${small[@]}" --steps 40 --seed 2 --out "$work/other"
+! cmp -s "$work/straight/model.safetensors" "$work/other/model.safetensors"
+ok $? "another seed: another model"
+run train "$work/straight/recipe.ini" --device "$device" --out "$work/rerun"
+same "$work/straight/model.safetensors" "$work/rerun/model.safetensors" "the folder's recipe.ini runs again to the same model"
+
+# ---- Evaluation ----
+run eval "$work/straight" --device "$device" --json
+expect 0 "eval --json"
+[[ $(grep -cE '^\{"predictor":"[a-z]+","mse":[0-9.e-]+,"se":[0-9.e-]+,"adjusted":[0-9.e-]+,"half_adjusted":[0-9.e-]+,"half_adjusted_se":[0-9.e-]+,.*\}$' \
+    "$work/out") -eq 7 ]]
+ok $? "one object for the model and each predictor"
+cp "$work/out" "$work/first"
+run eval "$work/straight" --device "$device" --json
+same "$work/first" "$work/out" "evaluated again: the same numbers"
+run train --resume "$work/straight" --device "$device" --json --quiet
+same "$work/first" "$work/out" "and the numbers that training ended with"
+run eval "$work/straight" --device "$device" --set eval.predictors=ols,gd:2 --set task.noise=fixed:1 --json
+expect 0 "eval with other predictors and another noise"
+[[ $(grep -cE '"predictor":"(model|ols|gd:2)"' "$work/out") -eq 3 && $(wc -l <"$work/out") -eq 3 ]]
+ok $? "prints those predictors alone"
+
+# ---- Ctrl-C ----
+stop() { # SIGNAL CODE
+    local folder=$work/stopped-$1 process code step
+    "$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --set train.schedule=constant --set train.horizon=1000 \
+        --set eval.every=0 --out "$folder" >"$work/out-$1" 2>"$work/err-$1" </dev/null &
+    process=$!
+    touch "$work/err-$1"
+    for ((i = 0; i < 600; i++)); do
+        grep -q '^step ' "$work/err-$1" && break
+        sleep 0.1
+    done
+    kill "-$1" "$process"
+    code=0
+    wait "$process" || code=$?
+    [[ $code -eq $2 ]]
+    ok $? "SIG$1 ends training with exit code $2"
+    grep -q -- "--resume $folder" "$work/err-$1"
+    ok $? "it says how to resume"
+    tail -n 1 "$work/err-$1" | note
+    step=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$work/err-$1")
+    [[ -n $step && $(tail -n 1 "$folder/metrics.csv" | cut -d, -f1) == "$step" ]]
+    ok $? "the metrics end with the step at which it stopped"
+    run train --resume "$folder" --device "$device" --steps $((step + 20))
+    expect 0 "resumed"
+    run train "$folder/recipe.ini" --device "$device" --out "$folder-straight"
+    same "$folder/model.safetensors" "$folder-straight/model.safetensors" "the model of a run never stopped"
+    same "$folder/metrics.csv" "$folder-straight/metrics.csv" "and its metrics"
+}
+stop INT 130
+stop TERM 143
+finish
