@@ -1,5 +1,6 @@
 #include "core/csv.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,6 +46,7 @@ done:
 }
 
 static icl_status hold(icl_csv *csv, const char *text, size_t length, icl_error *error) {
+    assert(csv);
     if (csv->held_size + length > csv->held_capacity) {
         const size_t capacity = (csv->held_size + length) * 2 + 4096;
         char *larger = NULL;

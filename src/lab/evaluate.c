@@ -1,5 +1,6 @@
 #include "iclab/evaluate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static int compare_numbers(const void *a, const void *b) {
 static void measure_tail(const predictions *all, icl_score *score) {
     const size_t count = all->sequences, kept = count - count * TRIMMED_PER_CENT / 100;
 
+    assert(all->squares);
     qsort(all->squares, count, sizeof *all->squares, compare_numbers);
     score->adjusted_median =
         count % 2 ? all->squares[count / 2] : 0.5 * (all->squares[count / 2 - 1] + all->squares[count / 2]);
@@ -118,6 +120,7 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer,
     const size_t references = all->columns - 1;
     icl_status status = ICL_OK;
 
+    assert(all->targets && all->values);
     ICL_TRY(icl_sequences_sample(sequences, first / sequences->chunk, error));
     ICL_TRY(icl_sequences_predict(sequences, trainer, error));
     ICL_TRY(icl_sequences_refer(sequences, predictors, count, rows, error));

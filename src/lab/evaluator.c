@@ -1,4 +1,6 @@
 /* The adjusted loss on a few fixed sequences, for watching a training run. */
+#include <assert.h>
+
 #include "core/allocate.h"
 #include "iclab/evaluate.h"
 #include "lab/sequences.h"
@@ -15,6 +17,7 @@ static size_t size_of_chunk(const icl_evaluator *evaluator, size_t first) {
 }
 
 static icl_status sample(icl_evaluator *evaluator, size_t first, icl_error *error) {
+    assert(evaluator->sequences.chunk > 0);
     return icl_sequences_sample(&evaluator->sequences,
                                 ICL_FIRST_CHUNK_IN_TRAINING + first / evaluator->sequences.chunk, error);
 }

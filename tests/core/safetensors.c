@@ -9,6 +9,20 @@
 static const float matrix[] = {1, 2, 3, 4, 5, 6};
 static const double vector[] = {0.1, -1e300, 3};
 
+static bool same_floats(const float *a, const float *b, size_t count) {
+    size_t i = 0;
+    while (i < count && a[i] == b[i])
+        i++;
+    return i == count;
+}
+
+static bool same_doubles(const double *a, const double *b, size_t count) {
+    size_t i = 0;
+    while (i < count && a[i] == b[i])
+        i++;
+    return i == count;
+}
+
 static icl_status write_sample(const char *path, icl_error *error) {
     const icl_named_tensor tensors[] = {
         {.name = "m", .type = ICL_ELEMENT_F32, .rank = 2, .shape = {2, 3}, .data = matrix},
@@ -32,10 +46,9 @@ static void check_round_trip(tap_run *tap, scratch_folder *scratch) {
            "three tensors in order");
     tap_ok(tap,
            m && m->type == ICL_ELEMENT_F32 && m->rank == 2 && m->shape[0] == 2 && m->shape[1] == 3 &&
-               icl_named_tensor_count(m) == 6 && memcmp(m->data, matrix, sizeof matrix) == 0,
+               icl_named_tensor_count(m) == 6 && same_floats(m->data, matrix, 6),
            "a matrix of floats");
-    tap_ok(tap, v && v->type == ICL_ELEMENT_F64 && memcmp(v->data, vector, sizeof vector) == 0,
-           "a vector of doubles");
+    tap_ok(tap, v && v->type == ICL_ELEMENT_F64 && same_doubles(v->data, vector, 3), "a vector of doubles");
     tap_ok(tap, !icl_safetensors_find(file, "w"), "no other tensor");
     tap_ok(tap,
            strcmp(icl_safetensors_metadata(file, "step"), "12") == 0 && !icl_safetensors_metadata(file, "x"),
@@ -123,11 +136,11 @@ static void check_header(tap_run *tap, scratch_folder *scratch, const char *head
 
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
-    memcpy(bytes + 8, header, length);
+    memcpy(bytes + 8, header, length + 1);
     scratch_write(scratch, "header", bytes, 8 + length + data_size);
     status = icl_safetensors_read(scratch_path(scratch, "header"), &file, &error);
     tap_ok(tap, status == ICL_ERROR_INPUT && !file && strstr(error.message, message), "%s",
-           error.message[0] ? strstr(error.message, "not a safetensors") : header);
+           error.message[0] ? icl_path_name(error.message) : header);
     icl_safetensors_destroy(&file);
 }
 
