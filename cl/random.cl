@@ -215,13 +215,16 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
             }
         } else {
             int4 at = element_position(start, shape);
-            __global float *row = out + out_offset + dot_position((int4)(at.s012, 0), out_stride);
+            uint column = (uint)at.s3;
+            __global float *to = out + out_offset + dot_position(at, out_stride);
             for (uint i = 0; i < stored; i++) {
-                if (at.s3 == (int)shape.s3) {
-                    at = element_position(start + i, shape);
-                    row = out + out_offset + dot_position((int4)(at.s012, 0), out_stride);
+                if (column == shape.s3) {
+                    to = out + out_offset + dot_position(element_position(start + i, shape), out_stride);
+                    column = 0;
                 }
-                row[at.s3++ * out_stride.s3] = run[before + i];
+                *to = run[before + i];
+                to += out_stride.s3;
+                column++;
             }
         }
     }

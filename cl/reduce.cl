@@ -94,10 +94,11 @@ static int beats(float b, float a) {
     return b > a || (isnan(b) && !isnan(a));
 }
 
-/* best[output, chunk] = (largest element of the chunk, its index as bits). A unit is a chunk; one comparison an element. */
-__kernel void argmax_chunks(__global float *best, __global const float *in, uint in_offset, int4 kept_stride,
-                            uint4 kept, int4 reduced_stride, uint4 reduced, uint length, uint chunk_length,
-                            uint chunks, uint units) {
+/* best[output, chunk], where[output, chunk] = the chunk's largest element and its index. A unit is a chunk; one comparison an
+ * element. */
+__kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in, uint in_offset,
+                            int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint length,
+                            uint chunk_length, uint chunks, uint units) {
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
         __global const float *from =
@@ -112,23 +113,20 @@ __kernel void argmax_chunks(__global float *best, __global const float *in, uint
                 index = i;
             }
         }
-        best[2 * unit] = value;
-        best[2 * unit + 1] = as_float(index);
+        best[unit] = value;
+        where[unit] = index;
     }
 }
 
 /* out[output] = index of the best chunk's best. A unit is an output; one comparison a chunk. */
 __kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride, uint4 kept,
-                           __global const float *best, uint chunks, uint units) {
+                           __global const float *best, __global const uint *where, uint chunks, uint units) {
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
-        __global const float *from = best + 2 * unit * chunks;
-        float value = from[0];
-        uint index = as_uint(from[1]);
-        for (uint i = 1; i < chunks; i++)
-            if (beats(from[2 * i], value)) {
-                value = from[2 * i];
-                index = as_uint(from[2 * i + 1]);
-            }
-        out[out_offset + dot_position(element_position(unit, kept), out_stride)] = convert_float(index);
+        const uint first = unit * chunks;
+        uint winner = first;
+        for (uint i = first + 1; i < first + chunks; i++)
+            if (beats(best[i], best[winner]))
+                winner = i;
+        out[out_offset + dot_position(element_position(unit, kept), out_stride)] = (float)where[winner];
     }
 }

@@ -136,19 +136,21 @@ done:
 static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view *out, icl_error *error) {
     const cl_uint chunk = 1024, chunks = (s->length + chunk - 1) / chunk, units = s->outputs * chunks;
     icl_status status = ICL_OK;
-    icl_block *best = NULL;
+    icl_block *best = NULL, *where = NULL;
 
-    ICL_TRY(icl_pool_take(opencl, 2 * (size_t)units * sizeof(cl_float), &best, error));
+    ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_float), &best, error));
+    ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_uint), &where, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_chunks, units, error, ICL_ARGUMENT(best->memory),
-                       ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
-                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
-                       ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
-                       ICL_ARGUMENT(units)));
+                       ICL_ARGUMENT(where->memory), ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset),
+                       ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride),
+                       ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
+                       ICL_ARGUMENT(chunks), ICL_ARGUMENT(units)));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out),
-                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(best->memory), ICL_ARGUMENT(chunks),
-                       ICL_ARGUMENT(s->outputs)));
+                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(best->memory), ICL_ARGUMENT(where->memory),
+                       ICL_ARGUMENT(chunks), ICL_ARGUMENT(s->outputs)));
 done:
     icl_pool_give(opencl, best);
+    icl_pool_give(opencl, where);
     return status;
 }
 

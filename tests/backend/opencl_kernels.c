@@ -1,0 +1,68 @@
+/*
+ * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access. argv: device,
+ * kernel family ("cpu" or "gpu", see src/backend/opencl/open.c).
+ */
+#include "core/allocate.h"
+#include "lab/conformance/case.h"
+#include "tap.h"
+
+#define MOST_ELEMENTS 700 /* of all operands together */
+#define CASES         6 /* of each op and kind: spread over its layouts and shapes; the first where all are large */
+
+static size_t title_length(const icl_case *c) {
+    return strcspn(c->name, "(") - 1;
+}
+
+static bool same_title(const icl_case *a, const icl_case *b) {
+    return title_length(a) == title_length(b) && strncmp(a->name, b->name, title_length(a)) == 0;
+}
+
+static bool is_small(const icl_case *c) {
+    size_t elements = 0;
+    for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++)
+        elements += icl_case_count(c, i);
+    return elements <= MOST_ELEMENTS;
+}
+
+static bool passes(tap_run *tap, const icl_case *c, icl_backend *backend) {
+    icl_case_result result;
+    icl_error error = {0};
+    const icl_status status = icl_case_run(c, backend, &result, &error);
+    const bool passed = status == ICL_OK && icl_case_passed(&result);
+    (void)tap;
+    if (status != ICL_OK)
+        tap_note("%s: %s", c->name, error.message);
+    else if (!passed)
+        tap_note("%s: error/bound %.3g at %s", c->name, result.error_over_bound, result.worst_name);
+    icl_case_result_clear(&result);
+    return passed;
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    icl_case *cases = NULL;
+    size_t count = 0;
+    icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
+
+    if (!backend)
+        return tap_done(&tap);
+    if (tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
+        for (size_t first = 0, last; first < count; first = last) {
+            size_t small = 0, seen = 0, run = 0, failed = 0;
+            for (last = first; last < count && same_title(&cases[last], &cases[first]); last++)
+                small += is_small(&cases[last]);
+            const size_t step = small > CASES ? small / CASES : 1;
+            for (size_t i = first; i < last; i++)
+                if ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first)) {
+                    run++;
+                    failed += !passes(&tap, &cases[i], backend);
+                }
+            tap_ok(&tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)title_length(&cases[first]),
+                   cases[first].name, run);
+        }
+    tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
+    icl_backend_close(&backend);
+    icl_free(&cases);
+    return tap_done(&tap);
+}
