@@ -34,6 +34,7 @@ typedef struct device_options {
     size_t gemm; /* icl_gemm */
     bool fast_math;
     bool quiet;
+    bool accept_failed_self_test;
 } device_options;
 
 #define DEVICE_OPTION_ROWS(options)                                                                          \

@@ -73,13 +73,15 @@ typedef struct icl_backend_params {
      * passes its self-test, else "cpu", and logs the choice and its reason. */
     const char *spec;
     icl_gemm gemm;
-    bool fast_math;      /* allow the device to relax arithmetic; off keeps every op inside its error bound */
+    bool fast_math; /* allow the device to relax arithmetic; off keeps every op inside its error bound */
+    bool
+        accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong: for finding out more */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
     icl_log log;
 } icl_backend_params;
 
 /* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
- * whose device failed its self-test. */
+ * whose device failed its self-test and was not to be accepted nevertheless. */
 ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend,
                                     icl_error *error);
 

@@ -44,6 +44,8 @@ static float value(icl_values values, uint32_t word, size_t index, float previou
         return index % 2 ? -previous * (1.0F + 0x1p-12F) : normal;
     case ICL_VALUES_SPECIAL:
         return special(word >> 8, normal);
+    case ICL_VALUES_ABSORBED: /* half a unit in the last place of 1 is 2^-24 */
+        return index == 0 ? 1.0F : 0x1p-24F * (0.75F + 0x1p-26F * (float)(word >> 8));
     default:
         return normal;
     }

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Embeds the kernels with one fault planted.
+
+plant.py EMBED OUTPUT.c FAULTY.cl FROM TO KERNEL.cl...
+
+Copies the kernels and the headers beside them, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of
+the copies. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def main():
+    embed, output, faulty, old, new, *kernels = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        for header in pathlib.Path(kernels[0]).parent.glob("*.h"):
+            shutil.copy(header, folder)
+        copies = [shutil.copy(kernel, folder) for kernel in kernels]
+        path = pathlib.Path(folder, faulty)
+        text = path.read_text(encoding="utf-8")
+        if old not in text:
+            sys.exit(f"plant.py: {faulty} no longer holds '{old}': plant the fault elsewhere")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        subprocess.run([embed, output, *copies], check=True)
+
+
+if __name__ == "__main__":
+    main()

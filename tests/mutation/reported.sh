@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# `iclab compare` with a fault planted in a kernel must end with exit code 1 and name the op; with the right kernels it must pass.
+# Arguments: the faulty iclab, the right one, the device, the op, the cases to run.
+set -u
+faulty=$1
+right=$2
+device=$3
+op=$4
+cases=$5
+[[ $device != opencl* ]] || device=${ICLAB_TEST_OPENCL:-$device}
+count=0
+failed=0
+
+ok() { # STATUS NAME
+    count=$((count + 1))
+    if [[ $1 -eq 0 ]]; then
+        echo "ok $count - $2"
+    else
+        failed=1
+        echo "not ok $count - $2"
+    fi
+}
+
+if [[ $("$right" devices --json | grep -vc '"kind": *"host"') -eq 0 ]]; then
+    echo "1..0 # SKIP no OpenCL device on this machine"
+    exit 0
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+"$right" compare --device "$device" --against cpu --op "$cases" --json >"$log" 2>&1
+ok $? "the right kernels pass"
+grep -h '^iclab: device opencl' "$log" | sed 's/^iclab: /# /'
+
+"$faulty" compare --device "$device" --against cpu --op "$cases" --json >"$log" 2>&1
+[[ $? -eq 1 ]]
+ok $? "the fault ends the comparison with exit code 1"
+grep -q "\"op\":\"$op\".*\"verdict\":\"FAIL\"" "$log"
+ok $? "a failing case names the op $op"
+[[ -z $(grep '"verdict":"FAIL"' "$log" | grep -v "\"op\":\"$op\"") ]]
+ok $? "and no other op is blamed"
+grep '"verdict":"FAIL"' "$log" | head -n 3 | sed 's/^/# /'
+grep '"summary"' "$log" | sed 's/^/# /'
+echo "1..$count"
+exit "$failed"
