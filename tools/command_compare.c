@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "compare_training.h"
 #include "core/json.h"
 #include "iclab/lab.h"
 #include "lab/compare.h"
@@ -171,20 +172,15 @@ static void print_summary(printer *p, const icl_compare_summary *s) {
                verdicts[ICL_VERDICT_SKIPPED], verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
 }
 
-/* The whole comparison. *failed: some case did. */
-static icl_status compare(const device_options *device, const char *against_spec, printer *p,
-                          const char *pattern, bool *failed, icl_error *error) {
-    icl_backend *first = NULL, *second = NULL;
+/* The op cases. *failed: some case did. */
+static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern,
+                              bool *failed, icl_error *error) {
     icl_compare_summary summary;
     icl_status status = ICL_OK;
-    device_options other = {
-        .spec = against_spec ? against_spec : "cpu", .quiet = device->quiet, .accept_failed_self_test = true};
 
-    ICL_TRY(open_device(device, &first, error));
-    ICL_TRY(open_device(&other, &second, error));
-    p->device_spec = icl_backend_capabilities(first)->spec;
-    p->against_spec = icl_backend_capabilities(second)->spec;
-    const icl_compare_params params = {first, second, pattern, p->seed, print_row, p};
+    p->device_spec = icl_backend_capabilities(device)->spec;
+    p->against_spec = icl_backend_capabilities(against)->spec;
+    const icl_compare_params params = {device, against, pattern, p->seed, print_row, p};
     p->params = &params;
     print_header(p);
     ICL_TRY(icl_compare(&params, &summary, error));
@@ -192,24 +188,63 @@ static icl_status compare(const device_options *device, const char *against_spec
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
     ICL_TRY(finish_output(error));
 done:
+    return status;
+}
+
+static icl_status compare(const device_options *device, const char *against_spec,
+                          const training_options *training, printer *p, const char *pattern, bool *failed,
+                          icl_error *error) {
+    icl_backend *first = NULL, *second = NULL;
+    icl_status status = ICL_OK;
+    const device_options other = {
+        .spec = against_spec ? against_spec : "cpu", .quiet = device->quiet, .accept_failed_self_test = true};
+
+    ICL_TRY(open_device(device, &first, error));
+    ICL_TRY(open_device(&other, &second, error));
+    status = training->recipe_name ? compare_training(training, first, second, failed, error)
+                                   : compare_ops(first, second, p, pattern, failed, error);
+done:
     icl_backend_close(&first);
     icl_backend_close(&second);
     return status;
 }
 
+/* Options that belong to the other of the two comparisons. */
+static icl_status check_usage(const training_options *training, const char *pattern, bool csv,
+                              icl_error *error) {
+    if (training->recipe_name && (pattern || csv))
+        return icl_fail(error, ICL_ERROR_INPUT, "compare: %s: expected no such option beside --train%s",
+                        pattern ? "--op" : "--csv", csv ? "; --out DIR writes CSV files" : "");
+    if (!training->recipe_name && (training->steps.given || training->out || training->overrides.count > 0))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "compare: --steps, --set and --out: expected --train RECIPE "
+                        "beside them");
+    return ICL_OK;
+}
+
 int command_compare(int count, char *const *arguments) {
     const char *pattern = NULL, *against = NULL;
     device_options device = {.accept_failed_self_test = true}; /* a wrong device is what this is for */
-    option_count seed = {0};
-    bool json = false, all = false, csv = false, failed = false, wants_help = false;
+    training_options training = {0};
+    bool csv = false, failed = false, wants_help = false;
     const option options[] = {
         DEVICE_OPTION_ROWS(device),
         {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)", &against},
         {"--op", OPTION_TEXT, "PATTERN",
          "only cases whose name holds this text, such as matmul or \"softmax backward\"", &pattern},
-        {"--seed", OPTION_COUNT, "N", "other random values (default 0)", &seed},
-        {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op", &all},
-        {"--json", OPTION_FLAG, NULL, "one JSON object per case, and a last one with the summary", &json},
+        {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
+         &training.seed},
+        {"--train", OPTION_TEXT, "RECIPE",
+         "compare training steps instead of ops: a name or the path of an INI file", &training.recipe_name},
+        {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", &training.steps},
+        {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
+         "with --train: change one key of the recipe; may be given again", &training.overrides},
+        {"--out", OPTION_TEXT, "DIR", "with --train: write forced.csv, free.csv and a picture there",
+         &training.out},
+        {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op; with --train, every step",
+         &training.every_step},
+        {"--json", OPTION_FLAG, NULL, "one JSON object per case or step, and a last one with the summary",
+         &training.json},
         {"--csv", OPTION_FLAG, NULL, "one CSV row per case", &csv},
         {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", &device.quiet},
     };
@@ -218,11 +253,18 @@ int command_compare(int count, char *const *arguments) {
         .summary = "Runs every op on two devices and judges both by the exact result and its error bound.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .notes = "err/bound is the largest error of an element over the error that arithmetic of this "
-                 "precision may make\n"
-                 "there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit "
-                 "code 1 when a\n"
-                 "case fails. Each failure comes with a line that repeats it alone.\n"};
+        .notes =
+            "err/bound is the largest error of an element over the error that arithmetic of this "
+            "precision may make\n"
+            "there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit "
+            "code 1 when a\n"
+            "case fails. Each failure comes with a line that repeats it alone.\n\n"
+            "--train runs N training steps on both devices and on ref, in double precision, with the same "
+            "data. Forced: each\n"
+            "step starts from the reference's state, so its difference was made in that step. "
+            "Free-running: training.every_step start alike\n"
+            "and drift apart. A forced step fails when one device loses half of its digits and the other "
+            "does not.\n"};
     icl_error error = {0};
     icl_status status;
 
@@ -231,17 +273,18 @@ int command_compare(int count, char *const *arguments) {
         print_command_help(&line);
         goto done;
     }
-    if (seed.value > UINT32_MAX) {
+    ICL_TRY(check_usage(&training, pattern, csv, &error));
+    if (training.seed.value > UINT32_MAX) {
         status = icl_fail(&error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32,
-                          seed.value, UINT32_MAX);
+                          training.seed.value, UINT32_MAX);
         goto done;
     }
-    printer p = {.format = json  ? FORMAT_JSON
-                           : csv ? FORMAT_CSV
-                           : all ? FORMAT_ALL
-                                 : FORMAT_TABLE,
-                 .seed = (uint32_t)seed.value};
-    ICL_TRY(compare(&device, against, &p, pattern, &failed, &error));
+    printer p = {.format = training.json         ? FORMAT_JSON
+                           : csv                 ? FORMAT_CSV
+                           : training.every_step ? FORMAT_ALL
+                                                 : FORMAT_TABLE,
+                 .seed = (uint32_t)training.seed.value};
+    ICL_TRY(compare(&device, against, &training, &p, pattern, &failed, &error));
 done:
     if (status != ICL_OK)
         return report_failure(status, &error);

@@ -41,4 +41,33 @@ struct icl_trainer {
 /* Sets the step, and with it everything that follows from it. */
 void icl_trainer_set_step(icl_trainer *trainer, uint64_t step);
 
+/* ---- A trainer's state on the host, in double (state.c): for carrying it from one device to another ---- */
+
+enum { ICL_STATE_VECTORS = 3 };
+
+typedef struct icl_training_state {
+    uint64_t step;                      /* steps done */
+    size_t size;                        /* of each vector: icl_model_size */
+    double *vectors[ICL_STATE_VECTORS]; /* parameters, then the optimizer's two */
+} icl_training_state;
+
+/* Memory for the state of this trainer's model. Clear it in any case. */
+icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
+void icl_training_state_clear(icl_training_state *state);
+
+/* Takes the state of a trainer, and gives it to one of the same recipe on any device, also after it diverged. A device of single
+ * precision rounds what it is given. */
+icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error);
+icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error);
+
+/* Rounds every number to single precision, so that all devices start from the same one. */
+void icl_training_state_round(icl_training_state *state);
+
+/* Of the first step of the last run, at the device's own precision: the loss and the gradient's norm before clipping. */
+icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
+                                     icl_error *error);
+
+/* The gradient of the last step, clipped: icl_model_size numbers. */
+icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error);
+
 #endif

@@ -37,7 +37,7 @@ grep -h '^iclab: device opencl' "$log" | sed 's/^iclab: /# /'
 ok $? "the fault ends the comparison with exit code 1"
 grep -q "\"op\":\"$op\".*\"verdict\":\"FAIL\"" "$log"
 ok $? "a failing case names the op $op"
-[[ -z $(grep '"verdict":"FAIL"' "$log" | grep -v "\"op\":\"$op\"") ]]
+! grep '"verdict":"FAIL"' "$log" | grep -qv "\"op\":\"$op\""
 ok $? "and no other op is blamed"
 grep '"verdict":"FAIL"' "$log" | head -n 3 | sed 's/^/# /'
 grep '"summary"' "$log" | sed 's/^/# /'

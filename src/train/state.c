@@ -1,0 +1,64 @@
+#include "core/allocate.h"
+#include "train/trainer.h"
+
+static icl_tensor vector_of(const icl_trainer *trainer, int index) {
+    return index == 0 ? trainer->parameters : trainer->states[index - 1];
+}
+
+icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state,
+                                     icl_error *error) {
+    icl_status status = ICL_OK;
+
+    *state = (icl_training_state){.size = icl_model_size(trainer->model)};
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_TRY(icl_allocate(state->size, sizeof(double), "training state", &state->vectors[i], error));
+done:
+    return status;
+}
+
+void icl_training_state_clear(icl_training_state *state) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        icl_free(&state->vectors[i]);
+}
+
+icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_TRY(icl_tensor_read_double(vector_of(trainer, i), state->vectors[i], error));
+    state->step = trainer->step;
+done:
+    return status;
+}
+
+icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_TRY(icl_tensor_write_double(vector_of(trainer, i), state->vectors[i], error));
+    trainer->diverged = false;
+    icl_trainer_set_step(trainer, state->step);
+done:
+    return status;
+}
+
+void icl_training_state_round(icl_training_state *state) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        for (size_t k = 0; k < state->size; k++)
+            state->vectors[i][k] = (double)(float)state->vectors[i][k];
+}
+
+icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
+                                     icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, 0, 1), loss, error));
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_TRAIN_CHUNK, 1), gradient_norm,
+                                   error));
+done:
+    return status;
+}
+
+icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error) {
+    return icl_tensor_read_double(trainer->gradient, gradient, error);
+}

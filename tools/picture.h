@@ -1,0 +1,13 @@
+/* Pictures through gnuplot, where it is installed. */
+#ifndef ICLAB_TOOLS_PICTURE_H
+#define ICLAB_TOOLS_PICTURE_H
+
+#include <stdbool.h>
+
+#include "core/status.h"
+
+/* Runs a gnuplot script that lies in the folder, with the folder as its working directory. *drawn = false, and no error, when there is
+ * no gnuplot; ICL_ERROR_IO when it failed. */
+icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl_error *error);
+
+#endif
