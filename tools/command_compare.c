@@ -14,13 +14,13 @@ typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } fo
 /* What the printing of rows needs to know and to remember. */
 typedef struct printer {
     format format;
-    const icl_compare_params *params;
     const char *device_spec, *against_spec;
     uint32_t seed;
     /* FORMAT_TABLE: the op whose cases are being gathered into one line. */
     char title[64];
     size_t cases, failed;
     double device_worst, against_worst, device_ulp, bit_equal;
+    bool has_header;
 } printer;
 
 /* The part of a case's name that names the op: everything before the shapes. */
@@ -122,8 +122,28 @@ static void print_csv_row(const icl_comparison *row) {
            worst_output(&row->device), row->device.truth, icl_verdict_name(row->verdict));
 }
 
+/* Above the first row, so that nothing is printed when no case matches. */
+static void print_header(printer *p) {
+    if (p->has_header)
+        return;
+    p->has_header = true;
+    if (p->format == FORMAT_TABLE)
+        printf("%s against %s, each judged by the exact result\n%-34s %5s %10s %10s %10s %10s\n%-34s %5s "
+               "%10s %10s %10s %10s\n",
+               p->device_spec, p->against_spec, "", "", "err/bound", "err/bound", "max ulp", "bit-equal",
+               "op", "cases", "device", "against", "device", "");
+    else if (p->format == FORMAT_ALL)
+        printf("%-10s %-64s %9s %9s %9s %9s %9s %8s  %s\n", "verdict", "case", "err/bound", "against",
+               "max error", "rms error", "max ulp", "equal", "worst element");
+    else if (p->format == FORMAT_CSV)
+        printf(
+            "op,case,error_over_bound,against_error_over_bound,max_error,rms_error,max_ulp,bit_equal,worst,"
+            "worst_value,worst_truth,verdict\n");
+}
+
 static icl_status print_row(void *user, const icl_comparison *row, icl_error *error) {
     printer *p = user;
+    print_header(p);
     switch (p->format) {
     case FORMAT_TABLE:
         print_table_row(p, row);
@@ -138,21 +158,6 @@ static icl_status print_row(void *user, const icl_comparison *row, icl_error *er
         break;
     }
     return ICL_OK;
-}
-
-static void print_header(const printer *p) {
-    if (p->format == FORMAT_TABLE)
-        printf("%s against %s, each judged by the exact result\n%-34s %5s %10s %10s %10s %10s\n%-34s %5s "
-               "%10s %10s %10s %10s\n",
-               p->device_spec, p->against_spec, "", "", "err/bound", "err/bound", "max ulp", "bit-equal",
-               "op", "cases", "device", "against", "device", "");
-    else if (p->format == FORMAT_ALL)
-        printf("%-10s %-64s %9s %9s %9s %9s %9s %8s  %s\n", "verdict", "case", "err/bound", "against",
-               "max error", "rms error", "max ulp", "equal", "worst element");
-    else if (p->format == FORMAT_CSV)
-        printf(
-            "op,case,error_over_bound,against_error_over_bound,max_error,rms_error,max_ulp,bit_equal,worst,"
-            "worst_value,worst_truth,verdict\n");
 }
 
 static void print_summary(printer *p, const icl_compare_summary *s) {
@@ -181,8 +186,6 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
     p->device_spec = icl_backend_capabilities(device)->spec;
     p->against_spec = icl_backend_capabilities(against)->spec;
     const icl_compare_params params = {device, against, pattern, p->seed, print_row, p};
-    p->params = &params;
-    print_header(p);
     ICL_TRY(icl_compare(&params, &summary, error));
     print_summary(p, &summary);
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;

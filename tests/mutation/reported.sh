@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # `iclab compare` with a fault planted in a kernel must end with exit code 1 and name the op; with the right kernels it must pass.
-# Arguments: the faulty iclab, the right one, the device, the op, the cases to run.
+# Arguments: the faulty iclab, the right one, the device, the op, the cases to run; then, if training steps must show it too, the
+# folder of recipes.
 set -u
 faulty=$1
 right=$2
 device=$3
 op=$4
 cases=$5
+export ICLAB_RECIPES=${6:-}
 [[ $device != opencl* ]] || device=${ICLAB_TEST_OPENCL:-$device}
 count=0
 failed=0
@@ -41,5 +43,10 @@ ok $? "a failing case names the op $op"
 ok $? "and no other op is blamed"
 grep '"verdict":"FAIL"' "$log" | head -n 3 | sed 's/^/# /'
 grep '"summary"' "$log" | sed 's/^/# /'
+if [[ -n $ICLAB_RECIPES ]]; then
+    "$faulty" compare --device "$device" --against cpu --train versatile --set train.batch=16 --steps 2 --json >"$log" 2>&1
+    [[ $? -eq 1 ]] && grep -q '"mode":"forced","step":1,.*"verdict":"FAIL"' "$log"
+    ok $? "forced training fails at the first step"
+fi
 echo "1..$count"
 exit "$failed"

@@ -45,7 +45,7 @@ typedef union icl_case_params {
 } icl_case_params;
 
 typedef struct icl_case {
-    char name[128]; /* "matmul [7, 33] x [33, 5] padded random" */
+    char name[128]; /* unique: "matmul [7, 33] x [33, 5] padded random" */
     icl_op op;
     icl_case_params params;
     icl_values values;

@@ -127,19 +127,26 @@ static void elementwise_cases(builder *b) {
 
 static void random_cases(builder *b) {
     static const char *const names[] = {"random uniform", "random normal", "random choice"};
+    /* The last one crosses from one word of Philox's counter to the next. */
+    static const struct {
+        uint64_t index;
+        const char *name;
+    } firsts[] = {{0, ""}, {1, " from 1"}, {(UINT64_C(1) << 34) - 5, " from 2^34 - 5"}};
     for (int distribution = 0; distribution <= ICL_CHOICE; distribution++)
-        for (int first = 0; first < 3; first++)
+        for (int first = 0; first < 3; first++) {
+            char what[64];
+            snprintf(what, sizeof what, "%s%s", names[distribution], firsts[first].name);
             add_elementwise(
                 b, ICL_OP_random_fill,
-                (icl_case_params){
-                    .random = {.key = {.seed = 7, .stream = 3, .step = UINT64_C(1) << 33},
-                               .first_index = first == 2 ? (UINT64_C(1) << 34) - 5 : (uint64_t)first,
-                               .distribution = (icl_distribution)distribution,
-                               .low = -1.5F,
-                               .high = 2.25F,
-                               .choice_count = 3,
-                               .choices = {1, 3, 5}}},
-                names[distribution]);
+                (icl_case_params){.random = {.key = {.seed = 7, .stream = 3, .step = UINT64_C(1) << 33},
+                                             .first_index = firsts[first].index,
+                                             .distribution = (icl_distribution)distribution,
+                                             .low = -1.5F,
+                                             .high = 2.25F,
+                                             .choice_count = 3,
+                                             .choices = {1, 3, 5}}},
+                what);
+        }
 }
 
 /* ---- Reductions ---- */
@@ -322,7 +329,7 @@ static void add_states(builder *b, icl_op op, icl_case_params params, const char
 
 static void optimizer_cases(builder *b) {
     add_states(b, ICL_OP_clip, (icl_case_params){.value = 0.01}, "clip");
-    add_states(b, ICL_OP_clip, (icl_case_params){.value = 1e6}, "clip (inactive)");
+    add_states(b, ICL_OP_clip, (icl_case_params){.value = 1e6}, "clip inactive");
     add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-2, 0.9, 0.99, 1e-8, 0, 1}}, "adam");
     add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, 100000}},
                "adam decay");

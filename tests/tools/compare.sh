@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# `iclab compare` on the host's own devices: tables, JSON, CSV, repro lines, exit codes, and training steps. Exit code 1 has its
+# tests in tests/mutation. Arguments: iclab, python3, the folder of recipes.
+set -u
+iclab=$1
+python=$2
+export ICLAB_RECIPES=$3
+unset ICLAB_DEVICE
+count=0
+failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+pair=(--device cpu --against ref)
+
+ok() { # STATUS NAME
+    count=$((count + 1))
+    if [[ $1 -eq 0 ]]; then
+        echo "ok $count - $2"
+    else
+        failed=1
+        echo "not ok $count - $2"
+        head -n 5 "$work/err" | sed 's/^/# /'
+    fi
+}
+
+run() { # ARGUMENT...: leaves out, err and $code
+    "$iclab" compare "$@" >"$work/out" 2>"$work/err"
+    code=$?
+}
+
+refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr that holds the text, nothing on stdout
+    local expected=$1 text=$2 name=$3
+    shift 3
+    run --quiet "$@"
+    [[ $code -eq $expected && $(wc -l <"$work/err") -eq 1 && ! -s $work/out ]] && grep -qF -- "$text" "$work/err"
+    ok $? "$name"
+}
+
+json() { # NAME: a Python program on stdin judges the lines of JSON in `rows`
+    { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n' "$work/out" && cat; } |
+        "$python" - 2>"$work/err"
+    ok $? "$1"
+}
+
+# ---- Ops ----
+
+run "${pair[@]}" --op 'sum ('
+[[ $code -eq 0 ]] && grep -q '^sum .* PASS$' "$work/out" && grep -q 'cases: .* 0 failed, 0 skipped' "$work/out" &&
+    grep -q '^closest to its bound: sum ' "$work/out"
+ok $? "a table with one line for the op, and a summary"
+
+run "${pair[@]}" --json --quiet
+[[ $code -eq 0 && ! -s $work/err ]]
+ok $? "every case on cpu and ref passes"
+json "one object per case, at least 2000, within their bounds, every op among them, and a summary that counts them" <<'EOT'
+*cases, last = rows
+s = last["summary"]
+ops = {"fill", "copy", "random_fill", "unary", "binary", "scale_add", "reduce", "matmul", "matmul_strict", "attention_forward",
+       "attention_backward", "clip", "adam_step", "sgd_step"}
+assert s["cases"] == len(cases) >= 2000, s
+assert s["failed"] == s["skipped"] == 0 and 0 < s["worst"] <= 1, s
+assert {c["op"] for c in cases} == ops
+assert len({c["case"] for c in cases}) == len(cases), "two cases of one name"
+assert all(c["error_over_bound"] <= 1 and c["against_error_over_bound"] <= 1 for c in cases)
+assert all(c["bit_equal"] == 1 for c in cases if c["op"] == "random_fill"), "data differ between devices"
+assert s["worst_case"] in {c["case"] for c in cases}
+EOT
+
+cp "$work/out" "$work/all"
+"$python" -c "
+import json
+row = [json.loads(line) for line in open('$work/all')][1000]
+open('$work/row', 'w').write(json.dumps(row))
+print(row['repro'].replace('iclab', '\"\$iclab\"', 1))" >"$work/repro.sh"
+iclab=$iclab bash "$work/repro.sh" >"$work/out" 2>"$work/err" &&
+    grep -q '^1 cases: ' "$work/out"
+ok $? "a repro line runs one case"
+echo "$(cat "$work/repro.sh") --json --quiet" >"$work/repro.sh"
+iclab=$iclab bash "$work/repro.sh" >"$work/out" 2>"$work/err"
+json "and gives the same object" <<EOT
+assert len(rows) == 2 and rows[0] == json.load(open("$work/row"))
+EOT
+
+run "${pair[@]}" --op 'adam (' --json --quiet
+cp "$work/out" "$work/seed0"
+run "${pair[@]}" --op 'adam (' --json --quiet --seed 1
+json "another seed gives other values within the same bounds" <<EOT
+before = [json.loads(line) for line in open("$work/seed0")]
+assert len(before) == len(rows) and rows[-1]["summary"]["failed"] == 0
+assert any(a["worst_truth"] != b["worst_truth"] for a, b in zip(rows[:-1], before[:-1]))
+EOT
+
+run "${pair[@]}" --op 'clip (' --csv --quiet
+"$python" - <<EOT 2>"$work/err"
+import csv
+rows = list(csv.DictReader(open("$work/out")))
+assert rows and all(None not in r and r["op"] == "clip" and float(r["error_over_bound"]) <= 1 for r in rows)
+EOT
+ok $? "CSV has a header and a row for each case"
+
+run "${pair[@]}" --op 'clip (' --all --quiet
+[[ $code -eq 0 && $(grep -c '^PASS .*clip (' "$work/out") -eq 15 ]] && ! grep -q inactive "$work/out"
+ok $? "--all prints each case"
+
+refused 2 '"no-such-op"' "a pattern without a case is bad input" "${pair[@]}" --op no-such-op
+refused 2 'gpux' "a malformed device is bad input" --device gpux
+refused 3 'no-such-device' "a device that is not here is a device failure" --device opencl:no-such-device
+refused 2 '--against' "an option without its value is bad usage" --against
+refused 2 '--train' "--steps is refused without --train" "${pair[@]}" --steps 3
+refused 2 '--op' "--op is refused beside --train" "${pair[@]}" --train quickstart --op sum
+
+# ---- Training ----
+
+train=(--train quickstart --set train.batch=16 --set train.growth=0 --steps 12)
+run "${pair[@]}" "${train[@]}" --out "$work/files"
+[[ $code -eq 0 ]] && grep -q '^forced: ' "$work/out" && grep -q '^free-running: ' "$work/out" &&
+    grep -q '^0 steps failed' "$work/out"
+ok $? "training steps are compared in both modes"
+[[ $(wc -l <"$work/files/forced.csv") -eq 13 && $(wc -l <"$work/files/free.csv") -eq 13 ]]
+ok $? "a table of every step is written for each mode"
+if command -v gnuplot >/dev/null; then
+    grep -q '<svg' "$work/files/training.svg"
+    ok $? "and the picture"
+fi
+env PATH="$work" "$iclab" compare "${pair[@]}" "${train[@]}" --out "$work/bare" >"$work/out" 2>"$work/err" &&
+    [[ -s $work/bare/training.gp && ! -e $work/bare/training.svg ]] && grep -q 'no gnuplot here' "$work/err"
+ok $? "without gnuplot the script is written, and a line says so"
+
+run "${pair[@]}" "${train[@]}" --json --quiet
+json "JSON: an object per step and mode; float differs from double by rounding, double not at all" <<'EOT'
+*steps, last = rows
+assert [(r["mode"], r["step"]) for r in steps] == [(m, s) for m in ("forced", "free") for s in range(1, 13)]
+assert all(r["verdict"] == "PASS" for r in steps) and last["summary"]["failed"] == 0
+assert last["summary"]["forced_steps"] == last["summary"]["free_steps"] == 12
+names = ["loss_difference", "gradient_difference", "parameter_difference"]
+assert all(r["against_" + n] == 0 for n in names for r in steps if r["mode"] == "free"), "ref differs from itself"
+assert all(0 < r["gradient_difference"] < 2.0**-12 for r in steps if r["mode"] == "forced")
+assert steps[11]["step"] == 12 and steps[11]["reference_loss"] != steps[0]["reference_loss"]
+EOT
+
+refused 2 'quickstrat' "an unknown recipe is bad input" "${pair[@]}" --train quickstrat
+refused 2 'train.bacth' "an unknown key is bad input" "${pair[@]}" "${train[@]}" --set train.bacth=1
+refused 2 '--steps 0' "no steps are bad input" "${pair[@]}" --train quickstart --steps 0
+touch "$work/file"
+refused 3 "$work/file" "a folder that cannot be made is an I/O failure" "${pair[@]}" "${train[@]}" --out "$work/file/below"
+
+echo "1..$count"
+exit "$failed"
