@@ -20,6 +20,14 @@ typedef struct builder {
     icl_error *error;
 } builder;
 
+/* FNV-1a. A case's values follow from its name, so that they stay as they are when others come and go. */
+static uint32_t hash_of(const char *name) {
+    uint32_t hash = 2166136261U;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    return hash;
+}
+
 static void add(builder *b, icl_case c, const char *what) {
     size_t used;
     if (b->status == ICL_OK && b->count == b->capacity) {
@@ -50,7 +58,7 @@ static void add(builder *b, icl_case c, const char *what) {
     if (used < sizeof c.name)
         snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout],
                  value_names[c.values]);
-    c.seed = b->seed * 1000003U + (uint32_t)b->count;
+    c.seed = b->seed * 1000003U + hash_of(c.name);
     b->cases[b->count++] = c;
 }
 
