@@ -96,9 +96,9 @@ static int beats(float b, float a) {
 
 /* best[output, chunk], where[output, chunk] = the chunk's largest element and its index. A unit is a chunk; one comparison an
  * element. */
-__kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in, uint in_offset,
-                            int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint length,
-                            uint chunk_length, uint chunks, uint units) {
+__kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in,
+                            uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced,
+                            uint length, uint chunk_length, uint chunks, uint units) {
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
         __global const float *from =

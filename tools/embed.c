@@ -41,7 +41,7 @@ static void *grow(void *memory, size_t size) {
 }
 
 static void append(text *to, const char *data, size_t size) {
-    if (to->size + size + 1 > to->capacity) {
+    if (!to->data || to->size + size + 1 > to->capacity) {
         to->capacity = 2 * (to->size + size + 1);
         to->data = grow(to->data, to->capacity);
     }

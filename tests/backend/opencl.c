@@ -20,6 +20,13 @@ static icl_status make(icl_backend *backend, size_t rows, size_t columns, icl_te
     return icl_tensor_create(backend, 2, (const size_t[]){rows, columns}, tensor, error);
 }
 
+static bool same_bits(float a, float b) {
+    uint32_t a_bits, b_bits;
+    memcpy(&a_bits, &a, sizeof a_bits);
+    memcpy(&b_bits, &b, sizeof b_bits);
+    return a_bits == b_bits;
+}
+
 /* One step of mixed work: random numbers, products, a reduction through scratch memory, elementwise, reading back. */
 static icl_status work(icl_backend *backend, float *sum, icl_error *error) {
     const icl_random_params normal = {.key = {.seed = 5}, .distribution = ICL_NORMAL};
@@ -154,7 +161,7 @@ static void test_build_failure(tap_run *tap, icl_backend *backend) {
 static void test_random_bits(tap_run *tap, icl_backend *backend) {
     static const uint64_t firsts[] = {0, 3, (UINT64_C(1) << 34) - 7};
     enum { COUNT = 20011 };
-    float *values = malloc(COUNT * sizeof *values);
+    float *values = calloc(COUNT, sizeof *values);
     icl_tensor tensor = {0};
     icl_error error = {0};
 
@@ -177,7 +184,7 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
                     status = icl_tensor_read(tensor, values, &error);
                 for (size_t i = 0; i < COUNT; i++) {
                     const float expected = icl_random_value(&params, i);
-                    different += memcmp(&values[i], &expected, sizeof expected) != 0;
+                    different += !same_bits(values[i], expected);
                 }
                 tap_ok(tap, status == ICL_OK && different == 0,
                        "distribution %d from %llu: %zu of %d elements differ in a bit", distribution,
@@ -187,11 +194,21 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
     free(values);
 }
 
+/* Each product and each sum rounded once. */
+static float left_to_right(const float *row, const float *column, size_t count, size_t stride) {
+    volatile float sum = row[0] * column[0];
+    for (size_t l = 1; l < count; l++) {
+        const volatile float product = row[l] * column[l * stride];
+        sum += product;
+    }
+    return sum;
+}
+
 /* Left to right, each product and each sum rounded once; k is longer than any block of the kernels. */
 static void test_strict_bits(tap_run *tap, icl_backend *backend) {
     enum { M = 9, K = 1100, N = 21 };
     const icl_random_params normal = {.key = {.seed = 11}, .distribution = ICL_NORMAL};
-    float *a = malloc(M * K * sizeof *a), *b = malloc(K * N * sizeof *b), out[M * N];
+    float *a = calloc(M * K, sizeof *a), *b = calloc(K * N, sizeof *b), out[M * N] = {0};
     icl_tensor tensors[3] = {{0}};
     icl_error error = {0};
     icl_status status = ICL_OK;
@@ -208,12 +225,7 @@ static void test_strict_bits(tap_run *tap, icl_backend *backend) {
     ICL_TRY(icl_tensor_read(tensors[2], b, &error));
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
-            volatile float sum = a[i * K] * b[j];
-            for (size_t l = 1; l < K; l++) {
-                const volatile float product = a[i * K + l] * b[l * N + j];
-                sum += product;
-            }
-            different += memcmp((const void *)&sum, &out[i * N + j], sizeof(float)) != 0;
+            different += !same_bits(left_to_right(a + i * K, b + j, K, N), out[i * N + j]);
         }
 done:
     tap_status(tap, status, &error, "strict product");

@@ -38,11 +38,12 @@ static cl_uint blocks_of(const icl_opencl *opencl, size_t rows) {
     return (cl_uint)((rows + opencl->lanes - 1) / opencl->lanes);
 }
 
+/* Scratch for a launch of `rows` vectors of lanes a work-item, and how many work-items share it. */
 static icl_status take_scratch(icl_opencl *opencl, size_t units, cl_uint rows, icl_block **scratch,
-                               icl_error *error) {
-    return icl_pool_take(
-        opencl, icl_opencl_items(opencl, units) * ((size_t)rows + 1) * opencl->lanes * sizeof(cl_float),
-        scratch, error);
+                               size_t *items, icl_error *error) {
+    const size_t bytes = ((size_t)rows + 1) * opencl->lanes * sizeof(cl_float);
+    *items = icl_opencl_items_with_scratch(opencl, units, bytes);
+    return icl_pool_take(opencl, *items * bytes, scratch, error);
 }
 
 icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
@@ -55,12 +56,14 @@ icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_pa
     const cl_uint scratch_rows = a.sizes.s[2] + a.sizes.s[3];
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
+    size_t items = 0;
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_softmax_forward, units, error, ICL_VIEW(out), ICL_VIEW(lse),
-                       ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a.sizes), ICL_ARGUMENT(a.sources),
-                       ICL_ARGUMENT(a.shift), ICL_ARGUMENT(blocks), ICL_ARGUMENT(units),
-                       ICL_ARGUMENT(a.scale), ICL_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_forward, items, error, ICL_VIEW(out), ICL_VIEW(lse),
+                             ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a.sizes),
+                             ICL_ARGUMENT(a.sources), ICL_ARGUMENT(a.shift), ICL_ARGUMENT(blocks),
+                             ICL_ARGUMENT(units), ICL_ARGUMENT(a.scale), ICL_MEMORY_ARGUMENT(scratch->memory),
+                             ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -76,14 +79,15 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     const cl_uint scratch_rows = 2 * a->sizes.s[2] + a->sizes.s[3];
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
+    size_t items = 0;
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_softmax_backward_queries, units, error, ICL_VIEW(d_q),
-                       ICL_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(out), ICL_VIEW(lse),
-                       ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes),
-                       ICL_ARGUMENT(a->sources), ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks),
-                       ICL_ARGUMENT(units), ICL_ARGUMENT(a->scale), ICL_ARGUMENT(scratch->memory),
-                       ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_backward_queries, items, error, ICL_VIEW(d_q),
+                             ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(out),
+                             ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes),
+                             ICL_ARGUMENT(a->sources), ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks),
+                             ICL_ARGUMENT(units), ICL_ARGUMENT(a->scale),
+                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -99,13 +103,15 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
     const cl_uint scratch_rows = 2 * (a->sizes.s[2] + a->sizes.s[3]);
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
+    size_t items = 0;
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_softmax_backward_keys, units, error, ICL_VIEW(d_k), ICL_VIEW(d_v),
-                       ICL_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q),
-                       ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes), ICL_ARGUMENT(a->sources),
-                       ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks), ICL_ARGUMENT(units),
-                       ICL_ARGUMENT(a->scale), ICL_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_backward_keys, items, error, ICL_VIEW(d_k),
+                             ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
+                             ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes),
+                             ICL_ARGUMENT(a->sources), ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks),
+                             ICL_ARGUMENT(units), ICL_ARGUMENT(a->scale),
+                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;

@@ -19,10 +19,22 @@ static icl_status device_text(cl_device_id device, cl_device_info what, char tex
     return ICL_OK;
 }
 
-static icl_status device_number(cl_device_id device, cl_device_info what, void *number, size_t size,
-                                icl_error *error) {
-    const cl_int code = clGetDeviceInfo(device, what, size, number, NULL);
-    return code == CL_SUCCESS ? ICL_OK : icl_cl_fail(NULL, code, "clGetDeviceInfo", error);
+/* One property of fixed size, and where it goes. */
+typedef struct property {
+    cl_device_info what;
+    size_t size;
+    void *value;
+} property;
+
+static icl_status device_properties(cl_device_id device, const property *properties, size_t count,
+                                    icl_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        const cl_int code =
+            clGetDeviceInfo(device, properties[i].what, properties[i].size, properties[i].value, NULL);
+        if (code != CL_SUCCESS)
+            return icl_cl_fail(NULL, code, "clGetDeviceInfo", error);
+    }
+    return ICL_OK;
 }
 
 static icl_status platform_text(cl_platform_id platform, char text[ICL_NAME_CAPACITY], icl_error *error) {
@@ -49,15 +61,17 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
     ICL_TRY(device_text(device, CL_DEVICE_NAME, capabilities->name, error));
     ICL_TRY(device_text(device, CL_DRIVER_VERSION, capabilities->driver, error));
     ICL_TRY(platform_text(platform, capabilities->platform, error));
-    ICL_TRY(device_number(device, CL_DEVICE_TYPE, &type, sizeof type, error));
-    ICL_TRY(device_number(device, CL_DEVICE_MAX_COMPUTE_UNITS, &units, sizeof units, error));
-    ICL_TRY(device_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, &group, sizeof group, error));
-    ICL_TRY(device_number(device, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, &vector_width, sizeof vector_width,
-                          error));
-    ICL_TRY(device_number(device, CL_DEVICE_LOCAL_MEM_SIZE, &local_bytes, sizeof local_bytes, error));
-    ICL_TRY(device_number(device, CL_DEVICE_GLOBAL_MEM_SIZE, &global_bytes, sizeof global_bytes, error));
-    ICL_TRY(device_number(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, &max_bytes, sizeof max_bytes, error));
-    ICL_TRY(device_number(device, CL_DEVICE_HOST_UNIFIED_MEMORY, &unified, sizeof unified, error));
+    const property properties[] = {
+        {CL_DEVICE_TYPE, sizeof type, &type},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units},
+        {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group},
+        {CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof vector_width, &vector_width},
+        {CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, sizeof global_bytes, &global_bytes},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof max_bytes, &max_bytes},
+        {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified},
+    };
+    ICL_TRY(device_properties(device, properties, sizeof properties / sizeof *properties, error));
     /* Absent where the driver has no doubles at all. */
     if (clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof fp64, &fp64, NULL) != CL_SUCCESS)
         fp64 = 0;
@@ -100,7 +114,7 @@ static icl_status platform_devices(cl_platform_id platform, cl_device_id **devic
     }
     if (code != CL_SUCCESS)
         return icl_cl_fail(NULL, code, "clGetDeviceIDs", error);
-    ICL_TRY(icl_allocate(*count, sizeof **devices, "list of OpenCL devices", devices, error));
+    ICL_TRY(icl_allocate(*count, sizeof(cl_device_id), "list of OpenCL devices", devices, error));
     code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, *count, *devices, NULL);
     if (code != CL_SUCCESS) {
         icl_free(devices);
@@ -138,7 +152,7 @@ static icl_status append_platform(const icl_log *log, cl_platform_id platform, c
     }
     if (count == 0)
         icl_log_write(log, ICL_LOG_DEBUG, "OpenCL platform %u has no device", index);
-    for (cl_uint i = 0; i < count; i++) {
+    for (cl_uint i = 0; ids && i < count; i++) {
         icl_opencl_device device = {.handle = ids[i]};
         if (icl_opencl_describe(platform, ids[i], &device.capabilities, &why) != ICL_OK) {
             icl_log_write(log, ICL_LOG_WARNING, "OpenCL device %u.%u passed over: %s", index, i, why.message);
@@ -170,7 +184,8 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
                       icl_cl_error_name(code), code);
         return ICL_OK;
     }
-    ICL_TRY(icl_allocate(platform_count, sizeof *platforms, "list of OpenCL platforms", &platforms, error));
+    ICL_TRY(
+        icl_allocate(platform_count, sizeof(cl_platform_id), "list of OpenCL platforms", &platforms, error));
     ICL_CL_TRY(NULL, "clGetPlatformIDs", clGetPlatformIDs(platform_count, platforms, NULL));
     for (cl_uint i = 0; i < platform_count; i++)
         ICL_TRY(append_platform(log, platforms[i], i, &list, error));

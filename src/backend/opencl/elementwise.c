@@ -61,9 +61,9 @@ static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool
                    *b = &runs->views[swapped ? 1 : 2];
     const cl_uint period = runs->shape.s[3], count = period * runs->shape.s[2], swap = swapped;
     const cl_uint segment = 4096, units = (count + segment - 1) / segment;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_binary_periodic, units, error, ICL_ARGUMENT(out->memory),
-                      ICL_ARGUMENT(out->offset), ICL_ARGUMENT(a->memory), ICL_ARGUMENT(a->offset),
-                      ICL_ARGUMENT(b->memory), ICL_ARGUMENT(b->offset), ICL_ARGUMENT(count),
+    return ICL_LAUNCH(opencl, ICL_KERNEL_binary_periodic, units, error, ICL_MEMORY_ARGUMENT(out->memory),
+                      ICL_ARGUMENT(out->offset), ICL_MEMORY_ARGUMENT(a->memory), ICL_ARGUMENT(a->offset),
+                      ICL_MEMORY_ARGUMENT(b->memory), ICL_ARGUMENT(b->offset), ICL_ARGUMENT(count),
                       ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_ARGUMENT(units), ICL_ARGUMENT(kind),
                       ICL_ARGUMENT(swap));
 }

@@ -46,9 +46,8 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
     matrix c, a, b;
     CLBlastStatusCode code;
 
-    matrix_of(out, &c);
-    matrix_of(left, &a);
-    matrix_of(right, &b);
+    if (!matrix_of(out, &c) || !matrix_of(left, &a) || !matrix_of(right, &b))
+        return icl_fail(error, ICL_ERROR_INPUT, "matmul: CLBlast cannot express these strides");
     const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     if (out->rank == 2) {

@@ -6,6 +6,9 @@
 /* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
 #define LAUNCHES_PER_FLUSH 32
 
+/* Scratch memory of one launch, unless a single work-group needs more. */
+#define SCRATCH_BYTES ((size_t)256 << 20)
+
 static size_t round_up(size_t value, size_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
@@ -13,6 +16,12 @@ static size_t round_up(size_t value, size_t multiple) {
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
     const size_t items = round_up(units, opencl->local_size);
     return items < opencl->max_items ? items : opencl->max_items;
+}
+
+size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes) {
+    const size_t items = icl_opencl_items(opencl, units), group = opencl->local_size;
+    const size_t fit = SCRATCH_BYTES / (scratch_bytes > 0 ? scratch_bytes : 1) / group * group;
+    return items <= fit ? items : fit > group ? fit : group;
 }
 
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
@@ -89,8 +98,9 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
     icl_runs runs = {.shape = icl_shape_of(&tensors[0])};
     int inner = ICL_MAX_RANK - 1;
 
-    for (int i = 0; i < count; i++)
-        runs.views[i] = tensors[i].buffer ? icl_view_of(&tensors[i]) : icl_view_of(&tensors[0]);
+    runs.views[0] = icl_view_of(&tensors[0]);
+    for (int i = 1; i < count; i++) /* an absent operand is passed as any other memory */
+        runs.views[i] = tensors[i].buffer ? icl_view_of(&tensors[i]) : runs.views[0];
     for (int axis = inner - 1; axis >= 0; axis--) {
         if (runs.shape.s[axis] == 1)
             continue;

@@ -68,7 +68,7 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_lanes, units, error, ICL_VIEW(p->out),
                        ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch),
                        ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_ARGUMENT(units),
-                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_ARGUMENT(scratch->memory),
+                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_MEMORY_ARGUMENT(scratch->memory),
                        ICL_ARGUMENT(scratch_length)));
 done:
     icl_pool_give(opencl, scratch);
@@ -92,7 +92,7 @@ static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_
                                     : (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, (cl_int)p->n, 1}};
     ICL_TRY(launch(opencl, &partial, cuts, (cl_int)elements, units, 1.0F, 0.0F, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_combine, elements, error, ICL_VIEW(*out),
-                       ICL_ARGUMENT(p->shape), ICL_ARGUMENT(block->memory), ICL_ARGUMENT(splits),
+                       ICL_ARGUMENT(p->shape), ICL_MEMORY_ARGUMENT(block->memory), ICL_ARGUMENT(splits),
                        ICL_ARGUMENT(elements), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
 done:
     icl_pool_give(opencl, block);
@@ -104,7 +104,7 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
     product p = product_of(operands);
     const icl_view out = p.out;
     const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
-    const size_t width = opencl->lanes == 1 ? TILE : opencl->lanes;
+    const size_t width = opencl->lanes > 1 ? opencl->lanes : TILE;
     const size_t height = opencl->lanes == 1 ? TILE : ROW_CHUNK;
     /* Lanes run along n: along m instead where n would leave most of them idle. */
     const bool transposed = opencl->lanes > 1 && p.n < opencl->lanes && p.m > p.n;

@@ -133,10 +133,14 @@ typedef struct icl_argument {
     const void *value;
 } icl_argument;
 
-#define ICL_ARGUMENT(variable) ((icl_argument){sizeof(variable), &(variable)})
+#define ICL_ARGUMENT(variable)      ((icl_argument){sizeof(variable), &(variable)})
+#define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){sizeof(cl_mem), &(memory)}) /* of type cl_mem */
 
 /* How many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
+
+/* The same, with fewer where each needs so much scratch memory that all together would fill the device. */
+size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
 /* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
@@ -162,7 +166,8 @@ typedef struct icl_view {
 icl_view icl_view_of(const icl_tensor *tensor);
 
 /* Three arguments of a kernel. */
-#define ICL_VIEW(view) ICL_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
+#define ICL_VIEW(view)                                                                                       \
+    ICL_MEMORY_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
 
 /* The extents of four axes, missing ones 1 and leading. */
 cl_uint4 icl_shape_of(const icl_tensor *tensor);

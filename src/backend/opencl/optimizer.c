@@ -7,11 +7,12 @@ icl_status icl_opencl_clip(icl_backend *backend, const void *params, const icl_t
                            icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 1);
-    const cl_mem norm = icl_memory_of(&operands[1]);
+    cl_mem norm = icl_memory_of(&operands[1]);
     const cl_uint norm_offset = (cl_uint)operands[1].offset;
     const cl_float limit = (cl_float) * (const double *)params;
     return ICL_LAUNCH(opencl, ICL_KERNEL_clip_to_norm, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_ARGUMENT(norm), ICL_ARGUMENT(norm_offset), ICL_RUNS(runs), ICL_ARGUMENT(limit));
+                      ICL_MEMORY_ARGUMENT(norm), ICL_ARGUMENT(norm_offset), ICL_RUNS(runs),
+                      ICL_ARGUMENT(limit));
 }
 
 icl_status icl_opencl_adam_step(icl_backend *backend, const void *params, const icl_tensor *operands,

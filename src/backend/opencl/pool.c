@@ -45,8 +45,9 @@ static icl_status make_block(icl_opencl *opencl, size_t bytes, icl_block **made,
     block->bytes = bytes;
     block->memory = clCreateBuffer(opencl->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (code != CL_SUCCESS) {
-        status = icl_fail(error, ICL_ERROR_MEMORY, "clCreateBuffer of %zu bytes: %s (%d) on %s", bytes,
-                          icl_cl_error_name(code), code, backend->capabilities.name);
+        icl_fail(error, ICL_ERROR_MEMORY, "clCreateBuffer of %zu bytes: %s (%d) on %s", bytes,
+                 icl_cl_error_name(code), code, backend->capabilities.name);
+        status = ICL_ERROR_MEMORY;
         goto done;
     }
     backend->statistics.allocations++;

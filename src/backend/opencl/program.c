@@ -62,8 +62,10 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
     icl_program *made = NULL;
     const icl_kernel_source *source = find_source(file);
 
-    if (!source)
-        return icl_fail(error, ICL_ERROR_DEVICE, "no kernel file %s is built in", file);
+    if (!source) {
+        icl_fail(error, ICL_ERROR_DEVICE, "no kernel file %s is built in", file);
+        return ICL_ERROR_DEVICE;
+    }
     for (icl_program *p = opencl->programs; p; p = p->next)
         if (p->source == source && strcmp(p->options, options) == 0) {
             *found = p;

@@ -76,7 +76,7 @@ static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk,
                          icl_error *error) {
     const cl_uint units = s->outputs * chunks;
     return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
-                      ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
+                      ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
                       ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
                       ICL_ARGUMENT(chunks), ICL_ARGUMENT(units), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags),
@@ -140,14 +140,14 @@ static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view
 
     ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_float), &best, error));
     ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_uint), &where, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_chunks, units, error, ICL_ARGUMENT(best->memory),
-                       ICL_ARGUMENT(where->memory), ICL_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset),
-                       ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride),
-                       ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
-                       ICL_ARGUMENT(chunks), ICL_ARGUMENT(units)));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_chunks, units, error, ICL_MEMORY_ARGUMENT(best->memory),
+                       ICL_MEMORY_ARGUMENT(where->memory), ICL_MEMORY_ARGUMENT(s->memory),
+                       ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept),
+                       ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length),
+                       ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks), ICL_ARGUMENT(units)));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out),
-                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(best->memory), ICL_ARGUMENT(where->memory),
-                       ICL_ARGUMENT(chunks), ICL_ARGUMENT(s->outputs)));
+                       ICL_ARGUMENT(s->kept), ICL_MEMORY_ARGUMENT(best->memory),
+                       ICL_MEMORY_ARGUMENT(where->memory), ICL_ARGUMENT(chunks), ICL_ARGUMENT(s->outputs)));
 done:
     icl_pool_give(opencl, best);
     icl_pool_give(opencl, where);
