@@ -60,8 +60,8 @@ ICL_API bool icl_recipe_flag(const icl_recipe *recipe, const char *section, cons
 /* The position of the value in the key's list of words. */
 ICL_API size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char *key);
 
-/* An ICL_ERROR_INPUT that points at one key: "recipe.ini:7: task.noise = choice:: expected …" (or the override or default it came
- * from). For the checks that only the key's owner can make. */
+/* An ICL_ERROR_INPUT that points at one key: "recipe.ini:7: task.noise = loud: expected " and then the text given (where the value
+ * came from an override or is the default, "--set" or "default" stands in front). For the checks that only the key's owner can make. */
 ICL_API icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, const char *key,
                                      icl_error *error, const char *expected, ...) ICL_PRINTF(5, 6);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A run from beginning to end on one device: the folder, the table, resuming, Ctrl-C. Arguments: the command, the recipes, the device.
+# What does not depend on the device is left to "cpu": a driver may take seconds to compile its kernels in every process.
 set -uo pipefail
 ICLAB=$1
 export ICLAB_RECIPES=$2
@@ -48,19 +49,24 @@ ok $? "--quiet says nothing"
 same "$work/straight/model.safetensors" "$work/again/model.safetensors" "same seed and device: the same model"
 same "$work/straight/metrics.csv" "$work/again/metrics.csv" "and the same metrics"
 run train quickstart "${small[@]}" --steps 13 --out "$work/pieces"
-run train --resume "$work/pieces" --device "$device" --steps 29
+if [[ $device == cpu ]]; then
+    run train --resume "$work/pieces" --device "$device" --steps 29
+    expect 0 "resumed"
+fi
 run train quickstart --resume "$work/pieces" --device "$device" --steps 40
-expect 0 "resumed twice"
+expect 0 "resumed to the end"
 for file in model.safetensors metrics.csv recipe.ini checkpoint/state.safetensors; do
-    same "$work/straight/$file" "$work/pieces/$file" "in three pieces: the same $file"
+    same "$work/straight/$file" "$work/pieces/$file" "in pieces: the same $file"
 done
 grep -q '"recipe":.*"quickstart"' "$work/pieces/run.json"
 ok $? "run.json still has the recipe's name"
-run train quickstart "${small[@]}" --steps 40 --seed 2 --out "$work/other"
-! cmp -s "$work/straight/model.safetensors" "$work/other/model.safetensors"
-ok $? "another seed: another model"
-run train "$work/straight/recipe.ini" --device "$device" --out "$work/rerun"
-same "$work/straight/model.safetensors" "$work/rerun/model.safetensors" "the folder's recipe.ini runs again to the same model"
+if [[ $device == cpu ]]; then
+    run train quickstart "${small[@]}" --steps 40 --seed 2 --out "$work/other"
+    ! cmp -s "$work/straight/model.safetensors" "$work/other/model.safetensors"
+    ok $? "another seed: another model"
+    run train "$work/straight/recipe.ini" --device "$device" --out "$work/rerun"
+    same "$work/straight/model.safetensors" "$work/rerun/model.safetensors" "the folder's recipe.ini runs again to the same model"
+fi
 
 # ---- Evaluation ----
 run eval "$work/straight" --device "$device" --json
@@ -69,14 +75,16 @@ expect 0 "eval --json"
     "$work/out") -eq 7 ]]
 ok $? "one object for the model and each predictor"
 cp "$work/out" "$work/first"
-run eval "$work/straight" --device "$device" --json
-same "$work/first" "$work/out" "evaluated again: the same numbers"
 run train --resume "$work/straight" --device "$device" --json --quiet
 same "$work/first" "$work/out" "and the numbers that training ended with"
-run eval "$work/straight" --device "$device" --set eval.predictors=ols,gd:2 --set task.noise=fixed:1 --json
-expect 0 "eval with other predictors and another noise"
-[[ $(grep -cE '"predictor":"(model|ols|gd:2)"' "$work/out") -eq 3 && $(wc -l <"$work/out") -eq 3 ]]
-ok $? "prints those predictors alone"
+if [[ $device == cpu ]]; then
+    run eval "$work/straight" --device "$device" --json
+    same "$work/first" "$work/out" "evaluated again: the same numbers"
+    run eval "$work/straight" --device "$device" --set eval.predictors=ols,gd:2 --set task.noise=fixed:1 --json
+    expect 0 "eval with other predictors and another noise"
+    [[ $(grep -cE '"predictor":"(model|ols|gd:2)"' "$work/out") -eq 3 && $(wc -l <"$work/out") -eq 3 ]]
+    ok $? "prints those predictors alone"
+fi
 
 # ---- Ctrl-C ----
 stop() { # SIGNAL CODE
@@ -107,5 +115,7 @@ stop() { # SIGNAL CODE
     same "$folder/metrics.csv" "$folder-straight/metrics.csv" "and its metrics"
 }
 stop INT 130
-stop TERM 143
+if [[ $device == cpu ]]; then
+    stop TERM 143
+fi
 finish
