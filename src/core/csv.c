@@ -21,14 +21,15 @@ struct icl_csv {
     size_t held_size, held_capacity;
 };
 
-static icl_status open_table(const char *path, int flags, icl_csv **csv, icl_error *error) {
+/* Goes on at the end of a table. */
+static icl_status open_table(const char *path, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
     icl_csv *made = NULL;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "table", &made, error));
     made->file = -1;
     ICL_TRY(icl_duplicate(path, &made->path, error));
-    made->file = open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
+    made->file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (made->file < 0) {
         status = icl_file_fail(error, "write", path, errno);
         goto done;
@@ -66,16 +67,17 @@ static icl_status hold(icl_csv *csv, const char *text, size_t length, icl_error 
 
 icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_csv *made = NULL;
+    const size_t length = strlen(header);
+    char *line = NULL;
 
-    ICL_TRY(open_table(path, O_CREAT | O_TRUNC, &made, error));
-    ICL_TRY(hold(made, header, strlen(header), error));
-    ICL_TRY(hold(made, "\n", 1, error));
-    ICL_TRY(icl_csv_flush(made, error));
-    *csv = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(length + 1, 1, "header of a table", &line, error));
+    memcpy(line, header, length);
+    line[length] = '\n';
+    /* At once, because a table without its whole header could not be taken up again. */
+    ICL_TRY(icl_file_write(path, line, length + 1, error));
+    ICL_TRY(open_table(path, csv, error));
 done:
-    icl_csv_destroy(&made);
+    icl_free(&line);
     return status;
 }
 
@@ -115,7 +117,7 @@ icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, i
     ICL_TRY(kept_length(path, text, header, last, &kept, error));
     if (kept < size)
         ICL_TRY(icl_file_write(path, text, kept, error));
-    ICL_TRY(open_table(path, O_APPEND, csv, error));
+    ICL_TRY(open_table(path, csv, error));
 done:
     icl_free(&text);
     return status;
@@ -161,8 +163,9 @@ icl_status icl_csv_flush(icl_csv *csv, icl_error *error) {
     if (failure == 0 && fsync(csv->file) != 0)
         failure = errno;
     if (failure != 0) {
-        if (ftruncate(csv->file, csv->size) == 0)
-            (void)lseek(csv->file, csv->size, SEEK_SET);
+        /* The next flush appends behind the rows that stay. */
+        const int cut = ftruncate(csv->file, csv->size);
+        (void)cut;
         return icl_file_fail(error, "write", csv->path, failure);
     }
     csv->size += (off_t)written;

@@ -9,7 +9,7 @@
 
 typedef struct icl_csv icl_csv;
 
-/* Starts a new table, in place of any old file, with a header line of comma-separated column names. */
+/* Starts a new table, in place of any old file, with a header line of comma-separated column names. The file is never without it. */
 icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, icl_error *error);
 
 /* Takes up an old table: keeps the rows whose first column is at most `last`, drops those above and a torn last row, and goes on

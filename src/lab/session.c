@@ -34,23 +34,26 @@ typedef struct session {
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *made = NULL;
-    char *checkpoint = NULL;
+    char *checkpoint = NULL, *model = NULL;
 
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
     ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
     if (params->resume) {
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
-        if (!icl_path_exists(checkpoint)) {
+        ICL_TRY(icl_path_join(params->folder, ICL_RUN_MODEL, &model, error));
+        if (icl_path_exists(checkpoint)) {
+            ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+        } else if (icl_path_exists(model)) {
             status =
                 icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
             goto done;
-        }
-        ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+        } /* else it stopped before its first checkpoint, and begins again */
     }
     *trainer = made;
     made = NULL;
 done:
     icl_free(&checkpoint);
+    icl_free(&model);
     icl_trainer_destroy(&made);
     return status;
 }
@@ -92,7 +95,7 @@ static icl_status open_session(session *run, icl_error *error) {
                                      (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator,
                                      error));
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
-    if (!run->params->resume)
+    if (!icl_path_exists(run->checkpoint) || !run->params->resume)
         ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
 done:
     return status;

@@ -23,8 +23,8 @@ typedef struct icl_session_progress {
 typedef struct icl_session_params {
     icl_backend *backend;
     const icl_recipe *recipe;
-    const char *folder;                /* made by icl_run_create */
-    bool resume;                       /* go on from the folder's checkpoint */
+    const char *folder; /* made by icl_run_create */
+    bool resume;        /* go on from the folder's checkpoint, or from the start if it has none yet */
     const volatile sig_atomic_t *stop; /* set to non-zero to stop after the steps in flight; may be NULL */
     void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
     void *user;

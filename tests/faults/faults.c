@@ -1,0 +1,257 @@
+/*
+ * Every allocation, every file call and every OpenCL call that a small run makes fails once, and then once with all that follow. Each time
+ * the run must end with an error of one line or, where the library has a way around, with the result of the run that nothing befell;
+ * hold nothing afterwards; leave no half-written file; and go on, once the fault is gone, to the very bits of the undisturbed run.
+ *
+ * faults DEVICE allocation|file|opencl
+ */
+#include "core/allocate.h"
+#include "life.h"
+#include "plant.h"
+#include "tap.h"
+
+#define MAX_CALLS     64 /* different ones */
+#define MAX_COMPLAINT 10
+
+typedef struct call_count {
+    const char *call;
+    uint64_t reported, survived;
+} call_count;
+
+typedef struct tally {
+    call_count calls[MAX_CALLS];
+    uint64_t injected, bad;
+} tally;
+
+/* How attempts get their backend: from the first call on, or one that lives from attempt to attempt and must outlive every fault; or they
+ * only open one. */
+typedef enum start { COLD = 0, WARM, OPEN_ALONE } start;
+
+typedef struct experiment {
+    const char *spec, *folder;
+    icl_backend *backend; /* for WARM, and to go on after a fault */
+    fault_kind kind;
+    start start;
+    bool lasting;
+    const life_result *expected;
+    tally *counts;
+} experiment;
+
+/* ---- Counting ---- */
+
+static call_count *count_of(tally *counts, const char *call) {
+    size_t i = 0;
+    while (i < MAX_CALLS - 1 && counts->calls[i].call && strcmp(counts->calls[i].call, call) != 0)
+        i++;
+    counts->calls[i].call = call;
+    return &counts->calls[i];
+}
+
+static void complain(tally *counts, uint64_t nth, const char *call, const char *what) {
+    if (counts->bad++ < MAX_COMPLAINT)
+        tap_note("fault %llu, %s: %s", (unsigned long long)nth, call, what);
+}
+
+/* Calls whose failure the library may pass over, because another way leads to the same result. */
+static bool may_survive(const char *call, bool lasting) {
+    static const char *const always[] = {
+        "open to read", /* of a folder, to flush it */
+        "fsync of a folder", "close after reading", "close after writing",   "mkdir",
+        "clFinish",          "clReleaseContext",    "clReleaseCommandQueue", "clReleaseProgram",
+        "clReleaseKernel",   "clReleaseMemObject",  "clGetPlatformInfo",     "clGetDeviceInfo",
+        "clGetDeviceIDs"};
+    static const char *const once[] = {"aligned_alloc", "clCreateBuffer"}; /* tried again without the pool */
+
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (strcmp(call, always[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        if (strcmp(call, once[i]) == 0)
+            return !lasting;
+    return false;
+}
+
+/* ---- One attempt ---- */
+
+/* One line, except for a compiler's log, which has lines of its own. */
+static bool is_clean(const icl_error *error, icl_status status) {
+    return error->status == status && error->message[0] != '\0' &&
+           (!strchr(error->message, '\n') || strstr(error->message, "build log:"));
+}
+
+static const char *leak_since(const experiment *trial, const fault_holdings *before) {
+    const fault_holdings now = fault_held();
+    if (now.files != before->files)
+        return "a file is left open";
+    if (icl_backend_get_statistics(trial->backend).bytes_live != 0)
+        return "device memory is left in use";
+    /* A backend that lives on keeps blocks and programs that the attempt made it get; what it holds is checked when it is closed. */
+    if (trial->start != WARM && now.memory != before->memory)
+        return "memory is leaked";
+    if (trial->start != WARM && now.objects != before->objects)
+        return "OpenCL objects are leaked";
+    return NULL;
+}
+
+/* Lives without faults to the end, and compares. */
+static const char *recover(const experiment *trial) {
+    life_result seen = {{0}};
+    icl_error error = {0};
+    const char *trouble = NULL;
+    static char text[sizeof error.message + 64];
+
+    if (life_run(trial->backend, trial->folder, &seen.table, &error) != ICL_OK ||
+        life_read(trial->folder, &seen, &error) != ICL_OK) {
+        snprintf(text, sizeof text, "cannot be resumed: %s", error.message);
+        trouble = text;
+    } else {
+        const char *difference = life_difference(trial->expected, &seen);
+        if (difference) {
+            snprintf(text, sizeof text, "after resuming, %s differs", difference);
+            trouble = text;
+        }
+    }
+    life_release(&seen);
+    return trouble;
+}
+
+/* The part of a life that the experiment is about. */
+static icl_status live(const experiment *trial, icl_backend **own, char **table, icl_error *error) {
+    icl_status status = ICL_OK;
+    if (trial->start != WARM)
+        status = icl_backend_open(&(icl_backend_params){.spec = trial->spec}, own, error);
+    if (status == ICL_OK && trial->start != OPEN_ALONE)
+        status = life_run(trial->start == WARM ? trial->backend : *own, trial->folder, table, error);
+    return status;
+}
+
+/* What is wrong with the state after an attempt, or NULL. */
+static const char *judge(const experiment *trial, icl_status status, const icl_error *error,
+                         const char *struck, const fault_holdings *before) {
+    static char complaint[512];
+    const char *leak = leak_since(trial, before);
+
+    if (status != ICL_OK && !is_clean(error, status)) {
+        snprintf(complaint, sizeof complaint, "not one line: \"%.400s\"", error->message);
+        return complaint;
+    }
+    if (status == ICL_OK && !may_survive(struck, trial->lasting))
+        return "not reported";
+    if (leak)
+        return leak;
+    return life_folder_is_sound(trial->folder, complaint, sizeof complaint) ? NULL : complaint;
+}
+
+/* False when the life ended before the Nth call. */
+static bool attempt(const experiment *trial, uint64_t nth) {
+    const fault_holdings before = fault_held();
+    icl_backend *own = NULL;
+    char *table = NULL;
+    icl_error error = {0};
+
+    life_forget(trial->folder);
+    fault_arm(trial->kind, nth, trial->lasting);
+    const icl_status status = live(trial, &own, &table, &error);
+    icl_backend_close(&own);
+    const char *struck = fault_struck();
+    fault_disarm();
+    icl_free(&table);
+    if (!struck)
+        return false;
+
+    call_count *count = count_of(trial->counts, struck);
+    count->reported += status != ICL_OK;
+    count->survived += status == ICL_OK;
+    trial->counts->injected++;
+    const char *trouble = judge(trial, status, &error, struck, &before);
+    if (!trouble && trial->start != OPEN_ALONE)
+        trouble = recover(trial);
+    if (trouble)
+        complain(trial->counts, nth, struck, trouble);
+    return true;
+}
+
+/* ---- Experiments ---- */
+
+static void run_experiment(tap_run *tap, const experiment *trial, const char *what) {
+    tally counts = {0};
+    experiment counted = *trial;
+    uint64_t nth = 1, reported = 0;
+
+    counted.counts = &counts;
+    while (attempt(&counted, nth))
+        nth++;
+    for (size_t i = 0; i < MAX_CALLS && counts.calls[i].call; i++) {
+        const call_count *count = &counts.calls[i];
+        reported += count->reported;
+        tap_note("%s: %llu faults reported, %llu survived", count->call, (unsigned long long)count->reported,
+                 (unsigned long long)count->survived);
+    }
+    tap_ok(
+        tap, counts.injected > 0 && reported > 0 && counts.bad == 0,
+        "%s, %s: %llu faults injected, %llu reported as errors, %llu with the result of no fault, %llu bad",
+        what, trial->lasting ? "lasting" : "once", (unsigned long long)counts.injected,
+        (unsigned long long)reported, (unsigned long long)(counts.injected - reported),
+        (unsigned long long)counts.bad);
+}
+
+static void run_both(tap_run *tap, experiment trial, fault_kind kind, start from, const char *what) {
+    trial.kind = kind;
+    trial.start = from;
+    for (int lasting = 0; lasting < 2; lasting++) {
+        trial.lasting = lasting;
+        run_experiment(tap, &trial, what);
+    }
+}
+
+/* Transfers that are interrupted and get done bit by bit are no fault at all. */
+static void run_dawdling(tap_run *tap, const experiment *trial) {
+    life_forget(trial->folder);
+    fault_dawdle(true);
+    const char *trouble = recover(trial);
+    fault_dawdle(false);
+    tap_ok(tap, !trouble, "interrupted and partial reads and writes change nothing%s%s", trouble ? ": " : "",
+           trouble ? trouble : "");
+}
+
+static void run_kind(tap_run *tap, const experiment *trial, const char *kind) {
+    if (strcmp(kind, "memory") == 0) {
+        run_both(tap, *trial, FAULT_ALLOCATION, COLD, "memory");
+    } else if (strcmp(kind, "files") == 0) {
+        run_dawdling(tap, trial);
+        run_both(tap, *trial, FAULT_FILE, WARM, "files");
+    } else {
+        run_both(tap, *trial, FAULT_OPENCL_SETUP, COLD, "OpenCL's objects");
+        run_both(tap, *trial, FAULT_OPENCL_WORK, OPEN_ALONE, "OpenCL at work in the self-test");
+        run_both(tap, *trial, FAULT_OPENCL_WORK, WARM, "OpenCL at work");
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *spec = argc > 1 ? argv[1] : "cpu", *kind = argc > 2 ? argv[2] : "files";
+    char folder[] = "faults-XXXXXX";
+    tap_run tap = {0};
+    icl_error error = {0};
+    life_result expected = {{0}};
+
+    fault_arm(FAULT_KINDS, 0, false);
+    const fault_holdings before = fault_held();
+    icl_backend *backend = tap_open_device(&tap, spec);
+    if (!backend)
+        return tap_done(&tap);
+    const experiment trial = {
+        .spec = tap_device_spec(spec), .folder = folder, .backend = backend, .expected = &expected};
+    if (tap_ok(&tap, mkdtemp(folder) != NULL, "a folder for the runs") &&
+        tap_status(&tap, life_run(backend, folder, &expected.table, &error), &error, "an undisturbed run") &&
+        tap_status(&tap, life_read(folder, &expected, &error), &error, "its files"))
+        run_kind(&tap, &trial, kind);
+    life_forget(folder);
+    life_release(&expected);
+    icl_backend_close(&backend);
+    const fault_holdings after = fault_held();
+    tap_ok(&tap,
+           after.memory == before.memory && after.files == before.files && after.objects == before.objects,
+           "nothing is held at the end: %ld blocks of memory, %ld files, %ld OpenCL objects",
+           after.memory - before.memory, after.files - before.files, after.objects - before.objects);
+    return tap_done(&tap);
+}

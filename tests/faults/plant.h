@@ -1,0 +1,49 @@
+/*
+ * Faults planted under the library at link time: the linker's --wrap sends its calls to malloc's family, to the file system and to OpenCL
+ * through plant_system.c and plant_opencl.c, which let the Nth call of a kind fail. The library itself knows nothing of it.
+ *
+ * They also count what is held (memory, files, OpenCL objects), so that a leak shows after each attempt, on any build.
+ */
+#ifndef ICLAB_TESTS_FAULTS_PLANT_H
+#define ICLAB_TESTS_FAULTS_PLANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum fault_kind {
+    FAULT_ALLOCATION = 0,
+    FAULT_FILE,
+    FAULT_OPENCL_SETUP, /* what exists, contexts, programs, kernels, memory, and giving them back */
+    FAULT_OPENCL_WORK,  /* arguments, launches, transfers */
+    FAULT_KINDS
+} fault_kind;
+
+/* The Nth call of `kind` from now on (counted from 1; 0: none) fails; with `lasting`, so do all that follow it. */
+void fault_arm(fault_kind kind, uint64_t nth, bool lasting);
+void fault_disarm(void);
+
+/* The call that failed first since fault_arm, or NULL when none did. Static storage. */
+const char *fault_struck(void);
+
+/* Calls of the armed kind since fault_arm. */
+uint64_t fault_calls(void);
+
+/* Lets each write and read take one byte less than half of what it is given, after an interruption by a signal: legal, and rare enough that code
+ * forgets it. */
+void fault_dawdle(bool on);
+
+typedef struct fault_holdings {
+    long memory; /* blocks of the library's and of cJSON's */
+    long files;
+    long objects; /* of OpenCL */
+} fault_holdings;
+
+fault_holdings fault_held(void);
+
+/* ---- For the planted calls ---- */
+
+/* Counts a call; true when it is to fail. `call` has static storage. */
+bool fault_strikes(fault_kind kind, const char *call);
+void fault_hold_object(long change);
+
+#endif

@@ -1,0 +1,230 @@
+/* Memory, files and the clock. The names __wrap_NAME and __real_NAME are the linker's. */
+#include "plant.h"
+
+#include <cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Atomic, because OpenMP's threads may get memory. */
+static struct {
+    atomic_int kind; /* FAULT_KINDS: none */
+    atomic_uint_fast64_t nth, calls;
+    atomic_bool lasting, disk_full, dawdling;
+    _Atomic(const char *) struck;
+    atomic_long memory, files, objects;
+    atomic_uint interruptions;
+} plant = {.kind = FAULT_KINDS};
+
+static void *json_allocate(size_t size) {
+    void *memory = fault_strikes(FAULT_ALLOCATION, "cJSON's malloc") ? NULL : malloc(size);
+    atomic_fetch_add(&plant.memory, memory != NULL);
+    return memory;
+}
+
+void __real_free(void *memory);
+
+static void json_free(void *memory) {
+    atomic_fetch_sub(&plant.memory, memory != NULL);
+    __real_free(memory);
+}
+
+void fault_arm(fault_kind kind, uint64_t nth, bool lasting) {
+    cJSON_InitHooks(&(cJSON_Hooks){json_allocate, json_free});
+    plant.kind = (int)kind;
+    plant.nth = nth;
+    plant.calls = 0;
+    plant.lasting = lasting;
+    plant.disk_full = false;
+    plant.struck = NULL;
+}
+
+void fault_disarm(void) {
+    plant.kind = FAULT_KINDS;
+    plant.disk_full = false;
+}
+
+const char *fault_struck(void) {
+    return plant.struck;
+}
+
+uint64_t fault_calls(void) {
+    return plant.calls;
+}
+
+void fault_dawdle(bool on) {
+    plant.dawdling = on;
+}
+
+fault_holdings fault_held(void) {
+    return (fault_holdings){plant.memory, plant.files, plant.objects};
+}
+
+void fault_hold_object(long change) {
+    atomic_fetch_add(&plant.objects, change);
+}
+
+bool fault_strikes(fault_kind kind, const char *call) {
+    if (plant.kind != (int)kind)
+        return false;
+    const uint64_t number = atomic_fetch_add(&plant.calls, 1) + 1, nth = plant.nth;
+    if (nth == 0 || (number != nth && !(plant.lasting && number > nth)))
+        return false;
+    if (!plant.struck)
+        plant.struck = call;
+    return true;
+}
+
+static int fail_with(int number) {
+    errno = number;
+    return -1;
+}
+
+/* ---- Memory ---- */
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void __wrap_free(void *memory);
+FILE *__real_open_memstream(char **memory, size_t *size);
+FILE *__wrap_open_memstream(char **memory, size_t *size);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    void *memory =
+        fault_strikes(FAULT_ALLOCATION, "aligned_alloc") ? NULL : __real_aligned_alloc(alignment, size);
+    atomic_fetch_add(&plant.memory, memory != NULL);
+    return memory;
+}
+
+void __wrap_free(void *memory) {
+    atomic_fetch_sub(&plant.memory, memory != NULL);
+    __real_free(memory);
+}
+
+/* Its buffer appears with the first flush and is the caller's to free. */
+FILE *__wrap_open_memstream(char **memory, size_t *size) {
+    FILE *stream = NULL;
+    if (fault_strikes(FAULT_ALLOCATION, "open_memstream"))
+        errno = ENOMEM;
+    else
+        stream = __real_open_memstream(memory, size);
+    atomic_fetch_add(&plant.memory, stream != NULL);
+    return stream;
+}
+
+/* ---- Files ---- */
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __real_close(int file);
+int __wrap_close(int file);
+ssize_t __real_read(int file, void *data, size_t size);
+ssize_t __wrap_read(int file, void *data, size_t size);
+ssize_t __real_write(int file, const void *data, size_t size);
+ssize_t __wrap_write(int file, const void *data, size_t size);
+off_t __real_lseek64(int file, off_t offset, int whence);
+off_t __wrap_lseek64(int file, off_t offset, int whence);
+int __wrap_fsync(int file);
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __real_mkdir(const char *path, mode_t mode);
+int __wrap_mkdir(const char *path, mode_t mode);
+
+static bool is_written(int file) {
+    return (fcntl(file, F_GETFL) & O_ACCMODE) != O_RDONLY;
+}
+
+int __wrap_open64(const char *path, int flags, ...) {
+    const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+    mode_t mode = 0;
+    int file;
+
+    if (flags & O_CREAT) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = (mode_t)va_arg(arguments, int);
+        va_end(arguments);
+    }
+    if (fault_strikes(FAULT_FILE, writes ? "open to write" : "open to read"))
+        return fail_with(EMFILE);
+    file = __real_open64(path, flags, mode);
+    atomic_fetch_add(&plant.files, file >= 0);
+    return file;
+}
+
+/* A close that fails has closed the file, as on Linux. */
+int __wrap_close(int file) {
+    const bool fails =
+        fault_strikes(FAULT_FILE, is_written(file) ? "close after writing" : "close after reading");
+    const int result = __real_close(file);
+    atomic_fetch_sub(&plant.files, result == 0);
+    return fails ? fail_with(EIO) : result;
+}
+
+/* Every second call is interrupted, the others get less than half done. */
+static bool interrupted(size_t *size) {
+    if (!plant.dawdling)
+        return false;
+    if (atomic_fetch_add(&plant.interruptions, 1) % 2 == 0)
+        return true;
+    *size = *size > 2 ? (*size - 1) / 2 : 1;
+    return false;
+}
+
+ssize_t __wrap_read(int file, void *data, size_t size) {
+    if (fault_strikes(FAULT_FILE, "read"))
+        return fail_with(EIO);
+    if (size > 0 && interrupted(&size))
+        return fail_with(EINTR);
+    return __real_read(file, data, size);
+}
+
+/* A disk that fills up takes a part of the data first, and refuses the rest. */
+ssize_t __wrap_write(int file, const void *data, size_t size) {
+    if (plant.disk_full) {
+        plant.disk_full = false;
+        return fail_with(ENOSPC);
+    }
+    if (fault_strikes(FAULT_FILE, "write")) {
+        if (size < 2)
+            return fail_with(ENOSPC);
+        plant.disk_full = true;
+        return __real_write(file, data, size / 2);
+    }
+    if (size > 0 && interrupted(&size))
+        return fail_with(EINTR);
+    return __real_write(file, data, size);
+}
+
+off_t __wrap_lseek64(int file, off_t offset, int whence) {
+    return fault_strikes(FAULT_FILE, "lseek") ? fail_with(EIO) : __real_lseek64(file, offset, whence);
+}
+
+/* Nobody cuts the power of a test: what succeeds does not wait for the disk. */
+int __wrap_fsync(int file) {
+    return fault_strikes(FAULT_FILE, is_written(file) ? "fsync" : "fsync of a folder") ? fail_with(EIO) : 0;
+}
+
+int __wrap_rename(const char *from, const char *to) {
+    return fault_strikes(FAULT_FILE, "rename") ? fail_with(ENOSPC) : __real_rename(from, to);
+}
+
+int __wrap_mkdir(const char *path, mode_t mode) {
+    return fault_strikes(FAULT_FILE, "mkdir") ? fail_with(ENOSPC) : __real_mkdir(path, mode);
+}
+
+/* ---- The clock ---- */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+/* It stands still: a session cuts its work by the time that steps take, and attempts must make the same calls. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
+    (void)clock;
+    *time = (struct timespec){0};
+    return 0;
+}
