@@ -23,19 +23,32 @@ typedef struct tally {
     uint64_t injected, bad;
 } tally;
 
-/* How attempts get their backend: from the first call on, or one that lives from attempt to attempt and must outlive every fault; or they
- * only open one. */
-typedef enum start { COLD = 0, WARM, OPEN_ALONE } start;
+/* Which part of a life an attempt lives. The first three get a backend of their own, which they open and close; the others take the one that
+ * lives from attempt to attempt and must outlive every fault. */
+typedef enum part { OPEN = 0, OPEN_AND_TRAIN, OPEN_AND_EVALUATE, TRAIN, EVALUATE } part;
 
 typedef struct experiment {
-    const char *spec, *folder;
-    icl_backend *backend; /* for WARM, and to go on after a fault */
+    const char *spec, *folder, *trained; /* folders: for attempts, and of the undisturbed run */
+    icl_backend *backend;                /* for the last parts, and to go on after a fault */
     fault_kind kind;
-    start start;
+    part part;
     bool lasting;
     const life_result *expected;
+    const char *table; /* of the undisturbed evaluation */
     tally *counts;
 } experiment;
+
+static bool keeps_backend(const experiment *trial) {
+    return trial->part == TRAIN || trial->part == EVALUATE;
+}
+
+static bool trains(const experiment *trial) {
+    return trial->part == TRAIN || trial->part == OPEN_AND_TRAIN;
+}
+
+static bool evaluates(const experiment *trial) {
+    return trial->part == EVALUATE || trial->part == OPEN_AND_EVALUATE;
+}
 
 /* ---- Counting ---- */
 
@@ -86,21 +99,21 @@ static const char *leak_since(const experiment *trial, const fault_holdings *bef
     if (icl_backend_get_statistics(trial->backend).bytes_live != 0)
         return "device memory is left in use";
     /* A backend that lives on keeps blocks and programs that the attempt made it get; what it holds is checked when it is closed. */
-    if (trial->start != WARM && now.memory != before->memory)
+    if (!keeps_backend(trial) && now.memory != before->memory)
         return "memory is leaked";
-    if (trial->start != WARM && now.objects != before->objects)
+    if (!keeps_backend(trial) && now.objects != before->objects)
         return "OpenCL objects are leaked";
     return NULL;
 }
 
-/* Lives without faults to the end, and compares. */
+/* Trains without faults to the end, and compares. */
 static const char *recover(const experiment *trial) {
     life_result seen = {{0}};
     icl_error error = {0};
     const char *trouble = NULL;
     static char text[sizeof error.message + 64];
 
-    if (life_run(trial->backend, trial->folder, &seen.table, &error) != ICL_OK ||
+    if (life_train(trial->backend, trial->folder, &error) != ICL_OK ||
         life_read(trial->folder, &seen, &error) != ICL_OK) {
         snprintf(text, sizeof text, "cannot be resumed: %s", error.message);
         trouble = text;
@@ -115,13 +128,15 @@ static const char *recover(const experiment *trial) {
     return trouble;
 }
 
-/* The part of a life that the experiment is about. */
 static icl_status live(const experiment *trial, icl_backend **own, char **table, icl_error *error) {
     icl_status status = ICL_OK;
-    if (trial->start != WARM)
+    if (!keeps_backend(trial))
         status = icl_backend_open(&(icl_backend_params){.spec = trial->spec}, own, error);
-    if (status == ICL_OK && trial->start != OPEN_ALONE)
-        status = life_run(trial->start == WARM ? trial->backend : *own, trial->folder, table, error);
+    icl_backend *backend = *own ? *own : trial->backend;
+    if (status == ICL_OK && trains(trial))
+        status = life_train(backend, trial->folder, error);
+    if (status == ICL_OK && evaluates(trial))
+        status = life_evaluate(backend, trial->trained, table, error);
     return status;
 }
 
@@ -139,7 +154,9 @@ static const char *judge(const experiment *trial, icl_status status, const icl_e
         return "not reported";
     if (leak)
         return leak;
-    return life_folder_is_sound(trial->folder, complaint, sizeof complaint) ? NULL : complaint;
+    if (trains(trial) && !life_folder_is_sound(trial->folder, complaint, sizeof complaint))
+        return complaint;
+    return NULL;
 }
 
 /* False when the life ended before the Nth call. */
@@ -149,12 +166,14 @@ static bool attempt(const experiment *trial, uint64_t nth) {
     char *table = NULL;
     icl_error error = {0};
 
-    life_forget(trial->folder);
+    if (trains(trial))
+        life_forget(trial->folder);
     fault_arm(trial->kind, nth, trial->lasting);
     const icl_status status = live(trial, &own, &table, &error);
     icl_backend_close(&own);
     const char *struck = fault_struck();
     fault_disarm();
+    const bool table_differs = status == ICL_OK && evaluates(trial) && strcmp(table, trial->table) != 0;
     icl_free(&table);
     if (!struck)
         return false;
@@ -164,7 +183,9 @@ static bool attempt(const experiment *trial, uint64_t nth) {
     count->survived += status == ICL_OK;
     trial->counts->injected++;
     const char *trouble = judge(trial, status, &error, struck, &before);
-    if (!trouble && trial->start != OPEN_ALONE)
+    if (!trouble && table_differs)
+        trouble = "passed over, but the evaluation differs";
+    if (!trouble && trains(trial))
         trouble = recover(trial);
     if (trouble)
         complain(trial->counts, nth, struck, trouble);
@@ -195,9 +216,9 @@ static void run_experiment(tap_run *tap, const experiment *trial, const char *wh
         (unsigned long long)counts.bad);
 }
 
-static void run_both(tap_run *tap, experiment trial, fault_kind kind, start from, const char *what) {
+static void run_both(tap_run *tap, experiment trial, fault_kind kind, part which, const char *what) {
     trial.kind = kind;
-    trial.start = from;
+    trial.part = which;
     for (int lasting = 0; lasting < 2; lasting++) {
         trial.lasting = lasting;
         run_experiment(tap, &trial, what);
@@ -216,37 +237,51 @@ static void run_dawdling(tap_run *tap, const experiment *trial) {
 
 static void run_kind(tap_run *tap, const experiment *trial, const char *kind) {
     if (strcmp(kind, "memory") == 0) {
-        run_both(tap, *trial, FAULT_ALLOCATION, COLD, "memory");
+        const bool host = icl_backend_capabilities(trial->backend)->kind == ICL_DEVICE_HOST;
+        run_both(tap, *trial, FAULT_ALLOCATION, OPEN, "memory, opening");
+        run_both(tap, *trial, FAULT_ALLOCATION, host ? OPEN_AND_TRAIN : TRAIN, "memory, training");
+        run_both(tap, *trial, FAULT_ALLOCATION, host ? OPEN_AND_EVALUATE : EVALUATE, "memory, evaluation");
     } else if (strcmp(kind, "files") == 0) {
         run_dawdling(tap, trial);
-        run_both(tap, *trial, FAULT_FILE, WARM, "files");
+        run_both(tap, *trial, FAULT_FILE, TRAIN, "files, training");
+        run_both(tap, *trial, FAULT_FILE, EVALUATE, "files, evaluation");
     } else {
-        run_both(tap, *trial, FAULT_OPENCL_SETUP, COLD, "OpenCL's objects");
-        run_both(tap, *trial, FAULT_OPENCL_WORK, OPEN_ALONE, "OpenCL at work in the self-test");
-        run_both(tap, *trial, FAULT_OPENCL_WORK, WARM, "OpenCL at work");
+        run_both(tap, *trial, FAULT_OPENCL_SETUP, OPEN_AND_TRAIN, "OpenCL's objects");
+        run_both(tap, *trial, FAULT_OPENCL_WORK, OPEN, "OpenCL at work in the self-test");
+        run_both(tap, *trial, FAULT_OPENCL_WORK, TRAIN, "OpenCL at work, training");
+        run_both(tap, *trial, FAULT_OPENCL_WORK, EVALUATE, "OpenCL at work, evaluation");
     }
 }
 
 int main(int argc, char **argv) {
     const char *spec = argc > 1 ? argv[1] : "cpu", *kind = argc > 2 ? argv[2] : "files";
-    char folder[] = "faults-XXXXXX";
+    char folder[] = "faults-XXXXXX", trained[] = "faults-XXXXXX";
     tap_run tap = {0};
     icl_error error = {0};
     life_result expected = {{0}};
+    char *table = NULL;
 
     fault_arm(FAULT_KINDS, 0, false);
     const fault_holdings before = fault_held();
     icl_backend *backend = tap_open_device(&tap, spec);
     if (!backend)
         return tap_done(&tap);
-    const experiment trial = {
-        .spec = tap_device_spec(spec), .folder = folder, .backend = backend, .expected = &expected};
-    if (tap_ok(&tap, mkdtemp(folder) != NULL, "a folder for the runs") &&
-        tap_status(&tap, life_run(backend, folder, &expected.table, &error), &error, "an undisturbed run") &&
-        tap_status(&tap, life_read(folder, &expected, &error), &error, "its files"))
+    if (tap_ok(&tap, mkdtemp(folder) && mkdtemp(trained), "folders for the runs") &&
+        tap_status(&tap, life_train(backend, trained, &error), &error, "an undisturbed run") &&
+        tap_status(&tap, life_read(trained, &expected, &error), &error, "its files") &&
+        tap_status(&tap, life_evaluate(backend, trained, &table, &error), &error, "its evaluation")) {
+        const experiment trial = {.spec = tap_device_spec(spec),
+                                  .folder = folder,
+                                  .trained = trained,
+                                  .backend = backend,
+                                  .expected = &expected,
+                                  .table = table};
         run_kind(&tap, &trial, kind);
+    }
     life_forget(folder);
+    life_forget(trained);
     life_release(&expected);
+    icl_free(&table);
     icl_backend_close(&backend);
     const fault_holdings after = fault_held();
     tap_ok(&tap,

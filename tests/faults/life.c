@@ -17,8 +17,8 @@ static const char recipe_text[] =
     "[task]\nd = 3\nn = 5\nnoise = choice:1,2\n"
     "[model]\nlayers = 2\nparameterization = full\n"
     "[train]\nbatch = 16\nsteps = 6\nwarmup = 2\nseed = 7\ncheckpoint_every = 3\n"
-    "[eval]\nsequences = 8\nevery = 2\nevery_sequences = 16\nfit_sequences = 32\n"
-    "predictors = oracle,bayes,ols,tunedrr,gd++:2\n";
+    "[eval]\nsequences = 8\nevery = 6\nevery_sequences = 16\nfit_sequences = 32\n"
+    "predictors = oracle,bayes,ols,tunedrr,gd:1\n";
 
 static const char *const file_names[LIFE_FILES] = {ICL_RUN_RECIPE, ICL_RUN_METRICS, ICL_RUN_MODEL,
                                                    ICL_RUN_CHECKPOINT};
@@ -40,7 +40,7 @@ static icl_status write_facts(const char *folder, const icl_session_params *sess
     return icl_run_write_facts(folder, &facts, error);
 }
 
-static icl_status train(icl_backend *backend, const char *folder, icl_recipe *recipe, bool resume,
+static icl_status train(icl_backend *backend, const char *folder, const icl_recipe *recipe, bool resume,
                         icl_error *error) {
     const icl_session_params session = {
         .backend = backend, .recipe = recipe, .folder = folder, .resume = resume};
@@ -93,17 +93,35 @@ done:
     return status;
 }
 
-icl_status life_run(icl_backend *backend, const char *folder, char **table, icl_error *error) {
+static icl_status read_recipe(const char *folder, bool resume, icl_recipe **recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_lab_recipe_create(recipe, error));
+    ICL_TRY(resume ? icl_run_read_recipe(folder, *recipe, error)
+                   : icl_recipe_parse(*recipe, recipe_text, "faults", error));
+done:
+    return status;
+}
+
+icl_status life_train(icl_backend *backend, const char *folder, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
     char path[512];
 
     snprintf(path, sizeof path, "%s/%s", folder, ICL_RUN_RECIPE);
     const bool resume = icl_path_exists(path);
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
-    ICL_TRY(resume ? icl_run_read_recipe(folder, recipe, error)
-                   : icl_recipe_parse(recipe, recipe_text, "faults", error));
+    ICL_TRY(read_recipe(folder, resume, &recipe, error));
     ICL_TRY(train(backend, folder, recipe, resume, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+icl_status life_evaluate(icl_backend *backend, const char *folder, char **table, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *recipe = NULL;
+
+    ICL_TRY(read_recipe(folder, true, &recipe, error));
     ICL_TRY(evaluate(backend, folder, recipe, table, error));
 done:
     icl_recipe_destroy(&recipe);
@@ -127,14 +145,13 @@ done:
 void life_release(life_result *result) {
     for (int i = 0; i < LIFE_FILES; i++)
         icl_free(&result->files[i]);
-    icl_free(&result->table);
 }
 
 const char *life_difference(const life_result *left, const life_result *right) {
     for (int i = 0; i < LIFE_FILES; i++)
         if (left->sizes[i] != right->sizes[i] || memcmp(left->files[i], right->files[i], left->sizes[i]) != 0)
             return file_names[i];
-    return strcmp(left->table, right->table) == 0 ? NULL : "the evaluation";
+    return NULL;
 }
 
 /* Complete, for each kind of file. A checkpoint also names its step. */

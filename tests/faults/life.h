@@ -10,18 +10,19 @@
 /* Files of a run folder that two lives are compared by; text and bytes alike. */
 enum { LIFE_RECIPE = 0, LIFE_METRICS, LIFE_MODEL, LIFE_CHECKPOINT, LIFE_FILES };
 
-/* What a life leaves: its files, and the table of its evaluation. All freed with life_release. */
+/* What training leaves; freed with life_release. */
 typedef struct life_result {
     char *files[LIFE_FILES];
     size_t sizes[LIFE_FILES];
-    char *table;
 } life_result;
 
-/* Trains and evaluates. A folder that holds a run is resumed, as `iclab train --resume` would; another is begun. *table is freed with
- * icl_free. */
-icl_status life_run(icl_backend *backend, const char *folder, char **table, icl_error *error);
+/* Trains. A folder that holds a run is resumed, as `iclab train --resume` would; another is begun. */
+icl_status life_train(icl_backend *backend, const char *folder, icl_error *error);
 
-/* Reads what is in the folder after a finished life. */
+/* Evaluates what training left, as `iclab eval` would. *table is freed with icl_free. */
+icl_status life_evaluate(icl_backend *backend, const char *folder, char **table, icl_error *error);
+
+/* Reads what is in the folder after training has finished. */
 icl_status life_read(const char *folder, life_result *result, icl_error *error);
 void life_release(life_result *result);
 
