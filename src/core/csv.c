@@ -70,8 +70,8 @@ icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, i
     const size_t length = strlen(header);
     char *line = NULL;
 
-    ICL_TRY(icl_allocate(length + 1, 1, "header of a table", &line, error));
-    memcpy(line, header, length);
+    ICL_TRY(icl_allocate(length + 2, 1, "header of a table", &line, error));
+    memcpy(line, header, length + 1);
     line[length] = '\n';
     /* At once, because a table without its whole header could not be taken up again. */
     ICL_TRY(icl_file_write(path, line, length + 1, error));

@@ -144,7 +144,7 @@ static const char *difference(const killing *all, const char *folder, const file
     files seen = {{0}};
     const char *name = read_files(all, folder, &seen) ? NULL : "a missing file";
     for (int i = 0; i < FILES && !name; i++)
-        if (seen.sizes[i] != expected->sizes[i] ||
+        if (seen.sizes[i] != expected->sizes[i] || !seen.data[i] || !expected->data[i] ||
             memcmp(seen.data[i], expected->data[i], seen.sizes[i]) != 0)
             name = names[i];
     release(&seen);

@@ -1,5 +1,6 @@
 #include "backend/cpu/pool.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 #include "core/allocate.h"
@@ -80,6 +81,7 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
         statistics->pool_hits++;
     } else {
         ICL_TRY(allocate_block(pool, statistics, backend, rounded, &block, error));
+        assert(block);
         block->bytes = rounded;
         block->size_class = size_class;
         statistics->allocations++;
