@@ -5,12 +5,6 @@
 #include "backend/opencl/opencl.h"
 #include "tap.h"
 
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 #define ROWS    64
 #define COLUMNS 37
 
@@ -190,11 +184,7 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
                     status = icl_tensor_read(tensor, values, &error);
                 for (size_t i = 0; i < COUNT; i++) {
                     const float expected = icl_random_value(&params, i);
-<<<<<<< HEAD
                     different += !same_bits(values[i], expected);
-=======
-                    different += bits_of(values[i]) != bits_of(expected);
->>>>>>> 7b5c6db (tools/check: four configurations by default, the others by name; what clang-tidy found in the new files)
                 }
                 tap_ok(tap, status == ICL_OK && different == 0,
                        "distribution %d from %llu: %zu of %d elements differ in a bit", distribution,
@@ -204,7 +194,6 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
     free(values);
 }
 
-<<<<<<< HEAD
 /* Each product and each sum rounded once. */
 static float left_to_right(const float *row, const float *column, size_t count, size_t stride) {
     volatile float sum = row[0] * column[0];
@@ -216,27 +205,6 @@ static float left_to_right(const float *row, const float *column, size_t count, 
 }
 
 /* Left to right, each product and each sum rounded once; k is longer than any block of the kernels. */
-=======
-/* How many elements of out [m, n] differ in a bit from a [m, k] b [k, n], summed left to right with each product and each sum rounded
- * once. */
-static size_t strict_differences(const float *out, const float *a, const float *b, size_t m, size_t k,
-                                 size_t n) {
-    size_t different = 0;
-
-    for (size_t i = 0; i < m; i++)
-        for (size_t j = 0; j < n; j++) {
-            volatile float sum = a[i * k] * b[j];
-            for (size_t l = 1; l < k; l++) {
-                const volatile float product = a[i * k + l] * b[l * n + j];
-                sum += product;
-            }
-            different += bits_of(sum) != bits_of(out[i * n + j]);
-        }
-    return different;
-}
-
-/* k is longer than any block of the kernels. */
->>>>>>> 7b5c6db (tools/check: four configurations by default, the others by name; what clang-tidy found in the new files)
 static void test_strict_bits(tap_run *tap, icl_backend *backend) {
     enum { M = 9, K = 1100, N = 21 };
     const icl_random_params normal = {.key = {.seed = 11}, .distribution = ICL_NORMAL};
@@ -255,14 +223,10 @@ static void test_strict_bits(tap_run *tap, icl_backend *backend) {
     ICL_TRY(icl_tensor_read(tensors[0], out, &error));
     ICL_TRY(icl_tensor_read(tensors[1], a, &error));
     ICL_TRY(icl_tensor_read(tensors[2], b, &error));
-<<<<<<< HEAD
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
             different += !same_bits(left_to_right(a + i * K, b + j, K, N), out[i * N + j]);
         }
-=======
-    different = strict_differences(out, a, b, M, K, N);
->>>>>>> 7b5c6db (tools/check: four configurations by default, the others by name; what clang-tidy found in the new files)
 done:
     tap_status(tap, status, &error, "strict product");
     tap_ok(tap, different == 0, "%zu of %d elements differ in a bit", different, M * N);
