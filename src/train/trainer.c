@@ -49,11 +49,12 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
 
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     const size_t size = icl_model_size(trainer->model), history = 2 * ICL_TRAIN_CHUNK + 1;
-    icl_tensor *const vectors[] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
-                                   &trainer->states[1], &trainer->scaled};
+    enum { VECTORS = 5 };
+    icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
+                                          &trainer->states[1], &trainer->scaled};
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+    for (size_t i = 0; i < VECTORS; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));

@@ -42,8 +42,10 @@ static void test_views(tap_run *tap, icl_backend *backend) {
                &error, "write a strided view");
     tap_status(tap, icl_tensor_read(icl_tensor_reshape(t, 1, (const size_t[]){24}), got, &error), &error,
                "read it all");
-    for (int i = 0; i < 24; i++)
-        right = right && got[i] == (i / 4 % 3 == 1 ? -(float)(i / 12 * 4 + i % 4 + 1) : values[i]);
+    for (int i = 0; i < 24; i++) {
+        const int written = i / 12 * 4 + i % 4 + 1;
+        right = right && got[i] == (i / 4 % 3 == 1 ? -(float)written : values[i]);
+    }
     tap_ok(tap, right, "only the view's elements changed");
 
     double wide[24];

@@ -17,7 +17,8 @@ static inline icl_status distance_to_oracle(icl_backend *backend, icl_trainer *t
     icl_predictors *predictors = NULL;
     icl_batch batch = {{0}};
     double sum = 0.0, square = 0.0;
-    const double count = (double)(sequences / DISTANCE_BATCH * DISTANCE_BATCH);
+    const size_t rounded = sequences - sequences % DISTANCE_BATCH;
+    const double count = (double)rounded;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(DISTANCE_BATCH * length * width, sizeof *tokens, "tokens", &tokens, error));

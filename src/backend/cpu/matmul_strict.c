@@ -44,7 +44,7 @@ static void pack(const real *from, size_t row_stride, size_t column_stride, size
 
 static void multiply_block(const icl_strict_kernels *kernels, const matrices *x, size_t row, size_t lane) {
     const size_t rows = smaller(BLOCK_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
-    float acc[BLOCK_ROWS * LANES], a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES] = {0};
+    float acc[BLOCK_ROWS * LANES] = {0}, a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES] = {0};
 
     for (size_t i = 0; i < rows * LANES; i++)
         acc[i] = x->k > 0 ? -0.0f : 0.0f;
