@@ -50,6 +50,7 @@ typedef struct icl_case {
     icl_case_params params;
     icl_values values;
     icl_layout layout;
+    unsigned in_place; /* bit i: input i is the first output's own view, which is then read and overwritten */
     uint32_t seed;
     int rank[ICL_MAX_OPERANDS]; /* -1: absent operand */
     size_t shape[ICL_MAX_OPERANDS][ICL_MAX_RANK];

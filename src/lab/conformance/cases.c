@@ -112,6 +112,33 @@ static void add_broadcast(builder *b, icl_op op, icl_case_params params, const c
     add_layouts(b, c, what);
 }
 
+/* Onto an input, or onto both. */
+static void add_in_place(builder *b, icl_op op, icl_case_params params, const char *name) {
+    static const char *const where[] = {"", "", "in place", "", "onto b", "", "onto a and b"};
+    const int inputs = icl_op_infos[op].inputs;
+    for (unsigned in_place = 2; in_place < 2U << inputs; in_place += 2)
+        for (size_t s = 3; s < FLAT_SHAPES; s += 2) {
+            icl_case c = {.op = op, .params = params, .in_place = in_place};
+            const size_t *shape = flat_shapes[s].shape;
+            char what[64];
+            for (int i = 0; i <= inputs; i++)
+                set_shape(&c, i, flat_shapes[s].rank, shape[0], shape[1], shape[2], shape[3]);
+            snprintf(what, sizeof what, "%s %s", name, where[in_place]);
+            add_layouts(b, c, what);
+        }
+}
+
+static void in_place_cases(builder *b) {
+    add_in_place(b, ICL_OP_copy, (icl_case_params){0}, "copy");
+    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++)
+        add_in_place(b, ICL_OP_unary, (icl_case_params){.unary = (icl_unary_kind)kind},
+                     icl_unary_name((icl_unary_kind)kind));
+    for (int kind = 0; kind < ICL_BINARY_COUNT; kind++)
+        add_in_place(b, ICL_OP_binary, (icl_case_params){.binary = (icl_binary_kind)kind},
+                     icl_binary_name((icl_binary_kind)kind));
+    add_in_place(b, ICL_OP_scale_add, (icl_case_params){.scale_add = {0.3, -1.7}}, "scale_add");
+}
+
 static void elementwise_cases(builder *b) {
     add_elementwise(b, ICL_OP_fill, (icl_case_params){.value = 0.1}, "fill");
     add_elementwise(b, ICL_OP_copy, (icl_case_params){0}, "copy");
@@ -351,6 +378,7 @@ icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_
     *cases = NULL;
     *count = 0;
     elementwise_cases(&b);
+    in_place_cases(&b);
     random_cases(&b);
     reduce_cases(&b);
     matmul_cases(&b);

@@ -31,8 +31,9 @@ typedef struct run {
 
 /* Whether the op reads the old values of an output. */
 static bool is_updated(const icl_case *c, int operand) {
+    const bool in_place = c->in_place != 0 && operand == 0;
     const bool optimizer = c->op == ICL_OP_clip || c->op == ICL_OP_adam_step || c->op == ICL_OP_sgd_step;
-    return optimizer || (c->op == ICL_OP_matmul && operand == 0 && c->params.matmul.beta != 0);
+    return in_place || optimizer || (c->op == ICL_OP_matmul && operand == 0 && c->params.matmul.beta != 0);
 }
 
 /* Chooses strides: padded axes hold one element more than needed; the last two may be swapped in memory. */
@@ -70,13 +71,32 @@ static size_t position_of(const icl_tensor *view, size_t index) {
     return position;
 }
 
+static bool is_shared(const icl_case *c, int operand) {
+    return c->in_place >> operand & 1;
+}
+
+/* Operands that are the first output's own view. */
+static icl_status share_first_output(run *r, icl_error *error) {
+    icl_status status = ICL_OK;
+    for (int i = r->outputs; i < r->operands; i++) {
+        if (!is_shared(r->c, i))
+            continue;
+        r->at[i].view = r->at[0].view;
+        ICL_TRY(
+            icl_allocate(r->at[0].count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
+        memcpy(r->truth.operand[i], r->truth.operand[0], r->at[0].count * sizeof(double));
+    }
+done:
+    return status;
+}
+
 static icl_status prepare(run *r, icl_error *error) {
     icl_status status = ICL_OK;
     float *initial[ICL_MAX_OPERANDS] = {0};
 
     for (int i = r->operands - 1; i >= 0; i--) {
         placed *p = &r->at[i];
-        if (r->c->rank[i] < 0)
+        if (r->c->rank[i] < 0 || is_shared(r->c, i))
             continue;
         place_view(p, r->c, i);
         ICL_TRY(icl_allocate(p->count, sizeof *p->initial, "conformance values", &p->initial, error));
@@ -99,6 +119,7 @@ static icl_status prepare(run *r, icl_error *error) {
         ICL_TRY(icl_tensor_create(r->backend, 1, &p->whole_count, &p->whole, error));
         p->view.buffer = p->whole.buffer;
     }
+    ICL_TRY(share_first_output(r, error));
 done:
     return status;
 }
@@ -151,11 +172,11 @@ static icl_status call(run *r, icl_error *error) {
 static icl_status run_once(run *r, bool again, icl_error *error) {
     icl_status status = ICL_OK;
     for (int i = 0; i < r->operands; i++)
-        if (r->c->rank[i] >= 0)
+        if (r->at[i].before)
             ICL_TRY(icl_tensor_write_double(r->at[i].whole, r->at[i].before, error));
     ICL_TRY(call(r, error));
     for (int i = 0; i < r->operands; i++)
-        if (r->c->rank[i] >= 0)
+        if (r->at[i].before)
             ICL_TRY(icl_tensor_read_double(r->at[i].whole, again ? r->at[i].again : r->at[i].after, error));
 done:
     return status;
@@ -265,7 +286,7 @@ done:
 static bool guards_intact(run *r) {
     for (int i = 0; i < r->operands; i++) {
         placed *p = &r->at[i];
-        if (r->c->rank[i] < 0)
+        if (!p->before)
             continue;
         for (size_t k = 0; i < r->outputs && k < p->count; k++) {
             const size_t position = position_of(&p->view, k);
