@@ -47,6 +47,12 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     OP(attention_forward, 2, 3)                                                                                 \
     /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */    \
     OP(attention_backward, 3, 6)                                                                                \
+    /* (predictions, parameters, tokens or absent, gram or absent, query or absent) params:                   \
+       icl_linear_transformer_params with depth, heads and space filled in. predictions is not empty. */ \
+    OP(linear_transformer_predict, 1, 4)                                                                        \
+    /* (predictions, gradient, norms, parameters, tokens or absent, gram or absent, query or absent, targets, \
+       threshold or absent) params: as above. predictions is not empty. */ \
+    OP(linear_transformer_gradient, 3, 6)                                                                       \
     /* (values, norm) params: double limit. values are read and written. */                                     \
     OP(clip, 1, 1)                                                                                              \
     /* (parameters, first_moment, second_moment, gradient) params: icl_adam_params */                           \

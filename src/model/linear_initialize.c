@@ -51,8 +51,8 @@ static double unit_of(const icl_model *model, int part) {
 
     if (state->is_mean)
         return 1.0;
-    if (state->form->parts[ICL_LINEAR_P].kind == ICL_PART_LABEL_ONE ||
-        state->form->parts[ICL_LINEAR_P].kind == ICL_PART_INPUT_BLOCK_LABEL_ONE)
+    if (state->pair->parts[ICL_LINEAR_P].kind == ICL_PART_LABEL_ONE ||
+        state->pair->parts[ICL_LINEAR_P].kind == ICL_PART_INPUT_BLOCK_LABEL_ONE)
         return part == ICL_LINEAR_Q ? 1.0 / n : 1.0;
     return 1.0 / sqrt(n);
 }
@@ -86,12 +86,12 @@ static void initialize_part(const icl_model *model, const layer_start *start, in
 static void initialize_layer(const icl_model *model, const layer_start *start, size_t layer, uint32_t seed,
                              float *values) {
     const icl_linear_transformer_state *state = model->state;
-    const size_t per_layer = state->heads * icl_linear_trained_parts(state->form);
+    const size_t per_layer = state->heads * icl_linear_trained_parts(state->pair);
     const icl_parameter_info *info = &model->parameters[layer * per_layer];
 
     for (size_t head = 0; head < state->heads; head++)
         for (int part = 0; part < ICL_LINEAR_PARTS; part++)
-            if (state->form->parts[part].name)
+            if (state->pair->parts[part].name)
                 initialize_part(model, start, part, info++, seed, values);
 }
 
@@ -99,9 +99,9 @@ static const layer_start *start_of(const icl_model *model, size_t layer) {
     const icl_linear_transformer_state *state = model->state;
     if (!state->from_descent)
         return NULL;
-    if (state->parameterization == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
+    if (state->form == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
         return &gdpp_last_start;
-    return &first_start[state->parameterization];
+    return &first_start[state->form];
 }
 
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
@@ -111,5 +111,5 @@ void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values)
 
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
-    initialize_layer(model, &inserted_start[state->parameterization], layer, seed, values);
+    initialize_layer(model, &inserted_start[state->form], layer, seed, values);
 }

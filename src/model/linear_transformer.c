@@ -23,7 +23,7 @@
 #include "core/allocate.h"
 
 /* In the order of the words of model.parameterization. */
-static const icl_linear_form forms[] = {
+static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_FULL] = {{{"P", ICL_PART_MATRIX}, {"Q", ICL_PART_MATRIX}}},
     [ICL_LINEAR_DIAG] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_DIAGONAL}}},
     [ICL_LINEAR_GDPP] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_INPUT_DIAGONAL}}},
@@ -72,9 +72,8 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     model->state = state;
     model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
-    state->parameterization =
-        (icl_linear_parameterization)icl_recipe_word(recipe, "model", "parameterization");
-    state->form = &forms[state->parameterization];
+    state->form = (icl_linear_form)icl_recipe_word(recipe, "model", "parameterization");
+    state->pair = &pairs[state->form];
     state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
@@ -85,7 +84,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     for (size_t layer = 0; layer < model->layers; layer++)
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)
-                ICL_TRY(add_part(model, layer, head, &state->form->parts[part], error));
+                ICL_TRY(add_part(model, layer, head, &state->pair->parts[part], error));
 done:
     return status;
 }
@@ -94,10 +93,10 @@ static void destroy(icl_model *model) {
     icl_free(&model->state);
 }
 
-size_t icl_linear_trained_parts(const icl_linear_form *form) {
+size_t icl_linear_trained_parts(const icl_linear_pair *pair) {
     size_t count = 0;
     for (int part = 0; part < ICL_LINEAR_PARTS; part++)
-        count += form->parts[part].name != NULL;
+        count += pair->parts[part].name != NULL;
     return count;
 }
 
@@ -124,29 +123,29 @@ static icl_variable ones_at(icl_tape *tape, icl_variable base, size_t rows, size
     return icl_tape_place(tape, base, ones, (const size_t[]){row, column});
 }
 
-static bool uses(const icl_linear_form *form, icl_linear_part_kind kind) {
-    return form->parts[0].kind == kind || form->parts[1].kind == kind;
+static bool uses(const icl_linear_pair *pair, icl_linear_part_kind kind) {
+    return pair->parts[0].kind == kind || pair->parts[1].kind == kind;
 }
 
-static model_constants make_constants(const icl_linear_form *form, size_t d, icl_tape *tape) {
+static model_constants make_constants(const icl_linear_pair *pair, size_t d, icl_tape *tape) {
     model_constants made = {{0}};
 
-    if (uses(form, ICL_PART_DIAGONAL)) {
+    if (uses(pair, ICL_PART_DIAGONAL)) {
         made.pair = icl_tape_filled(tape, 2, (const size_t[]){2, d + 1}, 0.0);
         made.pair = ones_at(tape, made.pair, 1, d, 0, 0);
         made.pair = ones_at(tape, made.pair, 1, 1, 1, d);
     }
-    if (uses(form, ICL_PART_INPUT_DIAGONAL)) {
+    if (uses(pair, ICL_PART_INPUT_DIAGONAL)) {
         made.inputs = icl_tape_filled(tape, 2, (const size_t[]){1, d + 1}, 0.0);
         made.inputs = ones_at(tape, made.inputs, 1, d, 0, 0);
     }
-    if (uses(form, ICL_PART_LABEL_ONE)) {
+    if (uses(pair, ICL_PART_LABEL_ONE)) {
         made.label = icl_tape_filled(tape, 2, (const size_t[]){1, d + 1}, 0.0);
         made.label = ones_at(tape, made.label, 1, 1, 0, d);
     }
-    if (uses(form, ICL_PART_INPUT_BLOCK))
+    if (uses(pair, ICL_PART_INPUT_BLOCK))
         made.zeros = icl_tape_filled(tape, 2, (const size_t[]){d + 1, d + 1}, 0.0);
-    if (uses(form, ICL_PART_INPUT_BLOCK_LABEL_ONE))
+    if (uses(pair, ICL_PART_INPUT_BLOCK_LABEL_ONE))
         made.label_one = ones_at(tape, made.zeros, 1, 1, d, d);
     return made;
 }
@@ -185,7 +184,7 @@ static icl_variable apply(icl_tape *tape, token_map map, icl_variable tokens) {
 static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const model_constants *constants,
                                 const icl_variable *parameters, icl_variable tokens, icl_variable queries) {
     const icl_linear_transformer_state *state = model->state;
-    const icl_linear_part *parts = state->form->parts;
+    const icl_linear_part *parts = state->pair->parts;
     const icl_attention_params attention = {
         .kind = ICL_ATTENTION_LINEAR,
         .mask = ICL_MASK_QUERY_EXCLUDED,
@@ -211,8 +210,8 @@ static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const mo
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                             icl_variable tokens, size_t depth) {
     const icl_linear_transformer_state *state = model->state;
-    const size_t d = model->dimension, per_layer = state->heads * icl_linear_trained_parts(state->form);
-    const model_constants constants = make_constants(state->form, d, tape);
+    const size_t d = model->dimension, per_layer = state->heads * icl_linear_trained_parts(state->pair);
+    const model_constants constants = make_constants(state->pair, d, tape);
 
     for (size_t i = 0; i + 1 < depth; i++)
         tokens = apply_layer(model, tape, &constants, parameters + i * per_layer, tokens, tokens);

@@ -2,15 +2,8 @@
 #ifndef ICLAB_MODEL_LINEAR_TRANSFORMER_H
 #define ICLAB_MODEL_LINEAR_TRANSFORMER_H
 
+#include "iclab/ops.h"
 #include "model/model.h"
-
-typedef enum icl_linear_parameterization {
-    ICL_LINEAR_FULL = 0, /* P, Q dense */
-    ICL_LINEAR_DIAG,     /* P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, q_y) */
-    ICL_LINEAR_GDPP,     /* DIAG with q_y = 0 ("gd++") */
-    ICL_LINEAR_SPARSE,   /* P = [0 0; 0 1], Q = [A 0; 0 0] */
-    ICL_LINEAR_SPARSE_B, /* P = [B 0; 0 1], Q = [A 0; 0 0] */
-} icl_linear_parameterization;
 
 /* How the D x D matrix of a part is made from its parameter. */
 typedef enum icl_linear_part_kind {
@@ -29,13 +22,14 @@ typedef struct icl_linear_part {
 
 enum { ICL_LINEAR_P, ICL_LINEAR_Q, ICL_LINEAR_PARTS };
 
-typedef struct icl_linear_form {
+/* P and Q of a form. */
+typedef struct icl_linear_pair {
     icl_linear_part parts[ICL_LINEAR_PARTS];
-} icl_linear_form;
+} icl_linear_pair;
 
 typedef struct icl_linear_transformer_state {
-    icl_linear_parameterization parameterization;
-    const icl_linear_form *form;
+    icl_linear_form form; /* model.parameterization */
+    const icl_linear_pair *pair;
     size_t heads;
     bool is_mean;      /* attention carries 1/n */
     bool from_descent; /* start near gradient descent instead of near zero */
@@ -43,7 +37,7 @@ typedef struct icl_linear_transformer_state {
 } icl_linear_transformer_state;
 
 /* Parameters of one head. */
-size_t icl_linear_trained_parts(const icl_linear_form *form);
+size_t icl_linear_trained_parts(const icl_linear_pair *pair);
 
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values);
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values);

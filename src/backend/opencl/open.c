@@ -22,6 +22,10 @@ static void close_backend(icl_backend *backend) {
     icl_free(&backend->state);
 }
 
+/* Ops without a kernel: the host runs them (dispatch.c). */
+#define icl_opencl_linear_transformer_predict  NULL
+#define icl_opencl_linear_transformer_gradient NULL
+
 static const icl_backend_functions functions = {
     .close = close_backend,
     .buffer_create = icl_opencl_buffer_create,

@@ -40,6 +40,7 @@ typedef union icl_case_params {
     icl_reduce_params reduce;
     icl_matmul_params matmul;
     icl_attention_params attention;
+    icl_linear_transformer_params linear_transformer;
     icl_adam_params adam;
     icl_sgd_params sgd;
 } icl_case_params;

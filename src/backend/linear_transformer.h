@@ -1,0 +1,17 @@
+/* What every backend needs to know of a linear transformer: where its parameters stand, and what its spaces cost. */
+#ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
+#define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
+
+#include "iclab/ops.h"
+
+/* Parameters of P, then of Q, of one head. d is D - 1. */
+size_t icl_linear_p_size(icl_linear_form form, size_t d);
+size_t icl_linear_q_size(icl_linear_form form, size_t d);
+
+/* Where in the parameter vector layer `i` of those in use (depth) begins; params are filled in. */
+size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
+
+/* The cheaper space for tokens of a context of n. */
+icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n);
+
+#endif
