@@ -46,7 +46,7 @@ typedef union icl_case_params {
 } icl_case_params;
 
 typedef struct icl_case {
-    char name[128]; /* unique: "matmul [7, 33] x [33, 5] padded random" */
+    char name[160]; /* unique: "matmul [7, 33] x [33, 5] padded random" */
     icl_op op;
     icl_case_params params;
     icl_values values;
@@ -86,6 +86,7 @@ icl_status icl_truth_random_fill(icl_truth *truth, icl_error *error);
 icl_status icl_truth_reduce(icl_truth *truth, icl_error *error);
 icl_status icl_truth_matmul(icl_truth *truth, icl_error *error);
 icl_status icl_truth_attention(icl_truth *truth, icl_error *error);
+icl_status icl_truth_linear_transformer(icl_truth *truth, icl_error *error);
 icl_status icl_truth_optimizer(icl_truth *truth, icl_error *error);
 
 /* gamma_k = k u / (1 - k u), Higham (3.1): the relative error of k roundings in a row. */

@@ -348,6 +348,95 @@ static void attention_cases(builder *b) {
     add_layouts(b, shared, "linear forward shared keys");
 }
 
+/* ---- Linear transformers ---- */
+
+typedef struct transformer_shape {
+    size_t batch, context, size; /* size: D */
+    icl_linear_transformer_params params;
+    bool is_gram, has_threshold;
+    icl_values values;
+} transformer_shape;
+
+static void add_transformer(builder *b, const transformer_shape *is, icl_linear_form form,
+                            bool has_gradient) {
+    static const char *const forms[] = {"full", "diag", "gd++", "sparse", "sparse-b"};
+    static const char *const spaces[] = {"tokens", "tokens in gram space", "tokens in token space"};
+    const int first = has_gradient ? 3 : 1;
+    char what[96];
+    icl_case c = {.op = has_gradient ? ICL_OP_linear_transformer_gradient : ICL_OP_linear_transformer_predict,
+                  .values = is->values};
+
+    c.params.linear_transformer = is->params;
+    c.params.linear_transformer.form = form;
+    for (int i = 0; i < ICL_MAX_OPERANDS; i++)
+        c.rank[i] = -1;
+    const size_t size = icl_linear_transformer_size(&c.params.linear_transformer, is->size - 1);
+    set_shape(&c, 0, 1, is->batch, 0, 0, 0);
+    set_shape(&c, first, 1, size, 0, 0, 0);
+    if (is->is_gram) {
+        set_shape(&c, first + 2, 3, is->batch, is->size, is->size, 0);
+        set_shape(&c, first + 3, 2, is->batch, is->size, 0, 0);
+    } else {
+        set_shape(&c, first + 1, 3, is->batch, is->context + 1, is->size, 0);
+    }
+    if (has_gradient) {
+        set_shape(&c, 1, 1, size, 0, 0, 0);
+        set_shape(&c, 2, 1, is->batch, 0, 0, 0);
+        set_shape(&c, first + 4, 1, is->batch, 0, 0, 0);
+        if (is->has_threshold)
+            set_shape(&c, first + 5, 1, 1, 0, 0, 0);
+    }
+    snprintf(what, sizeof what, "linear_transformer_%s %s (depth %zu of %zu, heads %zu, %s)",
+             has_gradient ? "gradient" : "predict", forms[form], is->params.depth, is->params.layers,
+             is->params.heads, is->is_gram ? "gram" : spaces[is->params.space]);
+    add_layouts(b, c, what);
+}
+
+static void transformer_cases(builder *b) {
+    static const transformer_shape shapes[] = {
+        /* batch, n, D, {layers, depth, heads, factor, space}, gram?, threshold?, values */
+        {3, 2, 2, {.layers = 1, .depth = 1, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
+        {5, 4, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.25}, true, false, ICL_VALUES_INTEGERS},
+        {19, 3, 4, {.layers = 3, .depth = 3, .heads = 2, .factor = 1.0 / 3}, false, true, ICL_VALUES_RANDOM},
+        {33, 20, 11, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.05}, false, false, ICL_VALUES_RANDOM},
+        {7,
+         5,
+         8,
+         {.layers = 4, .depth = 4, .heads = 3, .factor = 0.2, .space = ICL_SPACE_TOKENS},
+         false,
+         true,
+         ICL_VALUES_RANDOM},
+        {7,
+         5,
+         8,
+         {.layers = 4, .depth = 4, .heads = 3, .factor = 0.2, .space = ICL_SPACE_GRAM},
+         false,
+         true,
+         ICL_VALUES_RANDOM},
+        {17, 0, 21, {.layers = 5, .depth = 4, .heads = 1, .factor = 0.05}, true, true, ICL_VALUES_RANDOM},
+        {9,
+         7,
+         21,
+         {.layers = 4, .depth = 3, .heads = 1, .factor = 0.14, .space = ICL_SPACE_TOKENS},
+         false,
+         false,
+         ICL_VALUES_RANDOM},
+        {3, 3, 5, {.layers = 5, .depth = 5, .heads = 2, .factor = 0.5}, true, false, ICL_VALUES_RANDOM},
+        {301, 2, 3, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.5}, false, true, ICL_VALUES_RANDOM},
+        {21, 6, 5, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.16}, false, true, ICL_VALUES_SPECIAL},
+        {21, 6, 5, {.layers = 4, .depth = 4, .heads = 2, .factor = 0.16}, true, true, ICL_VALUES_SPECIAL},
+        {2, 50, 34, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.02}, false, false, ICL_VALUES_RANDOM},
+        {4, 0, 3, {.layers = 3, .depth = 3, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
+        {0, 3, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 1}, false, true, ICL_VALUES_RANDOM},
+    };
+    for (int has_gradient = 0; has_gradient < 2; has_gradient++)
+        for (int form = 0; form < ICL_LINEAR_FORM_COUNT; form++)
+            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+                if (has_gradient || !shapes[s].has_threshold || shapes[s].values == ICL_VALUES_SPECIAL ||
+                    shapes[s].is_gram)
+                    add_transformer(b, &shapes[s], (icl_linear_form)form, has_gradient);
+}
+
 /* ---- Optimizers ---- */
 
 static void add_states(builder *b, icl_op op, icl_case_params params, const char *what) {
@@ -383,6 +472,7 @@ icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_
     reduce_cases(&b);
     matmul_cases(&b);
     attention_cases(&b);
+    transformer_cases(&b);
     optimizer_cases(&b);
     if (b.status != ICL_OK) {
         icl_free(&b.cases);

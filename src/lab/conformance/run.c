@@ -160,8 +160,8 @@ static icl_status call(run *r, icl_error *error) {
         return icl_linear_transformer_predict(on, &p->linear_transformer, t[0], t[1], t[2], t[3], t[4],
                                               error);
     case ICL_OP_linear_transformer_gradient:
-        return icl_linear_transformer_gradient(on, &p->linear_transformer, t[0], t[1], t[2], t[3], t[4],
-                                               t[5], t[6], t[7], t[8], error);
+        return icl_linear_transformer_gradient(on, &p->linear_transformer, t[0], t[1], t[2], t[3], t[4], t[5],
+                                               t[6], t[7], t[8], error);
     case ICL_OP_clip:
         return icl_clip(on, t[0], t[1], p->value, error);
     case ICL_OP_adam_step:

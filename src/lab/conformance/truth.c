@@ -36,6 +36,7 @@ icl_status icl_truth_compute(icl_truth *truth, icl_error *error) {
         return icl_truth_optimizer(truth, error);
     case ICL_OP_linear_transformer_predict:
     case ICL_OP_linear_transformer_gradient:
+        return icl_truth_linear_transformer(truth, error);
     case ICL_OP_COUNT:
         break;
     }

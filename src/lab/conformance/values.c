@@ -85,6 +85,49 @@ done:
     }
 }
 
+/* ---- Linear transformers ---- */
+
+/* Parameters small enough that a few layers stay of order 1, a symmetric Gram matrix, a threshold that is not negative. Special values:
+ * a NaN in every third sequence. */
+static float transformer_value(const icl_case *c, int operand, size_t index, float normal) {
+    const int first = c->op == ICL_OP_linear_transformer_gradient ? 3 : 1;
+    const icl_linear_form form = c->params.linear_transformer.form;
+    const bool is_diagonal = form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP;
+    const bool has_gram = c->rank[first + 2] >= 0;
+    const size_t size = has_gram ? c->shape[first + 2][2] : c->shape[first + 1][2];
+
+    if (operand == first)
+        return normal * (is_diagonal ? 0.3F : 1.0F / (float)size);
+    if (operand == first + 5)
+        return fabsf(normal);
+    if (c->values == ICL_VALUES_SPECIAL && (operand == first + 1 || operand == first + 2)) {
+        const size_t per_sequence = icl_case_count(c, operand) / c->shape[operand][0];
+        if (index % per_sequence == 0 && index / per_sequence % 3 == 1)
+            return NAN;
+    }
+    return normal;
+}
+
+static void transformer_inputs(const icl_case *c, int operand, float *values) {
+    const icl_random_key key = {.seed = c->seed, .stream = (uint32_t)operand};
+    const int gram = c->op == ICL_OP_linear_transformer_gradient ? 5 : 3;
+    const icl_values kind = c->values == ICL_VALUES_SPECIAL ? ICL_VALUES_RANDOM : c->values;
+    float previous = 0;
+
+    for (size_t i = 0; i < icl_case_count(c, operand); i++) {
+        previous = value(kind, icl_random_word(key, i), i, previous);
+        values[i] = transformer_value(c, operand, i, previous);
+    }
+    if (operand == gram) {
+        const size_t size = c->shape[gram][2];
+        for (size_t i = 0; i < icl_case_count(c, gram); i++) {
+            const size_t row = i / size % size, column = i % size;
+            values[i] =
+                values[i - row * size - column + (row < column ? row * size + column : column * size + row)];
+        }
+    }
+}
+
 void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
     const icl_random_key key = {.seed = c->seed, .stream = (uint32_t)operand};
     const bool positive = is_positive(c, operand);
@@ -92,6 +135,10 @@ void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
 
     if (c->op == ICL_OP_attention_backward && (operand == 4 || operand == 5)) {
         forward_results(c, operand, operands);
+        return;
+    }
+    if (c->op == ICL_OP_linear_transformer_predict || c->op == ICL_OP_linear_transformer_gradient) {
+        transformer_inputs(c, operand, operands[operand]);
         return;
     }
     for (size_t i = 0; i < icl_case_count(c, operand); i++) {
