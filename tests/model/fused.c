@@ -1,0 +1,395 @@
+/*
+ * The ops of whole linear transformers. On "ref": predictions and gradients against the same model composed of elementary ops on the
+ * tape, and gradients against central differences. On every device: clipping by sequence against a plain loop over
+ * batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of threads. How far
+ * a device is from the truth is the conformance cases' business.
+ */
+#include "fixture.h"
+
+#define MAX_PARAMETERS 2048
+#define MAX_TOKENS     2048
+#define MAX_BATCH      64
+#define TARGET         0.7
+
+typedef enum given { GIVEN_TOKENS, GIVEN_TOKENS_FOR_GRAM, GIVEN_GRAM, GIVEN_COUNT } given;
+
+static const char *const given_names[] = {"tokens", "tokens for Gram space", "a Gram matrix"};
+
+/* A model's fixture, with the tensors that the ops take besides. */
+typedef struct fused {
+    model_fixture model;
+    icl_linear_transformer_params params;
+    given given;
+    icl_tensor gram, query, targets, threshold, predictions, norms;
+} fused;
+
+static icl_status create_tensors(fused *f, icl_error *error) {
+    const setting *is = &f->model.is;
+    const size_t D = is->dimension + 1, gram[] = {is->batch, D, D}, one = 1;
+    icl_tensor *const vectors[] = {&f->targets, &f->predictions, &f->norms};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(f->model.backend, 3, gram, &f->gram, error));
+    ICL_TRY(icl_tensor_create(f->model.backend, 2, gram, &f->query, error));
+    ICL_TRY(icl_tensor_create(f->model.backend, 1, &one, &f->threshold, error));
+    for (int i = 0; i < 3; i++)
+        ICL_TRY(icl_tensor_create(f->model.backend, 1, &is->batch, vectors[i], error));
+done:
+    return status;
+}
+
+/* G by the generic ops, and the query: what a sampler of Gram matrices would give. */
+static icl_status fill_gram(fused *f, icl_error *error) {
+    const setting *is = &f->model.is;
+    const icl_tensor context = icl_tensor_slice(f->model.tokens, 1, 0, is->context);
+    const icl_tensor query = icl_tensor_slice(f->model.tokens, 1, is->context, 1);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_matmul(f->model.backend, f->gram, 1.0, icl_tensor_swap_axes(context, 1, 2), context, 0.0, error));
+    ICL_TRY(icl_copy(f->model.backend,
+                     icl_tensor_reshape(f->query, 3, (const size_t[]){is->batch, 1, is->dimension + 1}),
+                     query, error));
+done:
+    return status;
+}
+
+static icl_status fused_open(fused *f, icl_backend *backend, const setting *is, size_t depth, given how,
+                             icl_error *error) {
+    float values[MAX_PARAMETERS], tokens[MAX_TOKENS];
+    icl_status status = ICL_OK;
+
+    *f = (fused){.given = how};
+    ICL_TRY(fixture_open(&f->model, backend, is, error));
+    f->params = (icl_linear_transformer_params){
+        .form = (icl_linear_form)is->parameterization,
+        .layers = is->layers,
+        .depth = depth,
+        .heads = is->heads,
+        .factor = is->mean ? 1.0 / (double)is->context : 1.0,
+        .space = how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM,
+    };
+    ICL_TRY(create_tensors(f, error));
+    fill_parameters(f->model.model, is, values);
+    fill_tokens(tokens, is);
+    ICL_TRY(icl_tensor_write(f->model.parameters, values, error));
+    ICL_TRY(icl_tensor_write(f->model.tokens, tokens, error));
+    ICL_TRY(icl_fill(backend, f->targets, TARGET, error));
+    ICL_TRY(fill_gram(f, error));
+done:
+    return status;
+}
+
+static void fused_close(fused *f) {
+    icl_tensor *const own[] = {&f->gram, &f->query, &f->targets, &f->threshold, &f->predictions, &f->norms};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        icl_tensor_release(own[i]);
+    fixture_close(&f->model);
+}
+
+static icl_status run_gradient(fused *f, icl_tensor threshold, icl_error *error) {
+    const bool is_gram = f->given == GIVEN_GRAM;
+    const icl_tensor none = {0};
+    return icl_linear_transformer_gradient(f->model.backend, &f->params, f->predictions, f->model.gradient,
+                                           f->norms, f->model.parameters, is_gram ? none : f->model.tokens,
+                                           is_gram ? f->gram : none, is_gram ? f->query : none, f->targets,
+                                           threshold, error);
+}
+
+static icl_status run_predict(fused *f, double *predictions, icl_error *error) {
+    const bool is_gram = f->given == GIVEN_GRAM;
+    const icl_tensor none = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_linear_transformer_predict(f->model.backend, &f->params, f->predictions, f->model.parameters,
+                                           is_gram ? none : f->model.tokens, is_gram ? f->gram : none,
+                                           is_gram ? f->query : none, error));
+    ICL_TRY(icl_tensor_read_double(f->predictions, predictions, error));
+done:
+    return status;
+}
+
+/* The largest difference, relative to the largest of the expected numbers. Not finite: infinite. */
+static double distance(const double *seen, const double *expected, size_t count) {
+    double largest = 1e-6, worst = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(expected[i]));
+        worst =
+            isfinite(seen[i]) && isfinite(expected[i]) ? fmax(worst, fabs(seen[i] - expected[i])) : HUGE_VAL;
+    }
+    return worst / largest;
+}
+
+/* ---- Against the tape ---- */
+
+static icl_status composed(fused *f, size_t depth, double *predictions, double *gradient, icl_error *error) {
+    model_fixture *m = &f->model;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_fill(m->backend, m->gradient, 0.0, error));
+    const icl_variable prediction = fixture_predict(m, depth);
+    const icl_variable target = icl_tape_filled(m->tape, 1, (const size_t[]){1}, TARGET);
+    const icl_variable miss = icl_tape_binary(m->tape, ICL_SUBTRACT, prediction, target);
+    const icl_variable loss = icl_tape_scale(m->tape, 1.0 / (double)m->is.batch,
+                                             icl_tape_reduce(m->tape, ICL_SUM_OF_SQUARES, 7, miss));
+    ICL_TRY(icl_tape_backward(m->tape, loss, error));
+    ICL_TRY(icl_tensor_read_double(icl_tape_value(m->tape, prediction), predictions, error));
+    ICL_TRY(icl_tensor_read_double(m->gradient, gradient, error));
+done:
+    return status;
+}
+
+/* The largest relative difference between op and tape: of predictions alone, with the gradient, and of the gradient. */
+static double composed_distance(icl_backend *ref, const setting *is, size_t depth, given how,
+                                icl_error *error) {
+    double predicted[3][MAX_BATCH], gradient[2][MAX_PARAMETERS], worst = HUGE_VAL;
+    icl_status status = ICL_OK;
+    fused f;
+
+    ICL_TRY(fused_open(&f, ref, is, depth, how, error));
+    ICL_TRY(run_predict(&f, predicted[0], error));
+    ICL_TRY(icl_fill(ref, f.model.gradient, NAN, error));
+    ICL_TRY(run_gradient(&f, (icl_tensor){0}, error));
+    ICL_TRY(icl_tensor_read_double(f.predictions, predicted[1], error));
+    ICL_TRY(icl_tensor_read_double(f.model.gradient, gradient[0], error));
+    ICL_TRY(composed(&f, depth, predicted[2], gradient[1], error));
+    worst = distance(predicted[0], predicted[2], is->batch);
+    worst = fmax(worst, distance(predicted[1], predicted[2], is->batch));
+    worst = fmax(worst, distance(gradient[0], gradient[1], icl_model_size(f.model.model)));
+done:
+    fused_close(&f);
+    return worst;
+}
+
+/* Both are double: what separates them is rounding alone, which steep deep models magnify. */
+static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t depth, given how) {
+    static const size_t shapes[][3] = {{2, 5, 3}, {5, 3, 19}, {4, 4, 2}}; /* d, n, batch */
+    double worst = 0.0;
+    icl_error error = {0};
+
+    for (size_t heads = 1; heads <= 3; heads++)
+        for (int mean = 0; mean < 2; mean++)
+            for (size_t s = 0; s < 3; s++) {
+                const size_t layers = depth + (heads == 2);
+                const setting is = {form, mean, heads, layers, shapes[s][0], shapes[s][1], shapes[s][2]};
+                const double seen = composed_distance(ref, &is, depth, how, &error);
+                if (seen > 1e-11)
+                    tap_note("heads %zu, %s, d %zu, n %zu: %.3g %s", heads, mean ? "mean" : "raw",
+                             shapes[s][0], shapes[s][1], seen, error.message);
+                worst = fmax(worst, seen);
+            }
+    tap_ok(tap, worst <= 1e-11, "%s, depth %zu, from %s: as composed (%.2g)", parameterizations[form], depth,
+           given_names[how], worst);
+}
+
+/* ---- Against central differences ---- */
+
+static icl_status loss_at(fused *f, const double *point, double *loss, icl_error *error) {
+    double predictions[MAX_BATCH];
+    icl_status status = ICL_OK;
+
+    *loss = 0.0;
+    ICL_TRY(icl_tensor_write_double(f->model.parameters, point, error));
+    ICL_TRY(run_predict(f, predictions, error));
+    for (size_t b = 0; b < f->model.is.batch; b++)
+        *loss += (predictions[b] - TARGET) * (predictions[b] - TARGET) / (double)f->model.is.batch;
+done:
+    return status;
+}
+
+static void check_differences(tap_run *tap, icl_backend *ref, int form, size_t depth, given how) {
+    const setting is = {form, true, 2, depth + 1, 3, 4, 3};
+    const double h = 1e-5;
+    double point[MAX_PARAMETERS], seen[MAX_PARAMETERS], expected[MAX_PARAMETERS], worst = HUGE_VAL, loss[2];
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    fused f;
+
+    ICL_TRY(fused_open(&f, ref, &is, depth, how, &error));
+    ICL_TRY(run_gradient(&f, (icl_tensor){0}, &error));
+    ICL_TRY(icl_tensor_read_double(f.model.gradient, seen, &error));
+    ICL_TRY(icl_tensor_read_double(f.model.parameters, point, &error));
+    for (size_t i = 0; i < icl_model_size(f.model.model); i++) {
+        const double at = point[i];
+        for (int side = 0; side < 2; side++) {
+            point[i] = at + (side ? h : -h);
+            ICL_TRY(loss_at(&f, point, &loss[side], &error));
+        }
+        point[i] = at;
+        expected[i] = (loss[1] - loss[0]) / (2.0 * h);
+    }
+    worst = distance(seen, expected, icl_model_size(f.model.model));
+done:
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    tap_ok(tap, worst <= 1e-7, "%s, depth %zu, from %s: central differences (%.2g)", parameterizations[form],
+           depth, given_names[how], worst);
+    fused_close(&f);
+}
+
+/* ---- Clipping by sequence ---- */
+
+/* The gradient of sequence b alone, and its norm, from a batch of one. */
+static icl_status alone(const fused *all, size_t b, double *gradient, double *norm, icl_error *error) {
+    fused one = *all;
+    one.model.tokens = icl_tensor_slice(all->model.tokens, 0, b, 1);
+    one.gram = icl_tensor_slice(all->gram, 0, b, 1);
+    one.query = icl_tensor_slice(all->query, 0, b, 1);
+    one.targets = icl_tensor_slice(all->targets, 0, b, 1);
+    one.predictions = icl_tensor_slice(all->predictions, 0, b, 1);
+    one.norms = icl_tensor_slice(all->norms, 0, b, 1);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(run_gradient(&one, (icl_tensor){0}, error));
+    ICL_TRY(icl_tensor_read_double(one.model.gradient, gradient, error));
+    ICL_TRY(icl_tensor_read_double(one.norms, norm, error));
+done:
+    return status;
+}
+
+/* Sequence 3 becomes one without a gradient. */
+static icl_status spoil(fused *f, icl_error *error) {
+    icl_status status = ICL_OK;
+    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->model.tokens, 0, 3, 1), NAN, error));
+    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->gram, 0, 3, 1), NAN, error));
+done:
+    return status;
+}
+
+static void check_clipping(tap_run *tap, icl_backend *device, int form, given how) {
+    const setting is = {form, true, 1, 4, 4, how == GIVEN_TOKENS ? 3 : 9, 37};
+    const bool is_double = icl_backend_capabilities(device)->element_size == sizeof(double);
+    const double allowed = is_double ? 1e-12 : 2e-5;
+    static double own[MAX_BATCH][MAX_PARAMETERS];
+    double expected[MAX_PARAMETERS] = {0}, seen[MAX_PARAMETERS];
+    double norms[MAX_BATCH], batch_norms[MAX_BATCH], worst = HUGE_VAL, norms_off = HUGE_VAL;
+    size_t clipped = 0;
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    fused f;
+
+    ICL_TRY(fused_open(&f, device, &is, 4, how, &error));
+    ICL_TRY(spoil(&f, &error));
+    const size_t size = icl_model_size(f.model.model);
+    for (size_t b = 0; b < is.batch; b++)
+        ICL_TRY(alone(&f, b, own[b], &norms[b], &error));
+    const double threshold = (double)(float)norms[7]; /* one of those that are neither largest nor smallest */
+    ICL_TRY(icl_fill(device, f.threshold, threshold, &error));
+    for (size_t b = 0; b < is.batch; b++) {
+        double squares = 0.0;
+        for (size_t i = 0; i < size; i++)
+            squares += own[b][i] * own[b][i];
+        clipped += norms[b] > threshold;
+        for (size_t i = 0; i < size && b != 3; i++)
+            expected[i] += fmin(1.0, threshold / sqrt(squares)) * own[b][i] / (double)is.batch;
+    }
+    ICL_TRY(run_gradient(&f, f.threshold, &error));
+    ICL_TRY(icl_tensor_read_double(f.model.gradient, seen, &error));
+    ICL_TRY(icl_tensor_read_double(f.norms, batch_norms, &error));
+    tap_ok(tap, isnan(norms[3]) && isnan(batch_norms[3]), "%s, from %s: no norm where there is a NaN",
+           parameterizations[form], given_names[how]);
+    norms[3] = batch_norms[3] = 0.0;
+    worst = distance(seen, expected, size);
+    norms_off = distance(batch_norms, norms, is.batch);
+done:
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    tap_ok(tap, worst <= allowed && norms_off <= allowed && clipped > 2 && clipped < is.batch - 2,
+           "%s, from %s: clipped as one by one (%.2g, norms %.2g; %zu of %zu clipped)",
+           parameterizations[form], given_names[how], worst, norms_off, clipped, is.batch);
+    fused_close(&f);
+}
+
+/* ---- Norms of huge and tiny gradients ---- */
+
+/* A query and target times `scale`: the gradient is times scale squared. */
+static void check_norm(tap_run *tap, icl_backend *device, int form, double scale) {
+    const setting is = {form, true, 1, 4, 4, 6, 21};
+    double plain[MAX_BATCH], scaled[MAX_BATCH], worst = HUGE_VAL;
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    fused f;
+
+    ICL_TRY(fused_open(&f, device, &is, 4, GIVEN_GRAM, &error));
+    ICL_TRY(run_gradient(&f, (icl_tensor){0}, &error));
+    ICL_TRY(icl_tensor_read_double(f.norms, plain, &error));
+    ICL_TRY(icl_fill(device, f.targets, TARGET * scale, &error));
+    ICL_TRY(icl_scale_add(device, f.query, scale, f.query, 0.0, (icl_tensor){0}, &error));
+    ICL_TRY(run_gradient(&f, (icl_tensor){0}, &error));
+    ICL_TRY(icl_tensor_read_double(f.norms, scaled, &error));
+    for (size_t b = 0; b < is.batch; b++)
+        scaled[b] /= scale * scale;
+    worst = distance(scaled, plain, is.batch);
+done:
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    tap_ok(tap, worst <= 1e-5, "%s: norms of gradients times %.2g (%.2g)", parameterizations[form],
+           scale * scale, worst);
+    fused_close(&f);
+}
+
+/* ---- Bits ---- */
+
+static bool bits_on(const char *spec, const setting *is, given how, double *gradient, icl_error *error) {
+    icl_backend *backend = NULL;
+    icl_status status = icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error);
+    fused f = {.given = how};
+
+    if (status == ICL_OK)
+        status = fused_open(&f, backend, is, is->layers, how, error);
+    if (status == ICL_OK)
+        status = icl_fill(backend, f.threshold, 0.5, error);
+    if (status == ICL_OK)
+        status = run_gradient(&f, f.threshold, error);
+    if (status == ICL_OK)
+        status = icl_tensor_read_double(f.model.gradient, gradient, error);
+    if (backend)
+        fused_close(&f);
+    icl_backend_close(&backend);
+    return status == ICL_OK;
+}
+
+static void check_bits(tap_run *tap, const char *host, int form, given how) {
+    const setting is = {form, true, 1, 4, 5, 4, MAX_BATCH};
+    static double gradient[3][MAX_PARAMETERS];
+    icl_error error = {0};
+    bool same = true;
+
+    memset(gradient, 0, sizeof gradient);
+    for (int i = 0; i < 3; i++) {
+        char spec[32];
+        snprintf(spec, sizeof spec, "%s:threads=%d", host, i + 1);
+        same = bits_on(spec, &is, how, gradient[i], &error) && same &&
+               memcmp(gradient[0], gradient[i], sizeof gradient[0]) == 0;
+    }
+    if (error.message[0])
+        tap_note("%s", error.message);
+    tap_ok(tap, same && gradient[0][0] != 0.0, "%s, from %s: the same bits on 1, 2 and 3 threads",
+           parameterizations[form], given_names[how]);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    if (!device)
+        return tap_done(&tap);
+    const icl_capabilities *capabilities = icl_backend_capabilities(device);
+    const bool is_ref = capabilities->element_size == sizeof(double);
+    for (int form = 0; form < PARAMETERIZATIONS; form++)
+        for (int how = 0; how < GIVEN_COUNT; how++) {
+            for (size_t depth = 1; depth <= 5 && is_ref; depth++)
+                check_composed(&tap, device, form, depth, (given)how);
+            for (size_t depth = 1; depth <= 4 && is_ref; depth++)
+                check_differences(&tap, device, form, depth, (given)how);
+            check_clipping(&tap, device, form, (given)how);
+            if (capabilities->kind == ICL_DEVICE_HOST)
+                check_bits(&tap, is_ref ? "ref" : "cpu", form, (given)how);
+        }
+    for (int form = 0; form < PARAMETERIZATIONS; form++) {
+        check_norm(&tap, device, form, 0x1p40);
+        check_norm(&tap, device, form, 0x1p-40);
+    }
+    icl_backend_close(&device);
+    return tap_done(&tap);
+}
