@@ -49,4 +49,31 @@ ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape
                                                 const icl_variable *parameters, icl_variable tokens,
                                                 size_t depth);
 
+/* ---- By the backend's ops for a whole model, without the tape ---- */
+
+/* What such a call takes and gives. The sequences come as tokens, or as gram and query; the others of these are absent. */
+typedef struct icl_model_tensors {
+    icl_tensor tokens; /* [B, n + 1, d + 1] */
+    icl_tensor gram,
+        query; /* [B, d + 1, d + 1] and [B, d + 1]: the sum of e e^T over the context, and the query */
+    icl_tensor parameters;  /* [N], N = icl_model_size */
+    icl_tensor predictions; /* [B], out */
+
+    /* For icl_model_gradient alone. */
+    icl_tensor targets;   /* [B] */
+    icl_tensor threshold; /* [1] or absent: the largest norm of one sequence's gradient */
+    icl_tensor gradient;  /* [N], out: of the mean over sequences of (prediction - target)^2, each clipped */
+    icl_tensor norms;     /* [B], out: of each sequence's gradient, before it is clipped */
+} icl_model_tensors;
+
+/* Whether this model has them: its family does, and model.space does not ask for the tape (composed). */
+ICL_API bool icl_model_is_fused(const icl_model *model);
+
+/* Predictions, or predictions and gradient, of the model at `depth` layers; for fused models only. See
+ * icl_linear_transformer_gradient for what clipping and norms mean. */
+ICL_API icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                           const icl_model_tensors *with, icl_error *error);
+ICL_API icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                            const icl_model_tensors *with, icl_error *error);
+
 #endif

@@ -31,6 +31,9 @@ static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_SPARSE_B] = {{{"B", ICL_PART_INPUT_BLOCK_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
 };
 
+/* model.space: the words after those of icl_linear_space. */
+enum { COMPOSED = ICL_SPACE_TOKENS + 1 };
+
 /* ---- Creation ---- */
 
 static icl_status add_part(icl_model *model, size_t layer, size_t head, const icl_linear_part *part,
@@ -65,6 +68,7 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
 }
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    const size_t space = icl_recipe_word(recipe, "model", "space");
     icl_linear_transformer_state *state = NULL;
     icl_status status = ICL_OK;
 
@@ -74,6 +78,8 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
     state->form = (icl_linear_form)icl_recipe_word(recipe, "model", "parameterization");
     state->pair = &pairs[state->form];
+    model->composed = space == COMPOSED;
+    state->space = model->composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
     state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
@@ -227,4 +233,6 @@ const icl_model_family icl_linear_transformer = {
     .initialize = icl_linear_initialize,
     .initialize_inserted = icl_linear_initialize_inserted,
     .predict = predict,
+    .predict_fused = icl_linear_predict_fused,
+    .gradient_fused = icl_linear_gradient_fused,
 };

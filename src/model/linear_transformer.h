@@ -31,14 +31,19 @@ typedef struct icl_linear_transformer_state {
     icl_linear_form form; /* model.parameterization */
     const icl_linear_pair *pair;
     size_t heads;
-    bool is_mean;      /* attention carries 1/n */
-    bool from_descent; /* start near gradient descent instead of near zero */
+    icl_linear_space space; /* model.space, unless the model is composed on the tape */
+    bool is_mean;           /* attention carries 1/n */
+    bool from_descent;      /* start near gradient descent instead of near zero */
     double init_std;
 } icl_linear_transformer_state;
 
 /* Parameters of one head. */
 size_t icl_linear_trained_parts(const icl_linear_pair *pair);
 
+icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                    const icl_model_tensors *with, icl_error *error);
+icl_status icl_linear_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                     const icl_model_tensors *with, icl_error *error);
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values);
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values);
 

@@ -120,3 +120,17 @@ icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape,
                                         const icl_variable *parameters, icl_variable tokens, size_t depth) {
     return model->family->predict(model, tape, parameters, tokens, depth);
 }
+
+bool icl_model_is_fused(const icl_model *model) {
+    return model->family->gradient_fused && !model->composed;
+}
+
+icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                   const icl_model_tensors *with, icl_error *error) {
+    return model->family->predict_fused(model, backend, depth, with, error);
+}
+
+icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                    const icl_model_tensors *with, icl_error *error) {
+    return model->family->gradient_fused(model, backend, depth, with, error);
+}

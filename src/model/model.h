@@ -19,6 +19,12 @@ typedef struct icl_model_family {
     void (*initialize_inserted)(const icl_model *model, size_t layer, uint32_t seed, float *values);
     icl_variable (*predict)(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                             icl_variable tokens, size_t depth);
+
+    /* Optional, both or none: the same by the backend's ops for the whole model. See icl_model_gradient_fused. */
+    icl_status (*predict_fused)(const icl_model *model, icl_backend *backend, size_t depth,
+                                const icl_model_tensors *with, icl_error *error);
+    icl_status (*gradient_fused)(const icl_model *model, icl_backend *backend, size_t depth,
+                                 const icl_model_tensors *with, icl_error *error);
 } icl_model_family;
 
 struct icl_model {
@@ -27,7 +33,8 @@ struct icl_model {
     icl_parameter_info *parameters;
     size_t parameter_count, parameter_capacity;
     size_t size;
-    void *state; /* the family's own */
+    bool composed; /* on the tape, although the family has ops for the whole model */
+    void *state;   /* the family's own */
 };
 
 extern const icl_model_family icl_linear_transformer;

@@ -49,20 +49,22 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
 
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     const size_t size = icl_model_size(trainer->model), history = 2 * ICL_TRAIN_CHUNK + 1;
+    const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
     enum { VECTORS = 5 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1], &trainer->scaled};
+    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms, &trainer->misses};
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
+    for (size_t i = 0; i < 3 && icl_model_is_fused(trainer->model); i++)
+        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_TRY(icl_batch_create(trainer->task, trainer->backend,
-                             (size_t)icl_recipe_count(trainer->recipe, "train", "batch"), &trainer->batch,
-                             error));
+    ICL_TRY(icl_batch_create(trainer->task, trainer->backend, batch, &trainer->batch, error));
 done:
     return status;
 }
@@ -120,6 +122,9 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->states[0]);
     icl_tensor_release(&gone->states[1]);
     icl_tensor_release(&gone->scaled);
+    icl_tensor_release(&gone->predictions);
+    icl_tensor_release(&gone->sequence_norms);
+    icl_tensor_release(&gone->misses);
     icl_tensor_release(&gone->history);
     icl_model_destroy(&gone->model);
     icl_task_destroy(&gone->task);
@@ -130,6 +135,12 @@ void icl_trainer_destroy(icl_trainer **trainer) {
 }
 
 /* ---- One step ---- */
+
+/* [B, 1, 1] -> [B]. */
+static icl_tensor first_axis(icl_tensor column) {
+    column.rank = 1;
+    return column;
+}
 
 static icl_tensor parameter_view(icl_tensor flat, const icl_parameter_info *info) {
     return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
@@ -152,7 +163,7 @@ static icl_variable record_prediction(icl_trainer *trainer, icl_tensor tokens, b
                                       icl_tape_constant(tape, tokens), stage.depth);
 }
 
-/* The batch's mean of (prediction - target)^2. */
+/* The batch's mean of (prediction - target)^2, and its gradient, on the tape. */
 static icl_variable record_loss(icl_trainer *trainer) {
     icl_tape *tape = trainer->tape;
     const icl_variable prediction = record_prediction(trainer, trainer->batch.tokens, true);
@@ -160,6 +171,48 @@ static icl_variable record_loss(icl_trainer *trainer) {
     const icl_variable difference = icl_tape_binary(tape, ICL_SUBTRACT, prediction, target);
     const icl_variable sum = icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, 7, difference);
     return icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
+}
+
+static icl_status differentiate_on_tape(icl_trainer *trainer, icl_tensor loss_slot, icl_error *error) {
+    const size_t one = 1;
+    const icl_variable loss = record_loss(trainer);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tape_backward(trainer->tape, loss, error));
+    ICL_TRY(icl_copy(trainer->backend, loss_slot,
+                     icl_tensor_reshape(icl_tape_value(trainer->tape, loss), 1, &one), error));
+done:
+    return status;
+}
+
+/* What a fused model reads and writes for a batch. */
+static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_batch *batch,
+                                       icl_tensor predictions) {
+    return (icl_model_tensors){
+        .tokens = batch->tokens,
+        .parameters = trainer->parameters,
+        .predictions = predictions,
+        .targets = first_axis(batch->targets),
+        .gradient = trainer->gradient,
+        .norms = trainer->sequence_norms,
+    };
+}
+
+/* The same loss and gradient by the model's own ops. */
+static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor loss_slot, icl_error *error) {
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    const icl_model_tensors with = fused_tensors(trainer, &trainer->batch, trainer->predictions);
+    const icl_tensor none = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    ICL_TRY(
+        icl_binary(trainer->backend, ICL_SUBTRACT, trainer->misses, with.predictions, with.targets, error));
+    ICL_TRY(icl_reduce(trainer->backend, ICL_SUM_OF_SQUARES, 1, loss_slot, trainer->misses, error));
+    ICL_TRY(icl_scale_add(trainer->backend, loss_slot, 1.0 / (double)trainer->misses.shape[0], loss_slot, 0.0,
+                          none, error));
+done:
+    return status;
 }
 
 /* The gradient's norm. Losses of deep linear transformers are steep polynomials whose rare gradients of
@@ -202,16 +255,12 @@ done:
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
     const icl_tensor loss_slot = icl_tensor_slice(trainer->history, 0, slot, 1);
     const icl_tensor norm_slot = icl_tensor_slice(trainer->history, 0, ICL_TRAIN_CHUNK + slot, 1);
-    const size_t one = 1;
-    icl_variable loss;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, trainer->step,
                             &trainer->batch, error));
-    loss = record_loss(trainer);
-    ICL_TRY(icl_tape_backward(trainer->tape, loss, error));
-    ICL_TRY(icl_copy(trainer->backend, loss_slot,
-                     icl_tensor_reshape(icl_tape_value(trainer->tape, loss), 1, &one), error));
+    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, loss_slot, error)
+                                               : differentiate_on_tape(trainer, loss_slot, error));
     ICL_TRY(measure_gradient(trainer, norm_slot, error));
     ICL_TRY(update_parameters(trainer, norm_slot, error));
     icl_trainer_set_step(trainer, trainer->step + 1);
@@ -339,8 +388,25 @@ icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values,
     return icl_tensor_write(trainer->parameters, values, error);
 }
 
+static icl_status predict_fused(icl_trainer *trainer, const icl_batch *batch, float *predictions,
+                                icl_error *error) {
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    icl_tensor made = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(trainer->backend, 1, batch->targets.shape, &made, error));
+    const icl_model_tensors with = fused_tensors(trainer, batch, made);
+    ICL_TRY(icl_model_predict_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    ICL_TRY(icl_tensor_read(made, predictions, error));
+done:
+    icl_tensor_release(&made);
+    return status;
+}
+
 icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions,
                                icl_error *error) {
+    if (icl_model_is_fused(trainer->model))
+        return predict_fused(trainer, batch, predictions, error);
     const icl_variable prediction = record_prediction(trainer, batch->tokens, false);
     icl_status status = icl_tape_status(trainer->tape, error);
     if (status == ICL_OK)

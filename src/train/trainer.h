@@ -28,6 +28,8 @@ struct icl_trainer {
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
     icl_tensor scaled;               /* [N], scratch of the norm */
+    icl_tensor predictions, misses;  /* [B], of a fused model: the last step's, and prediction - target */
+    icl_tensor sequence_norms;       /* [B], of a fused model: of each sequence's gradient */
     icl_tensor history; /* [2 * ICL_TRAIN_CHUNK + 1]: losses, gradient norms, norm of the parameters */
     icl_batch batch;
     icl_variable *variables; /* one per named parameter */
