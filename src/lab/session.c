@@ -89,11 +89,6 @@ static icl_status open_session(session *run, icl_error *error) {
         ICL_TRY(icl_csv_resume(run->metrics_path, METRICS_HEADER, step, &run->metrics, error));
     else
         ICL_TRY(icl_csv_create(run->metrics_path, METRICS_HEADER, &run->metrics, error));
-    if (run->evaluate_every > 0)
-        ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
-                                     (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
-                                     (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator,
-                                     error));
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
     if (!icl_path_exists(run->checkpoint) || !run->params->resume)
         ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
@@ -186,6 +181,21 @@ static void report(session *run, uint64_t before, double seconds) {
         run->params->report(run->params->user, progress);
 }
 
+/* Its sequences are made when they are first needed: a run starts training at once. */
+static icl_status evaluate(session *run, double *half_adjusted, icl_error *error) {
+    const icl_recipe *recipe = run->params->recipe;
+    icl_status status = ICL_OK;
+
+    if (!run->evaluator)
+        ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
+                                     (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
+                                     (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator,
+                                     error));
+    ICL_TRY(icl_evaluator_half_adjusted(run->evaluator, run->trainer, half_adjusted, error));
+done:
+    return status;
+}
+
 /* Runs up to the next evaluation or checkpoint, or for a chunk. */
 static icl_status advance(session *run, icl_error *error) {
     const uint64_t before = icl_trainer_progress(run->trainer).step;
@@ -212,7 +222,7 @@ static icl_status advance(session *run, icl_error *error) {
 
     run->progress.evaluated = is_due(before + steps, run->evaluate_every);
     if (run->progress.evaluated) {
-        ICL_TRY(icl_evaluator_half_adjusted(run->evaluator, run->trainer, &half_adjusted, error));
+        ICL_TRY(evaluate(run, &half_adjusted, error));
         run->progress.half_adjusted = half_adjusted;
     }
     ICL_TRY(add_rows(run, before, half_adjusted, error));

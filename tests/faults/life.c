@@ -218,3 +218,17 @@ void life_forget(const char *folder) {
         (void)remove(path);
     }
 }
+
+void life_empty(const char *folder) {
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+
+    while (listing && (entry = readdir(listing)) != NULL) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.')
+            (void)remove(path);
+    }
+    if (listing)
+        closedir(listing);
+}

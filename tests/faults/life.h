@@ -35,4 +35,7 @@ bool life_folder_is_sound(const char *folder, char *complaint, size_t size);
 /* Removes the folder. */
 void life_forget(const char *folder);
 
+/* Removes every file in a folder. */
+void life_empty(const char *folder);
+
 #endif

@@ -56,6 +56,9 @@ CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramBuildInfo,
           (cl_program program, cl_device_id device, cl_program_build_info what, size_t room, void *value,
            size_t *size),
           (program, device, what, room, value, size))
+CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramInfo,
+          (cl_program program, cl_program_info what, size_t room, void *value, size_t *size),
+          (program, what, room, value, size))
 CODE_CALL(FAULT_OPENCL_WORK, clSetKernelArg,
           (cl_kernel kernel, cl_uint index, size_t size, const void *value), (kernel, index, size, value))
 CODE_CALL(FAULT_OPENCL_WORK, clEnqueueNDRangeKernel,
@@ -83,6 +86,10 @@ CREATE_CALL(cl_command_queue, clCreateCommandQueue,
 CREATE_CALL(cl_program, clCreateProgramWithSource,
             (cl_context context, cl_uint count, const char **texts, const size_t *sizes, cl_int *code),
             (context, count, texts, sizes, code))
+CREATE_CALL(cl_program, clCreateProgramWithBinary,
+            (cl_context context, cl_uint count, const cl_device_id *devices, const size_t *sizes,
+             const unsigned char **binaries, cl_int *statuses, cl_int *code),
+            (context, count, devices, sizes, binaries, statuses, code))
 CREATE_CALL(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *code),
             (program, name, code))
 CREATE_CALL(cl_mem, clCreateBuffer,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Embeds the kernels with one fault planted.
 
-plant.py EMBED OUTPUT.c FAULTY.cl FROM TO KERNEL.cl...
+plant.py EMBED OUTPUT.c FAULTY.cl FROM TO PROGRAM.cl...
 
-Copies the kernels and the headers beside them, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of
-the copies. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
+Copies the folder of the programs, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of the copies of the
+programs. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
 """
 import pathlib
 import shutil
@@ -14,11 +14,11 @@ import tempfile
 
 
 def main():
-    embed, output, faulty, old, new, *kernels = sys.argv[1:]
+    embed, output, faulty, old, new, *programs = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        for header in pathlib.Path(kernels[0]).parent.glob("*.h"):
-            shutil.copy(header, folder)
-        copies = [shutil.copy(kernel, folder) for kernel in kernels]
+        for source in pathlib.Path(programs[0]).parent.glob("*.*"):
+            shutil.copy(source, folder)
+        copies = [pathlib.Path(folder, pathlib.Path(program).name) for program in programs]
         path = pathlib.Path(folder, faulty)
         text = path.read_text(encoding="utf-8")
         if old not in text:

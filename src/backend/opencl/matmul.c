@@ -140,9 +140,17 @@ static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands,
                              icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    if (opencl->has_clblast && prefers_clblast(opencl, operands) && icl_clblast_fits(operands))
-        return icl_clblast_matmul(opencl, params, operands, error);
+    icl_status status = ICL_OK;
+
+    if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
+        icl_clblast_fits(operands)) {
+        ICL_TRY(icl_opencl_test_clblast(opencl, error));
+        if (opencl->clblast == ICL_CLBLAST_SERVES)
+            return icl_clblast_matmul(opencl, params, operands, error);
+    }
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
+done:
+    return status;
 }
 
 icl_status icl_opencl_matmul_strict(icl_backend *backend, const void *params, const icl_tensor *operands,

@@ -15,10 +15,11 @@ static void close_backend(icl_backend *backend) {
     if (opencl->queue)
         clReleaseCommandQueue(opencl->queue);
     if (opencl->context) {
-        if (opencl->has_clblast)
+        if (opencl->clblast == ICL_CLBLAST_SERVES)
             icl_clblast_forget(); /* its cached programs hold the context */
         clReleaseContext(opencl->context);
     }
+    icl_program_cache_close(opencl);
     icl_free(&backend->state);
 }
 
@@ -85,8 +86,15 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
 
 /* A device that computes wrongly is refused, except for those who want to see how. */
 static icl_status check_device(icl_opencl *opencl, const icl_backend_params *params, icl_error *error) {
-    const icl_status status = icl_opencl_self_test(opencl, error);
+    icl_status status = icl_opencl_self_test(opencl, error);
 
+    /* A binary on disk is the first suspect: the driver may have changed under an unchanged version. */
+    if (status == ICL_ERROR_DEVICE && opencl->cache.loaded > 0) {
+        icl_log_write(&params->log, ICL_LOG_WARNING, "%s; compiling again from source", error->message);
+        icl_opencl_release_programs(opencl);
+        opencl->cache.distrusted = true;
+        status = icl_opencl_self_test(opencl, error);
+    }
     if (status != ICL_ERROR_DEVICE || !params->accept_failed_self_test)
         return status;
     icl_log_write(&params->log, ICL_LOG_WARNING, "%s; opened all the same", error->message);
@@ -114,6 +122,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
              params->fast_math ? " -cl-fast-relaxed-math" : "");
     ICL_TRY(create_queue(opencl, error));
+    icl_program_cache_open(opencl);
     ICL_TRY(check_device(opencl, params, error));
     backend->statistics.ops = 0;
     *opened = backend;

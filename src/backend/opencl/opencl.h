@@ -25,28 +25,28 @@
 /* Kernels index elements with 32 bits. */
 #define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
 
-/* Every kernel: identifier, and the file of cl/ that holds it. The identifier is the kernel's name. */
+/* Every kernel: identifier, and the program that holds it, a file of cl/. The identifier is the kernel's name. */
 #define ICL_KERNEL_TABLE(KERNEL)                                                                             \
-    KERNEL(fill, "elementwise")                                                                              \
-    KERNEL(copy, "elementwise")                                                                              \
-    KERNEL(unary, "elementwise")                                                                             \
-    KERNEL(binary, "elementwise")                                                                            \
-    KERNEL(binary_periodic, "elementwise")                                                                   \
-    KERNEL(scale_add, "elementwise")                                                                         \
-    KERNEL(random_fill, "random")                                                                            \
-    KERNEL(reduce, "reduce")                                                                                 \
-    KERNEL(argmax_chunks, "reduce")                                                                          \
-    KERNEL(argmax_final, "reduce")                                                                           \
-    KERNEL(matmul_lanes, "matmul")                                                                           \
-    KERNEL(matmul_tiles, "matmul")                                                                           \
-    KERNEL(matmul_combine, "matmul")                                                                         \
-    KERNEL(attention_linear, "attention_linear")                                                             \
-    KERNEL(softmax_forward, "attention_softmax")                                                             \
-    KERNEL(softmax_backward_queries, "attention_softmax")                                                    \
-    KERNEL(softmax_backward_keys, "attention_softmax")                                                       \
-    KERNEL(clip_to_norm, "optimizer")                                                                        \
-    KERNEL(adam, "optimizer")                                                                                \
-    KERNEL(sgd, "optimizer")
+    KERNEL(fill, "base")                                                                                     \
+    KERNEL(copy, "base")                                                                                     \
+    KERNEL(unary, "base")                                                                                    \
+    KERNEL(binary, "base")                                                                                   \
+    KERNEL(binary_periodic, "base")                                                                          \
+    KERNEL(scale_add, "base")                                                                                \
+    KERNEL(random_fill, "base")                                                                              \
+    KERNEL(reduce, "base")                                                                                   \
+    KERNEL(argmax_chunks, "base")                                                                            \
+    KERNEL(argmax_final, "base")                                                                             \
+    KERNEL(matmul_lanes, "base")                                                                             \
+    KERNEL(matmul_tiles, "base")                                                                             \
+    KERNEL(matmul_combine, "base")                                                                           \
+    KERNEL(attention_linear, "base")                                                                         \
+    KERNEL(softmax_forward, "base")                                                                          \
+    KERNEL(softmax_backward_queries, "base")                                                                 \
+    KERNEL(softmax_backward_keys, "base")                                                                    \
+    KERNEL(clip_to_norm, "base")                                                                             \
+    KERNEL(adam, "base")                                                                                     \
+    KERNEL(sgd, "base")
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file) ICL_KERNEL_##name,
@@ -72,6 +72,22 @@ typedef struct icl_program {
     struct icl_program *next;
 } icl_program;
 
+/* Whether matrix products may go through CLBlast. */
+typedef enum icl_clblast_state {
+    ICL_CLBLAST_UNTESTED = 0, /* not used yet */
+    ICL_CLBLAST_SERVES,       /* was asked for, or gave the known answer */
+    ICL_CLBLAST_REFUSED       /* not built in, not wanted, or gave another one */
+} icl_clblast_state;
+
+/* Where compiled programs are kept on disk: see program_cache.c. */
+typedef struct icl_program_cache {
+    char *folder;    /* NULL: nowhere */
+    char *device;    /* what the driver says about device and versions: part of every key */
+    size_t loaded;   /* programs that came from there */
+    bool distrusted; /* nothing is taken from there any more, only replaced */
+    bool complained;
+} icl_program_cache;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -83,8 +99,9 @@ typedef struct icl_opencl {
     size_t max_items;    /* work-items that a launch uses at most; they loop */
     size_t memory_limit; /* bytes; 0: the device's */
     icl_gemm gemm;
-    bool has_clblast; /* CLBlast is built in and passed its self-test */
+    icl_clblast_state clblast;
     icl_program *programs;
+    icl_program_cache cache;
     cl_kernel kernels[ICL_KERNEL_COUNT];
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches; /* since the last flush */
@@ -116,9 +133,21 @@ icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl
         }                                                                                                    \
     } while (0)
 
+/* ---- program_cache.c ---- */
+
+/* Chooses and prepares the folder. None of these fails: the log says why a program is not kept. */
+void icl_program_cache_open(icl_opencl *opencl);
+void icl_program_cache_close(icl_opencl *opencl);
+
+/* The program of this source and options, built, or NULL. The caller owns it. */
+cl_program icl_program_cache_load(icl_opencl *opencl, const char *text, size_t size, const char *options);
+/* Keeps one that was built from source. */
+void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, const char *options,
+                             cl_program program);
+
 /* ---- program.c ---- */
 
-/* Compiles any source; the build log is in the error's message. */
+/* Takes the program of any source from the cache, or compiles it; the build log is in the error's message. */
 icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
                             const char *options, cl_program *program, icl_error *error);
 
@@ -244,7 +273,11 @@ void icl_clblast_forget(void);
 icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
                                icl_error *error);
 
-/* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. Sets has_clblast. */
+/* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. CLBlast is among what is tested only if it was asked for. */
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);
+
+/* Asks CLBlast for a known answer, once, before its first use. One that is wrong fails if CLBlast was asked for; otherwise it is logged,
+ * and CLBlast is refused from then on. */
+icl_status icl_opencl_test_clblast(icl_opencl *opencl, icl_error *error);
 
 #endif

@@ -34,18 +34,22 @@ static icl_status build_failed(const icl_opencl *opencl, int code, const char *n
 icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
                             const char *options, cl_program *program, icl_error *error) {
     cl_int code;
-    icl_status status = ICL_OK;
 
+    *program = icl_program_cache_load(opencl, text, size, options);
+    if (*program)
+        return ICL_OK;
     *program = clCreateProgramWithSource(opencl->context, 1, &text, &size, &code);
     if (code != CL_SUCCESS)
         return icl_cl_fail(opencl, code, "clCreateProgramWithSource", error);
     code = clBuildProgram(*program, 1, &opencl->device, options, NULL, NULL);
     if (code != CL_SUCCESS) {
-        status = build_failed(opencl, code, name, options, *program, error);
+        const icl_status status = build_failed(opencl, code, name, options, *program, error);
         clReleaseProgram(*program);
         *program = NULL;
+        return status;
     }
-    return status;
+    icl_program_cache_store(opencl, text, size, options, *program);
+    return ICL_OK;
 }
 
 static const icl_kernel_source *find_source(const char *name) {

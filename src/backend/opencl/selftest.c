@@ -162,28 +162,43 @@ done:
     return status;
 }
 
-/*
- * CLBlast, where this backend may call it. A wrong product refuses the device when CLBlast was asked for; under "auto"
- * our own kernel, which passed, takes its place, and the log says so.
- */
-static icl_status test_clblast(icl_opencl *opencl, icl_error *error) {
-    icl_error why = {0};
-    const bool asked = opencl->gemm == ICL_GEMM_CLBLAST;
+/* ---- CLBlast ---- */
 
-    if (!ICL_HAVE_CLBLAST && asked)
+/* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over. Otherwise our own
+ * kernel takes its place, and the log says so. */
+static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why,
+                                 icl_error *error) {
+    icl_clblast_forget();
+    if (opencl->gemm == ICL_GEMM_CLBLAST)
+        return icl_fail(error, status, "%s", why->message);
+    opencl->clblast = status == ICL_ERROR_DEVICE ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_UNTESTED;
+    if (status != ICL_ERROR_DEVICE)
+        return icl_fail(error, status, "%s", why->message);
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead",
+                  why->message);
+    return ICL_OK;
+}
+
+icl_status icl_opencl_test_clblast(icl_opencl *opencl, icl_error *error) {
+    icl_error why = {0};
+    icl_status status;
+
+    if (opencl->clblast != ICL_CLBLAST_UNTESTED)
+        return ICL_OK;
+    opencl->clblast = ICL_CLBLAST_SERVES;
+    status = test_matmul(opencl, true, &why);
+    return status == ICL_OK ? ICL_OK : refuse_clblast(opencl, status, &why, error);
+}
+
+/* CLBlast compiles for seconds, so that it is tested before it is first used: here where it was asked for, else with the first
+ * product that prefers it. */
+static icl_status choose_clblast(icl_opencl *opencl, icl_error *error) {
+    if (!ICL_HAVE_CLBLAST && opencl->gemm == ICL_GEMM_CLBLAST)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "gemm clblast: this build has no CLBlast, expected auto or native");
-    if (!ICL_HAVE_CLBLAST || opencl->gemm == ICL_GEMM_NATIVE || (!asked && opencl->lanes > 1))
-        return ICL_OK;
-    opencl->has_clblast = true;
-    const icl_status status = test_matmul(opencl, true, asked ? error : &why);
-    if (status == ICL_OK || asked)
-        return status;
-    opencl->has_clblast = false;
-    icl_clblast_forget();
-    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead",
-                  why.message);
-    return ICL_OK;
+    if (!ICL_HAVE_CLBLAST || opencl->gemm == ICL_GEMM_NATIVE)
+        opencl->clblast = ICL_CLBLAST_REFUSED;
+    return opencl->gemm == ICL_GEMM_CLBLAST ? icl_opencl_test_clblast(opencl, error) : ICL_OK;
 }
 
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error) {
@@ -193,7 +208,7 @@ icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error) {
     ICL_TRY(test_attention(opencl, error));
     ICL_TRY(test_reduce(opencl, error));
     ICL_TRY(test_random(opencl, error));
-    ICL_TRY(test_clblast(opencl, error));
+    ICL_TRY(choose_clblast(opencl, error));
 done:
     return status;
 }

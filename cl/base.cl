@@ -1,0 +1,12 @@
+/*
+ * The kernels that nearly every run needs, the self-test's among them, as one program: the front end of a driver's compiler takes longer
+ * to start and to read its own headers than to read these.
+ */
+#include "elementwise.cl"
+#include "random.cl"
+#include "reduce.cl"
+#include "matmul.cl"
+#undef TILE
+#include "attention_linear.cl"
+#include "attention_softmax.cl"
+#include "optimizer.cl"

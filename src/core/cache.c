@@ -1,0 +1,234 @@
+#include "core/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "core/file.h"
+
+#define MAGIC         "iclab-cache-1\n\n" /* 15 bytes and a NUL */
+#define SUFFIX        ".entry"
+#define DIGITS        16 /* of the hash that names an entry */
+#define NAME_CAPACITY 64
+#define MAX_ENTRY     ((size_t)256 << 20)
+
+/* Seconds after which a temporary file belongs to no living process. */
+#define ABANDONED 3600
+
+/* An entry: this, the key, the value. In the byte order of the machine: with another, the checksum is wrong. */
+typedef struct entry_header {
+    char magic[16];
+    uint64_t checksum; /* of all that follows it */
+    uint64_t key_size, value_size;
+} entry_header;
+
+#define CHECKED_FROM offsetof(entry_header, key_size)
+
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). It finds damage and spreads names; it withstands no attacker, and whoever
+ * can write into a user's cache needs none. */
+static uint64_t fnv1a(const char *data, size_t size) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)data[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* ---- The folder ---- */
+
+icl_status icl_cache_folder(char **folder, icl_error *error) {
+    const char *own = getenv("ICLAB_CACHE_DIR"), *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+    *folder = NULL;
+    if (own)
+        return own[0] != '\0' ? icl_duplicate(own, folder, error) : ICL_OK;
+    if (caches && caches[0] == '/') /* the XDG specification has relative paths ignored */
+        return icl_path_join(caches, "iclab", folder, error);
+    return home && home[0] == '/' ? icl_path_join(home, ".cache/iclab", folder, error) : ICL_OK;
+}
+
+/* Whether a file is an entry, or what a killed process left of one. */
+static bool is_entry(const char *name, bool *temporary) {
+    const char *end = name + DIGITS;
+    if (strspn(name, "0123456789abcdef") != DIGITS || strncmp(end, SUFFIX, strlen(SUFFIX)) != 0)
+        return false;
+    end += strlen(SUFFIX);
+    *temporary = *end == '.';
+    return *end == '\0' || (*temporary && strcmp(end + 1 + strspn(end + 1, "0123456789"), ".tmp") == 0);
+}
+
+typedef struct listed {
+    char name[NAME_CAPACITY];
+    uint64_t bytes;
+    time_t used;
+} listed;
+
+typedef struct listing {
+    listed *entries;
+    size_t count, capacity;
+    uint64_t bytes;
+} listing;
+
+static icl_status add(listing *all, const listed *entry, icl_error *error) {
+    icl_status status = ICL_OK;
+    listed *longer = NULL;
+
+    if (all->count == all->capacity) {
+        const size_t capacity = all->capacity ? 2 * all->capacity : 64;
+        ICL_TRY(icl_allocate(capacity, sizeof *longer, "list of a cache", &longer, error));
+        if (all->count > 0)
+            memcpy(longer, all->entries, all->count * sizeof *longer);
+        icl_free(&all->entries);
+        all->entries = longer;
+        all->capacity = capacity;
+    }
+    all->entries[all->count++] = *entry;
+    all->bytes += entry->bytes;
+done:
+    return status;
+}
+
+/* Lists the entries that are to stay for now; those too old are removed. */
+static icl_status list(int directory, DIR *stream, uint64_t seconds, listing *all, icl_error *error) {
+    const time_t now = time(NULL);
+    icl_status status = ICL_OK;
+    const struct dirent *found;
+
+    while ((found = readdir(stream)) != NULL) {
+        listed entry = {{0}};
+        struct stat facts;
+        bool temporary = false;
+        if (strlen(found->d_name) >= sizeof entry.name || !is_entry(found->d_name, &temporary) ||
+            fstatat(directory, found->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode))
+            continue;
+        const double age = difftime(now, facts.st_mtime);
+        if (age > (temporary ? ABANDONED : (double)seconds)) {
+            (void)unlinkat(directory, found->d_name, 0);
+        } else if (!temporary) {
+            snprintf(entry.name, sizeof entry.name, "%s", found->d_name);
+            entry.bytes = (uint64_t)facts.st_size;
+            entry.used = facts.st_mtime;
+            ICL_TRY(add(all, &entry, error));
+        }
+    }
+done:
+    return status;
+}
+
+static int oldest_first(const void *left, const void *right) {
+    const listed *a = left, *b = right;
+    return a->used != b->used ? (a->used < b->used ? -1 : 1) : strcmp(a->name, b->name);
+}
+
+icl_status icl_cache_prepare(const char *folder, icl_cache_limits limits, icl_error *error) {
+    icl_status status = ICL_OK;
+    listing all = {0};
+    DIR *stream = NULL;
+
+    ICL_TRY(icl_folder_create(folder, error));
+    stream = opendir(folder);
+    if (!stream) {
+        status = icl_file_fail(error, "list", folder, errno);
+        goto done;
+    }
+    ICL_TRY(list(dirfd(stream), stream, limits.seconds, &all, error));
+    if (all.bytes > limits.bytes)
+        qsort(all.entries, all.count, sizeof *all.entries, oldest_first);
+    for (size_t i = 0; i < all.count && all.bytes > limits.bytes; i++) {
+        (void)unlinkat(dirfd(stream), all.entries[i].name, 0); /* another process may have been faster */
+        all.bytes -= all.entries[i].bytes;
+    }
+done:
+    if (stream)
+        closedir(stream);
+    icl_free(&all.entries);
+    return status;
+}
+
+/* ---- Entries ---- */
+
+static icl_status entry_path(const char *folder, const char *key, size_t key_size, char **path,
+                             icl_error *error) {
+    char name[NAME_CAPACITY];
+    snprintf(name, sizeof name, "%0*" PRIx64 SUFFIX, DIGITS, fnv1a(key, key_size));
+    return icl_path_join(folder, name, path, error);
+}
+
+/* What is wrong with an entry, or NULL. */
+static const char *fault_of(const char *data, size_t size, const char *key, size_t key_size,
+                            entry_header *header) {
+    if (size < sizeof *header)
+        return "too short";
+    memcpy(header, data, sizeof *header);
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
+        return "not a cache entry of this version";
+    const size_t rest = size - sizeof *header;
+    if (header->key_size > rest || header->value_size != rest - header->key_size)
+        return "truncated or of a wrong length";
+    if (fnv1a(data + CHECKED_FROM, size - CHECKED_FROM) != header->checksum)
+        return "damaged: its checksum is wrong";
+    if (header->key_size != key_size || memcmp(data + sizeof *header, key, key_size) != 0)
+        return "another key's with the same hash";
+    return NULL;
+}
+
+icl_status icl_cache_load(const char *folder, const char *key, size_t key_size, char **value, size_t *size,
+                          icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *data = NULL;
+    entry_header header;
+    size_t data_size = 0;
+
+    *value = NULL;
+    *size = 0;
+    ICL_TRY(entry_path(folder, key, key_size, &path, error));
+    if (!icl_path_exists(path))
+        goto done;
+    ICL_TRY(icl_file_read(path, MAX_ENTRY, &data, &data_size, error));
+    const char *fault = fault_of(data, data_size, key, key_size, &header);
+    if (fault) {
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s", path, fault);
+        goto done;
+    }
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now; a folder that cannot be written keeps its date */
+    *size = (size_t)header.value_size;
+    memmove(data, data + sizeof header + key_size, *size);
+    *value = data;
+    data = NULL;
+done:
+    icl_free(&data);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_cache_store(const char *folder, const char *key, size_t key_size, const void *value,
+                           size_t size, icl_error *error) {
+    entry_header header = {.magic = MAGIC, .key_size = key_size, .value_size = size};
+    icl_status status = ICL_OK;
+    char *path = NULL, *data = NULL;
+
+    if (size > MAX_ENTRY || key_size > MAX_ENTRY - size || sizeof header > MAX_ENTRY - size - key_size)
+        return icl_fail(error, ICL_ERROR_INPUT, "cache: %zu bytes are too many for an entry", size);
+    const size_t data_size = sizeof header + key_size + size;
+    ICL_TRY(entry_path(folder, key, key_size, &path, error));
+    ICL_TRY(icl_allocate(data_size, 1, "cache entry", &data, error));
+    memcpy(data, &header, sizeof header);
+    memcpy(data + sizeof header, key, key_size);
+    if (size > 0)
+        memcpy(data + sizeof header + key_size, value, size);
+    header.checksum = fnv1a(data + CHECKED_FROM, data_size - CHECKED_FROM);
+    memcpy(data, &header, sizeof header);
+    ICL_TRY(icl_file_write(path, data, data_size, error));
+done:
+    icl_free(&data);
+    icl_free(&path);
+    return status;
+}
