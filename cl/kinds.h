@@ -1,4 +1,4 @@
-/* The numbers of the public enums that kernels switch on; the host asserts that they agree. */
+/* The numbers of the public enums that kernels switch on, and of tables; the host asserts that they agree. */
 #ifndef ICL_KINDS_H
 #define ICL_KINDS_H
 
@@ -32,5 +32,9 @@
 #define KIND_UNIFORM 0
 #define KIND_NORMAL  1
 #define KIND_CHOICE  2
+
+/* Extents of the table of gram_sample. */
+#define CHI_PIECES 14
+#define CHI_TERMS  8
 
 #endif

@@ -33,14 +33,17 @@ typedef struct icl_task_prior {
     double mean_square_noise; /* E[sigma^2] */
 } icl_task_prior;
 
-/* One batch on a backend. batch B, context n, dimension d. The batch owns tokens and scratch; targets, noise and weights are
- * strided views of these. Only icl_task_sample may write to a batch. */
+/* One batch on a backend. batch B, context n, dimension d. It holds tokens, or gram and query: all that a linear transformer sees of
+ * the tokens (task.sampler = gram, and then for training alone). The batch owns these and scratch; targets, noise and weights
+ * are strided views. Only icl_task_sample may write to a batch. */
 typedef struct icl_batch {
-    icl_tensor tokens;     /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0) */
+    icl_tensor tokens; /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0); or absent */
+    icl_tensor gram;   /* [B, d + 1, d + 1]: the sum of e_i e_i^T over e_i = (x_i, y_i); absent with tokens */
+    icl_tensor query;  /* [B, d + 1]: (x_t, 0); absent with tokens */
     icl_tensor targets;    /* [B, 1, 1]: the noiseless <w, x_t> */
     icl_tensor noise;      /* [B, 1, 1]: sigma of the sequence */
     icl_tensor weights;    /* [B, d, 1]: w */
-    icl_tensor scratch[4]; /* what the task keeps between calls; private */
+    icl_tensor scratch[6]; /* what the task keeps between calls; private */
 } icl_batch;
 
 /* Reads the [task] section. ICL_ERROR_INPUT names the key, its value and what was expected. */
@@ -51,9 +54,10 @@ ICL_API size_t icl_task_dimension(const icl_task *task);
 ICL_API size_t icl_task_context(const icl_task *task);
 ICL_API const icl_task_prior *icl_task_get_prior(const icl_task *task);
 
-/* Allocates the tensors of a batch of `size` sequences; icl_task_sample fills it, as often as wanted. */
-ICL_API icl_status icl_batch_create(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
-                                    icl_error *error);
+/* Allocates the tensors of a batch of `size` sequences; icl_task_sample fills it, as often as wanted. The purpose decides what it
+ * holds: with task.sampler = gram a batch for training holds Gram matrices; every other batch holds tokens. */
+ICL_API icl_status icl_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                                    size_t size, icl_batch *batch, icl_error *error);
 ICL_API void icl_batch_release(icl_batch *batch);
 ICL_API icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
                                    uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error);

@@ -110,7 +110,7 @@ static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint3
     icl_batch batch = {0};
     icl_status status;
 
-    ICL_TRY(icl_batch_create(task, backend, BATCH, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, BATCH, &batch, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&batch.tokens), sizeof(float), "tokens", &draw->tokens, error));
     ICL_TRY(icl_allocate(BATCH, sizeof(float), "noise levels", &draw->noise, error));
     for (draw->first = 0; draw->first < count; draw->first += BATCH) {

@@ -22,7 +22,7 @@ static const icl_recipe_key keys[] = {
     {"task", "weights", ICL_KEY_WORD, "normal", .words = "normal|inverse-covariance",
      .help = "w ~ N(0, I) or N(0, inverse of the covariance of x)"},
     {"task", "sampler", ICL_KEY_WORD, "tokens", .words = "tokens|gram",
-     .help = "draw every token, or the Gram matrix alone"},
+     .help = "training draws every token, or the Gram matrix alone"},
 
     {"model", "family", ICL_KEY_WORD, "linear", .words = "linear", .help = "architecture"},
     {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},

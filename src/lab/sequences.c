@@ -19,7 +19,7 @@ icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint
     const size_t chunk = chunk_size(task);
 
     *sequences = (icl_sequences){.backend = backend, .task = task, .seed = seed, .chunk = chunk};
-    ICL_TRY(icl_batch_create(task, backend, chunk, &sequences->batch, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, chunk, &sequences->batch, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&sequences->batch.tokens), sizeof(float), "evaluation tokens",
                          &sequences->tokens, error));
     ICL_TRY(icl_allocate(chunk, sizeof(float), "evaluation noise", &sequences->noise, error));

@@ -9,9 +9,12 @@
  *
  * Each label is one dot product of length d + 1, [x_i, eps_i] . [w; sigma]: the noise lies in the tokens' last column
  * until the labels overwrite it. The query's last column stays 0, so the same product gives the target.
+ *
+ * With task.sampler = gram a batch for training holds the Gram matrices of the contexts alone, which icl_gram_sample draws.
  */
 #include "core/allocate.h"
 #include "iclab/ops.h"
+#include "task/chi.h"
 #include "task/covariance.h"
 #include "task/noise.h"
 #include "task/streams.h"
@@ -20,9 +23,10 @@
 typedef struct linear_regression {
     icl_covariance covariance;
     icl_random_params noise_level;
+    bool draws_gram; /* for training */
 } linear_regression;
 
-/* What a batch keeps in icl_batch.scratch. */
+/* What a batch of tokens keeps in icl_batch.scratch. */
 enum {
     COLUMN = 0, /* [B, d + 1, 1]: [w; sigma] */
     LABELS,     /* [B, n + 1, 1]: [x_i, eps_i] . [w; sigma]; the last is the target */
@@ -30,18 +34,25 @@ enum {
     NORMALS,    /* [B, n + 1, d]: g_i, then what w is made from; absent likewise */
 };
 
+/* What a batch of Gram matrices keeps there. */
+enum {
+    TARGETS = 0, /* [B] */
+    WEIGHTS,     /* [B, d] */
+    LEVELS,      /* [B]: sigma */
+    CHI,         /* the table of icl_gram_sample */
+    GRAM_ROOTS,  /* [2, d, d]: R and C; absent for the identity covariance */
+};
+
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     /* The words of these keys, in order. */
-    enum { SAMPLER_TOKENS = 0, WEIGHTS_INVERSE_COVARIANCE = 1 };
+    enum { SAMPLER_GRAM = 1, WEIGHTS_INVERSE_COVARIANCE = 1 };
     icl_task_prior *prior = &task->prior;
     linear_regression *state = NULL;
     icl_status status;
 
     ICL_TRY(icl_allocate(1, sizeof *state, "linear regression", &state, error));
     task->state = state;
-    if (icl_recipe_word(recipe, "task", "sampler") != SAMPLER_TOKENS)
-        ICL_TRY(
-            icl_recipe_reject(recipe, "task", "sampler", error, "tokens, the only sampler of this family"));
+    state->draws_gram = icl_recipe_word(recipe, "task", "sampler") == SAMPLER_GRAM;
     ICL_TRY(icl_noise_read(recipe, prior, error));
     state->noise_level = icl_noise_distribution(prior);
     ICL_TRY(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
@@ -59,8 +70,9 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-/* R^T and C, as the products of one batch need them. */
-static icl_status write_roots(const icl_task *task, icl_tensor roots, icl_error *error) {
+/* The roots as the products of one batch need them: R^T and C for tokens, R and C for Gram matrices, and for both the identity where
+ * the weights have one. */
+static icl_status write_roots(const icl_task *task, bool transposed, icl_tensor roots, icl_error *error) {
     const size_t d = task->prior.dimension;
     const icl_covariance *covariance = &((const linear_regression *)task->state)->covariance;
     double *values = NULL;
@@ -69,8 +81,9 @@ static icl_status write_roots(const icl_task *task, icl_tensor roots, icl_error 
     ICL_TRY(icl_allocate(2 * d * d, sizeof(double), "covariance roots", &values, error));
     for (size_t row = 0; row < d; row++)
         for (size_t column = 0; column < d; column++) {
-            values[row * d + column] = covariance->input_root[column * d + row];
-            values[d * d + row * d + column] = covariance->precision_root[row * d + column];
+            const size_t at = row * d + column;
+            values[at] = covariance->input_root[transposed ? column * d + row : at];
+            values[d * d + at] = task->prior.weight_root ? task->prior.weight_root[at] : row == column;
         }
     ICL_TRY(icl_tensor_write_double(roots, values, error));
 done:
@@ -78,8 +91,10 @@ done:
     return status;
 }
 
-static icl_status batch_create(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
-                               icl_error *error) {
+/* ---- Batches of tokens ---- */
+
+static icl_status create_tokens(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
+                                icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context;
     const icl_tensor *scratch = batch->scratch;
     icl_status status;
@@ -90,7 +105,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, size_
     if (task->prior.covariance_root) {
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &batch->scratch[ROOTS], error));
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &batch->scratch[NORMALS], error));
-        ICL_TRY(write_roots(task, scratch[ROOTS], error));
+        ICL_TRY(write_roots(task, true, scratch[ROOTS], error));
     }
     /* The query's label slot: the only elements that sampling never writes. */
     ICL_TRY(icl_fill(backend, batch->tokens, 0, error));
@@ -137,8 +152,8 @@ done:
     return status;
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                                uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context;
     const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->tokens, 2, d, 1), 1, 0, n);
     icl_random_params noise_level = ((const linear_regression *)task->state)->noise_level;
@@ -156,6 +171,72 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     ICL_TRY(icl_copy(backend, labels, icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
 done:
     return status;
+}
+
+/* ---- Batches of Gram matrices ---- */
+
+static icl_status write_chi(icl_tensor table, size_t context, icl_error *error) {
+    double *values = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(icl_tensor_count(&table), sizeof(double), "table of chi quantiles", &values, error));
+    icl_chi_table(context, table.shape[0], values);
+    ICL_TRY(icl_tensor_write_double(table, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
+                              icl_error *error) {
+    const size_t d = task->prior.dimension, n = task->prior.context, columns = n < d + 1 ? n : d + 1;
+    icl_tensor *scratch = batch->scratch;
+    icl_status status;
+
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &batch->gram, error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d + 1}, &batch->query, error));
+    ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[TARGETS], error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d}, &scratch[WEIGHTS], error));
+    ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[LEVELS], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI],
+                              error));
+    ICL_TRY(write_chi(scratch[CHI], n, error));
+    if (task->prior.covariance_root) {
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[GRAM_ROOTS], error));
+        ICL_TRY(write_roots(task, false, scratch[GRAM_ROOTS], error));
+    }
+    batch->targets = icl_tensor_reshape(scratch[TARGETS], 3, (size_t[]){size, 1, 1});
+    batch->weights = icl_tensor_reshape(scratch[WEIGHTS], 3, (size_t[]){size, d, 1});
+    batch->noise = icl_tensor_reshape(scratch[LEVELS], 3, (size_t[]){size, 1, 1});
+done:
+    return status;
+}
+
+static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_random_key key,
+                              icl_batch *batch, icl_error *error) {
+    const icl_tensor *scratch = batch->scratch;
+    const icl_gram_params params = {.key = key,
+                                    .context = task->prior.context,
+                                    .noise_level = ((const linear_regression *)task->state)->noise_level};
+    return icl_gram_sample(backend, &params, batch->gram, batch->query, scratch[TARGETS], scratch[WEIGHTS],
+                           scratch[LEVELS], scratch[CHI], scratch[GRAM_ROOTS], error);
+}
+
+/* ---- Either ---- */
+
+static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                               size_t size, icl_batch *batch, icl_error *error) {
+    if (purpose == ICL_FOR_TRAINING && ((const linear_regression *)task->state)->draws_gram)
+        return create_gram(task, backend, size, batch, error);
+    return create_tokens(task, backend, size, batch, error);
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    const icl_random_key key = {seed, icl_gram_stream(purpose), step};
+    if (batch->gram.buffer)
+        return sample_gram(task, backend, key, batch, error);
+    return sample_tokens(task, backend, purpose, seed, step, batch, error);
 }
 
 const icl_task_family icl_linear_regression = {

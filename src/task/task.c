@@ -69,12 +69,12 @@ const icl_task_prior *icl_task_get_prior(const icl_task *task) {
     return &task->prior;
 }
 
-icl_status icl_batch_create(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
-                            icl_error *error) {
+icl_status icl_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                            icl_batch *batch, icl_error *error) {
     icl_status status;
 
     memset(batch, 0, sizeof *batch);
-    status = task->family->batch_create(task, backend, size, batch, error);
+    status = task->family->batch_create(task, backend, purpose, size, batch, error);
     if (status != ICL_OK)
         icl_batch_release(batch);
     return status;
@@ -82,6 +82,8 @@ icl_status icl_batch_create(const icl_task *task, icl_backend *backend, size_t s
 
 void icl_batch_release(icl_batch *batch) {
     icl_tensor_release(&batch->tokens);
+    icl_tensor_release(&batch->gram);
+    icl_tensor_release(&batch->query);
     for (size_t i = 0; i < sizeof batch->scratch / sizeof *batch->scratch; i++)
         icl_tensor_release(&batch->scratch[i]);
     memset(batch, 0, sizeof *batch);
@@ -89,12 +91,14 @@ void icl_batch_release(icl_batch *batch) {
 
 icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
                            uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_tensor *tokens = &batch->tokens;
+    const icl_tensor *tokens = &batch->tokens, *gram = &batch->gram;
+    const size_t context = task->prior.context, dimension = task->prior.dimension;
+    const bool has_tokens =
+        tokens->buffer && tokens->shape[1] == context + 1 && tokens->shape[2] == dimension + 1;
 
-    if (!tokens->buffer || tokens->shape[1] != task->prior.context + 1 ||
-        tokens->shape[2] != task->prior.dimension + 1)
+    if (!has_tokens && !(gram->buffer && gram->shape[1] == dimension + 1))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "icl_task_sample: the batch was made for another task, expected tokens [B, %zu, %zu]",
-                        task->prior.context + 1, task->prior.dimension + 1);
+                        context + 1, dimension + 1);
     return task->family->sample(task, backend, purpose, seed, step, batch, error);
 }

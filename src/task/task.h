@@ -13,10 +13,10 @@ typedef struct icl_task_family {
     icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
     void (*destroy)(icl_task *task);
 
-    /* Makes the tensors of an empty batch. The batch owns tokens and scratch; targets, noise and weights are views of
-     * these. icl_batch_release cleans up, also after a failure. */
-    icl_status (*batch_create)(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
-                               icl_error *error);
+    /* Makes the tensors of an empty batch for the purpose. The batch owns tokens, gram, query and scratch; targets, noise and
+     * weights are views of these. icl_batch_release cleans up, also after a failure. */
+    icl_status (*batch_create)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                               size_t size, icl_batch *batch, icl_error *error);
 
     /* Fills the batch with strict ops alone (ops.h), so that its bits are the same on every backend. */
     icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,

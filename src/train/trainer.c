@@ -64,7 +64,8 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_TRY(icl_batch_create(trainer->task, trainer->backend, batch, &trainer->batch, error));
+    ICL_TRY(
+        icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch, &trainer->batch, error));
 done:
     return status;
 }
@@ -99,6 +100,9 @@ icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, ic
     ICL_TRY(read_settings(made, error));
     ICL_TRY(icl_tape_create(backend, &made->tape, error));
     ICL_TRY(create_tensors(made, error));
+    if (!made->batch.tokens.buffer && !icl_model_is_fused(made->model))
+        ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
+                                  "tokens: model.space = composed cannot do without them"));
     ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables,
                          "variables of parameters", &made->variables, error));
     ICL_TRY(write_initial_parameters(made, error));
@@ -190,6 +194,8 @@ static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_bat
                                        icl_tensor predictions) {
     return (icl_model_tensors){
         .tokens = batch->tokens,
+        .gram = batch->gram,
+        .query = batch->query,
         .parameters = trainer->parameters,
         .predictions = predictions,
         .targets = first_axis(batch->targets),

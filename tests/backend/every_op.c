@@ -79,6 +79,38 @@ done:
     return status;
 }
 
+/* The table's values are of no matter: any polynomials do. */
+static icl_status run_gram(run *r) {
+    static const size_t sizes[][3] = {{2017, 20, 50}, {301, 7, 4}, {33, 1, 9}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < 6; i++) {
+        const size_t batch = sizes[i / 2][0], d = sizes[i / 2][1], n = sizes[i / 2][2];
+        const icl_gram_params params = {.key = {5, 6, (uint64_t)1 << 40},
+                                        .context = n,
+                                        .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
+        icl_tensor gram, query, targets, weights, noise, chi, roots = {0};
+        ICL_TRY(make(r, 3, (size_t[]){batch, d + 1, d + 1}, &gram));
+        ICL_TRY(make(r, 2, (size_t[]){batch, d + 1}, &query));
+        ICL_TRY(make(r, 1, &batch, &targets));
+        ICL_TRY(make(r, 2, (size_t[]){batch, d}, &weights));
+        ICL_TRY(make(r, 1, &batch, &noise));
+        ICL_TRY(make_input(r, 3, (size_t[]){d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS}, &chi));
+        if (i % 2)
+            ICL_TRY(make_input(r, 3, (size_t[]){2, d, d}, &roots));
+        ICL_TRY(
+            icl_gram_sample(r->backend, &params, gram, query, targets, weights, noise, chi, roots, r->error));
+        ICL_TRY(keep(r, gram, "gram of %zu x %zu", d, n));
+        ICL_TRY(keep(r, query, "query of %zu x %zu", d, n));
+        ICL_TRY(keep(r, targets, "targets of %zu x %zu", d, n));
+        ICL_TRY(keep(r, weights, "weights of %zu x %zu", d, n));
+        ICL_TRY(keep(r, noise, "noise of %zu x %zu", d, n));
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
 static icl_status run_elementwise(run *r) {
     icl_status status = ICL_OK;
     icl_tensor a, b, row, out;
@@ -222,6 +254,7 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     icl_status status = ICL_OK;
     results->count = 0;
     ICL_TRY(run_random(&r));
+    ICL_TRY(run_gram(&r));
     ICL_TRY(run_elementwise(&r));
     ICL_TRY(run_reductions(&r));
     ICL_TRY(run_products(&r));

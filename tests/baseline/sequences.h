@@ -38,7 +38,7 @@ static inline icl_status sequences_draw(const icl_task *task, size_t count, uint
 
     *all = (sequences){.count = count, .n = icl_task_context(task), .d = icl_task_dimension(task)};
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
-    ICL_TRY(icl_batch_create(task, backend, count, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, count, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, step, &batch, error));
     ICL_TRY(sequences_read(batch.tokens, &all->tokens, error));
     ICL_TRY(sequences_read(batch.targets, &all->targets, error));

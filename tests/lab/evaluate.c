@@ -56,7 +56,7 @@ static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *train
     icl_batch batch = {{0}};
     icl_error error = {0};
     size_t below = 0;
-    icl_status status = icl_batch_create(task, backend, CHUNK, &batch, &error);
+    icl_status status = icl_batch_create(task, backend, ICL_FOR_EVALUATION, CHUNK, &batch, &error);
 
     if (status == ICL_OK)
         status = icl_task_sample(task, backend, ICL_FOR_EVALUATION, 7, 0, &batch, &error);

@@ -145,8 +145,8 @@ static icl_status compare_recipe(tap_run *tap, const char *overrides, icl_backen
     ICL_TRY(make_task(overrides, &task, error));
     ICL_TRY(parts_create(task, &seen, error));
     ICL_TRY(parts_create(task, &expected, error));
-    ICL_TRY(icl_batch_create(task, backend, BATCH, &ours, error));
-    ICL_TRY(icl_batch_create(task, cpu, BATCH, &theirs, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &ours, error));
+    ICL_TRY(icl_batch_create(task, cpu, ICL_FOR_TRAINING, BATCH, &theirs, error));
     for (uint64_t step = 0; step < BATCHES; step++) {
         /* Steps beyond 32 bits, and not in order: a batch depends on nothing before it. */
         const uint64_t shuffled = (step * 37 % BATCHES) + (step % 3 ? 0 : (uint64_t)1 << 33);

@@ -41,7 +41,7 @@ static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t 
 
     *all = (drawn){.n = icl_task_context(task), .d = icl_task_dimension(task)};
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
-    ICL_TRY(icl_batch_create(task, backend, SEQUENCES, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, purpose, SEQUENCES, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, purpose, seed, 0, &batch, error));
     ICL_TRY(read_tensor(batch.tokens, &all->tokens, error));
     ICL_TRY(read_tensor(batch.targets, &all->targets, error));

@@ -35,7 +35,7 @@ static const refusal refusals[] = {
     {"task.d=2 task.covariance=spectrum:1,x", "task.covariance", "spectrum:"},
     {"task.covariance=wishart", "task.covariance", "identity"},
     {"task.weights=sparse", "task.weights", "normal"},
-    {"task.sampler=gram", "task.sampler", "tokens"},
+    {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
 static void check_refusal(tap_run *tap, const refusal *bad) {
@@ -58,7 +58,7 @@ static void check_foreign_batch(tap_run *tap) {
 
     if (make_task("task.d=2", &small, &error) == ICL_OK && make_task("task.d=3", &large, &error) == ICL_OK &&
         icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error) == ICL_OK)
-        tap_status(tap, icl_batch_create(small, backend, 4, &batch, &error), &error,
+        tap_status(tap, icl_batch_create(small, backend, ICL_FOR_TRAINING, 4, &batch, &error), &error,
                    "a batch of the small task");
     if (backend)
         tap_ok(tap,
@@ -66,7 +66,8 @@ static void check_foreign_batch(tap_run *tap) {
                "another task's batch is refused: %s", error.message);
     icl_batch_release(&batch);
     if (backend)
-        tap_ok(tap, icl_batch_create(small, backend, (size_t)-1 / 4, &batch, &error) != ICL_OK,
+        tap_ok(tap,
+               icl_batch_create(small, backend, ICL_FOR_TRAINING, (size_t)-1 / 4, &batch, &error) != ICL_OK,
                "a batch that overflows is refused: %s", error.message);
     icl_backend_close(&backend);
     icl_task_destroy(&small);

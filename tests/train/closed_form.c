@@ -71,7 +71,7 @@ static icl_status compare(icl_backend *backend, icl_trainer *trainer, const floa
     float seen[BATCH], best[BATCH], targets[BATCH];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_batch_create(task, backend, BATCH, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, BATCH, &batch, error));
     for (uint64_t step = 0; step < BATCHES; step++) {
         ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, 1, step, &batch, error));
         ICL_TRY(icl_tensor_read(batch.targets, targets, error));

@@ -118,7 +118,7 @@ static void test_first_loss(tap_run *tap, icl_backend *backend) {
     icl_status status = make_trainer(backend, adam, &trainer, &error);
 
     if (status == ICL_OK)
-        status = icl_batch_create(icl_trainer_task(trainer), backend, 32, &batch, &error);
+        status = icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_TRAINING, 32, &batch, &error);
     if (status == ICL_OK)
         status = icl_task_sample(icl_trainer_task(trainer), backend, ICL_FOR_TRAINING, 1, 0, &batch, &error);
     if (status == ICL_OK)

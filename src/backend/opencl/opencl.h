@@ -46,7 +46,9 @@
     KERNEL(softmax_backward_keys, "base")                                                                    \
     KERNEL(clip_to_norm, "base")                                                                             \
     KERNEL(adam, "base")                                                                                     \
-    KERNEL(sgd, "base")
+    KERNEL(sgd, "base")                                                                                      \
+    KERNEL(gram_lanes, "gram")                                                                               \
+    KERNEL(gram_groups, "gram")
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file) ICL_KERNEL_##name,
@@ -240,7 +242,8 @@ icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
 /* ---- One file for each family of ops ---- */
 
 icl_op_function icl_opencl_fill, icl_opencl_copy, icl_opencl_unary, icl_opencl_binary, icl_opencl_scale_add;
-icl_op_function icl_opencl_random_fill, icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
+icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample;
+icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
 icl_op_function icl_opencl_clip, icl_opencl_adam_step, icl_opencl_sgd_step;
 

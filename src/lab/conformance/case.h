@@ -34,6 +34,7 @@ typedef enum icl_layout {
 typedef union icl_case_params {
     double value; /* fill, clip */
     icl_random_params random;
+    icl_gram_params gram;
     icl_unary_kind unary;
     icl_binary_kind binary;
     icl_scale_add_params scale_add;
@@ -83,6 +84,7 @@ icl_status icl_truth_compute(icl_truth *truth, icl_error *error);
 /* The truth of each op, in truth_*.c. */
 icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error);
 icl_status icl_truth_random_fill(icl_truth *truth, icl_error *error);
+icl_status icl_truth_gram_sample(icl_truth *truth, icl_error *error);
 icl_status icl_truth_reduce(icl_truth *truth, icl_error *error);
 icl_status icl_truth_matmul(icl_truth *truth, icl_error *error);
 icl_status icl_truth_attention(icl_truth *truth, icl_error *error);

@@ -184,6 +184,34 @@ static void random_cases(builder *b) {
         }
 }
 
+/* Contexts shorter and longer than d + 1, batches that do not fill the lanes, with roots and without. */
+static void gram_cases(builder *b) {
+    static const struct {
+        size_t batch, d, n;
+    } sizes[] = {{1, 1, 1}, {37, 2, 9}, {5, 3, 0}, {17, 5, 3}, {33, 10, 10}, {19, 10, 11}, {130, 20, 1000}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int roots = 0; roots < 2; roots++) {
+            const size_t batch = sizes[s].batch, d = sizes[s].d, n = sizes[s].n;
+            const icl_random_params uniform = {.distribution = ICL_UNIFORM, .low = 0.25F, .high = 5};
+            const icl_random_params choice = {
+                .distribution = ICL_CHOICE, .choice_count = 3, .choices = {1, 3, 5}};
+            icl_case c = {.op = ICL_OP_gram_sample,
+                          .params = {.gram = {.key = {7, 3, UINT64_C(1) << 33},
+                                              .context = n,
+                                              .noise_level = s % 2 ? choice : uniform}}};
+            char what[64];
+            set_shape(&c, 0, 3, batch, d + 1, d + 1, 0);
+            set_shape(&c, 1, 2, batch, d + 1, 0, 0);
+            set_shape(&c, 2, 1, batch, 0, 0, 0);
+            set_shape(&c, 3, 2, batch, d, 0, 0);
+            set_shape(&c, 4, 1, batch, 0, 0, 0);
+            set_shape(&c, 5, 3, n < d + 1 ? n : d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS, 0);
+            set_shape(&c, 6, roots ? 3 : -1, 2, d, d, 0);
+            snprintf(what, sizeof what, "gram_sample n %zu%s", n, roots ? " rooted" : "");
+            add_layouts(b, c, what);
+        }
+}
+
 /* ---- Reductions ---- */
 
 /* Random terms hardly tell a tree from a sum in plain order, whose error grows with n: rounding goes up as often as down. */
@@ -469,6 +497,7 @@ icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_
     elementwise_cases(&b);
     in_place_cases(&b);
     random_cases(&b);
+    gram_cases(&b);
     reduce_cases(&b);
     matmul_cases(&b);
     attention_cases(&b);

@@ -79,6 +79,24 @@ typedef struct HOST(kernels) {
     void (*softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
 } HOST(kernels);
 
+/* What one group of sequences of gram_sample needs; the tables are packed floats. */
+typedef struct icl_gram_job {
+    const icl_gram_params *params;
+    size_t d, columns;  /* columns of L: min(n, d + 1) */
+    size_t entries;     /* of L */
+    size_t blocks;      /* Philox blocks of a sequence */
+    const float *chi;   /* [columns][ICL_CHI_TERMS][ICL_CHI_ROW], a piece each; the rest of a row is unused */
+    const float *roots; /* [2][d][d], or NULL */
+} icl_gram_job;
+
+#define ICL_CHI_ROW 16
+
+/* Where a group's results lie in its lanes: rows of gram_lanes floats, one lane for each sequence. */
+typedef struct icl_gram_rows {
+    size_t gram, query, targets, weights, noise; /* first rows: D * D, d, 1, d, 1 */
+    size_t count;                                /* of rows in all */
+} icl_gram_rows;
+
 /* Float on every backend. */
 typedef struct icl_strict_kernels {
     void (*gemm)(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc,
@@ -86,6 +104,13 @@ typedef struct icl_strict_kernels {
     /* values[i] = element of index first + i, i < count <= ICL_RANDOM_CHUNK; the range must not cross a multiple of
      * ICL_RANDOM_CHUNK. */
     void (*random)(const icl_random_params *params, uint64_t first, size_t count, float *values);
+
+    /* gram_sample: sequences first .. first + gram_lanes - 1, into lanes [rows.count][gram_lanes], aligned to a vector. */
+    size_t gram_lanes;
+    icl_gram_rows (*gram_rows)(const icl_gram_job *job);
+    void (*gram)(const icl_gram_job *job, uint64_t first, float *lanes);
+    /* out[s * stride + e] = rows[e][s]: `elements` rows of gram_lanes, the first `sequences` lanes. */
+    void (*unpack_lanes)(const float *rows, size_t elements, size_t sequences, float *out, size_t stride);
 } icl_strict_kernels;
 
 #define ICL_RANDOM_CHUNK 1024

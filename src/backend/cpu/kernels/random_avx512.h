@@ -76,4 +76,94 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
     }
 }
 
+/* ---- Lanes, sixteen of them: for gram.h ---- */
+
+/* words[4 * b + word][lane] of block counter[lane] + block + b: lanes 0 to 7 and 8 to 15 as above. */
+static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count,
+                         uint32_t *words) {
+    const __m512i m0 = _mm512_set1_epi64(ICL_PHILOX_M0), m1 = _mm512_set1_epi64(ICL_PHILOX_M1);
+    const __m512i first[2] = {_mm512_loadu_si512(counter), _mm512_loadu_si512(counter + 8)};
+
+    for (size_t b = 0; b < count; b++)
+        UNROLL for (size_t half = 0; half < 2; half++) {
+            __m512i c0 = _mm512_add_epi64(first[half], _mm512_set1_epi64((long long)(block + b)));
+            __m512i c1 = _mm512_srli_epi64(c0, 32);
+            __m512i c2 = _mm512_set1_epi64((uint32_t)key.step),
+                    c3 = _mm512_set1_epi64((uint32_t)(key.step >> 32));
+            uint32_t k0 = key.seed, k1 = key.stream;
+            __m256i *out = (__m256i *)(void *)(words + b * 64 + half * 8);
+            UNROLL for (int round = 0; round < ICL_PHILOX_ROUNDS; round++) {
+                const __m512i product0 = _mm512_mul_epu32(m0, c0), product1 = _mm512_mul_epu32(m1, c2);
+                c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product1, 32), c1),
+                                      _mm512_set1_epi64(k0));
+                c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product0, 32), c3),
+                                      _mm512_set1_epi64(k1));
+                c1 = product1;
+                c3 = product0;
+                k0 += ICL_PHILOX_W0;
+                k1 += ICL_PHILOX_W1;
+            }
+            _mm256_storeu_si256(out, _mm512_cvtepi64_epi32(c0));
+            _mm256_storeu_si256(out + 2, _mm512_cvtepi64_epi32(c1));
+            _mm256_storeu_si256(out + 4, _mm512_cvtepi64_epi32(c2));
+            _mm256_storeu_si256(out + 6, _mm512_cvtepi64_epi32(c3));
+        }
+}
+
+/* values[lane] becomes the row's polynomial at values[lane]: a row of the table fills a register. */
+static void chi_lanes(const float *row, float *values) {
+    const __m512 z = _mm512_loadu_ps(values);
+    const __m512i piece = _mm512_cvttps_epi32(_mm512_add_ps(z, _mm512_set1_ps((float)(ICL_CHI_PIECES / 2))));
+    const __m512 centre =
+        _mm512_sub_ps(_mm512_cvtepi32_ps(piece), _mm512_set1_ps((float)(ICL_CHI_PIECES - 1) / 2));
+    const __m512 t = _mm512_sub_ps(z, centre);
+    __m512 value = _mm512_permutexvar_ps(piece, _mm512_loadu_ps(row + (ICL_CHI_TERMS - 1) * ICL_CHI_ROW));
+
+    UNROLL for (int term = ICL_CHI_TERMS - 2; term >= 0; term--) {
+        const __m512 coefficient = _mm512_permutexvar_ps(piece, _mm512_loadu_ps(row + term * ICL_CHI_ROW));
+        value = _mm512_add_ps(_mm512_mul_ps(value, t), coefficient);
+    }
+    _mm512_storeu_ps(values, value);
+}
+
+/* Sixteen rows become sixteen columns: pairs of floats, of doubles, of quarters and of halves change places. */
+ALWAYS_INLINE void transpose_tile(const float *rows, __m512 x[16]) {
+    __m512 y[16];
+    UNROLL for (int i = 0; i < 16; i++) x[i] = _mm512_loadu_ps(rows + i * 16);
+    UNROLL for (int i = 0; i < 16; i += 2) {
+        y[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 16; i += 4) UNROLL for (int j = 0; j < 2; j++) {
+        const __m512d a = _mm512_castps_pd(y[i + j]), b = _mm512_castps_pd(y[i + j + 2]);
+        x[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        x[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+    }
+    /* x[4 g + c] holds columns c, c + 4, c + 8, c + 12 of rows 4 g to 4 g + 3, a quarter each. */
+    UNROLL for (int c = 0; c < 4; c++) {
+        y[c] = _mm512_shuffle_f32x4(x[c], x[4 + c], 0x88);
+        y[4 + c] = _mm512_shuffle_f32x4(x[c], x[4 + c], 0xdd);
+        y[8 + c] = _mm512_shuffle_f32x4(x[8 + c], x[12 + c], 0x88);
+        y[12 + c] = _mm512_shuffle_f32x4(x[8 + c], x[12 + c], 0xdd);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        x[c] = _mm512_shuffle_f32x4(y[c], y[8 + c], 0x88);
+        x[8 + c] = _mm512_shuffle_f32x4(y[c], y[8 + c], 0xdd);
+        x[4 + c] = _mm512_shuffle_f32x4(y[4 + c], y[12 + c], 0x88);
+        x[12 + c] = _mm512_shuffle_f32x4(y[4 + c], y[12 + c], 0xdd);
+    }
+}
+
+static void unpack_lanes(const float *rows, size_t elements, size_t sequences, float *out, size_t stride) {
+    size_t e = 0;
+    for (; e + 16 <= elements && sequences == 16; e += 16) {
+        __m512 column[16];
+        transpose_tile(rows + e * 16, column);
+        UNROLL for (size_t s = 0; s < 16; s++) _mm512_storeu_ps(out + s * stride + e, column[s]);
+    }
+    for (; e < elements; e++)
+        for (size_t s = 0; s < sequences; s++)
+            out[s * stride + e] = rows[e * 16 + s];
+}
+
 #endif

@@ -18,6 +18,8 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 #include "backend/cpu/kernels/random_portable.h"
 #endif
 
+#include "backend/cpu/kernels/gram.h"
+
 static void strict_random(const icl_random_params *params, uint64_t first, size_t count, float *values) {
     uint32_t words[ICL_RANDOM_CHUNK + RANDOM_GROUP];
     const uint64_t block = first / 4;
@@ -40,4 +42,11 @@ static void strict_random(const icl_random_params *params, uint64_t first, size_
     }
 }
 
-const icl_strict_kernels STRICT_KERNEL(table) = {.gemm = strict_gemm, .random = strict_random};
+const icl_strict_kernels STRICT_KERNEL(table) = {
+    .gemm = strict_gemm,
+    .random = strict_random,
+    .gram_lanes = W,
+    .gram_rows = gram_rows,
+    .gram = gram,
+    .unpack_lanes = unpack_lanes,
+};

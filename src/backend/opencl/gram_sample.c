@@ -1,0 +1,70 @@
+/* Gram matrices of in-context regression problems: cl/gram.cl. */
+#include <string.h>
+
+#include "backend/opencl/opencl.h"
+#include "cl/kinds.h"
+
+_Static_assert(CHI_PIECES == ICL_CHI_PIECES && CHI_TERMS == ICL_CHI_TERMS, "cl/kinds.h differs from ops.h");
+
+/* gram_sample's operands. */
+enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
+
+/* How much memory a sequence takes in scratch: see cl/gram.cl. */
+typedef struct layout {
+    cl_uint4 sizes, rows;
+    cl_uint table_rows, rows_in_all;
+} layout;
+
+static layout layout_of(const icl_opencl *opencl, uint64_t context, const icl_tensor *gram, bool has_roots) {
+    const size_t batch = gram->shape[0], extent = gram->shape[2], d = extent - 1;
+    const size_t columns = context < extent ? (size_t)context : extent;
+    const size_t entries = columns * (columns + 1) / 2 + (extent - columns) * columns;
+    const size_t blocks = (entries + 2 * d + 1 + 3) / 4, normals = 4 * blocks;
+    const size_t inputs = d * (d < columns ? d : columns) + columns; /* of F = R L */
+    const size_t query = has_roots ? normals + inputs : entries;
+    const size_t noise = has_roots ? query + 2 * d : normals;
+    const size_t tables = columns * CHI_PIECES * CHI_TERMS + (has_roots ? 2 * d * d : 0);
+    const bool lanes = opencl->lanes > 1;
+    layout l = {
+        .sizes = {{(cl_uint)batch, (cl_uint)d, (cl_uint)columns, (cl_uint)blocks}},
+        .rows = {{has_roots ? (cl_uint)normals : 0, (cl_uint)query, (cl_uint)(query + d), (cl_uint)noise}}};
+    l.table_rows = lanes ? (cl_uint)((tables + opencl->lanes - 1) / opencl->lanes) : 0;
+    l.rows_in_all = l.table_rows + (cl_uint)(noise + 2 + (lanes ? extent * extent : 0));
+    return l;
+}
+
+icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_gram_params *p = params;
+    const icl_random_params *level = &p->noise_level;
+    const cl_uint has_roots = operands[ROOTS].buffer != NULL;
+    const layout l = layout_of(opencl, p->context, &operands[GRAM], has_roots);
+    icl_view views[7];
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    for (int i = 0; i < 7; i++) /* an absent operand is passed as any other memory */
+        views[i] = icl_view_of(operands[i].buffer ? &operands[i] : &operands[CHI]);
+    const cl_uint2 key = {{p->key.seed, p->key.stream}},
+                   step = {{(cl_uint)p->key.step, (cl_uint)(p->key.step >> 32)}};
+    const cl_uint distribution = (cl_uint)level->distribution, choice_count = level->choice_count;
+    const cl_float2 range = {{level->low, level->high - level->low}};
+    const size_t group_bytes = l.rows_in_all * opencl->lanes * sizeof(cl_float);
+    const size_t groups = (l.sizes.s[0] + opencl->lanes - 1) / opencl->lanes;
+    const size_t items = icl_opencl_items_with_scratch(opencl, groups * opencl->local_size,
+                                                       group_bytes / opencl->local_size + 1);
+    cl_float16 choices;
+    memcpy(&choices, level->choices, sizeof choices);
+    ICL_TRY(icl_pool_take(opencl, items / opencl->local_size * group_bytes, &scratch, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(
+        opencl, opencl->lanes > 1 ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups, items, error,
+        ICL_VIEW(views[GRAM]), ICL_VIEW(views[QUERY]), ICL_VIEW(views[TARGETS]), ICL_VIEW(views[WEIGHTS]),
+        ICL_VIEW(views[NOISE]), ICL_VIEW(views[CHI]), ICL_VIEW(views[ROOTS]), ICL_ARGUMENT(has_roots),
+        ICL_ARGUMENT(l.sizes), ICL_ARGUMENT(l.rows), ICL_ARGUMENT(key), ICL_ARGUMENT(step),
+        ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count), ICL_ARGUMENT(choices),
+        ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(l.rows_in_all), ICL_ARGUMENT(l.table_rows)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
