@@ -111,7 +111,7 @@ static icl_status prepare(run *r, icl_error *error) {
             icl_case_inputs(r->c, i, initial);
         const bool written_only = i < r->outputs && !is_updated(r->c, i);
         for (size_t k = 0; k < p->whole_count; k++)
-            p->before[k] = NAN;
+            p->before[k] = (double)NAN;
         for (size_t k = 0; k < p->count; k++) {
             r->truth.operand[i][k] = (double)p->initial[k];
             p->before[position_of(&p->view, k)] = written_only ? (double)NAN : (double)p->initial[k];
@@ -207,13 +207,13 @@ static double ratio(const run *r, double got, double truth, double bound) {
                  largest = is_double ? DBL_MAX : (double)FLT_MAX;
 
     if (isnan(truth) || isnan(got))
-        return isnan(truth) && isnan(got) ? 0 : INFINITY;
+        return isnan(truth) && isnan(got) ? 0 : (double)INFINITY;
     if (got == truth)
         return 0;
     if (isinf(got))
-        return fabs(truth) + bound >= largest && (got > 0) == (truth > 0) ? 0 : INFINITY;
+        return fabs(truth) + bound >= largest && (got > 0) == (truth > 0) ? 0 : (double)INFINITY;
     if (isinf(truth))
-        return INFINITY;
+        return (double)INFINITY;
     const double allowed = (is_double ? 2 : 1) * bound;
     const double error = fabs(got - truth);
     if (bound > 0 && error <= 4 * smallest)

@@ -108,7 +108,7 @@ static void linear_backward(const sizes *is, double *const x[3], double *const b
 /* The scores of one query, their maximum, range, and error bound D_i. Returns how many keys are attended to. */
 static size_t score_row(const sizes *is, size_t i, const double *q, const double *k, double *scores,
                         double *max, double *range, double *score_bound) {
-    double largest = -INFINITY, smallest = INFINITY, size = 0;
+    double largest = -(double)INFINITY, smallest = (double)INFINITY, size = 0;
     size_t attended = 0;
     for (size_t j = 0; j < is->keys; j++) {
         double magnitude;
@@ -134,7 +134,7 @@ static void softmax_forward_row(const sizes *is, size_t i, const double *q, cons
 
     clear(out, is->e);
     clear(bound, is->e);
-    *lse = -INFINITY;
+    *lse = -(double)INFINITY;
     *lse_bound = 0;
     if (attended == 0)
         return;

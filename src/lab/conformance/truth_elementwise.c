@@ -50,7 +50,7 @@ static double unary_truth(icl_unary_kind kind, double x, double *units) {
     case ICL_UNARY_COUNT:
         break;
     }
-    return NAN;
+    return (double)NAN;
 }
 
 static double binary_truth(icl_binary_kind kind, double a, double b, double *units) {
@@ -77,7 +77,7 @@ static double binary_truth(icl_binary_kind kind, double a, double b, double *uni
     case ICL_BINARY_COUNT:
         break;
     }
-    return NAN;
+    return (double)NAN;
 }
 
 /* out = fl(fl(alpha a) + fl(beta b)): the products' errors, and the sum's. */

@@ -51,10 +51,11 @@ icl_status icl_truth_matmul(icl_truth *truth, icl_error *error) {
         long double sum = 0; /* wider where the platform has it, so that "ref" can be judged too */
         double magnitude = 0;
         for (size_t l = 0; l < k; l++) {
-            sum += (long double)a[l] * b[l * n];
+            sum += (long double)a[l] * (long double)b[l * n];
             magnitude += fabs(a[l] * b[l * n]);
         }
-        truth->operand[0][i] = strict ? strict_element(a, b, k, n) : (double)(alpha * sum + old);
+        truth->operand[0][i] =
+            strict ? strict_element(a, b, k, n) : (double)((long double)alpha * sum + (long double)old);
         truth->bound[0][i] = strict || exact
                                  ? 0
                                  : icl_gamma((double)k + 3, truth->unit) * fabs(alpha) * magnitude +

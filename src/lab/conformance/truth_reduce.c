@@ -20,9 +20,9 @@ typedef struct gathered {
 
 static void take(gathered *g, double x) {
     const bool first = g->count == 0;
-    g->sum += x;
+    g->sum += (long double)x;
     g->magnitude += fabs(x);
-    g->squares += (long double)x * x;
+    g->squares += (long double)x * (long double)x;
     if (first || (isnan(x) && !isnan(g->max)) || x > g->max) {
         g->max = x;
         g->argmax = (double)g->count;
@@ -58,7 +58,7 @@ static double result(icl_reduce_kind kind, const gathered *g, double unit, doubl
     case ICL_REDUCE_COUNT:
         break;
     }
-    return NAN;
+    return (double)NAN;
 }
 
 icl_status icl_truth_reduce(icl_truth *truth, icl_error *error) {
