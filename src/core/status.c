@@ -25,6 +25,13 @@ const char *icl_status_name(icl_status status) {
     return "unknown status";
 }
 
+/* Bad input is quoted as it came, from files of any content: a message stays one line and never steers a terminal. */
+static void make_printable(char *message) {
+    for (; *message; message++)
+        if ((unsigned char)*message < ' ' || *message == 0x7f)
+            *message = '?';
+}
+
 icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...) {
     if (error) {
         va_list arguments;
@@ -32,6 +39,8 @@ icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...
         error->status = status;
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
+        if (status == ICL_ERROR_INPUT)
+            make_printable(error->message);
     }
     return status;
 }
