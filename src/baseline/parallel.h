@@ -1,4 +1,4 @@
-/* A loop over independent indices on all cores, where the compiler has OpenMP; in order otherwise. */
+/* A loop over independent indices on all cores. */
 #ifndef ICLAB_BASELINE_PARALLEL_H
 #define ICLAB_BASELINE_PARALLEL_H
 

@@ -2,14 +2,9 @@
  * Predictors through the public interface: names, gradient descent against its own layers, optimality of the Bayes
  * predictor, threads, and data that are not finite.
  */
-#include "config.h"
 #include "iclab/baseline.h"
 
 #include "sequences.h"
-
-#if ICL_HAVE_OPENMP
-#include <omp.h>
-#endif
 
 /* ---- Names ---- */
 
@@ -194,11 +189,9 @@ static void check_optimality(tap_run *tap, const char *overrides) {
 /* ---- Threads and bad data ---- */
 
 static void set_threads(int threads) {
-#if ICL_HAVE_OPENMP
-    omp_set_num_threads(threads);
-#else
-    (void)threads;
-#endif
+    char text[16];
+    snprintf(text, sizeof text, "%d", threads);
+    setenv("OMP_NUM_THREADS", text, 1);
 }
 
 static bool same_bits(const double *a, const double *b, size_t count) {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Atomic, because OpenMP's threads may get memory. */
+/* Atomic, because every thread may get memory. */
 static struct {
     atomic_int kind; /* FAULT_KINDS: none */
     atomic_uint_fast64_t nth, calls;

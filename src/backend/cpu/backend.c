@@ -9,10 +9,6 @@
 #include "core/allocate.h"
 #include "core/status.h"
 
-#if ICL_HAVE_OPENMP
-#include <omp.h>
-#endif
-
 #if ICL_CPU_DOUBLE
 #define SPEC "ref"
 #define OPEN icl_ref_open
@@ -53,23 +49,28 @@ static size_t choose_kernels(HOST(state) * state) {
 
 #define WORK_WORTH_A_THREAD 16384
 
+/* Items in as many runs of neighbours as there are threads. */
+typedef struct shares {
+    HOST(task) * task;
+    void *context;
+    size_t items;
+} shares;
+
+static void run_share(void *context, size_t thread, size_t count) {
+    const shares *all = context;
+    const size_t share = all->items / count, extra = all->items % count;
+    const size_t first = thread * share + (thread < extra ? thread : extra);
+    all->task(all->context, first, first + share + (thread < extra ? 1 : 0), thread);
+}
+
 void HOST(run)(const HOST(state) * state, size_t items, size_t work, HOST(task) * task, void *context) {
     size_t threads = state->threads < items ? state->threads : items;
     if (work / WORK_WORTH_A_THREAD < threads)
         threads = work / WORK_WORTH_A_THREAD;
-#if ICL_HAVE_OPENMP
-    if (threads > 1) {
-#pragma omp parallel num_threads((int)threads)
-        {
-            const size_t count = (size_t)omp_get_num_threads(), thread = (size_t)omp_get_thread_num();
-            const size_t share = items / count, extra = items % count;
-            const size_t first = thread * share + (thread < extra ? thread : extra);
-            task(context, first, first + share + (thread < extra ? 1 : 0), thread);
-        }
-        return;
-    }
-#endif
-    task(context, 0, items, 0);
+    if (threads > 1)
+        icl_threads_run(state->team, threads, run_share, &(shares){task, context, items});
+    else
+        task(context, 0, items, 0);
 }
 
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
@@ -145,6 +146,7 @@ static icl_status synchronize(icl_backend *backend, icl_error *error) {
 static void close_backend(icl_backend *backend) {
     HOST(state) *state = host_state(backend);
     icl_host_pool_trim(&state->pool, &backend->statistics);
+    icl_threads_destroy(&state->team);
     icl_free(&state->scratch);
     icl_free(&backend->state);
 }
@@ -199,7 +201,8 @@ icl_status OPEN(const icl_backend_params *params, size_t threads, icl_backend **
 
     ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
-    state->threads = threads > 0 ? threads : icl_machine_threads();
+    state->threads = threads > 0 ? threads : icl_threads_available();
+    ICL_TRY(icl_threads_create(state->threads, &state->team, error));
     state->pool.limit = params->memory_limit > 0 ? params->memory_limit : default_limit();
     describe(&made->capabilities, state, threads, choose_kernels(state));
     made->functions = &functions;

@@ -6,9 +6,11 @@
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/pool.h"
 #include "backend/cpu/real.h"
+#include "core/threads.h"
 
 typedef struct HOST(state) {
     size_t threads;
+    icl_threads *team;
     const HOST(kernels) * kernels;
     const icl_strict_kernels *strict;
     icl_host_pool pool;

@@ -5,12 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
-
-#if ICL_HAVE_OPENMP
-#include <omp.h>
-#endif
-
 #ifndef ICL_CPU_VARIANTS
 #define ICL_CPU_VARIANTS 0
 #endif
@@ -51,12 +45,4 @@ size_t icl_machine_memory(void) {
         return (size_t)pages > SIZE_MAX / (size_t)page ? SIZE_MAX : (size_t)pages * (size_t)page;
 #endif
     return 0;
-}
-
-size_t icl_machine_threads(void) {
-#if ICL_HAVE_OPENMP
-    return (size_t)omp_get_max_threads();
-#else
-    return 1;
-#endif
 }

@@ -15,8 +15,4 @@ void icl_machine_name(char *name, size_t capacity);
 /* Bytes of physical memory, 0 where unknown. */
 size_t icl_machine_memory(void);
 
-/* The threads to use when none are asked for: OpenMP's choice (OMP_NUM_THREADS, else the cores this process may use), 1
- * without OpenMP. */
-size_t icl_machine_threads(void);
-
 #endif

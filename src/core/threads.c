@@ -1,0 +1,218 @@
+/* sched_getaffinity is Linux's own. */
+#ifdef __linux__
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+#endif
+#include "core/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "core/number.h"
+
+/* Looks before a thread sleeps: 10 to 50 microseconds. */
+#define LOOKS 1000
+
+#define STACK_BYTES ((size_t)4 << 20) /* some systems give a second thread far less than the first */
+
+/* Tells the processor that this is a loop that waits, so that its sibling runs on. */
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PAUSE() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define PAUSE() __asm__ volatile("yield")
+#else
+#define PAUSE() ((void)0)
+#endif
+
+/* Something that one thread waits for and another one makes true. */
+typedef struct event {
+    pthread_mutex_t mutex;
+    pthread_cond_t happened;
+    atomic_size_t count; /* how often it happened */
+} event;
+
+typedef struct worker {
+    icl_threads *team;
+    size_t number;
+    pthread_t thread;
+    event work; /* there is some, or the end */
+} worker;
+
+struct icl_threads {
+    size_t started; /* workers that run, the caller not counted */
+    bool exhausted; /* the system starts no more */
+    worker *workers;
+    event done;
+    /* One run. Written before the workers are told. */
+    icl_thread_task *task; /* NULL: the end */
+    void *context;
+    size_t used;
+    atomic_size_t unfinished;
+};
+
+/* ---- Events ---- */
+
+static bool event_create(event *e) {
+    if (pthread_mutex_init(&e->mutex, NULL) != 0)
+        return false;
+    if (pthread_cond_init(&e->happened, NULL) != 0) {
+        pthread_mutex_destroy(&e->mutex);
+        return false;
+    }
+    atomic_init(&e->count, 0);
+    return true;
+}
+
+static void event_destroy(event *e) {
+    pthread_cond_destroy(&e->happened);
+    pthread_mutex_destroy(&e->mutex);
+}
+
+static void event_happens(event *e) {
+    pthread_mutex_lock(&e->mutex);
+    atomic_fetch_add_explicit(&e->count, 1, memory_order_release);
+    pthread_cond_signal(&e->happened);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* Waits until it has happened more than `seen` times. */
+static void event_wait(event *e, size_t seen) {
+    for (int look = 0; look < LOOKS; look++) {
+        if (atomic_load_explicit(&e->count, memory_order_acquire) != seen)
+            return;
+        PAUSE();
+    }
+    pthread_mutex_lock(&e->mutex);
+    while (atomic_load_explicit(&e->count, memory_order_acquire) == seen)
+        pthread_cond_wait(&e->happened, &e->mutex);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* ---- Workers ---- */
+
+static void *work(void *argument) {
+    worker *self = argument;
+    icl_threads *team = self->team;
+
+    for (size_t seen = 0;; seen++) {
+        event_wait(&self->work, seen);
+        if (!team->task)
+            return NULL;
+        team->task(team->context, self->number, team->used);
+        if (atomic_fetch_sub_explicit(&team->unfinished, 1, memory_order_acq_rel) == 1)
+            event_happens(&team->done);
+    }
+}
+
+/* Signals are for the thread that started the team. */
+static bool start(worker *w) {
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    bool started = false;
+
+    if (!event_create(&w->work))
+        return false;
+    if (pthread_attr_init(&attributes) == 0) {
+        (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        started = pthread_create(&w->thread, &attributes, work, w) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+    }
+    if (!started)
+        event_destroy(&w->work);
+    return started;
+}
+
+/* Starts workers until `wanted` of them run, or none can be started any more. */
+static void start_workers(icl_threads *team, size_t wanted) {
+    while (team->started < wanted && !team->exhausted) {
+        worker *next = &team->workers[team->started];
+        next->team = team;
+        next->number = team->started + 1;
+        team->exhausted = !start(next);
+        team->started += !team->exhausted;
+    }
+}
+
+/* ---- Teams ---- */
+
+static size_t cores(void) {
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 0)
+        return (size_t)CPU_COUNT(&allowed);
+#endif
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
+
+size_t icl_threads_available(void) {
+    enum { MOST = 4096 };
+    const char *asked = getenv("OMP_NUM_THREADS");
+    uint64_t count;
+
+    if (asked && icl_parse_count(asked, strcspn(asked, ","), &count) && count >= 1 && count <= MOST)
+        return (size_t)count;
+    return cores();
+}
+
+icl_status icl_threads_create(size_t count, icl_threads **threads, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_threads *made = NULL;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "team of threads", &made, error));
+    ICL_TRY(icl_allocate(count - 1, sizeof *made->workers, "threads", &made->workers, error));
+    if (!event_create(&made->done)) {
+        status = icl_fail(error, ICL_ERROR_MEMORY, "team of threads: the system gives no mutex");
+        goto done;
+    }
+    *threads = made;
+    made = NULL;
+done:
+    if (made)
+        icl_free(&made->workers);
+    icl_free(&made);
+    return status;
+}
+
+void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context) {
+    start_workers(threads, count - 1);
+    const size_t helpers = count - 1 < threads->started ? count - 1 : threads->started;
+    const size_t seen = atomic_load_explicit(&threads->done.count, memory_order_relaxed);
+
+    threads->task = task;
+    threads->context = context;
+    threads->used = helpers + 1;
+    atomic_store_explicit(&threads->unfinished, helpers, memory_order_relaxed);
+    for (size_t i = 0; i < helpers; i++)
+        event_happens(&threads->workers[i].work);
+    task(context, 0, helpers + 1);
+    if (helpers > 0)
+        event_wait(&threads->done, seen);
+}
+
+void icl_threads_destroy(icl_threads **threads) {
+    icl_threads *team = *threads;
+
+    if (!team)
+        return;
+    team->task = NULL;
+    for (size_t i = 0; i < team->started; i++)
+        event_happens(&team->workers[i].work);
+    for (size_t i = 0; i < team->started; i++) {
+        pthread_join(team->workers[i].thread, NULL);
+        event_destroy(&team->workers[i].work);
+    }
+    event_destroy(&team->done);
+    icl_free(&team->workers);
+    icl_free(threads);
+}

@@ -1,0 +1,188 @@
+/* Teams of threads: every share once, whatever the number, run after run; fewer where the system starts no more; idle when idle. */
+#include "core/threads.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+/* ---- The system's limit, planted by the linker's --wrap ---- */
+
+static atomic_int threads_left = 1000000;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                          void *argument);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                          void *argument) {
+    return atomic_fetch_sub(&threads_left, 1) > 0
+               ? __real_pthread_create(thread, attributes, function, argument)
+               : 11; /* EAGAIN */
+}
+
+/* ---- Shares ---- */
+
+enum { MOST = 9 };
+
+typedef struct shares {
+    int seen[MOST]; /* how often each thread's share was done: written by that thread alone */
+    size_t count;   /* as the threads were told */
+} shares;
+
+static void take_share(void *context, size_t thread, size_t count) {
+    shares *all = context;
+    all->seen[thread]++;
+    if (thread == 0)
+        all->count = count;
+}
+
+/* Whether exactly the threads below `expected` had a share. */
+static bool each_once(icl_threads *team, size_t asked, size_t expected) {
+    shares all = {{0}};
+    bool right = true;
+    icl_threads_run(team, asked, take_share, &all);
+    for (size_t i = 0; i < MOST; i++)
+        right = right && all.seen[i] == (i < expected);
+    return right && all.count == expected;
+}
+
+static void check_shares(tap_run *tap) {
+    for (size_t size = 1; size <= MOST; size++) {
+        icl_threads *team = NULL;
+        icl_error error = {0};
+        bool right = true;
+        tap_status(tap, icl_threads_create(size, &team, &error), &error, "a team");
+        for (int round = 0; team && round < 300; round++)
+            for (size_t count = 1; count <= size; count++)
+                right = each_once(team, count, count) && right;
+        tap_ok(tap, right, "of %zu, any number of threads has its shares, each once", size);
+        icl_threads_destroy(&team);
+        tap_ok(tap, team == NULL, "destroyed");
+    }
+    icl_threads *none = NULL;
+    icl_threads_destroy(&none);
+}
+
+static void check_limit(tap_run *tap) {
+    icl_threads *team = NULL;
+    icl_error error = {0};
+    bool right;
+
+    tap_status(tap, icl_threads_create(6, &team, &error), &error, "a team of 6");
+    threads_left = 3;
+    right = each_once(team, 2, 2) && each_once(team, 6, 4) && each_once(team, 5, 4) && each_once(team, 3, 3);
+    threads_left = 1000000;
+    tap_ok(tap, right && each_once(team, 6, 4), "where 3 can be started, 4 do the work");
+    icl_threads_destroy(&team);
+    tap_status(tap, icl_threads_create(4, &team, &error), &error, "a team of 4");
+    threads_left = 0;
+    tap_ok(tap, each_once(team, 4, 1), "where none can, the caller does it alone");
+    threads_left = 1000000;
+    icl_threads_destroy(&team);
+}
+
+/* ---- What one run writes, the next one reads ---- */
+
+enum { CELLS = 64, ROUNDS = 3000 };
+
+typedef struct relay {
+    unsigned long long cells[2][CELLS];
+    int round;
+} relay;
+
+/* Each cell is the sum of its neighbours of the round before. */
+static void pass_on(void *context, size_t thread, size_t count) {
+    relay *all = context;
+    const unsigned long long *from = all->cells[all->round % 2];
+    unsigned long long *to = all->cells[(all->round + 1) % 2];
+    for (size_t i = thread; i < CELLS; i += count)
+        to[i] = from[(i + 1) % CELLS] + 3 * from[(i + CELLS - 1) % CELLS] + i;
+}
+
+static unsigned long long run_relay(size_t size) {
+    relay all = {.cells = {{1}}};
+    icl_threads *team = NULL;
+    unsigned long long sum = 0;
+
+    if (icl_threads_create(size, &team, NULL) != ICL_OK)
+        return 0;
+    for (all.round = 0; all.round < ROUNDS; all.round++)
+        icl_threads_run(team, 1 + (size_t)all.round % size, pass_on, &all);
+    icl_threads_destroy(&team);
+    for (size_t i = 0; i < CELLS; i++)
+        sum = sum * 31 + all.cells[ROUNDS % 2][i];
+    return sum;
+}
+
+static void check_order(tap_run *tap) {
+    const unsigned long long alone = run_relay(1);
+    for (size_t size = 2; size <= 5; size += 3)
+        tap_ok(tap, alone != 0 && run_relay(size) == alone, "%d runs on %zu threads see each other's results",
+               ROUNDS, size);
+}
+
+static void *relay_beside(void *result) {
+    unsigned long long *sum = result;
+    *sum = run_relay(3);
+    return NULL;
+}
+
+static void check_beside(tap_run *tap) {
+    unsigned long long sums[3] = {0};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, relay_beside, &sums[i]);
+    sums[2] = run_relay(2);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    tap_ok(tap, sums[0] == sums[2] && sums[1] == sums[2], "teams of different threads do not meet");
+}
+
+/* ---- Nothing to do ---- */
+
+static double processor_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void check_idle(tap_run *tap) {
+    icl_threads *team = NULL;
+    if (icl_threads_create(4, &team, NULL) != ICL_OK)
+        return;
+    each_once(team, 4, 4);
+    const double before = processor_seconds();
+    nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    const double used = processor_seconds() - before;
+    tap_ok(tap, used < 0.1, "four idle threads used %.4f s of processor time in 0.4 s", used);
+    icl_threads_destroy(&team);
+}
+
+static void check_available(tap_run *tap) {
+    setenv("OMP_NUM_THREADS", "3", 1);
+    tap_ok(tap, icl_threads_available() == 3, "OMP_NUM_THREADS says how many");
+    setenv("OMP_NUM_THREADS", "5,2", 1);
+    tap_ok(tap, icl_threads_available() == 5, "the first of a list");
+    unsetenv("OMP_NUM_THREADS");
+    const size_t cores = icl_threads_available();
+    tap_ok(tap, cores >= 1, "without it the cores do: %zu", cores);
+    setenv("OMP_NUM_THREADS", "many", 1);
+    tap_ok(tap, icl_threads_available() == cores, "what is no number counts as absent");
+    setenv("OMP_NUM_THREADS", "0", 1);
+    tap_ok(tap, icl_threads_available() == cores, "and so does 0");
+}
+
+int main(void) {
+    tap_run tap = {0};
+    check_shares(&tap);
+    check_limit(&tap);
+    check_order(&tap);
+    check_beside(&tap);
+    check_idle(&tap);
+    check_available(&tap);
+    return tap_done(&tap);
+}
