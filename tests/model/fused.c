@@ -148,7 +148,7 @@ static double composed_distance(icl_backend *ref, const setting *is, size_t dept
 
     ICL_TRY(fused_open(&f, ref, is, depth, how, error));
     ICL_TRY(run_predict(&f, predicted[0], error));
-    ICL_TRY(icl_fill(ref, f.model.gradient, NAN, error));
+    ICL_TRY(icl_fill(ref, f.model.gradient, (double)NAN, error));
     ICL_TRY(run_gradient(&f, (icl_tensor){0}, error));
     ICL_TRY(icl_tensor_read_double(f.predictions, predicted[1], error));
     ICL_TRY(icl_tensor_read_double(f.model.gradient, gradient[0], error));
@@ -250,8 +250,8 @@ done:
 /* Sequence 3 becomes one without a gradient. */
 static icl_status spoil(fused *f, icl_error *error) {
     icl_status status = ICL_OK;
-    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->model.tokens, 0, 3, 1), NAN, error));
-    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->gram, 0, 3, 1), NAN, error));
+    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->model.tokens, 0, 3, 1), (double)NAN, error));
+    ICL_TRY(icl_fill(f->model.backend, icl_tensor_slice(f->gram, 0, 3, 1), (double)NAN, error));
 done:
     return status;
 }
