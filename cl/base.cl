@@ -9,4 +9,5 @@
 #undef TILE
 #include "attention_linear.cl"
 #include "attention_softmax.cl"
+#include "linear_transformer_sum.cl"
 #include "optimizer.cl"

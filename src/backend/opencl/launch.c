@@ -24,8 +24,8 @@ size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, siz
     return items <= fit ? items : fit > group ? fit : group;
 }
 
-icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
-                                   const icl_argument *arguments, size_t count, icl_error *error) {
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error) {
     static const char *const names[] = {
 #define ICL_KERNEL_NAME(name, file) #name,
         ICL_KERNEL_TABLE(ICL_KERNEL_NAME)
@@ -35,7 +35,10 @@ icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t 
     cl_kernel kernel;
     char call[96];
 
-    ICL_TRY(icl_opencl_kernel(opencl, which, &kernel, error));
+    if (options)
+        ICL_TRY(icl_opencl_variant(opencl, which, options, &kernel, error));
+    else
+        ICL_TRY(icl_opencl_kernel(opencl, which, &kernel, error));
     for (size_t i = 0; i < count; i++) {
         const cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
         if (code != CL_SUCCESS) {
@@ -55,6 +58,11 @@ icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t 
     }
 done:
     return status;
+}
+
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
+                                   const icl_argument *arguments, size_t count, icl_error *error) {
+    return icl_opencl_launch_with(opencl, which, NULL, items, arguments, count, error);
 }
 
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,

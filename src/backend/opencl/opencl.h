@@ -47,6 +47,8 @@
     KERNEL(clip_to_norm, "base")                                                                             \
     KERNEL(adam, "base")                                                                                     \
     KERNEL(sgd, "base")                                                                                      \
+    KERNEL(linear_transformer_sum, "base")                                                                   \
+    KERNEL(linear_transformer, "linear_transformer")                                                         \
     KERNEL(gram_lanes, "gram")                                                                               \
     KERNEL(gram_groups, "gram")
 
@@ -90,6 +92,14 @@ typedef struct icl_program_cache {
     bool complained;
 } icl_program_cache;
 
+/* A kernel that was compiled with options of its own. */
+typedef struct icl_variant {
+    icl_kernel which;
+    const icl_program *program;
+    cl_kernel kernel;
+    struct icl_variant *next;
+} icl_variant;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -105,6 +115,7 @@ typedef struct icl_opencl {
     icl_program *programs;
     icl_program_cache cache;
     cl_kernel kernels[ICL_KERNEL_COUNT];
+    icl_variant *variants;
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches; /* since the last flush */
 } icl_opencl;
@@ -155,6 +166,10 @@ icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *te
 
 /* The kernel, compiled at its first use. */
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error);
+
+/* The kernel with further compiler options, compiled at their first use. */
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
+                              icl_error *error);
 void icl_opencl_release_programs(icl_opencl *opencl);
 
 /* ---- launch.c ---- */
@@ -179,6 +194,10 @@ icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
 /* The same with exactly this many work-items, a multiple of local_size. */
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
                                    const icl_argument *arguments, size_t count, icl_error *error);
+
+/* The same for a kernel with further compiler options; NULL: none. */
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error);
 
 #define ICL_LAUNCH(opencl, which, units, error, ...)                                                         \
     icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                             \
@@ -245,6 +264,7 @@ icl_op_function icl_opencl_fill, icl_opencl_copy, icl_opencl_unary, icl_opencl_b
 icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample;
 icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
+icl_op_function icl_opencl_linear_transformer_predict, icl_opencl_linear_transformer_gradient;
 icl_op_function icl_opencl_clip, icl_opencl_adam_step, icl_opencl_sgd_step;
 
 /* One linear attention launch: see attention_linear.c. */

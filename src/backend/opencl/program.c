@@ -91,23 +91,54 @@ done:
     return status;
 }
 
+static icl_status create_kernel(icl_opencl *opencl, icl_kernel which, const icl_program *program,
+                                cl_kernel *kernel, icl_error *error) {
+    cl_int code;
+    char call[96];
+
+    *kernel = clCreateKernel(program->program, kernel_infos[which].name, &code);
+    if (code == CL_SUCCESS)
+        return ICL_OK;
+    *kernel = NULL;
+    snprintf(call, sizeof call, "clCreateKernel of %s", kernel_infos[which].name);
+    return icl_cl_fail(opencl, code, call, error);
+}
+
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *program = NULL;
-    cl_int code;
 
     if (!opencl->kernels[which]) {
         ICL_TRY(find_program(opencl, kernel_infos[which].file, opencl->options, &program, error));
-        opencl->kernels[which] = clCreateKernel(program->program, kernel_infos[which].name, &code);
-        if (code != CL_SUCCESS) {
-            char call[96];
-            opencl->kernels[which] = NULL;
-            snprintf(call, sizeof call, "clCreateKernel of %s", kernel_infos[which].name);
-            return icl_cl_fail(opencl, code, call, error);
-        }
+        ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
     *kernel = opencl->kernels[which];
 done:
+    return status;
+}
+
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
+                              icl_error *error) {
+    char all[sizeof opencl->options + 128];
+    icl_status status = ICL_OK;
+    icl_program *program = NULL;
+    icl_variant *made = NULL;
+
+    snprintf(all, sizeof all, "%s %s", opencl->options, options);
+    ICL_TRY(find_program(opencl, kernel_infos[which].file, all, &program, error));
+    for (const icl_variant *v = opencl->variants; v; v = v->next)
+        if (v->which == which && v->program == program) {
+            *kernel = v->kernel;
+            return ICL_OK;
+        }
+    ICL_TRY(icl_allocate(1, sizeof *made, "kernel", &made, error));
+    *made = (icl_variant){.which = which, .program = program, .next = opencl->variants};
+    ICL_TRY(create_kernel(opencl, which, program, &made->kernel, error));
+    *kernel = made->kernel;
+    opencl->variants = made;
+    made = NULL;
+done:
+    icl_free(&made);
     return status;
 }
 
@@ -116,6 +147,12 @@ void icl_opencl_release_programs(icl_opencl *opencl) {
         if (opencl->kernels[i])
             clReleaseKernel(opencl->kernels[i]);
         opencl->kernels[i] = NULL;
+    }
+    while (opencl->variants) {
+        icl_variant *variant = opencl->variants;
+        opencl->variants = variant->next;
+        clReleaseKernel(variant->kernel);
+        icl_free(&variant);
     }
     while (opencl->programs) {
         icl_program *program = opencl->programs;

@@ -1,0 +1,340 @@
+/*
+ * Whole linear transformers: cl/linear_transformer.cl computes predictions and the gradients' sums of each unit of sequences,
+ * cl/linear_transformer_sum.cl adds these up. Two launches, or one where only predictions are wanted.
+ *
+ * Tokens are turned into Gram matrices first, whatever space the caller asks for: the polynomial is the same one.
+ */
+#include <stdio.h>
+
+#include "backend/linear_transformer.h"
+#include "backend/opencl/opencl.h"
+
+/* As in cl/linear_transformer.cl. */
+#define FLAG_TRAIN  1u
+#define FLAG_TOKENS 2u
+#define FLAG_CLIP   4u
+#define FLAG_KEEP   8u
+#define FLAG_EXPAND 16u
+#define FLAG_CORNER 32u
+
+#define FORM_DENSE    0
+#define FORM_DIAGONAL 1
+#define FORM_SPARSE   2
+
+#define LOCAL_BYTES ((size_t)32 << 10) /* of local memory that a work-group uses at most */
+#define KEPT_BYTES                                                                                           \
+    ((size_t)8 << 20) /* of maps that a work-item of a CPU keeps for the backward pass at most */
+#define PARTIAL_BYTES ((size_t)64 << 20) /* of the units' sums, unless there are few units */
+
+/* The operands of either op; absent ones are NULL. */
+typedef struct operands {
+    const icl_tensor *predictions, *gradient, *norms, *parameters, *data, *query, *targets, *threshold;
+    icl_tensor last_token; /* the query, where tokens are given */
+} operands;
+
+/* How the work is cut, and what it needs. Lengths in floats. */
+typedef struct cut {
+    size_t rows, columns;             /* of a block of sums */
+    size_t size, full;                /* D; layers whose Gram matrix is formed */
+    size_t pitch, matrix;             /* of a matrix of the team's; its elements */
+    size_t work, state_length;        /* work matrices; the team's vectors and matrices */
+    size_t kept, p_size, q_size;      /* parameters: side of a dense part; of P and of Q */
+    size_t shared_pitch, part_length; /* of a part as the kernel reads it, and as it writes its gradient */
+    size_t parts, length;             /* of one unit's sums: how many, all together */
+    size_t per_unit, units;           /* groups of a unit */
+    size_t scratch_length;            /* of a team, beyond local memory */
+    int form;
+    bool local;
+    cl_uint flags;
+} cut;
+
+static size_t round_up(size_t value, size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static size_t blocks_of(size_t extent, size_t block) {
+    return (extent + block - 1) / block;
+}
+
+/*
+ * The block that computes fewest sums beyond the matrix and loads least: a step of the inner loop loads rows + columns vectors for
+ * rows * columns products. Few shapes, because each is a program to compile. On GPUs a side such that 64 work-items take one
+ * block each.
+ */
+static void choose_block(const icl_opencl *opencl, cut *c) {
+    static const size_t wide[][2] = {{3, 7}, {4, 6}, {4, 4}}, narrow[][2] = {{3, 4}, {4, 2}};
+    const size_t(*shapes)[2] = opencl->lanes == 16 ? wide : narrow, count = opencl->lanes == 16 ? 3 : 2;
+    size_t least = SIZE_MAX;
+
+    if (opencl->lanes == 1) {
+        const size_t side = blocks_of(c->size, 8);
+        c->rows = c->columns = side < 4 ? side : 4;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t rows = shapes[i][0], columns = shapes[i][1];
+        const size_t cost =
+            blocks_of(c->size, rows) * blocks_of(c->size, columns) * (2 * rows * columns + rows + columns);
+        if (cost < least) {
+            least = cost;
+            c->rows = rows;
+            c->columns = columns;
+        }
+    }
+}
+
+/* Matrices that a full layer keeps for the backward pass. */
+static size_t forms_of(const cut *c, const icl_linear_transformer_params *params) {
+    return c->form == FORM_DIAGONAL ? 1 : params->heads + 1;
+}
+
+/* Vectors and matrices of a team, as cl/linear_transformer.cl lays them out. */
+static size_t state_length_of(const cut *c, const icl_linear_transformer_params *params, size_t lanes,
+                              bool keep) {
+    const size_t heads = params->heads, count = 2 * heads, stack = count + 1,
+                 pairs = 2 * heads + heads * count;
+    const size_t forms = (keep ? c->full : c->full > 0) * forms_of(c, params);
+    const size_t matrices = c->full + 1 + forms + c->work;
+    const size_t vectors = c->form == FORM_SPARSE
+                               ? 4 + params->depth
+                               : c->full + 4 + 3 * count + 2 * stack + 2 * heads * stack + 3 * pairs;
+    return (matrices * c->matrix + (vectors + 2) * c->pitch) *
+           lanes; /* 2: read past the last one, and not used */
+}
+
+/* Work matrices: of a full layer, or one for tokens alone. */
+static size_t work_of(const cut *c, const icl_linear_transformer_params *params) {
+    if (c->full == 0)
+        return c->flags & FLAG_TOKENS ? 1 : 0;
+    return c->form == FORM_DIAGONAL ? 3 : params->heads > 1 ? 5 : 4;
+}
+
+static void choose_memory(const icl_opencl *opencl, const icl_linear_transformer_params *params, cut *c) {
+    const size_t lanes = opencl->lanes, device = opencl->backend->capabilities.local_memory;
+    const size_t limit = (device < LOCAL_BYTES ? device : LOCAL_BYTES) / sizeof(cl_float) - 64;
+    const bool train = c->flags & FLAG_TRAIN;
+    const size_t keeping = state_length_of(c, params, lanes, true);
+    bool keep = train;
+
+    if (lanes == 1) {
+        c->local = state_length_of(c, params, lanes, false) <= limit;
+        keep = train && (!c->local || keeping <= limit);
+    } else {
+        const size_t kept = c->full * forms_of(c, params) * c->matrix * lanes;
+        keep = train && kept <= KEPT_BYTES / sizeof(cl_float);
+    }
+    c->flags |= keep ? FLAG_KEEP : 0;
+    c->state_length = keep ? keeping : state_length_of(c, params, lanes, false);
+    c->scratch_length = c->local ? 0 : round_up(c->state_length, 16);
+    if (c->flags & FLAG_EXPAND)
+        c->scratch_length +=
+            round_up(c->parts * (c->form == FORM_DIAGONAL ? 2 : c->shared_pitch * c->shared_pitch), 16);
+    if (c->flags & FLAG_CLIP)
+        c->scratch_length += c->length * lanes;
+    if (train && lanes > 1)
+        c->scratch_length += c->length * lanes;
+    c->scratch_length = round_up(c->scratch_length, 16);
+}
+
+/*
+ * Units: groups of `lanes` sequences whose gradients a team adds up before it writes them. Enough of them for every core, and so few
+ * that writing them costs little. They follow from the sizes alone, so that the sums do too.
+ */
+static void choose_units(const icl_opencl *opencl, size_t batch, cut *c) {
+    const size_t groups = blocks_of(batch, opencl->lanes), unit_bytes = c->length * sizeof(cl_float);
+    const size_t wanted = opencl->lanes == 1 ? 1024 : 32, most_per_unit = opencl->lanes == 1 ? 64 : 8;
+    const size_t fit = PARTIAL_BYTES / (unit_bytes > 0 ? unit_bytes : 1), most = fit > wanted ? fit : wanted;
+
+    c->per_unit = blocks_of(groups, wanted);
+    if (c->per_unit > most_per_unit)
+        c->per_unit = most_per_unit;
+    if (blocks_of(groups, c->per_unit) > most)
+        c->per_unit = blocks_of(groups, most);
+    c->units = blocks_of(groups, c->per_unit);
+}
+
+static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                  bool is_gram) {
+    static const int forms[] = {[ICL_LINEAR_FULL] = FORM_DENSE,
+                                [ICL_LINEAR_DIAG] = FORM_DIAGONAL,
+                                [ICL_LINEAR_GDPP] = FORM_DIAGONAL,
+                                [ICL_LINEAR_SPARSE] = FORM_SPARSE,
+                                [ICL_LINEAR_SPARSE_B] = FORM_DENSE};
+    const size_t size = of->query->shape[1];
+    cut c = {.size = size, .form = forms[params->form], .kept = size, .full = 0};
+
+    if (c.form != FORM_SPARSE && params->depth > 2)
+        c.full = params->depth - 2;
+    if (params->form == ICL_LINEAR_SPARSE || params->form == ICL_LINEAR_SPARSE_B)
+        c.kept = size - 1;
+    c.p_size = icl_linear_p_size(params->form, size - 1);
+    c.q_size = icl_linear_q_size(params->form, size - 1);
+    c.part_length = c.form == FORM_DIAGONAL ? 2 : c.kept * c.kept;
+    c.parts = c.form == FORM_SPARSE ? params->depth : params->depth * params->heads * 2;
+    c.length = c.parts * c.part_length;
+    c.flags = (of->gradient ? FLAG_TRAIN : 0) | (is_gram ? 0 : FLAG_TOKENS) |
+              (of->threshold ? FLAG_CLIP : 0) |
+              (params->form == ICL_LINEAR_SPARSE_B || params->form == ICL_LINEAR_GDPP ? FLAG_CORNER : 0);
+    choose_block(opencl, &c);
+    const size_t high = round_up(size, c.rows), wide = round_up(size, c.columns);
+    const size_t padded = opencl->lanes == 1 ? size : high > wide ? high : wide;
+    c.pitch =
+        padded | 1; /* odd: a column does not fall into a few banks of local memory, or sets of a cache */
+    c.matrix = padded * c.pitch;
+    if (opencl->lanes > 1 || params->form != ICL_LINEAR_FULL || of->parameters->stride[0] != 1)
+        c.flags |= FLAG_EXPAND;
+    c.shared_pitch = padded;
+    c.work = work_of(&c, params);
+    choose_memory(opencl, params, &c);
+    choose_units(opencl, of->predictions->shape[0], &c);
+    return c;
+}
+
+/* ---- Launching ---- */
+
+/* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the predictions. */
+typedef struct vector {
+    cl_mem memory;
+    cl_uint offset;
+    cl_int stride;
+} vector;
+
+static vector vector_of(const operands *of, const icl_tensor *tensor) {
+    const icl_tensor *from = tensor ? tensor : of->predictions;
+    return (vector){icl_memory_of(from), (cl_uint)from->offset, (cl_int)from->stride[0]};
+}
+
+#define VECTOR_ARGUMENTS(v)                                                                                  \
+    ICL_MEMORY_ARGUMENT((v).memory), ICL_ARGUMENT((v).offset), ICL_ARGUMENT((v).stride)
+
+/* Strides: sequence, row, column. */
+static icl_view sequence_view(const icl_tensor *t) {
+    icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
+    view.stride.s[0] = (cl_int)t->stride[0];
+    view.stride.s[1] = t->rank == 3 ? (cl_int)t->stride[1] : 0;
+    view.stride.s[2] = (cl_int)t->stride[t->rank - 1];
+    return view;
+}
+
+static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                               const operands *of, const cut *c, cl_mem partial, cl_mem scratch, size_t items,
+                               icl_error *error) {
+    const vector predictions = vector_of(of, of->predictions), norms = vector_of(of, of->norms),
+                 parameters = vector_of(of, of->parameters), targets = vector_of(of, of->targets),
+                 threshold = vector_of(of, of->threshold);
+    const icl_view data = sequence_view(of->data), query = sequence_view(of->query);
+    const cl_uint rows = (cl_uint)(c->flags & FLAG_TOKENS ? of->data->shape[1] - 1 : 0);
+    const cl_uint4 shape = {
+        {(cl_uint)of->predictions->shape[0], rows, (cl_uint)c->size, (cl_uint)c->per_unit}};
+    const cl_uint4 model = {
+        {(cl_uint)params->depth, (cl_uint)params->layers, (cl_uint)params->heads, (cl_uint)c->full}};
+    const cl_uint4 layout = {
+        {(cl_uint)c->pitch, (cl_uint)c->matrix, (cl_uint)c->work, (cl_uint)round_up(c->state_length, 16)}};
+    const cl_uint4 parts = {
+        {(cl_uint)c->kept, (cl_uint)c->p_size, (cl_uint)c->q_size, (cl_uint)c->shared_pitch}};
+    const cl_uint units = (cl_uint)c->units, scratch_length = (cl_uint)c->scratch_length;
+    const cl_float factor = (cl_float)params->factor;
+    const icl_argument arguments[] = {
+        VECTOR_ARGUMENTS(predictions),
+        VECTOR_ARGUMENTS(norms),
+        VECTOR_ARGUMENTS(parameters),
+        ICL_VIEW(data),
+        ICL_VIEW(query),
+        VECTOR_ARGUMENTS(targets),
+        ICL_MEMORY_ARGUMENT(threshold.memory),
+        ICL_ARGUMENT(threshold.offset),
+        ICL_ARGUMENT(shape),
+        ICL_ARGUMENT(model),
+        ICL_ARGUMENT(layout),
+        ICL_ARGUMENT(parts),
+        ICL_ARGUMENT(units),
+        ICL_ARGUMENT(c->flags),
+        ICL_ARGUMENT(factor),
+        ICL_MEMORY_ARGUMENT(partial),
+        ICL_MEMORY_ARGUMENT(scratch),
+        ICL_ARGUMENT(scratch_length),
+        {c->state_length * sizeof(cl_float), NULL}, /* local memory, where the kernel takes it */
+    };
+    const size_t count = sizeof arguments / sizeof *arguments - !c->local;
+    char options[96];
+
+    snprintf(options, sizeof options, "-DROWS=%zu -DCOLUMNS=%zu -DFORM=%d -DIN_LOCAL=%d", c->rows, c->columns,
+             c->form, c->local);
+    return icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, options, items, arguments, count,
+                                  error);
+}
+
+static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                             const operands *of, const cut *c, cl_mem partial, icl_error *error) {
+    const vector gradient = vector_of(of, of->gradient);
+    const cl_uint count = (cl_uint)c->units, length = (cl_uint)c->length,
+                  part_length = (cl_uint)c->part_length;
+    const cl_uint4 model = {
+        {(cl_uint)params->depth, (cl_uint)params->layers, (cl_uint)params->heads, (cl_uint)c->full}};
+    const cl_uint2 sizes = {{(cl_uint)c->p_size, (cl_uint)c->q_size}};
+    const cl_uint shared_heads = c->form == FORM_SPARSE, batch = (cl_uint)of->predictions->shape[0];
+    const cl_uint blocks = (cl_uint)blocks_of(c->part_length, opencl->lanes);
+    const cl_uint units = (cl_uint)(params->layers * params->heads * 2) * blocks;
+
+    return ICL_LAUNCH(opencl, ICL_KERNEL_linear_transformer_sum, units, error, VECTOR_ARGUMENTS(gradient),
+                      ICL_MEMORY_ARGUMENT(partial), ICL_ARGUMENT(count), ICL_ARGUMENT(length),
+                      ICL_ARGUMENT(model), ICL_ARGUMENT(sizes), ICL_ARGUMENT(part_length),
+                      ICL_ARGUMENT(shared_heads), ICL_ARGUMENT(batch), ICL_ARGUMENT(blocks),
+                      ICL_ARGUMENT(units));
+}
+
+static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *of,
+                      const icl_tensor *tokens, const icl_tensor *gram, const icl_tensor *query,
+                      icl_error *error) {
+    const bool is_gram = gram->buffer != NULL;
+    icl_block *partial = NULL, *scratch = NULL;
+    icl_status status = ICL_OK;
+
+    of->data = is_gram ? gram : tokens;
+    of->query = query;
+    if (!is_gram) {
+        const size_t shape[] = {tokens->shape[0], tokens->shape[2]};
+        of->last_token = icl_tensor_slice(*tokens, 1, tokens->shape[1] - 1, 1);
+        of->last_token.rank = 2;
+        of->last_token.shape[1] = shape[1];
+        of->last_token.stride[1] = tokens->stride[2];
+        of->query = &of->last_token;
+    }
+    const cut c = cut_of(opencl, params, of, is_gram);
+    const size_t team = opencl->local_size, bytes = c.scratch_length * sizeof(cl_float);
+    const size_t items = icl_opencl_items_with_scratch(opencl, c.units * team, bytes / team);
+    if (c.scratch_length > UINT32_MAX)
+        return icl_fail(
+            error, ICL_ERROR_MEMORY,
+            "linear transformer: %zu layers of %zu heads for tokens of %zu coordinates need %zu bytes for "
+            "each work-group, at most %zu can be addressed",
+            params->depth, params->heads, c.size, bytes, (size_t)UINT32_MAX * sizeof(cl_float));
+    ICL_TRY(icl_pool_take(opencl, items / team * bytes + 64, &scratch, error));
+    if (of->gradient)
+        ICL_TRY(icl_pool_take(opencl, (c.units * c.length + 16) * sizeof(cl_float), &partial, error));
+    ICL_TRY(launch_teams(opencl, params, of, &c, partial ? partial->memory : scratch->memory, scratch->memory,
+                         items, error));
+    if (of->gradient)
+        ICL_TRY(launch_sum(opencl, params, of, &c, partial->memory, error));
+done:
+    icl_pool_give(opencl, partial);
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+icl_status icl_opencl_linear_transformer_predict(icl_backend *backend, const void *params,
+                                                 const icl_tensor *tensors, icl_error *error) {
+    operands of = {.predictions = &tensors[0], .parameters = &tensors[1]};
+    return run(icl_opencl_of(backend), params, &of, &tensors[2], &tensors[3], &tensors[4], error);
+}
+
+icl_status icl_opencl_linear_transformer_gradient(icl_backend *backend, const void *params,
+                                                  const icl_tensor *tensors, icl_error *error) {
+    operands of = {.predictions = &tensors[0],
+                   .gradient = &tensors[1],
+                   .norms = &tensors[2],
+                   .parameters = &tensors[3],
+                   .targets = &tensors[7],
+                   .threshold = tensors[8].buffer ? &tensors[8] : NULL};
+    return run(icl_opencl_of(backend), params, &of, &tensors[4], &tensors[5], &tensors[6], error);
+}
