@@ -1,221 +1,374 @@
 /*
- * Softmax attention: out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j.
+ * Softmax attention: out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j. For CPUs; the kernels for
+ * GPUs are in attention_softmax_tiles.cl.
  *
- * Forward: one pass over the keys with a running maximum and rescaled sums (Milakov and Gimelshein, "Online normalizer
- * calculation for softmax", 2018), TILE keys at a time. Backward: with D_i = d_out_i . out_i,
- *     d_v_j = sum_i p_ij d_out_i,  r_ij = scale p_ij (d_out_i . v_j - D_i),  d_q_i = sum_j r_ij k_j,  d_k_j = sum_i r_ij q_i,
+ * Forward: one pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax", 2018). Backward: with D_i = d_out_i . out_i,
+ *     d_v_j = sum_i p_ij d_out_i,  t_ij = p_ij (d_out_i . v_j - D_i),  d_q_i = scale sum_j t_ij k_j,  d_k_j = scale sum_i t_ij q_i,
  * in two passes, one that owns queries and one that owns keys, so that nobody adds into another's sums. p is recomputed; no
- * matrix of queries x keys is ever stored.
+ * matrix of queries x keys is ever stored (Dao et al., "FlashAttention", 2022).
  *
  * Masked pairs never meet the arithmetic: no infinity is subtracted from another. A query that attends to nothing gets
  * out = 0, log_sum_exp = -infinity and no gradient. Query i attends to keys j < sources with j <= i + shift.
  *
- * Index mapping: lanes are queries (or keys, in the third kernel); unit = batch * blocks + block of LANES of them.
- * Each work-item keeps its lanes' vectors in scratch, one row of lanes for each coordinate; on GPUs the rows of
- * neighbouring work-items lie side by side. Cost for each pair: forward 2 (d + e) flops and an exp; backward 8 d + 6 e
- * flops and two exps.
+ * Index mapping: lanes are queries (keys in the third kernel), VECTORS vectors of them a block; unit = batch * blocks + block. All
+ * products have one form, add_products: GROUP strided elements of a matrix in memory, each times the vectors of one packed row.
+ * Each work-item keeps packed rows of BLOCK lanes in scratch: one for each coordinate of its lanes' vectors and of its sums, one
+ * for each key of a tile.
+ * Cost for each pair: forward 2 (d + e) flops and an exp; backward 8 d + 6 e flops and two exps. Memory: a block reads the
+ * whole of k and v (or q and d_out) from cache: 4 (d + e) bytes for BLOCK pairs.
  *
  * strides: batch, row, column, unused. sizes: queries, keys, d, e.
  */
 #include "common.h"
 
-#define TILE 8 /* keys (or queries) that share one rescaling and one pass over the sums */
+#if LANES > 1
 
-#if LANES == 1
-#define SCRATCH(r) (scratch + (r)*get_global_size(0) + get_global_id(0))
+#define VECTORS 2
+#define BLOCK   (VECTORS * LANES)
+#define TILE    32 /* keys (or queries) that share one rescaling and one pass over the sums */
+#if LANES == 16
+#define GROUP                                                                                                \
+    8 /* GROUP * VECTORS sums, VECTORS factors and an element fit in the registers: 32 here, 16 otherwise */
 #else
-#define SCRATCH(r) (scratch + ((get_global_id(0) * scratch_rows) + (r)) * LANES)
+#define GROUP 4
 #endif
 
 #define MINUS_INFINITY as_float(0xff800000u)
 
-/* Lane l of scratch row first + c := row[l][c] for `width` coordinates c and `count` lanes; the lanes beyond repeat the last. */
-#define PACK_LANES(first, from, row_stride, column_stride, count, width)                                     \
-    for (uint c_ = 0; c_ < (width); c_++)                                                                    \
-        for (uint l_ = 0; l_ < LANES; l_++)                                                                  \
-    SCRATCH((first) + c_)[l_] = (from)[(int)min(l_, (count)-1) * (row_stride) + (int)c_ * (column_stride)]
+/* ---- Exponential ---- */
 
-/* The dot products of the lanes' vectors, packed from scratch row `first`, with one vector in global memory. */
-#define DOT_LANES(sum, first, vector, stride, width)                                                         \
-    floats sum = (floats)(0.0f);                                                                             \
-    for (uint c_ = 0; c_ < (width); c_++)                                                                    \
-    sum += (vector)[(int)c_ * (stride)] * LOAD_LANES(SCRATCH((first) + c_))
+#define LOWEST         (-104.0f) /* exp of less rounds to 0 */
+#define HIGHEST        71.0f /* weights are at most 1 but for rounding; beyond this they become infinite */
+#define LN2_HIGH       0x1.62cp-1f
+#define LN2_LOW        0x1.217f7ep-12f
+#define INVERSE_LN2    0x1.715476p+0f
+#define ROUND_CONSTANT 0x1.8p+23f /* adding it leaves the integer in the low mantissa bits */
 
-__kernel void softmax_forward(__global float *out, uint out_offset, int4 out_stride,
-                              __global float *log_sum_exp, uint lse_offset, int4 lse_stride,
-                              __global const float *q, uint q_offset, int4 q_stride, __global const float *k,
-                              uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-                              int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint units,
-                              float scale, __global float *scratch, uint scratch_rows) {
-    const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * LANES;
-        const uint count = min(queries - first, (uint)LANES);
-        __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        /* Lane l attends to keys below limit. */
-        const ints limit = AS_INTS(LANE_NUMBERS) + (int)first + shift + 1;
-        const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
-        floats maximum = (floats)(-MAXFLOAT), total = (floats)(0.0f);
+/*
+ * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact (Cody and
+ * Waite), exp(r) by its Taylor polynomial, whose remainder |r|^8 / 8! is below a tenth of a unit in the last place. 2^(n + 24) is made
+ * from its bits and is a normal number for -150 <= n <= 103; the product with 2^-24 rounds once where the result is subnormal. Within 2 ulp.
+ * exp(-infinity) = 0; a NaN stays.
+ */
+static floats exponential(floats x) {
+    const floats low = select(x, (floats)(LOWEST), x < (floats)(LOWEST));
+    const floats bounded = select(low, (floats)(HIGHEST), low > (floats)(HIGHEST));
+    const floats shifted = MULTIPLY_ADD(bounded, (floats)(INVERSE_LN2), (floats)(ROUND_CONSTANT));
+    const floats n = shifted - (floats)(ROUND_CONSTANT);
+    const floats r = MULTIPLY_ADD(-n, (floats)(LN2_LOW), MULTIPLY_ADD(-n, (floats)(LN2_HIGH), bounded));
+    floats value = (floats)(1.0f / 5040);
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f / 720));
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f / 120));
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f / 24));
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f / 6));
+    value = MULTIPLY_ADD(value, r, (floats)(0.5f));
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f));
+    value = MULTIPLY_ADD(value, r, (floats)(1.0f));
+    value = value * AS_FLOATS((AS_UINTS(shifted) << 23) + (uints)((24 + 127) << 23)) * (floats)(0x1p-24f);
+    return select(value, (floats)(INFINITY), x > (floats)(HIGHEST));
+}
 
-        PACK_LANES(0, from_q, q_stride.s1, q_stride.s2, count, d);
-        for (uint c = 0; c < e; c++)
-            STORE_LANES((floats)(0.0f), SCRATCH(d + c));
-        for (uint j = 0; j < end; j += TILE) {
-            const uint length = min((uint)TILE, end - j);
-            floats weight[TILE], higher = maximum;
-            for (uint t = 0; t < length; t++) {
-                DOT_LANES(dot, 0, from_k + (int)(j + t) * k_stride.s1, k_stride.s2, d);
-                weight[t] = scale * dot;
-                higher = select(higher, fmax(higher, weight[t]), limit > (ints)((int)(j + t)));
-            }
-            const floats rescale = exp(maximum - higher);
-            maximum = higher;
-            total *= rescale;
-            for (uint t = 0; t < length; t++) {
-                weight[t] = select((floats)(0.0f), exp(weight[t] - maximum), limit > (ints)((int)(j + t)));
-                total += weight[t];
-            }
-            for (uint c = 0; c < e; c++) {
-                __global const float *column = from_v + (int)c * v_stride.s2;
-                floats sum = LOAD_LANES(SCRATCH(d + c)) * rescale;
-                for (uint t = 0; t < length; t++)
-                    sum += column[(int)(j + t) * v_stride.s1] * weight[t];
-                STORE_LANES(sum, SCRATCH(d + c));
-            }
+/* ---- Products ---- */
+
+/* A row of scratch is VECTORS vectors: aligned, because a vstore to any place is done in pieces, and a load of what was just stored in
+ * pieces has to wait. */
+
+/* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v] */
+static void add_products(floats sum[GROUP][VECTORS], __global const float *from, int step,
+                         const int at[GROUP], __global const floats *x, uint count) {
+    for (uint i = 0; i < count; i++) {
+        const floats x0 = x[0], x1 = x[1];
+#pragma unroll
+        for (uint g = 0; g < GROUP; g++) {
+            const floats element = (floats)(from[at[g]]);
+            sum[g][0] = MULTIPLY_ADD(element, x0, sum[g][0]);
+            sum[g][1] = MULTIPLY_ADD(element, x1, sum[g][1]);
         }
-        const ints any = (limit > (ints)(0)) & (ints)(sources > 0 ? -1 : 0);
-        __global float *to = out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1;
-        for (uint c = 0; c < e; c++)
-            store_run(select((floats)(0.0f), LOAD_LANES(SCRATCH(d + c)) / total, any),
-                      to + (int)c * out_stride.s2, out_stride.s1, count);
-        store_run(select((floats)(MINUS_INFINITY), maximum + log(total), any),
-                  log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1,
-                  lse_stride.s1, count);
+        from += step;
+        x += VECTORS;
     }
 }
 
-/* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d of d_q. */
-__kernel void softmax_backward_queries(__global float *d_q, uint dq_offset, int4 dq_stride,
-                                       __global float *row_terms, __global const float *d_out, uint do_offset,
-                                       int4 do_stride, __global const float *out, uint out_offset,
-                                       int4 out_stride, __global const float *log_sum_exp, uint lse_offset,
-                                       int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
-                                       __global const float *k, uint k_offset, int4 k_stride,
-                                       __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                       uint sources, int shift, uint blocks, uint units, float scale,
-                                       __global float *scratch, uint scratch_rows) {
-    const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * LANES;
-        const uint count = min(queries - first, (uint)LANES);
-        __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
-        __global const float *from_do =
-            d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1;
-        __global const float *from_out =
-            out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1;
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        const floats lse =
-            load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1,
-                     lse_stride.s1, count);
-        const ints limit = AS_INTS(LANE_NUMBERS) + (int)first + shift + 1;
-        const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
-        floats row_term = (floats)(0.0f);
-
-        PACK_LANES(0, from_q, q_stride.s1, q_stride.s2, count, d);
-        PACK_LANES(d, from_do, do_stride.s1, do_stride.s2, count, e);
-        for (uint c = 0; c < e; c++)
-            row_term += LOAD_LANES(SCRATCH(d + c)) *
-                        load_run(from_out + (int)c * out_stride.s2, out_stride.s1, count);
-        store_run(row_term, row_terms + batch * queries + first, 1, count);
-        for (uint c = 0; c < d; c++)
-            STORE_LANES((floats)(0.0f), SCRATCH(d + e + c));
-        for (uint j = 0; j < end; j += TILE) {
-            const uint length = min((uint)TILE, end - j);
-            floats slope[TILE];
-            for (uint t = 0; t < length; t++) {
-                DOT_LANES(dot, 0, from_k + (int)(j + t) * k_stride.s1, k_stride.s2, d);
-                DOT_LANES(gain, d, from_v + (int)(j + t) * v_stride.s1, v_stride.s2, e);
-                slope[t] = select((floats)(0.0f), scale * exp(scale * dot - lse) * (gain - row_term),
-                                  limit > (ints)((int)(j + t)));
-            }
-            for (uint c = 0; c < d; c++) {
-                __global const float *column = from_k + (int)c * k_stride.s2;
-                floats sum = LOAD_LANES(SCRATCH(d + e + c));
-                for (uint t = 0; t < length; t++)
-                    sum += column[(int)(j + t) * k_stride.s1] * slope[t];
-                STORE_LANES(sum, SCRATCH(d + e + c));
-            }
+/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width]. Writes up to a
+ * multiple of GROUP. */
+static void multiply_tile(__global floats *tile, __global const float *from, int row_stride,
+                          int column_stride, uint length, uint width, __global const floats *x) {
+    for (uint t = 0; t < length; t += GROUP) {
+        floats sum[GROUP][VECTORS];
+        int at[GROUP];
+#pragma unroll
+        for (uint g = 0; g < GROUP; g++) {
+            at[g] = (int)min(t + g, length - 1) * row_stride;
+            sum[g][0] = (floats)(0.0f);
+            sum[g][1] = (floats)(0.0f);
         }
-        __global float *to = d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1;
-        for (uint c = 0; c < d; c++)
-            store_run(LOAD_LANES(SCRATCH(d + e + c)), to + (int)c * dq_stride.s2, dq_stride.s1, count);
+        add_products(sum, from, column_stride, at, x, width);
+#pragma unroll
+        for (uint g = 0; g < GROUP; g++) {
+            tile[(t + g) * VECTORS] = sum[g][0];
+            tile[(t + g) * VECTORS + 1] = sum[g][1];
+        }
     }
 }
 
-/* d_k and d_v. Lanes are keys. Scratch rows: d of k, e of v, d of d_k, e of d_v. */
-__kernel void softmax_backward_keys(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v,
-                                    uint dv_offset, int4 dv_stride, __global const float *row_terms,
-                                    __global const float *d_out, uint do_offset, int4 do_stride,
-                                    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
+/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]. Touches sums up to a
+ * multiple of GROUP. */
+static void add_tile(__global floats *sums, floats keep0, floats keep1, __global const float *from,
+                     int row_stride, int column_stride, uint length, uint width,
+                     __global const floats *weights) {
+    for (uint c = 0; c < width; c += GROUP) {
+        __global floats *to = sums + c * VECTORS;
+        floats sum[GROUP][VECTORS];
+        int at[GROUP];
+#pragma unroll
+        for (uint g = 0; g < GROUP; g++) {
+            at[g] = (int)min(c + g, width - 1) * column_stride;
+            sum[g][0] = keep0 * to[g * VECTORS];
+            sum[g][1] = keep1 * to[g * VECTORS + 1];
+        }
+        add_products(sum, from, row_stride, at, weights, length);
+#pragma unroll
+        for (uint g = 0; g < GROUP; g++) {
+            to[g * VECTORS] = sum[g][0];
+            to[g * VECTORS + 1] = sum[g][1];
+        }
+    }
+}
+
+/* ---- Lanes ---- */
+
+static uint padded(uint width) {
+    return (width + GROUP - 1) / GROUP * GROUP;
+}
+
+/* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
+static void pack_lanes(__global floats *to, __global const float *from, int row_stride, int column_stride,
+                       uint count, uint width) {
+    for (uint l = 0; l < BLOCK; l++) {
+        __global const float *row = from + (int)min(l, count - 1) * row_stride;
+        __global float *lane = (__global float *)to + l;
+        for (uint c = 0; c < width; c++)
+            lane[c * BLOCK] = row[(int)c * column_stride];
+    }
+}
+
+static void clear_lanes(__global floats *to, uint width) {
+    for (uint c = 0; c < width * VECTORS; c++)
+        to[c] = (floats)(0.0f);
+}
+
+/* Row l of a matrix = alpha times lane l of from [width], l < count. */
+static void store_lanes(__global const floats *from, float alpha, __global float *to, int row_stride,
+                        int column_stride, uint count, uint width) {
+    for (uint n = 0; n * LANES < count; n++)
+        for (uint c = 0; c < width; c++)
+            store_run(alpha * from[c * VECTORS + n],
+                      to + (int)(n * LANES) * row_stride + (int)c * column_stride, row_stride,
+                      count - n * LANES);
+}
+
+/* ---- Forward ---- */
+
+/* One vector of queries meets a tile of keys, whose scores become weights relative to the new maximum. Lane l attends to the tile's first
+ * `seen` keys. Returns what the sums so far are to be multiplied with. */
+static floats weigh_tile(__global floats *tile, uint length, ints seen, float scale, floats *maximum,
+                         floats *total) {
+    floats higher = *maximum, sum;
+    for (uint t = 0; t < length; t++) {
+        const floats score = scale * tile[t * VECTORS];
+        tile[t * VECTORS] = score;
+        higher = select(higher, score, (score > higher) & (seen > (ints)((int)t)));
+    }
+    const floats keep = exponential(*maximum - higher);
+    sum = keep * *total;
+    for (uint t = 0; t < length; t++) {
+        const floats weight =
+            select((floats)(0.0f), exponential(tile[t * VECTORS] - higher), seen > (ints)((int)t));
+        tile[t * VECTORS] = weight;
+        sum += weight;
+    }
+    *maximum = higher;
+    *total = sum;
+    return keep;
+}
+
+/* Scratch rows: d of q, e (padded) of sums, TILE of weights. */
+__kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 out_stride,
+                                    __global float *log_sum_exp, uint lse_offset, int4 lse_stride,
                                     __global const float *q, uint q_offset, int4 q_stride,
                                     __global const float *k, uint k_offset, int4 k_stride,
                                     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
                                     uint sources, int shift, uint blocks, uint units, float scale,
-                                    __global float *scratch, uint scratch_rows) {
-    const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
+                                    __global floats *scratch, uint scratch_rows) {
+    const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
+    __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
+    __global floats *sums = packed_q + d * VECTORS, *tile = sums + padded(e) * VECTORS;
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * LANES;
-        const uint count = min(keys - first, (uint)LANES);
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0 + (int)first * k_stride.s1;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1;
+        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint count = min(queries - first, (uint)BLOCK);
+        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
+        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
+        __global float *to_lse =
+            log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1;
+        const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
+        floats maximum[VECTORS], total[VECTORS], keep[VECTORS];
+        ints limit[VECTORS]; /* lane l attends to the first limit keys */
+
+        pack_lanes(packed_q, q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1, q_stride.s1,
+                   q_stride.s2, count, d);
+        clear_lanes(sums, padded(e));
+        for (uint n = 0; n < VECTORS; n++) {
+            maximum[n] = (floats)(-MAXFLOAT);
+            total[n] = (floats)(0.0f);
+            limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES) + shift + 1, (ints)((int)end));
+        }
+        for (uint j = 0; j < end; j += TILE) {
+            const uint length = min((uint)TILE, end - j);
+            multiply_tile(tile, from_k + (int)j * k_stride.s1, k_stride.s1, k_stride.s2, length, d, packed_q);
+            for (uint n = 0; n < VECTORS; n++)
+                keep[n] = weigh_tile(tile + n, length, limit[n] - (int)j, scale, &maximum[n], &total[n]);
+            add_tile(sums, keep[0], keep[1], from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length,
+                     e, tile);
+        }
+        for (uint n = 0; n * LANES < count; n++) {
+            __global float *to =
+                out + out_offset + (int)batch * out_stride.s0 + (int)(first + n * LANES) * out_stride.s1;
+            const ints any = limit[n] > (ints)(0);
+            for (uint c = 0; c < e; c++)
+                store_run(select((floats)(0.0f), sums[c * VECTORS + n] / total[n], any),
+                          to + (int)c * out_stride.s2, out_stride.s1, count - n * LANES);
+            store_run(select((floats)(MINUS_INFINITY), maximum[n] + log(total[n]), any),
+                      to_lse + (int)(n * LANES) * lse_stride.s1, lse_stride.s1, count - n * LANES);
+        }
+    }
+}
+
+/* ---- Backward ---- */
+
+/* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d (padded) of d_q, and twice TILE. */
+__kernel void softmax_backward_queries_lanes(
+    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms,
+    __global const float *d_out, uint do_offset, int4 do_stride, __global const float *out, uint out_offset,
+    int4 out_stride, __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
+    __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
+    int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
+    int shift, uint blocks, uint units, float scale, __global floats *scratch, uint scratch_rows) {
+    const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
+    __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
+    __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
+    __global floats *tile = sums + padded(d) * VECTORS, *gains = tile + TILE * VECTORS;
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint count = min(queries - first, (uint)BLOCK);
+        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
+        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
+        const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
+        floats lse[VECTORS], row_term[VECTORS];
+        ints limit[VECTORS];
+
+        pack_lanes(packed_q, q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1, q_stride.s1,
+                   q_stride.s2, count, d);
+        pack_lanes(packed_g, d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1,
+                   do_stride.s1, do_stride.s2, count, e);
+        clear_lanes(sums, padded(d));
+        for (uint n = 0; n < VECTORS; n++) {
+            const uint at = first + n * LANES, left = count > n * LANES ? count - n * LANES : 0;
+            limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)at + shift + 1, (ints)((int)end));
+            lse[n] = row_term[n] = (floats)(0.0f);
+            if (left > 0) {
+                __global const float *from_out =
+                    out + out_offset + (int)batch * out_stride.s0 + (int)at * out_stride.s1;
+                for (uint c = 0; c < e; c++)
+                    row_term[n] += packed_g[c * VECTORS + n] *
+                                   load_run(from_out + (int)c * out_stride.s2, out_stride.s1, left);
+                lse[n] =
+                    load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)at * lse_stride.s1,
+                             lse_stride.s1, left);
+                store_run(row_term[n], row_terms + batch * queries + at, 1, left);
+            }
+        }
+        for (uint j = 0; j < end; j += TILE) {
+            const uint length = min((uint)TILE, end - j);
+            __global const float *k_rows = from_k + (int)j * k_stride.s1;
+            multiply_tile(tile, k_rows, k_stride.s1, k_stride.s2, length, d, packed_q);
+            multiply_tile(gains, from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e,
+                          packed_g);
+            for (uint t = 0; t < length; t++)
+                for (uint n = 0; n < VECTORS; n++) {
+                    __global floats *score = tile + t * VECTORS + n;
+                    const floats p = exponential(MULTIPLY_ADD((floats)(scale), *score, -lse[n]));
+                    const floats slope = p * (gains[t * VECTORS + n] - row_term[n]);
+                    *score = select((floats)(0.0f), slope, limit[n] > (ints)((int)(j + t)));
+                }
+            add_tile(sums, (floats)(1.0f), (floats)(1.0f), k_rows, k_stride.s1, k_stride.s2, length, d, tile);
+        }
+        store_lanes(sums, scale, d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1,
+                    dq_stride.s1, dq_stride.s2, count, d);
+    }
+}
+
+/* d_k and d_v. Lanes are keys. Scratch rows: d of k, e of v, d and e (padded) of d_k and d_v, and twice TILE. */
+__kernel void softmax_backward_keys_lanes(
+    __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
+    __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
+    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q,
+    uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
+    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
+    uint units, float scale, __global floats *scratch, uint scratch_rows) {
+    const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
+    __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
+    __global floats *packed_v = packed_k + d * VECTORS, *sums_k = packed_v + e * VECTORS;
+    __global floats *sums_v = sums_k + padded(d) * VECTORS, *weights = sums_v + padded(e) * VECTORS;
+    __global floats *slopes = weights + TILE * VECTORS;
+    const floats one = (floats)(1.0f);
+    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint count = min(keys - first, (uint)BLOCK);
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0;
         __global const float *from_do = d_out + do_offset + (int)batch * do_stride.s0;
         __global const float *from_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
-        const ints key = AS_INTS(LANE_NUMBERS) + (int)first;
-        const ints attended = key < (ints)((int)sources);
+        /* The first query that attends to the block's first key; none where nothing attends to it. */
+        const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
+        ints key[VECTORS], attended[VECTORS];
 
-        PACK_LANES(0, from_k, k_stride.s1, k_stride.s2, count, d);
-        PACK_LANES(d, from_v, v_stride.s1, v_stride.s2, count, e);
-        for (uint c = 0; c < d + e; c++)
-            STORE_LANES((floats)(0.0f), SCRATCH(d + e + c));
-        /* The first query that attends to the block's first key. */
-        const uint start = (uint)max((int)first - shift, 0);
-        for (uint i = start; i < queries && first < sources; i += TILE) {
-            const uint length = min((uint)TILE, queries - i);
-            floats weight[TILE], slope[TILE];
-            for (uint t = 0; t < length; t++) {
-                const uint row = i + t;
-                const ints seen = attended & (key <= (ints)((int)row + shift));
-                DOT_LANES(dot, 0, from_q + (int)row * q_stride.s1, q_stride.s2, d);
-                DOT_LANES(gain, d, from_do + (int)row * do_stride.s1, do_stride.s2, e);
-                const floats p = exp(scale * dot - from_lse[(int)row * lse_stride.s1]);
-                weight[t] = select((floats)(0.0f), p, seen);
-                slope[t] =
-                    select((floats)(0.0f), scale * p * (gain - row_terms[batch * queries + row]), seen);
-            }
-            for (uint c = 0; c < d; c++) {
-                __global const float *column = from_q + (int)c * q_stride.s2;
-                floats sum = LOAD_LANES(SCRATCH(d + e + c));
-                for (uint t = 0; t < length; t++)
-                    sum += column[(int)(i + t) * q_stride.s1] * slope[t];
-                STORE_LANES(sum, SCRATCH(d + e + c));
-            }
-            for (uint c = 0; c < e; c++) {
-                __global const float *column = from_do + (int)c * do_stride.s2;
-                floats sum = LOAD_LANES(SCRATCH(d + e + d + c));
-                for (uint t = 0; t < length; t++)
-                    sum += column[(int)(i + t) * do_stride.s1] * weight[t];
-                STORE_LANES(sum, SCRATCH(d + e + d + c));
-            }
+        pack_lanes(packed_k, k + k_offset + (int)batch * k_stride.s0 + (int)first * k_stride.s1, k_stride.s1,
+                   k_stride.s2, count, d);
+        pack_lanes(packed_v, v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1, v_stride.s1,
+                   v_stride.s2, count, e);
+        clear_lanes(sums_k, padded(d) + padded(e));
+        for (uint n = 0; n < VECTORS; n++) {
+            key[n] = AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES);
+            attended[n] = key[n] < (ints)((int)sources);
         }
-        __global float *to_k = d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1;
-        __global float *to_v = d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1;
-        for (uint c = 0; c < d; c++)
-            store_run(LOAD_LANES(SCRATCH(d + e + c)), to_k + (int)c * dk_stride.s2, dk_stride.s1, count);
-        for (uint c = 0; c < e; c++)
-            store_run(LOAD_LANES(SCRATCH(d + e + d + c)), to_v + (int)c * dv_stride.s2, dv_stride.s1, count);
+        for (uint i = start; i < queries; i += TILE) {
+            const uint length = min((uint)TILE, queries - i);
+            __global const float *q_rows = from_q + (int)i * q_stride.s1;
+            __global const float *g_rows = from_do + (int)i * do_stride.s1;
+            multiply_tile(weights, q_rows, q_stride.s1, q_stride.s2, length, d, packed_k);
+            multiply_tile(slopes, g_rows, do_stride.s1, do_stride.s2, length, e, packed_v);
+            for (uint t = 0; t < length; t++) {
+                const int row = (int)(i + t);
+                const float lse = from_lse[row * lse_stride.s1];
+                const float row_term = row_terms[batch * queries + i + t];
+                for (uint n = 0; n < VECTORS; n++) {
+                    __global floats *weight = weights + t * VECTORS + n;
+                    __global floats *slope = slopes + t * VECTORS + n;
+                    const ints seen = attended[n] & (key[n] <= (ints)(row + shift));
+                    const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
+                    const floats t_ij = p * (*slope - row_term);
+                    *weight = select((floats)(0.0f), p, seen);
+                    *slope = select((floats)(0.0f), t_ij, seen);
+                }
+            }
+            add_tile(sums_v, one, one, g_rows, do_stride.s1, do_stride.s2, length, e, weights);
+            add_tile(sums_k, one, one, q_rows, q_stride.s1, q_stride.s2, length, d, slopes);
+        }
+        store_lanes(sums_k, scale, d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1,
+                    dk_stride.s1, dk_stride.s2, count, d);
+        store_lanes(sums_v, 1.0f, d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1,
+                    dv_stride.s1, dv_stride.s2, count, e);
     }
 }
+
+#endif

@@ -3,11 +3,14 @@
  * to start and to read its own headers than to read these.
  */
 #include "elementwise.cl"
+#include "matmul.cl"
 #include "random.cl"
 #include "reduce.cl"
-#include "matmul.cl"
 #undef TILE
+#undef DEPTH
 #include "attention_linear.cl"
+#undef BLOCK
 #include "attention_softmax.cl"
+#include "attention_softmax_tiles.cl"
 #include "linear_transformer_sum.cl"
 #include "optimizer.cl"

@@ -1,5 +1,15 @@
-/* Softmax attention: cl/attention_softmax.cl. */
+/*
+ * Softmax attention: cl/attention_softmax.cl on CPUs, cl/attention_softmax_tiles.cl on GPUs. Beside the operands it needs a number for
+ * each query in the backward pass and, on CPUs, scratch memory for each work-item that does not grow with the sequences.
+ */
 #include "backend/opencl/opencl.h"
+
+/* As in cl/attention_softmax.cl. */
+#define VECTORS   2
+#define LANE_TILE 32
+/* As in cl/attention_softmax_tiles.cl. */
+#define TILE    32
+#define COLUMNS 64
 
 /* A rank-3 view as the kernels take it: strides batch, row, column. */
 static icl_view sequence_view(const icl_tensor *t) {
@@ -33,18 +43,57 @@ static attended attended_by(const icl_attention_params *params, const icl_tensor
     return a;
 }
 
-/* Blocks of lanes, and units over the batch. */
-static cl_uint blocks_of(const icl_opencl *opencl, size_t rows) {
-    return (cl_uint)((rows + opencl->lanes - 1) / opencl->lanes);
+/* How one pass is cut: the kernel, its units (blocks of rows, on GPUs times blocks of columns) and its scratch memory. */
+typedef struct pass {
+    icl_kernel kernel;
+    cl_uint blocks, column_blocks, units;
+    cl_uint scratch_rows; /* of a work-item, each a block of lanes */
+    size_t items;
+    icl_block *scratch;
+} pass;
+
+static cl_uint blocks_of(size_t count, size_t block) {
+    return (cl_uint)((count + block - 1) / block);
 }
 
-/* Scratch for a launch of `rows` vectors of lanes a work-item, and how many work-items share it. */
-static icl_status take_scratch(icl_opencl *opencl, size_t units, cl_uint rows, icl_block **scratch,
-                               size_t *items, icl_error *error) {
-    const size_t bytes = ((size_t)rows + 1) * opencl->lanes * sizeof(cl_float);
-    *items = icl_opencl_items_with_scratch(opencl, units, bytes);
-    return icl_pool_take(opencl, *items * bytes, scratch, error);
+/* The rows of sums in cl/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
+static cl_uint padded(cl_uint width) {
+    return blocks_of(width, 8) * 8;
 }
+
+/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes. */
+static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, cl_uint width,
+                              cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
+                              pass *made, icl_error *error) {
+    const bool lanes = opencl->lanes > 1;
+    const size_t block = lanes ? VECTORS * opencl->lanes : TILE;
+    const size_t row_bytes = block * sizeof(cl_float);
+    pass p = {.kernel = lanes ? lanes_kernel : tiles_kernel,
+              .blocks = blocks_of(rows, block),
+              .column_blocks = lanes || width <= COLUMNS ? 1 : blocks_of(width, COLUMNS),
+              .scratch_rows = lanes ? scratch_rows : 0};
+    icl_status status = ICL_OK;
+
+    p.units = (cl_uint)batch * p.blocks * p.column_blocks;
+    p.items = lanes ? icl_opencl_items_with_scratch(opencl, p.units, p.scratch_rows * row_bytes)
+                    : icl_opencl_items(opencl, p.units * opencl->local_size);
+    if (lanes)
+        ICL_TRY(icl_pool_take(opencl, p.items * p.scratch_rows * row_bytes, &p.scratch, error));
+    *made = p;
+done:
+    return status;
+}
+
+/* What the kernels of both families take of a pass; those of lanes take scratch memory, those of tiles the columns' blocks. */
+#define PASS_ARGUMENTS(a, p)                                                                                 \
+    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift), ICL_ARGUMENT((p).blocks),   \
+        ICL_ARGUMENT((p).units), ICL_ARGUMENT((a).scale)
+#define LAUNCH_PASS(opencl, a, p, error, ...)                                                                \
+    ((p).scratch                                                                                             \
+         ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),         \
+                            ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))        \
+         : ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),         \
+                            ICL_ARGUMENT((p).column_blocks)))
 
 icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
                                       const icl_tensor *operands, icl_error *error) {
@@ -52,20 +101,16 @@ icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_pa
     const icl_view q = sequence_view(&operands[2]), k = sequence_view(&operands[3]),
                    v = sequence_view(&operands[4]);
     const attended a = attended_by(params, &operands[2], &operands[3], &operands[4]);
-    const cl_uint blocks = blocks_of(opencl, a.sizes.s[0]), units = (cl_uint)operands[0].shape[0] * blocks;
-    const cl_uint scratch_rows = a.sizes.s[2] + a.sizes.s[3];
+    const cl_uint d = a.sizes.s[2], e = a.sizes.s[3];
     icl_status status = ICL_OK;
-    icl_block *scratch = NULL;
-    size_t items = 0;
+    pass p = {0};
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
-    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_forward, items, error, ICL_VIEW(out), ICL_VIEW(lse),
-                             ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a.sizes),
-                             ICL_ARGUMENT(a.sources), ICL_ARGUMENT(a.shift), ICL_ARGUMENT(blocks),
-                             ICL_ARGUMENT(units), ICL_ARGUMENT(a.scale), ICL_MEMORY_ARGUMENT(scratch->memory),
-                             ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], e, d + padded(e) + LANE_TILE,
+                        ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
+                        ICL_VIEW(v)));
 done:
-    icl_pool_give(opencl, scratch);
+    icl_pool_give(opencl, p.scratch);
     return status;
 }
 
@@ -75,21 +120,18 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     const icl_view out = sequence_view(&operands[4]), lse = sequence_view(&operands[5]);
     const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]),
                    v = sequence_view(&operands[8]);
-    const cl_uint blocks = blocks_of(opencl, a->sizes.s[0]), units = (cl_uint)operands[6].shape[0] * blocks;
-    const cl_uint scratch_rows = 2 * a->sizes.s[2] + a->sizes.s[3];
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
     icl_status status = ICL_OK;
-    icl_block *scratch = NULL;
-    size_t items = 0;
+    pass p = {0};
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
-    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_backward_queries, items, error, ICL_VIEW(d_q),
-                             ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(out),
-                             ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes),
-                             ICL_ARGUMENT(a->sources), ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks),
-                             ICL_ARGUMENT(units), ICL_ARGUMENT(a->scale),
-                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[0], d, d + e + padded(d) + 2 * LANE_TILE,
+                        ICL_KERNEL_softmax_backward_queries_lanes, ICL_KERNEL_softmax_backward_queries_tiles,
+                        &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory),
+                        ICL_VIEW(d_out), ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
+                        ICL_VIEW(v)));
 done:
-    icl_pool_give(opencl, scratch);
+    icl_pool_give(opencl, p.scratch);
     return status;
 }
 
@@ -99,21 +141,18 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
     const icl_view d_out = sequence_view(&operands[3]), lse = sequence_view(&operands[5]);
     const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]),
                    v = sequence_view(&operands[8]);
-    const cl_uint blocks = blocks_of(opencl, a->sizes.s[1]), units = (cl_uint)operands[6].shape[0] * blocks;
-    const cl_uint scratch_rows = 2 * (a->sizes.s[2] + a->sizes.s[3]);
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
     icl_status status = ICL_OK;
-    icl_block *scratch = NULL;
-    size_t items = 0;
+    pass p = {0};
 
-    ICL_TRY(take_scratch(opencl, units, scratch_rows, &scratch, &items, error));
-    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_backward_keys, items, error, ICL_VIEW(d_k),
-                             ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
-                             ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v), ICL_ARGUMENT(a->sizes),
-                             ICL_ARGUMENT(a->sources), ICL_ARGUMENT(a->shift), ICL_ARGUMENT(blocks),
-                             ICL_ARGUMENT(units), ICL_ARGUMENT(a->scale),
-                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], d > e ? d : e,
+                        d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
+                        ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v),
+                        ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q),
+                        ICL_VIEW(k), ICL_VIEW(v)));
 done:
-    icl_pool_give(opencl, scratch);
+    icl_pool_give(opencl, p.scratch);
     return status;
 }
 

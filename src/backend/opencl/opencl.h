@@ -41,9 +41,12 @@
     KERNEL(matmul_tiles, "base")                                                                             \
     KERNEL(matmul_combine, "base")                                                                           \
     KERNEL(attention_linear, "base")                                                                         \
-    KERNEL(softmax_forward, "base")                                                                          \
-    KERNEL(softmax_backward_queries, "base")                                                                 \
-    KERNEL(softmax_backward_keys, "base")                                                                    \
+    KERNEL(softmax_forward_lanes, "base")                                                                    \
+    KERNEL(softmax_backward_queries_lanes, "base")                                                           \
+    KERNEL(softmax_backward_keys_lanes, "base")                                                              \
+    KERNEL(softmax_forward_tiles, "base")                                                                    \
+    KERNEL(softmax_backward_queries_tiles, "base")                                                           \
+    KERNEL(softmax_backward_keys_tiles, "base")                                                              \
     KERNEL(clip_to_norm, "base")                                                                             \
     KERNEL(adam, "base")                                                                                     \
     KERNEL(sgd, "base")                                                                                      \

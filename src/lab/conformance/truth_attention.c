@@ -9,8 +9,11 @@
  * relative error w_i <= exp(D_i + u R_i) - 1 + 6u, R_i the range of scores (the subtraction rounds, exp is good to 3
  * ulp); an online pass may rescale it once per key at 7u + u R_i each. The maximum cancels between numerator and
  * denominator. The backward pass uses P_ij = exp(s_ij - log_sum_exp_i) and D_i = d_out_i . out_i from what it is given,
- * or sums that differ from these by the rounding of what it is given.
+ * or sums that differ from these by the rounding of what it is given. Passes that take the keys in blocks, or that fuse a product with
+ * a sum, rescale and round less often than this allows. A weight below the smallest normal number may be flushed to 0 (OpenCL
+ * 1.2, section 7.2): an absolute error of that size, times what the weight multiplies.
  */
+#include <float.h>
 #include <math.h>
 
 #include "core/allocate.h"
@@ -22,6 +25,11 @@ typedef struct sizes {
     icl_attention_kind kind;
     icl_attention_mask mask;
 } sizes;
+
+/* The largest weight that a device of this precision may flush. */
+static double flushed(const sizes *is) {
+    return is->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN;
+}
 
 static bool attends(const sizes *is, size_t i, size_t j) {
     if (is->mask == ICL_MASK_QUERY_EXCLUDED)
@@ -151,6 +159,9 @@ static void softmax_forward_row(const sizes *is, size_t i, const double *q, cons
     }
     /* Numerator and denominator, each off by at most `sums`, and one division. */
     multiply(bound, 2 * sums / (1 - sums) + 5 * u, is->e);
+    for (size_t j = 0; j < is->keys; j++)
+        if (attends(is, i, j))
+            add_scaled_magnitude(bound, flushed(is), v + j * is->e, is->e);
     /* log: the sum's relative error, 3 ulp of the logarithm; max is off by D_i; the last sum rounds. */
     *lse = max + log(sum);
     *lse_bound = score_bound + sums / (1 - sums) + 6 * u * fabs(log(sum)) + u * (fabs(*lse) + fabs(max));
@@ -180,8 +191,9 @@ static void softmax_backward(const sizes *is, double *const x[3], double *const 
                                      (p_error + icl_gamma((double)is->keys + 2, u)) * row_size;
             const double slope = is->scale * p * (gain - row);
             const double slope_error =
-                is->scale * p *
-                ((p_error + 4 * u) * fabs(gain - row) + icl_gamma((double)e + 1, u) * gain_size + row_error);
+                fabs(is->scale) * (p * ((p_error + 4 * u) * fabs(gain - row) +
+                                        icl_gamma((double)e + 1, u) * gain_size + row_error) +
+                                   flushed(is) * fabs(gain - row));
             const double over_keys = icl_gamma((double)is->keys + 2, u),
                          over_queries = icl_gamma((double)is->queries + 2, u);
             add_scaled(x[0] + i * d, slope, k + j * d, d);
@@ -189,7 +201,8 @@ static void softmax_backward(const sizes *is, double *const x[3], double *const 
             add_scaled(x[1] + j * d, slope, q + i * d, d);
             add_scaled_magnitude(b[1] + j * d, 1.01 * slope_error + over_queries * fabs(slope), q + i * d, d);
             add_scaled(x[2] + j * e, p, d_out + i * e, e);
-            add_scaled_magnitude(b[2] + j * e, p * (1.01 * p_error + over_queries), d_out + i * e, e);
+            add_scaled_magnitude(b[2] + j * e, p * (1.01 * p_error + over_queries) + flushed(is),
+                                 d_out + i * e, e);
         }
     }
 }
