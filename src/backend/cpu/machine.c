@@ -15,7 +15,7 @@ icl_isa icl_machine_isa(void) {
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         return ICL_ISA_AVX512;
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return ICL_ISA_AVX2;
 #endif
     return ICL_ISA_BASE;

@@ -1,7 +1,7 @@
 /*
  * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the same
- * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted.
- * The backend picks a table when it opens.
+ * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted. Whole linear
+ * transformers alone are an exception, see lanes.h. The backend picks a table when it opens.
  */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/cpu/kernels/linear_plan.h"
 #include "backend/cpu/real.h"
 #include "iclab/ops.h"
 
@@ -77,6 +78,14 @@ typedef struct HOST(kernels) {
     real (*softmax)(real *score, size_t n, real scale, real *max);
     /* score [n] becomes exp(scale * score - log_sum_exp); the rest of the row as above. */
     void (*softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
+
+    /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last), first a multiple of
+     * linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum of the sequences' gradients,
+     * clipped. workspace: linear_workspace(plan) bytes, aligned to 64, of this thread alone. */
+    size_t linear_lanes;
+    size_t (*linear_workspace)(const HOST(linear_plan) * plan);
+    void (*linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,
+                         real *sum);
 } HOST(kernels);
 
 /* What one group of sequences of gram_sample needs; the tables are packed floats. */

@@ -49,4 +49,8 @@ void KERNEL(max_columns)(const real *x, size_t rows, size_t row_stride, size_t w
 real KERNEL(softmax)(real *score, size_t n, real scale, real *max);
 void KERNEL(softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
 
+size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);
+void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,
+                          real *sum);
+
 #endif

@@ -1,3 +1,4 @@
+#include "backend/cpu/kernels/lanes.h"
 #include "backend/cpu/kernels/parts.h"
 
 #define ENTRY(name) KERNEL(name),
@@ -19,4 +20,7 @@ const HOST(kernels) KERNEL(table) = {
     .fold_columns = {KERNEL(sum_columns), KERNEL(squares_columns), KERNEL(max_columns)},
     .softmax = KERNEL(softmax),
     .softmax_again = KERNEL(softmax_again),
+    .linear_lanes = LANE_COUNT,
+    .linear_workspace = KERNEL(linear_workspace),
+    .linear_slice = KERNEL(linear_slice),
 };

@@ -1,0 +1,164 @@
+/*
+ * Whole linear transformers on lanes: what their files share.
+ *
+ * The factor stands inside of G, so that a layer is A = I + sum over heads of P G Q, G <- A G A^T, q <- A q. Vectors are rows here; x^T A,
+ * the transposed map of a row, is what the reverse pass needs most. Matrices are [D][D], row-major.
+ */
+#ifndef ICLAB_BACKEND_CPU_LINEAR_H
+#define ICLAB_BACKEND_CPU_LINEAR_H
+
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes.h"
+
+typedef HOST(linear_plan) linear_plan;
+
+/* ---- Memory ---- */
+
+/* Hands out a workspace piece by piece; from NULL it only counts. */
+typedef struct lane_memory {
+    lane *base;
+    size_t used;
+} lane_memory;
+
+ALWAYS_INLINE lane *take_lanes(lane_memory *memory, size_t count) {
+    lane *taken = memory->base ? memory->base + memory->used : NULL;
+    memory->used += count;
+    return taken;
+}
+
+/* ---- Small operations on vectors and matrices of lanes ---- */
+
+ALWAYS_INLINE void lanes_clear(lane *x, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = lane_set(0);
+}
+
+ALWAYS_INLINE void lanes_copy(lane *x, const lane *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = y[i];
+}
+
+ALWAYS_INLINE void lanes_add(lane *x, const lane *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = lane_add(x[i], y[i]);
+}
+
+/* x = a y */
+ALWAYS_INLINE void lanes_scale(lane *x, lane a, const lane *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = lane_multiply(a, y[i]);
+}
+
+ALWAYS_INLINE lane lanes_dot(const lane *x, const lane *y, size_t count) {
+    lane sum = lane_set(0);
+    for (size_t i = 0; i < count; i++)
+        sum = lane_fma(x[i], y[i], sum);
+    return sum;
+}
+
+/* A += I */
+ALWAYS_INLINE void add_identity(lane *a, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        a[i * size + i] = lane_add(a[i * size + i], lane_set(1));
+}
+
+/* M <- M + M^T */
+ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j <= i; j++)
+            m[i * size + j] = m[j * size + i] = lane_add(m[i * size + j], m[j * size + i]);
+}
+
+/* ---- Products ---- */
+
+void KERNEL(lane_product)(const lane_product *product);
+
+/* to [rows][D] = (or += ) x m, rows of vectors times a matrix of lanes, or (transposed) times m^T. */
+ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, bool transposed, size_t size,
+                            bool add) {
+    KERNEL(lane_product)
+    (&(lane_product){.rows = rows,
+                     .columns = size,
+                     .depth = size,
+                     .to = to,
+                     .to_row = size,
+                     .to_column = 1,
+                     .a = x,
+                     .a_row = size,
+                     .a_depth = 1,
+                     .b = m,
+                     .b_depth = transposed ? 1 : size,
+                     .b_column = transposed ? size : 1,
+                     .start = add ? LANES_ADD : LANES_SET});
+}
+
+/* The same with a matrix that all sequences share. */
+ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, bool transposed,
+                                   size_t size, bool add) {
+    KERNEL(lane_product)
+    (&(lane_product){.rows = rows,
+                     .columns = size,
+                     .depth = size,
+                     .to = to,
+                     .to_row = size,
+                     .to_column = 1,
+                     .a = x,
+                     .a_row = size,
+                     .a_depth = 1,
+                     .shared = m,
+                     .b_depth = transposed ? 1 : size,
+                     .b_column = transposed ? size : 1,
+                     .start = add ? LANES_ADD : LANES_SET});
+}
+
+/* to [extent][extent] = (or +=) the sum over `rows` rows of x^T y, both [rows][D]: the corner of that extent. */
+ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t rows, size_t extent, size_t size,
+                              bool add, bool symmetric) {
+    KERNEL(lane_product)
+    (&(lane_product){.rows = extent,
+                     .columns = extent,
+                     .depth = rows,
+                     .to = to,
+                     .to_row = extent,
+                     .to_column = 1,
+                     .a = x,
+                     .a_row = 1,
+                     .a_depth = size,
+                     .b = y,
+                     .b_depth = size,
+                     .b_column = 1,
+                     .start = add ? LANES_ADD : LANES_SET,
+                     .symmetric = symmetric});
+}
+
+/* ---- One group of sequences ---- */
+
+/* Where one group's data and results stand. */
+typedef struct linear_group {
+    const linear_plan *plan;
+    size_t first, count; /* sequences; lanes from `count` on hold zeros */
+    lane *gram;          /* [D][D], before the first layer, times the factor */
+    lane *tokens;        /* [n + 1][D], where the sequences come so */
+    lane *query;         /* [D]; the last row of tokens, where there are any */
+    lane *gradient;      /* [used]: each sequence's own, not clipped */
+} linear_group;
+
+/* Writes the predictions, given minus them, and returns the derivatives of (prediction - target)^2 by the numbers given; zero for lanes
+ * without a sequence. */
+lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction);
+
+/* Predictions and, where the plan asks for it, each sequence's gradient. From a workspace of as many lanes as the first functions say. */
+size_t KERNEL(linear_dense_lanes)(const linear_plan *plan);
+size_t KERNEL(linear_diagonal_lanes)(const linear_plan *plan);
+size_t KERNEL(linear_sparse_lanes)(const linear_plan *plan);
+void KERNEL(linear_dense)(const linear_group *group, lane *workspace);
+void KERNEL(linear_diagonal)(const linear_group *group, lane *workspace);
+void KERNEL(linear_sparse)(const linear_group *group, lane *workspace);
+
+/* G = factor * Z^T Z over the context, of the tokens Z [n + 1][D]. */
+ALWAYS_INLINE void form_gram(const linear_plan *plan, const lane *tokens, lane *gram) {
+    outer_rows(gram, tokens, tokens, plan->context, plan->size, plan->size, false, true);
+    lanes_scale(gram, lane_set(plan->factor), gram, plan->size * plan->size);
+}
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * Linear transformers with dense P and Q: the layers before the last two. In Gram space, with S = dG + dG^T,
+ *
+ *     R = G Q,  A = I + sum over heads of P R,  G <- A G A^T,  q <- A q                              3.5 D^3
+ *     T = S A,  dA = T G + dq q^T,  dP = dA R^T,  dR = P^T dA,  dQ = G dR,
+ *     S <- A^T T + sum of (Q dR^T + dR Q^T),  dq <- A^T dq                                           6.5 D^3
+ *
+ * multiplications each, for one head; symmetric products count half. In token space, with tokens as the rows of Z [n + 1][D], the
+ * query last, and G = factor * (the first n rows)^T (the same),
+ *
+ *     U = Z Q^T,  V = U G,  Z <- Z + sum over heads of V P^T                                         3.5 n D^2
+ *     dV = dZ P,  dP = dZ^T V,  dU = dV G,  dQ = dU^T Z,  S = sum of (dV^T U + U^T dV),
+ *     dZ <- dZ + sum of dU Q + (factor * Z S, but for the query's row)                               7 n D^2
+ *
+ * The first layer's tokens and Gram matrix are data: what only their gradient needs is left out.
+ */
+#include "backend/cpu/kernels/linear_dense.h"
+
+typedef struct dense {
+    const linear_group *group;
+    const linear_plan *plan;
+    size_t size, square, rows; /* D, D^2, n + 1 */
+
+    lane *grams, *queries, *maps, *r; /* [full][D][D], [full][D], [full][D][D] and [full][heads][D][D] */
+    lane *tokens, *u, *v;             /* [full][n + 1][D], and [full][heads][n + 1][D] */
+    lane *s, *t, *d_map, *d_r, *d_query, *d_query_before;
+    lane *d_tokens, *d_tokens_before, *d_u, *d_v;
+    head_memory head;
+} dense;
+
+static dense describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
+    const size_t size = plan->size, square = size * size, full = plan->full,
+                 tokens = (plan->context + 1) * size;
+    dense x = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
+
+    x.grams = take_lanes(memory, full * square);
+    x.s = take_lanes(memory, square);
+    x.d_query = take_lanes(memory, size);
+    if (plan->in_tokens) {
+        x.tokens = take_lanes(memory, full * tokens);
+        x.u = take_lanes(memory, full * plan->heads * tokens);
+        x.v = take_lanes(memory, full * plan->heads * tokens);
+        x.d_tokens = take_lanes(memory, tokens);
+        x.d_tokens_before = take_lanes(memory, tokens);
+        x.d_u = take_lanes(memory, tokens);
+        x.d_v = take_lanes(memory, tokens);
+    } else {
+        x.queries = take_lanes(memory, full * size);
+        x.maps = take_lanes(memory, full * square);
+        x.r = take_lanes(memory, full * plan->heads * square);
+        x.t = take_lanes(memory, square);
+        x.d_map = take_lanes(memory, square);
+        x.d_r = take_lanes(memory, square);
+        x.d_query_before = take_lanes(memory, size);
+    }
+    x.head = KERNEL(linear_head_memory)(plan, memory);
+    return x;
+}
+
+/* What layer `layer` starts from: the group's own data, or what the layer before it left. */
+static lane *gram_before(const dense *x, size_t layer) {
+    return layer == 0 ? x->group->gram : x->grams + (layer - 1) * x->square;
+}
+
+static lane *query_before(const dense *x, size_t layer) {
+    return layer == 0 ? x->group->query : x->queries + (layer - 1) * x->size;
+}
+
+static lane *tokens_before(const dense *x, size_t layer) {
+    return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
+}
+
+/* to = (or +=) m y, or m^T y, a matrix that all sequences share times one of lanes, or (y_transposed) times its transpose. */
+static void multiply_left(const dense *x, lane *to, const real *m, bool m_transposed, const lane *y,
+                          bool y_transposed, bool add) {
+    const size_t size = x->size;
+    KERNEL(lane_product)
+    (&(lane_product){.rows = size,
+                     .columns = size,
+                     .depth = size,
+                     .to = to,
+                     .to_row = 1,
+                     .to_column = size,
+                     .a = y,
+                     .a_row = y_transposed ? size : 1,
+                     .a_depth = y_transposed ? 1 : size,
+                     .shared = m,
+                     .b_depth = m_transposed ? size : 1,
+                     .b_column = m_transposed ? 1 : size,
+                     .start = add ? LANES_ADD : LANES_SET});
+}
+
+/* to [D][D] = a b, or a b^T; `extent` cuts it to its corner [extent][extent]. */
+static lane_product square_product(const dense *x, lane *to, const lane *a, const lane *b, bool b_transposed,
+                                   size_t extent) {
+    return (lane_product){.rows = extent,
+                          .columns = extent,
+                          .depth = x->size,
+                          .to = to,
+                          .to_row = extent,
+                          .to_column = 1,
+                          .a = a,
+                          .a_row = x->size,
+                          .a_depth = 1,
+                          .b = b,
+                          .b_depth = b_transposed ? 1 : x->size,
+                          .b_column = b_transposed ? x->size : 1};
+}
+
+/* ---- Gram space ---- */
+
+static void forward_in_gram(const dense *x, size_t layer) {
+    const lane *gram = gram_before(x, layer);
+    lane *map = x->maps + layer * x->square;
+
+    for (size_t h = 0; h < x->plan->heads; h++) {
+        lane *r = x->r + (layer * x->plan->heads + h) * x->square;
+        map_rows_shared(r, gram, x->size, dense_q(x->plan, layer, h), false, x->size, false);
+        multiply_left(x, map, dense_p(x->plan, layer, h), false, r, false, h > 0);
+    }
+    add_identity(map, x->size);
+    map_rows(x->t, map, x->size, gram, false, x->size, false);
+    lane_product last = square_product(x, gram_before(x, layer + 1), x->t, map, true, x->size);
+    last.symmetric = true;
+    KERNEL(lane_product)(&last);
+    map_rows(query_before(x, layer + 1), query_before(x, layer), 1, map, true, x->size, false);
+}
+
+static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
+    const lane *r = x->r + (layer * x->plan->heads + h) * x->square;
+    lane_product p = square_product(x, gradient_of_p(x->group, layer, h), x->d_map, r, true, x->plan->block);
+    lane_product q = square_product(x, gradient_of_q(x->group, layer, h), gram_before(x, layer), x->d_r,
+                                    false, x->plan->block);
+
+    KERNEL(lane_product)(&p);
+    multiply_left(x, x->d_r, dense_p(x->plan, layer, h), true, x->d_map, false, false);
+    KERNEL(lane_product)(&q);
+    if (layer > 0)
+        multiply_left(x, x->s, dense_q(x->plan, layer, h), false, x->d_r, true, h > 0);
+}
+
+static void reverse_in_gram(dense *x, size_t layer) {
+    const lane *map = x->maps + layer * x->square;
+    lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), false, x->size);
+    lane_product d_gram = square_product(x, x->s, map, x->t, false, x->size);
+
+    map_rows(x->t, x->s, x->size, map, false, x->size, false);
+    d_map.start = LANES_OUTER;
+    d_map.outer_row = x->d_query;
+    d_map.outer_column = query_before(x, layer);
+    KERNEL(lane_product)(&d_map);
+    for (size_t h = 0; h < x->plan->heads; h++)
+        reverse_head_in_gram(x, layer, h);
+    if (layer == 0)
+        return;
+    add_transpose(x->s, x->size);
+    d_gram.a_row = 1; /* of A^T */
+    d_gram.a_depth = x->size;
+    d_gram.start = LANES_ADD;
+    d_gram.symmetric = true;
+    KERNEL(lane_product)(&d_gram);
+    map_rows(x->d_query_before, x->d_query, 1, map, false, x->size, false);
+    lane *free = x->d_query;
+    x->d_query = x->d_query_before;
+    x->d_query_before = free;
+}
+
+/* ---- Token space ---- */
+
+static void forward_in_tokens(const dense *x, size_t layer) {
+    const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
+    lane *after = tokens_before(x, layer + 1);
+
+    lanes_copy(after, tokens, x->rows * x->size);
+    for (size_t h = 0; h < x->plan->heads; h++) {
+        const size_t at = (layer * x->plan->heads + h) * x->rows * x->size;
+        map_rows_shared(x->u + at, tokens, x->rows, dense_q(x->plan, layer, h), true, x->size, false);
+        map_rows(x->v + at, x->u + at, x->rows, gram, false, x->size, false);
+        map_rows_shared(after, x->v + at, x->rows, dense_p(x->plan, layer, h), true, x->size, true);
+    }
+    form_gram(x->plan, after, gram_before(x, layer + 1));
+}
+
+/* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
+static void reverse_gram(const dense *x, const lane *tokens, lane *d_tokens) {
+    lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
+    map_rows(d_tokens, tokens, x->plan->context, x->s, false, x->size, true);
+}
+
+static void reverse_in_tokens(dense *x, size_t layer) {
+    const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
+    const size_t block = x->plan->block, count = x->rows * x->size;
+
+    lanes_copy(x->d_tokens_before, x->d_tokens, count);
+    for (size_t h = 0; h < x->plan->heads; h++) {
+        const size_t at = (layer * x->plan->heads + h) * count;
+        outer_rows(gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block, x->size, false,
+                   false);
+        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), false, x->size, false);
+        map_rows(x->d_u, x->d_v, x->rows, gram, false, x->size, false);
+        outer_rows(gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block, x->size, false, false);
+        if (layer == 0)
+            continue;
+        outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, x->size, h > 0, true);
+        outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, x->size, true, true);
+        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), false, x->size,
+                        true);
+    }
+    if (layer == 0)
+        return;
+    reverse_gram(x, tokens, x->d_tokens_before);
+    lane *free = x->d_tokens;
+    x->d_tokens = x->d_tokens_before;
+    x->d_tokens_before = free;
+}
+
+/* ---- All layers ---- */
+
+static void run_in_gram(dense *x) {
+    const size_t full = x->plan->full;
+
+    for (size_t layer = 0; layer < full; layer++)
+        forward_in_gram(x, layer);
+    KERNEL(linear_head)(x->group, &x->head, gram_before(x, full), query_before(x, full), x->s, x->d_query);
+    for (size_t layer = full; layer-- > 0 && x->plan->has_gradient;)
+        reverse_in_gram(x, layer);
+}
+
+static void run_in_tokens(dense *x) {
+    const size_t full = x->plan->full, context = x->plan->context;
+    const lane *tokens = tokens_before(x, full);
+
+    for (size_t layer = 0; layer < full; layer++)
+        forward_in_tokens(x, layer);
+    KERNEL(linear_head)
+    (x->group, &x->head, gram_before(x, full), tokens + context * x->size, x->s, x->d_query);
+    if (full == 0 || !x->plan->has_gradient)
+        return;
+    lanes_clear(x->d_tokens, context * x->size);
+    lanes_copy(x->d_tokens + context * x->size, x->d_query, x->size);
+    reverse_gram(x, tokens, x->d_tokens);
+    for (size_t layer = full; layer-- > 0;)
+        reverse_in_tokens(x, layer);
+}
+
+size_t KERNEL(linear_dense_lanes)(const linear_plan *plan) {
+    lane_memory counted = {0};
+    describe(plan, NULL, &counted);
+    return counted.used;
+}
+
+void KERNEL(linear_dense)(const linear_group *group, lane *workspace) {
+    lane_memory memory = {.base = workspace};
+    dense x = describe(group->plan, group, &memory);
+
+    if (group->plan->in_tokens)
+        run_in_tokens(&x);
+    else
+        run_in_gram(&x);
+}

@@ -1,0 +1,258 @@
+/*
+ * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients. Clipping needs each
+ * sequence's whole gradient, so a group's gradients stand apart before they are added up, lane by lane; the lanes are added at the
+ * end of a slice.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/parts.h"
+
+typedef struct slice {
+    const linear_plan *plan;
+    linear_group group;
+    lane *sums;  /* [used] */
+    lane *forms; /* what the form asks for */
+} slice;
+
+static slice describe(const linear_plan *plan, lane_memory *memory) {
+    const size_t size = plan->size, used = plan->has_gradient ? plan->used : 0;
+    slice x = {.plan = plan, .group = {.plan = plan}};
+    size_t forms;
+
+    x.group.gram = take_lanes(memory, size * size);
+    if (plan->tokens.elements) {
+        x.group.tokens = take_lanes(memory, (plan->context + 1) * size);
+        x.group.query = x.group.tokens ? x.group.tokens + plan->context * size : NULL;
+    } else {
+        x.group.query = take_lanes(memory, size);
+    }
+    x.group.gradient = take_lanes(memory, used);
+    x.sums = take_lanes(memory, used);
+    if (plan->form == ICL_LINEAR_SPARSE)
+        forms = KERNEL(linear_sparse_lanes)(plan);
+    else if (plan->form == ICL_LINEAR_DIAG || plan->form == ICL_LINEAR_GDPP)
+        forms = KERNEL(linear_diagonal_lanes)(plan);
+    else
+        forms = KERNEL(linear_dense_lanes)(plan);
+    x.forms = take_lanes(memory, forms);
+    return x;
+}
+
+size_t KERNEL(linear_workspace)(const linear_plan *plan) {
+    lane_memory counted = {0};
+    describe(plan, &counted);
+    return counted.used * sizeof(lane);
+}
+
+/* ---- Loading ---- */
+
+/* One element of each of the group's sequences, zeros beyond them. */
+static void load_lanes(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t row,
+                       size_t column) {
+    const real *elements =
+        from->elements + group->first * from->stride[0] + row * from->stride[1] + column * from->stride[2];
+    real *lanes = lane_elements(to);
+    for (size_t i = 0; i < LANE_COUNT; i++)
+        lanes[i] = i < group->count ? elements[i * from->stride[0]] : 0;
+}
+
+static void load_rows(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows) {
+    const size_t size = group->plan->size;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < size; column++)
+            load_lanes(to + row * size + column, group, from, row, column);
+}
+
+static void load(const linear_group *group) {
+    const linear_plan *plan = group->plan;
+    const size_t size = plan->size;
+
+    if (plan->tokens.elements) {
+        load_rows(group->tokens, group, &plan->tokens, plan->context + 1);
+        form_gram(plan, group->tokens, group->gram);
+        return;
+    }
+    load_rows(group->query, group, &plan->query, 1);
+    load_rows(group->gram, group, &plan->gram, size);
+    lanes_scale(group->gram, lane_set(plan->factor), group->gram, size * size);
+}
+
+/* ---- Predictions ---- */
+
+lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction) {
+    const linear_plan *plan = group->plan;
+    const size_t to_stride = plan->predictions.stride[0], target_stride = plan->targets.stride[0];
+    real *to = plan->predictions.elements + group->first * to_stride;
+    lane slope = lane_set(0);
+
+    for (size_t i = 0; i < group->count; i++) {
+        const real prediction = -lane_elements(&minus_prediction)[i];
+        to[i * to_stride] = prediction;
+        if (plan->has_gradient) {
+            const real target = plan->targets.elements[(group->first + i) * target_stride];
+            lane_elements(&slope)[i] = -2 * (prediction - target);
+        }
+    }
+    return slope;
+}
+
+/* ---- Gradients ---- */
+
+/* A range of parameters whose gradients the form has written; the others are zero. */
+typedef void range_function(void *context, size_t first, size_t count);
+
+static void each_range(const linear_plan *plan, range_function *visit, void *context) {
+    const bool is_dense = plan->form == ICL_LINEAR_FULL || plan->form == ICL_LINEAR_SPARSE_B;
+    const size_t square = plan->block * plan->block, last = (plan->depth - 1) * plan->heads * 2 * square;
+
+    if (!is_dense) {
+        visit(context, 0, plan->used);
+        return;
+    }
+    visit(context, 0, last);
+    for (size_t h = 0; h < plan->heads; h++) {
+        const size_t p = last + h * 2 * square;
+        if (plan->form == ICL_LINEAR_FULL) /* of the last layer's P only the last row matters */
+            visit(context, p + square - plan->size, plan->size);
+        visit(context, p + square, square);
+    }
+}
+
+/* Squares of numbers too large to be squared are taken of the numbers times SHRINK, of those too small, times GROW. */
+#if ICL_CPU_DOUBLE
+#define SHRINK 0x1p-540
+#define GROW   0x1p500
+#define MANY   1e250
+#define FEW    1e-250
+#else
+#define SHRINK 0x1p-80F
+#define GROW   0x1p70F
+#define MANY   1e30F
+#define FEW    1e-25F
+#endif
+
+typedef struct norm_sums {
+    const lane *gradient;
+    lane plain, shrunk, grown;
+} norm_sums;
+
+static void add_squares(void *context, size_t first, size_t count) {
+    norm_sums *sums = context;
+    const lane *x = sums->gradient + first, shrink = lane_set(SHRINK), grow = lane_set(GROW);
+    lane plain = sums->plain, shrunk = sums->shrunk, grown = sums->grown;
+    for (size_t i = 0; i < count; i++) {
+        const lane small = lane_multiply(x[i], shrink), large = lane_multiply(x[i], grow);
+        plain = lane_fma(x[i], x[i], plain);
+        shrunk = lane_fma(small, small, shrunk);
+        grown = lane_fma(large, large, grown);
+    }
+    *sums = (norm_sums){sums->gradient, plain, shrunk, grown};
+}
+
+/* The norms of the group's gradients, by lane. */
+static lane measure(const linear_group *group) {
+    norm_sums sums = {group->gradient, lane_set(0), lane_set(0), lane_set(0)};
+    lane norms = lane_set(0);
+
+    each_range(group->plan, add_squares, &sums);
+    for (size_t i = 0; i < LANE_COUNT; i++) {
+        const real plain = lane_elements(&sums.plain)[i];
+        real norm = REAL_SQRT(plain);
+        if (!(plain <= MANY))
+            norm = REAL_SQRT(lane_elements(&sums.shrunk)[i]) / SHRINK;
+        else if (plain < FEW)
+            norm = REAL_SQRT(lane_elements(&sums.grown)[i]) / GROW;
+        lane_elements(&norms)[i] = norm;
+    }
+    return norms;
+}
+
+/* A lane without a finite norm must leave no trace: 0 times infinity would. */
+static void erase_lane(const linear_group *group, size_t index) {
+    for (size_t i = 0; i < group->plan->used; i++)
+        lane_elements(group->gradient + i)[index] = 0;
+}
+
+static lane shares(const linear_group *group, lane norms) {
+    const real threshold = *group->plan->threshold;
+    lane result = lane_set(0);
+    for (size_t i = 0; i < LANE_COUNT; i++) {
+        const real norm = lane_elements(&norms)[i];
+        if (i < group->count && isfinite(norm))
+            lane_elements(&result)[i] = norm > threshold ? threshold / norm : 1;
+        else
+            erase_lane(group, i);
+    }
+    return result;
+}
+
+typedef struct accumulation {
+    const lane *gradient;
+    lane *sums, share;
+} accumulation;
+
+static void add_plain(void *context, size_t first, size_t count) {
+    const accumulation *x = context;
+    lanes_add(x->sums + first, x->gradient + first, count);
+}
+
+static void add_clipped(void *context, size_t first, size_t count) {
+    const accumulation *x = context;
+    for (size_t i = first; i < first + count; i++)
+        x->sums[i] = lane_fma(x->share, x->gradient[i], x->sums[i]);
+}
+
+static void finish(const slice *x) {
+    const linear_plan *plan = x->plan;
+    const linear_group *group = &x->group;
+    accumulation adding = {.gradient = group->gradient, .sums = x->sums};
+    lane norms = measure(group);
+    real *to = plan->norms.elements + group->first * plan->norms.stride[0];
+
+    for (size_t i = 0; i < group->count; i++)
+        to[i * plan->norms.stride[0]] = lane_elements(&norms)[i];
+    if (plan->threshold)
+        adding.share = shares(group, norms);
+    each_range(plan, plan->threshold ? add_clipped : add_plain, &adding);
+}
+
+/* sum[i] = the sum of lane vector i, by halves. */
+static void fold_lanes(const lane *lanes, size_t count, real *sum) {
+    enum { CHUNK = 32 };
+    real half[CHUNK * LANE_COUNT];
+
+    for (size_t first = 0; first < count; first += CHUNK) {
+        const size_t chunk = count - first < CHUNK ? count - first : CHUNK;
+        memcpy(half, lanes + first, chunk * sizeof *lanes);
+        for (size_t width = LANE_COUNT; width > 1; width /= 2)
+            for (size_t i = 0; i < chunk; i++)
+                for (size_t j = 0; j < width / 2; j++)
+                    half[i * (width / 2) + j] = half[i * width + j] + half[i * width + width / 2 + j];
+        memcpy(sum + first, half, chunk * sizeof *sum);
+    }
+}
+
+void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
+    lane_memory memory = {.base = workspace};
+    slice x = describe(plan, &memory);
+
+    if (plan->has_gradient)
+        lanes_clear(x.sums, plan->used);
+    for (x.group.first = first; x.group.first < last; x.group.first += LANE_COUNT) {
+        const size_t left = last - x.group.first;
+        x.group.count = left < LANE_COUNT ? left : LANE_COUNT;
+        load(&x.group);
+        if (plan->form == ICL_LINEAR_SPARSE)
+            KERNEL(linear_sparse)(&x.group, x.forms);
+        else if (plan->form == ICL_LINEAR_DIAG || plan->form == ICL_LINEAR_GDPP)
+            KERNEL(linear_diagonal)(&x.group, x.forms);
+        else
+            KERNEL(linear_dense)(&x.group, x.forms);
+        if (plan->has_gradient)
+            finish(&x);
+    }
+    if (plan->has_gradient)
+        fold_lanes(x.sums, plan->used, sum);
+}

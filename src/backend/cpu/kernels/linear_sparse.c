@@ -1,0 +1,87 @@
+/*
+ * Linear transformers with P = [0 0; 0 1] and Q = [A 0; 0 0]: the x of the tokens never change, and preconditioned gradient descent
+ * moves the labels. With G = [H u; u^T .], H [d][d], and A the sum over heads,
+ *
+ *     r = A^T u,  q_D <- q_D + r^T q_x,  u <- u + H r
+ *
+ * and back, dr = dq_D q_x + H du,  dA = u dr^T,  du <- du + A dr: products of matrices and vectors alone, at any depth.
+ */
+#include "backend/cpu/kernels/linear.h"
+
+typedef struct sparse {
+    lane *u, *r;     /* [depth][d] */
+    lane *d_u, *d_r; /* [d] */
+} sparse;
+
+static sparse describe(const linear_plan *plan, lane_memory *memory) {
+    const size_t d = plan->size - 1;
+    return (sparse){
+        .u = take_lanes(memory, plan->depth * d),
+        .r = take_lanes(memory, plan->depth * d),
+        .d_u = take_lanes(memory, d),
+        .d_r = take_lanes(memory, d),
+    };
+}
+
+size_t KERNEL(linear_sparse_lanes)(const linear_plan *plan) {
+    lane_memory counted = {0};
+    describe(plan, &counted);
+    return counted.used;
+}
+
+/* to += H x */
+static void add_gram(const linear_group *group, lane *to, const lane *x) {
+    const size_t size = group->plan->size;
+    KERNEL(lane_product)
+    (&(lane_product){.rows = 1,
+                     .columns = size - 1,
+                     .depth = size - 1,
+                     .to = to,
+                     .to_column = 1,
+                     .a = x,
+                     .a_depth = 1,
+                     .b = group->gram,
+                     .b_depth = size,
+                     .b_column = 1,
+                     .start = LANES_ADD});
+}
+
+static void reverse(const linear_group *group, const sparse *x, lane slope) {
+    const linear_plan *plan = group->plan;
+    const size_t d = plan->size - 1, square = d * d;
+
+    lanes_clear(x->d_u, d);
+    for (size_t layer = plan->depth; layer-- > 0;) {
+        lane *gradient = group->gradient + layer * plan->heads * square;
+        lanes_scale(x->d_r, slope, group->query, d);
+        if (layer + 1 < plan->depth)
+            add_gram(group, x->d_r, x->d_u);
+        outer_rows(gradient, x->u + layer * d, x->d_r, 1, d, d, false, false);
+        for (size_t h = 1; h < plan->heads; h++)
+            lanes_copy(gradient + h * square, gradient, square);
+        if (layer > 0)
+            map_rows_shared(x->d_u, x->d_r, 1, plan->q + layer * square, true, d, true);
+    }
+}
+
+void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
+    const linear_plan *plan = group->plan;
+    const size_t d = plan->size - 1;
+    lane_memory memory = {.base = workspace};
+    const sparse x = describe(plan, &memory);
+    lane value = group->query[d];
+
+    lanes_copy(x.u, group->gram + d * plan->size, d);
+    for (size_t layer = 0; layer < plan->depth; layer++) {
+        lane *u = x.u + layer * d, *r = x.r + layer * d;
+        map_rows_shared(r, u, 1, plan->q + layer * d * d, false, d, false);
+        value = lane_add(value, lanes_dot(r, group->query, d));
+        if (layer + 1 < plan->depth) {
+            lanes_copy(u + d, u, d);
+            add_gram(group, u + d, r);
+        }
+    }
+    const lane slope = KERNEL(linear_predicted)(group, value);
+    if (plan->has_gradient)
+        reverse(group, &x, slope);
+}
