@@ -52,6 +52,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
         snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", names[which]);
         return icl_cl_fail(opencl, code, call, error);
     }
+    opencl->launched[which] = true;
     if (++opencl->launches >= LAUNCHES_PER_FLUSH) {
         opencl->launches = 0;
         ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));

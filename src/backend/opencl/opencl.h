@@ -120,7 +120,8 @@ typedef struct icl_opencl {
     cl_kernel kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
     icl_block *free_blocks[ICL_SIZE_CLASSES];
-    unsigned launches; /* since the last flush */
+    unsigned launches;               /* since the last flush */
+    bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
 } icl_opencl;
 
 static inline icl_opencl *icl_opencl_of(icl_backend *backend) {

@@ -110,6 +110,13 @@ static void add_broadcast(builder *b, icl_op op, icl_case_params params, const c
     set_shape(&c, 1, 0, 0, 0, 0, 0);
     set_shape(&c, 2, 3, 6, 13, 1, 0);
     add_layouts(b, c, what);
+    /* One short row against all rows, on either side. */
+    set_shape(&c, 1, 3, 6, 13, 11, 0);
+    set_shape(&c, 2, 1, 11, 0, 0, 0);
+    add_layouts(b, c, what);
+    set_shape(&c, 1, 1, 11, 0, 0, 0);
+    set_shape(&c, 2, 3, 6, 13, 11, 0);
+    add_layouts(b, c, what);
 }
 
 /* Onto an input, or onto both. */
