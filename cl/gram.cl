@@ -87,16 +87,25 @@ static floats chi_from_normal(floats z, __global const float *row) {
 }
 
 /* LANES rows become columns: each round takes even and odd columns apart, a rotation of the bits of (row, column). */
-static void transpose_lanes(floats *x) {
-    for (uint round_ = LANES; round_ > 1; round_ /= 2) {
-        floats y[LANES];
-        for (uint i = 0; i < LANES / 2; i++) {
-            y[i] = EVEN(x[2 * i], x[2 * i + 1]);
-            y[LANES / 2 + i] = ODD(x[2 * i], x[2 * i + 1]);
-        }
-        for (uint i = 0; i < LANES; i++)
-            x[i] = y[i];
+static void rotate_lanes(const floats *x, floats *y) {
+    for (uint i = 0; i < LANES / 2; i++) {
+        y[i] = EVEN(x[2 * i], x[2 * i + 1]);
+        y[LANES / 2 + i] = ODD(x[2 * i], x[2 * i + 1]);
     }
+}
+
+static void transpose_lanes(floats *x) {
+    floats y[LANES];
+    rotate_lanes(x, y);
+    rotate_lanes(y, x);
+#if LANES == 16
+    rotate_lanes(x, y);
+    rotate_lanes(y, x);
+#elif LANES == 8
+    rotate_lanes(x, y);
+    for (uint i = 0; i < LANES; i++)
+        x[i] = y[i];
+#endif
 }
 
 /* Rows 0 .. count - 1 to `count` elements of each of the first `live` sequences. */
