@@ -249,18 +249,33 @@ typedef struct icl_adam_params {
 
 /* Kingma and Ba 2015, Algorithm 1: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  * parameters -= learning_rate * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon). Operands share one shape.
- * The constants b, 1 - b and 1 - b^step are computed in double and rounded once. */
+ * The constants b, 1 - b and 1 - b^step are computed in double and rounded once. norm is a tensor of one element, or absent: where
+ * it is infinite or NaN, nothing changes. */
 ICL_API icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
                                  icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
-                                 icl_error *error);
+                                 icl_tensor norm, icl_error *error);
 
 typedef struct icl_sgd_params {
     double learning_rate;
     double momentum;
 } icl_sgd_params;
 
-/* velocity = momentum * velocity + g; parameters -= learning_rate * velocity. */
+/* velocity = momentum * velocity + g; parameters -= learning_rate * velocity. norm as above. */
 ICL_API icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *params, icl_tensor parameters,
-                                icl_tensor velocity, icl_tensor gradient, icl_error *error);
+                                icl_tensor velocity, icl_tensor gradient, icl_tensor norm, icl_error *error);
+
+/* ---- Clipping by sequence ---- */
+
+#define ICL_THRESHOLD_FIRST 5.0
+#define ICL_THRESHOLD_RATE  0.1
+#define ICL_THRESHOLD_LEAP  5.0
+
+/* Follows the quantile of the norms that a share `fraction` of them exceeds, 0 < fraction <= 1. threshold [1], read and written, times
+ * exp(ICL_THRESHOLD_RATE * min(share / fraction - 1, ICL_THRESHOLD_LEAP)), where share is the number of finite norms above it divided
+ * by the number of all. A threshold that is not above 0 has no value yet and becomes ICL_THRESHOLD_FIRST times the mean of the
+ * finite norms, if there are any. dropped [1] receives the number of norms [B] that are infinite or NaN. The mean is
+ * summed as norm / count in 64 interleaved sums, then pairs, and cannot overflow: relative error < gamma(ceil(B / 64) + 13). */
+ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold,
+                                       icl_tensor dropped, icl_tensor norms, icl_error *error);
 
 #endif

@@ -57,10 +57,12 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     OP(linear_transformer_gradient, 3, 6)                                                                       \
     /* (values, norm) params: double limit. values are read and written. */                                     \
     OP(clip, 1, 1)                                                                                              \
-    /* (parameters, first_moment, second_moment, gradient) params: icl_adam_params */                           \
-    OP(adam_step, 3, 1)                                                                                         \
-    /* (parameters, velocity, gradient) params: icl_sgd_params */                                               \
-    OP(sgd_step, 2, 1)
+    /* (parameters, first_moment, second_moment, gradient, norm or absent) params: icl_adam_params */           \
+    OP(adam_step, 3, 2)                                                                                         \
+    /* (parameters, velocity, gradient, norm or absent) params: icl_sgd_params */                               \
+    OP(sgd_step, 2, 2)                                                                                          \
+    /* (threshold, dropped, norms) params: double fraction. threshold is read and written. */                   \
+    OP(track_threshold, 2, 1)
 
 #define ICL_MAX_OPERANDS 9
 

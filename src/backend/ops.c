@@ -123,6 +123,16 @@ done:
 
 /* ---- Optimizer steps ---- */
 
+/* A tensor of one element. */
+static icl_status check_scalar(const char *op, const char *role, const icl_tensor *tensor, icl_error *error) {
+    char text[ICL_SHAPE_TEXT];
+
+    if (icl_tensor_count(tensor) == 1)
+        return ICL_OK;
+    icl_shape_text(tensor, text);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected one element", op, role, text);
+}
+
 icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, double limit,
                     icl_error *error) {
     icl_tensor operands[] = {values, norm};
@@ -132,11 +142,7 @@ icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, do
         return icl_fail(error, ICL_ERROR_INPUT, "clip: limit %g, expected a number above 0", limit);
     ICL_TRY(icl_check_output(backend, "clip", "values", &values, error));
     ICL_TRY(icl_check_input(backend, "clip", "norm", &norm, error));
-    if (icl_tensor_count(&norm) != 1) {
-        char text[ICL_SHAPE_TEXT];
-        icl_shape_text(&norm, text);
-        return icl_fail(error, ICL_ERROR_INPUT, "clip: norm has shape %s, expected one element", text);
-    }
+    ICL_TRY(check_scalar("clip", "norm", &norm, error));
     ICL_TRY(icl_check_overlap("clip", &values, &norm, false, error));
     if (icl_tensor_count(&values) > 0)
         ICL_TRY(icl_dispatch(backend, ICL_OP_clip, &limit, operands, error));
@@ -144,16 +150,18 @@ done:
     return status;
 }
 
-/* Optimizer operands: one shape, states written, the gradient (last) read, nothing shared between them. */
+/* Optimizer operands: one shape, states written, the gradient read, nothing shared between them; last the norm, if any. */
 static icl_status optimizer_step(icl_backend *backend, icl_op op, const void *params,
                                  const icl_tensor *operands, icl_error *error) {
     static const char *const adam_roles[] = {"parameters", "first moment", "second moment", "gradient"};
     static const char *const sgd_roles[] = {"parameters", "velocity", "gradient"};
     const char *const *roles = op == ICL_OP_adam_step ? adam_roles : sgd_roles;
     const icl_op_info *info = &icl_op_infos[op];
+    const int vectors = info->outputs + 1;
+    const icl_tensor *norm = &operands[vectors];
     icl_status status = ICL_OK;
 
-    for (int i = 0; i < info->outputs + info->inputs; i++) {
+    for (int i = 0; i < vectors; i++) {
         if (i < info->outputs)
             ICL_TRY(icl_check_output(backend, info->name, roles[i], &operands[i], error));
         else
@@ -163,6 +171,12 @@ static icl_status optimizer_step(icl_backend *backend, icl_op op, const void *pa
         for (int j = 0; j < i; j++)
             ICL_TRY(icl_check_overlap(info->name, &operands[j], &operands[i], false, error));
     }
+    if (norm->buffer) {
+        ICL_TRY(icl_check_input(backend, info->name, "norm", norm, error));
+        ICL_TRY(check_scalar(info->name, "norm", norm, error));
+        for (int i = 0; i < info->outputs; i++)
+            ICL_TRY(icl_check_overlap(info->name, &operands[i], norm, false, error));
+    }
     if (icl_tensor_count(&operands[0]) > 0)
         ICL_TRY(icl_dispatch(backend, op, params, operands, error));
 done:
@@ -171,15 +185,41 @@ done:
 
 icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
                          icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
-                         icl_error *error) {
-    const icl_tensor operands[] = {parameters, first_moment, second_moment, gradient};
+                         icl_tensor norm, icl_error *error) {
+    const icl_tensor operands[] = {parameters, first_moment, second_moment, gradient, norm};
     if (params->step < 1)
         return icl_fail(error, ICL_ERROR_INPUT, "adam_step: step 0, expected a count from 1");
     return optimizer_step(backend, ICL_OP_adam_step, params, operands, error);
 }
 
 icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *params, icl_tensor parameters,
-                        icl_tensor velocity, icl_tensor gradient, icl_error *error) {
-    const icl_tensor operands[] = {parameters, velocity, gradient};
+                        icl_tensor velocity, icl_tensor gradient, icl_tensor norm, icl_error *error) {
+    const icl_tensor operands[] = {parameters, velocity, gradient, norm};
     return optimizer_step(backend, ICL_OP_sgd_step, params, operands, error);
+}
+
+icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold,
+                               icl_tensor dropped, icl_tensor norms, icl_error *error) {
+    static const char op[] = "track_threshold";
+    const icl_tensor operands[] = {threshold, dropped, norms};
+    icl_status status = ICL_OK;
+
+    if (!(fraction > 0 && fraction <= 1))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: fraction %g, expected a number above 0, at most 1", op,
+                        fraction);
+    ICL_TRY(icl_check_output(backend, op, "threshold", &threshold, error));
+    ICL_TRY(icl_check_output(backend, op, "dropped", &dropped, error));
+    ICL_TRY(icl_check_input(backend, op, "norms", &norms, error));
+    ICL_TRY(check_scalar(op, "threshold", &threshold, error));
+    ICL_TRY(check_scalar(op, "dropped", &dropped, error));
+    if (norms.rank != 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: norms has rank %d, expected 1", op, norms.rank);
+    ICL_TRY(icl_check_overlap(op, &threshold, &dropped, false, error));
+    ICL_TRY(icl_check_overlap(op, &threshold, &norms, false, error));
+    ICL_TRY(icl_check_overlap(op, &dropped, &norms, false, error));
+    ICL_TRY(icl_tensor_count(&norms) > 0
+                ? icl_dispatch(backend, ICL_OP_track_threshold, &fraction, operands, error)
+                : icl_fill(backend, dropped, 0, error));
+done:
+    return status;
 }

@@ -34,7 +34,7 @@ icl_status icl_optimizer_step(const icl_optimizer *optimizer, icl_backend *backe
     }
     if (optimizer->kind == ICL_OPTIMIZER_SGD) {
         const icl_sgd_params params = {learning_rate, optimizer->momentum};
-        return icl_sgd_step(backend, &params, parameters, states[0], gradient, error);
+        return icl_sgd_step(backend, &params, parameters, states[0], gradient, norm, error);
     }
     const icl_adam_params params = {.learning_rate = learning_rate,
                                     .beta1 = optimizer->beta1,
@@ -42,5 +42,5 @@ icl_status icl_optimizer_step(const icl_optimizer *optimizer, icl_backend *backe
                                     .epsilon = optimizer->epsilon,
                                     .weight_decay = optimizer->weight_decay,
                                     .step = step};
-    return icl_adam_step(backend, &params, parameters, states[0], states[1], gradient, error);
+    return icl_adam_step(backend, &params, parameters, states[0], states[1], gradient, norm, error);
 }

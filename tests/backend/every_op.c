@@ -239,10 +239,10 @@ static icl_status run_optimizers(run *r) {
     ICL_TRY(icl_reduce(r->backend, ICL_NORM, 1, norm, gradient, r->error));
     ICL_TRY(icl_clip(r->backend, gradient, norm, 2.5, r->error));
     ICL_TRY(keep(r, gradient, "clip"));
-    ICL_TRY(icl_adam_step(r->backend, &adam, parameters, first, second, gradient, r->error));
+    ICL_TRY(icl_adam_step(r->backend, &adam, parameters, first, second, gradient, norm, r->error));
     ICL_TRY(keep(r, parameters, "adam: parameters"));
     ICL_TRY(keep(r, second, "adam: second moment"));
-    ICL_TRY(icl_sgd_step(r->backend, &sgd, parameters, first, gradient, r->error));
+    ICL_TRY(icl_sgd_step(r->backend, &sgd, parameters, first, gradient, norm, r->error));
     ICL_TRY(keep(r, parameters, "sgd: parameters"));
 done:
     release_all(r);

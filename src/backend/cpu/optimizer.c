@@ -1,4 +1,7 @@
-/* Clipping and optimizer steps. Constants are formed in double and rounded to the element type once. */
+/* Clipping, its thresholds and optimizer steps. Constants are formed in double and rounded to the element type once. */
+#include <math.h>
+#include <stdbool.h>
+
 #include "backend/cpu/host.h"
 
 icl_status HOST(clip)(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -12,6 +15,11 @@ icl_status HOST(clip)(icl_backend *backend, const void *params, const icl_tensor
     if (factor < 1)
         HOST(elementwise)(backend, host_state(backend)->kernels->scale, &factor, in_place, 2);
     return ICL_OK;
+}
+
+/* Whether the optional norm of a step allows it. */
+static bool may_step(const icl_tensor *norm) {
+    return !norm->buffer || isfinite(*host_elements(norm));
 }
 
 icl_status HOST(adam_step)(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -29,7 +37,8 @@ icl_status HOST(adam_step)(icl_backend *backend, const void *params, const icl_t
         .epsilon = (real)given->epsilon,
     };
     (void)error;
-    HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
+    if (may_step(&operands[4]))
+        HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
     return ICL_OK;
 }
 
@@ -38,6 +47,49 @@ icl_status HOST(sgd_step)(icl_backend *backend, const void *params, const icl_te
     const icl_sgd_params *given = params;
     const real constants[2] = {(real)given->momentum, (real)given->learning_rate};
     (void)error;
-    HOST(elementwise)(backend, host_state(backend)->kernels->sgd_step, constants, operands, 3);
+    if (may_step(&operands[3]))
+        HOST(elementwise)(backend, host_state(backend)->kernels->sgd_step, constants, operands, 3);
+    return ICL_OK;
+}
+
+/* ---- Thresholds ---- */
+
+#define SUMS 64 /* as ops.h promises */
+
+/* The sum of the finite norms, each times `factor`. */
+static real sum_of_finite(const icl_tensor *norms, real factor) {
+    const real *norm = host_elements(norms);
+    real sums[SUMS] = {0};
+
+    for (size_t i = 0; i < norms->shape[0]; i++)
+        if (isfinite(norm[i * norms->stride[0]]))
+            sums[i % SUMS] += norm[i * norms->stride[0]] * factor;
+    for (size_t half = SUMS / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            sums[i] += sums[i + half];
+    return sums[0];
+}
+
+icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    real *threshold = host_elements(&operands[0]);
+    const real *norm = host_elements(&operands[2]);
+    const size_t count = operands[2].shape[0], stride = operands[2].stride[0];
+    const real share_of_one = (real)(1 / (*(const double *)params * (double)count));
+    size_t finite = 0, above = 0;
+    (void)backend;
+    (void)error;
+
+    for (size_t i = 0; i < count; i++) {
+        finite += isfinite(norm[i * stride]) ? 1 : 0;
+        above += isfinite(norm[i * stride]) && norm[i * stride] > *threshold ? 1 : 0;
+    }
+    *host_elements(&operands[1]) = (real)(count - finite);
+    if (*threshold > 0) {
+        const real excess = (real)above * share_of_one - 1, most = (real)ICL_THRESHOLD_LEAP;
+        *threshold *= REAL_EXP((real)ICL_THRESHOLD_RATE * (excess < most ? excess : most));
+    } else if (finite > 0) {
+        *threshold = (real)ICL_THRESHOLD_FIRST * sum_of_finite(&operands[2], 1 / (real)finite);
+    }
     return ICL_OK;
 }

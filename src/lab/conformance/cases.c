@@ -495,26 +495,60 @@ static void transformer_cases(builder *b) {
 
 /* ---- Optimizers ---- */
 
-static void add_states(builder *b, icl_op op, icl_case_params params, const char *what) {
+/* norm_rank 0: with a norm; -1: without. */
+static void add_states(builder *b, icl_op op, icl_case_params params, int norm_rank, const char *what) {
     static const size_t counts[] = {1, 7, 257, 1000, 4099};
+    const int norm = icl_op_infos[op].outputs + icl_op_infos[op].inputs - 1;
     for (size_t s = 0; s < sizeof counts / sizeof *counts; s++) {
         icl_case c = {.op = op, .params = params, .values = s == 3 ? ICL_VALUES_SMALL : ICL_VALUES_RANDOM};
-        for (int i = 0; i < icl_op_infos[op].outputs + icl_op_infos[op].inputs; i++)
+        for (int i = 0; i < norm; i++)
             set_shape(&c, i, 1, counts[s], 0, 0, 0);
-        if (op == ICL_OP_clip)
-            set_shape(&c, 1, 0, 0, 0, 0, 0);
+        set_shape(&c, norm, norm_rank, 0, 0, 0, 0);
         add_layouts(b, c, what);
     }
 }
 
+/* Steps that an infinite norm or NaN forbids: nothing may change. */
+static void add_forbidden(builder *b, icl_op op, icl_case_params params, const char *what) {
+    const int norm = icl_op_infos[op].outputs + 1;
+    icl_case c = {.op = op, .params = params, .values = ICL_VALUES_SPECIAL};
+    for (int i = 0; i < norm; i++)
+        set_shape(&c, i, 1, 257, 0, 0, 0);
+    set_shape(&c, norm, 0, 0, 0, 0, 0);
+    add_layouts(b, c, what);
+}
+
+/* A threshold that is followed, one that has no value yet, and norms of which some are infinite or NaN. */
+static void threshold_cases(builder *b) {
+    static const size_t counts[] = {1, 7, 64, 65, 2048};
+    static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_SPECIAL, ICL_VALUES_LARGE};
+    static const double fractions[] = {0.01, 0.5, 1};
+    for (size_t s = 0; s < sizeof counts / sizeof *counts; s++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+            for (int first = 0; first < 2; first++) {
+                icl_case c = {.op = ICL_OP_track_threshold,
+                              .params = {.threshold = {fractions[v], first}},
+                              .values = values[v]};
+                set_shape(&c, 0, 1, 1, 0, 0, 0);
+                set_shape(&c, 1, 1, 1, 0, 0, 0);
+                set_shape(&c, 2, 1, counts[s], 0, 0, 0);
+                add_layouts(b, c, first ? "first threshold" : "threshold");
+            }
+}
+
 static void optimizer_cases(builder *b) {
-    add_states(b, ICL_OP_clip, (icl_case_params){.value = 0.01}, "clip");
-    add_states(b, ICL_OP_clip, (icl_case_params){.value = 1e6}, "clip inactive");
-    add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-2, 0.9, 0.99, 1e-8, 0, 1}}, "adam");
-    add_states(b, ICL_OP_adam_step, (icl_case_params){.adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, 100000}},
-               "adam decay");
-    add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.02, 0.9}}, "sgd");
-    add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.5, 0}}, "sgd plain");
+    const icl_case_params adam = {.adam = {1e-2, 0.9, 0.99, 1e-8, 0, 1}};
+    const icl_case_params decaying = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, 100000}};
+    const icl_case_params sgd = {.sgd = {0.02, 0.9}};
+    add_states(b, ICL_OP_clip, (icl_case_params){.value = 0.01}, 0, "clip");
+    add_states(b, ICL_OP_clip, (icl_case_params){.value = 1e6}, 0, "clip inactive");
+    add_states(b, ICL_OP_adam_step, adam, -1, "adam");
+    add_states(b, ICL_OP_adam_step, decaying, 0, "adam decay");
+    add_forbidden(b, ICL_OP_adam_step, adam, "adam forbidden");
+    add_states(b, ICL_OP_sgd_step, sgd, 0, "sgd");
+    add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.5, 0}}, -1, "sgd plain");
+    add_forbidden(b, ICL_OP_sgd_step, sgd, "sgd forbidden");
+    threshold_cases(b);
 }
 
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {

@@ -32,7 +32,8 @@ typedef struct run {
 /* Whether the op reads the old values of an output. */
 static bool is_updated(const icl_case *c, int operand) {
     const bool in_place = c->in_place != 0 && operand == 0;
-    const bool optimizer = c->op == ICL_OP_clip || c->op == ICL_OP_adam_step || c->op == ICL_OP_sgd_step;
+    const bool optimizer = c->op == ICL_OP_clip || c->op == ICL_OP_adam_step || c->op == ICL_OP_sgd_step ||
+                           (c->op == ICL_OP_track_threshold && operand == 0);
     return in_place || optimizer || (c->op == ICL_OP_matmul && operand == 0 && c->params.matmul.beta != 0);
 }
 
@@ -167,9 +168,11 @@ static icl_status call(run *r, icl_error *error) {
     case ICL_OP_clip:
         return icl_clip(on, t[0], t[1], p->value, error);
     case ICL_OP_adam_step:
-        return icl_adam_step(on, &p->adam, t[0], t[1], t[2], t[3], error);
+        return icl_adam_step(on, &p->adam, t[0], t[1], t[2], t[3], t[4], error);
     case ICL_OP_sgd_step:
-        return icl_sgd_step(on, &p->sgd, t[0], t[1], t[2], error);
+        return icl_sgd_step(on, &p->sgd, t[0], t[1], t[2], t[3], error);
+    case ICL_OP_track_threshold:
+        return icl_track_threshold(on, p->threshold.fraction, t[0], t[1], t[2], error);
     case ICL_OP_COUNT:
         break;
     }

@@ -1,5 +1,5 @@
 /*
- * Clipping and optimizer steps.
+ * Clipping, its thresholds and optimizer steps.
  *
  * The constants beta, 1 - beta and the bias corrections are computed in double and rounded once (ops.h), so each
  * contributes at most u relative.
@@ -58,9 +58,61 @@ static void sgd(icl_truth *truth, size_t i) {
                          icl_gamma(1, u) * fabs(parameter - update);
 }
 
+/* Whether the optional norm of a step is there and forbids it. */
+static bool is_forbidden(const icl_truth *truth, int norm) {
+    return truth->c->rank[norm] >= 0 && !isfinite(truth->operand[norm][0]);
+}
+
+/*
+ * A new threshold: share_of_one = 1 / (fraction B) is rounded once and the product once (2u r, r <= 6), the difference, the rate and
+ * its product once each: the exponent is off by less than 0.1 (12 + 5 + 2 * 5) u = 2.7 u. exp is off by 3 ulp (6u), the last product
+ * rounds once. The first one: each term meets the division (2.5 ulp), its product, ceil(B / 64) + 6 additions, and the last product with
+ * the rounded factor, and all terms are positive.
+ */
+static void track(icl_truth *truth) {
+    const size_t count = icl_case_count(truth->c, 2);
+    double *threshold = truth->operand[0], sum = 0;
+    size_t finite = 0, above = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const double norm = truth->operand[2][i];
+        if (!isfinite(norm))
+            continue;
+        finite++;
+        above += norm > *threshold;
+        sum += norm * 0x1p-40; /* far from overflow */
+    }
+    truth->bound[0][0] = 0;
+    if (*threshold > 0) {
+        const double excess = (double)above / (truth->c->params.threshold.fraction * (double)count) - 1;
+        *threshold *= exp(ICL_THRESHOLD_RATE * fmin(excess, ICL_THRESHOLD_LEAP));
+        truth->bound[0][0] = icl_gamma(10, truth->unit) * *threshold;
+    } else if (finite > 0) {
+        *threshold = ICL_THRESHOLD_FIRST * (sum / (double)finite) * 0x1p40;
+        truth->bound[0][0] = icl_gamma(ceil((double)count / 64) + 13, truth->unit) * *threshold;
+    }
+    truth->operand[1][0] = (double)(count - finite);
+    truth->bound[1][0] = 0;
+}
+
+/* Nothing changes. */
+static void keep(icl_truth *truth, int outputs) {
+    for (int i = 0; i < outputs; i++)
+        for (size_t k = 0; k < icl_case_count(truth->c, i); k++)
+            truth->bound[i][k] = 0;
+}
+
 icl_status icl_truth_optimizer(icl_truth *truth, icl_error *error) {
     const icl_op op = truth->c->op;
     (void)error;
+    if (op == ICL_OP_track_threshold) {
+        track(truth);
+        return ICL_OK;
+    }
+    if (op != ICL_OP_clip && is_forbidden(truth, op == ICL_OP_adam_step ? 4 : 3)) {
+        keep(truth, icl_op_infos[op].outputs);
+        return ICL_OK;
+    }
     for (size_t i = 0; i < icl_case_count(truth->c, 0); i++) {
         if (op == ICL_OP_clip)
             clip(truth, i);

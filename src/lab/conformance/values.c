@@ -55,7 +55,8 @@ static float value(icl_values values, uint32_t word, size_t index, float previou
 static bool is_positive(const icl_case *c, int operand) {
     if (c->op == ICL_OP_unary && c->values != ICL_VALUES_SPECIAL)
         return c->params.unary == ICL_SQUARE_ROOT || c->params.unary == ICL_LOGARITHM;
-    return (c->op == ICL_OP_adam_step && operand == 2) || (c->op == ICL_OP_clip && operand == 1);
+    return (c->op == ICL_OP_adam_step && operand == 2) || (c->op == ICL_OP_clip && operand == 1) ||
+           c->op == ICL_OP_track_threshold;
 }
 
 /* What the forward pass would have given: out (operand 4) and log_sum_exp (operand 5) of attention_backward. */
@@ -128,6 +129,24 @@ static void transformer_inputs(const icl_case *c, int operand, float *values) {
     }
 }
 
+/* Operands of one element whose value is the case's point: a norm that forbids a step, and a threshold. */
+static bool scalar_input(const icl_case *c, int operand, float *element) {
+    const uint32_t word = icl_random_word((icl_random_key){.seed = c->seed, .stream = (uint32_t)operand}, 0);
+    const bool is_norm =
+        (c->op == ICL_OP_adam_step && operand == 4) || (c->op == ICL_OP_sgd_step && operand == 3);
+
+    if (is_norm && c->values == ICL_VALUES_SPECIAL) {
+        *element = word % 2 ? NAN : INFINITY;
+        return true;
+    }
+    if (c->op == ICL_OP_track_threshold && operand == 0) {
+        const icl_values kind = c->values == ICL_VALUES_SPECIAL ? ICL_VALUES_RANDOM : c->values;
+        *element = c->params.threshold.is_first ? 0.0F : fabsf(value(kind, word, 0, 0));
+        return true;
+    }
+    return false;
+}
+
 void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
     const icl_random_key key = {.seed = c->seed, .stream = (uint32_t)operand};
     const bool positive = is_positive(c, operand);
@@ -141,6 +160,8 @@ void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
         transformer_inputs(c, operand, operands[operand]);
         return;
     }
+    if (scalar_input(c, operand, operands[operand]))
+        return;
     for (size_t i = 0; i < icl_case_count(c, operand); i++) {
         previous = value(c->values, icl_random_word(key, i), i, previous);
         operands[operand][i] = positive ? fabsf(previous) : previous;
