@@ -142,6 +142,7 @@ static icl_status join_command_line(int count, char *const *arguments, char **te
 
 static icl_status write_facts(const training *run, const char *state, icl_error *error) {
     const train_options *options = run->options;
+    const icl_train_progress progress = icl_trainer_progress(run->trainer);
     const icl_run_facts facts = {
         .device = icl_backend_capabilities(run->backend),
         .recipe_name = run->recipe_name,
@@ -149,7 +150,9 @@ static icl_status write_facts(const training *run, const char *state, icl_error 
         .gemm = gemm_name(options->device.gemm),
         .fast_math = options->device.fast_math,
         .seed = (uint32_t)icl_recipe_count(run->recipe, "train", "seed"),
-        .steps = icl_trainer_progress(run->trainer).step,
+        .steps = progress.step,
+        .skipped_steps = progress.skipped_steps,
+        .dropped_sequences = progress.dropped_sequences,
         .status = state,
     };
     return icl_run_write_facts(run->folder, &facts, error);
@@ -221,6 +224,20 @@ done:
     return status;
 }
 
+/* What the losses and the table do not show. */
+static void print_mishaps(const icl_trainer *trainer) {
+    const icl_train_progress progress = icl_trainer_progress(trainer);
+
+    if (progress.skipped_steps > 0)
+        printf("%" PRIu64 " of %" PRIu64 " steps were skipped: their gradients were not finite.\n",
+               progress.skipped_steps, progress.step);
+    if (progress.dropped_sequences > 0)
+        printf("%" PRIu64 " sequences were left out of their steps: their own gradients were not finite.\n",
+               progress.dropped_sequences);
+    if (progress.skipped_steps > 0 || progress.dropped_sequences > 0)
+        printf("\n");
+}
+
 static icl_status print_result(const training *run, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
     const icl_status status = round_parameters(run->trainer, error);
@@ -234,6 +251,8 @@ static icl_status print_result(const training *run, icl_error *error) {
         printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained on %s (%s)\n\n", run->folder,
                icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
                device->spec, device->name);
+    if (!run->options->json)
+        print_mishaps(run->trainer);
     return print_evaluation(run->backend, run->trainer, run->recipe, run->options->json, error);
 }
 

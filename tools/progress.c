@@ -38,16 +38,18 @@ void progress_report(void *user, const icl_session_progress *progress) {
     const double time = now();
     const double interval = printer->terminal ? SECONDS_BETWEEN_UPDATES : SECONDS_BETWEEN_LINES;
     const bool last = progress->step == progress->total_steps;
-    char left[32], evaluated[48] = "";
+    char left[32], evaluated[48] = "", skipped[48] = "";
 
     if (!progress->evaluated && !last && printer->last_printed > 0 && time - printer->last_printed < interval)
         return;
     printer->last_printed = time;
     if (!isnan(progress->half_adjusted))
         snprintf(evaluated, sizeof evaluated, "  half adj. %.4g", progress->half_adjusted);
-    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "  loss %.4g%s  %.3g steps/s  %s left%s",
+    if (progress->skipped_steps > 0)
+        snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);
+    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "  loss %.4g%s%s  %.3g steps/s  %s left%s",
             printer->terminal ? "\r" : "", progress->step, progress->total_steps, progress->loss, evaluated,
-            progress->steps_per_second, duration(progress->seconds_left, left),
+            skipped, progress->steps_per_second, duration(progress->seconds_left, left),
             printer->terminal ? "\x1b[K" : "\n");
     fflush(stderr);
     printer->line_open = printer->terminal;

@@ -16,17 +16,23 @@ ICL_API icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *re
 ICL_API void icl_trainer_destroy(icl_trainer **trainer);
 
 /* Runs up to `steps` more steps, fewer if the recipe's budget ends first, without waiting for the device
- * except to read the losses at the end. ICL_ERROR_DIVERGED names the first step whose loss or gradient
- * norm was not finite; the parameters are then those of no use, and the last saved state is what counts. */
+ * except to read the losses at the end. A step whose gradient's norm is not finite changes nothing: it is
+ * skipped, and counted. ICL_ERROR_DIVERGED when the parameters are not finite, or when so many steps were
+ * skipped in a row that training does not get out any more; the message names the step. The parameters are
+ * then those of no use, and the last saved state is what counts. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
 /* What the last icl_trainer_run saw. */
 typedef struct icl_train_progress {
     uint64_t step;        /* steps done in all */
     uint64_t total_steps; /* the recipe's budget */
-    double loss;          /* mean over the run's steps of the batch loss (full squared error) */
-    double gradient_norm; /* largest over the run's steps, before clipping */
-    double learning_rate; /* of the last step */
+    double loss; /* mean over the run's steps of the batch loss (full squared error), of finite ones */
+    double gradient_norm;   /* largest finite one over the run's steps, before clipping */
+    double learning_rate;   /* of the last step */
+    uint64_t skipped_steps; /* of all steps done: those whose gradient was not finite */
+    uint64_t
+        dropped_sequences; /* in all steps done: left out by train.sequence_clip, because their own gradient
+                                   was not finite */
 } icl_train_progress;
 
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);

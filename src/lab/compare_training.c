@@ -15,7 +15,7 @@ typedef struct comparison {
     const icl_training_params *params;
     icl_backend *backends[TRAINERS];
     icl_trainer *trainers[TRAINERS];
-    bool diverged[TRAINERS];                    /* in the step just run */
+    bool diverged[TRAINERS];                    /* in the step just run: what it computed is not finite */
     icl_training_state start, states[TRAINERS]; /* start: of the next forced step */
     double *gradients[TRAINERS];
     icl_training_summary *summary;
@@ -50,15 +50,19 @@ static void release(comparison *c) {
 
 /* ---- One step ---- */
 
+/* A trainer skips such a step and goes on; what is compared after it would say nothing. */
 static icl_status run_step(comparison *c, icl_error *error) {
     icl_status status = ICL_OK;
 
     for (int i = 0; i < TRAINERS; i++) {
+        double loss, norm;
         status = icl_trainer_run(c->trainers[i], 1, error);
-        c->diverged[i] = status == ICL_ERROR_DIVERGED;
-        if (c->diverged[i])
+        const bool diverged = status == ICL_ERROR_DIVERGED;
+        if (diverged)
             status = ICL_OK;
         ICL_TRY(status);
+        ICL_TRY(icl_trainer_read_measures(c->trainers[i], &loss, &norm, error));
+        c->diverged[i] = diverged || !isfinite(loss) || !isfinite(norm);
         ICL_TRY(icl_trainer_read_state(c->trainers[i], &c->states[i], error));
         ICL_TRY(icl_trainer_read_gradient(c->trainers[i], c->gradients[i], error));
     }

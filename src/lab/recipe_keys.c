@@ -56,6 +56,8 @@ static const icl_recipe_key keys[] = {
     {"train", "momentum", ICL_KEY_NUMBER, "0.9", 0, 0.999999, .help = "sgd: share of the last step kept"},
     {"train", "clip", ICL_KEY_NUMBER, "1", 0, 1e30,
      .help = "largest norm of the whole gradient; 0: no limit"},
+    {"train", "sequence_clip", ICL_KEY_NUMBER, "0", 0, 1,
+     .help = "share of the sequences whose own gradients are cut, all to one norm that is tracked; 0: none"},
     {"train", "growth", ICL_KEY_COUNT, "0", 0, MAX_STEPS,
      .help = "steps at each depth, from 2 layers up, before the last; 0: all layers at once"},
     {"train", "batch", ICL_KEY_COUNT, "2048", 1, 1073741824, .help = "fresh sequences in a step"},

@@ -31,8 +31,9 @@ typedef struct icl_run_facts {
     const char *gemm;         /* auto, clblast or native */
     bool fast_math;
     uint32_t seed;
-    uint64_t steps;     /* done */
-    const char *status; /* running, finished, interrupted or diverged */
+    uint64_t steps;                            /* done */
+    uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
+    const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;
 
 /* Makes the folder and writes its recipe. ICL_ERROR_INPUT if it already holds a run, ICL_ERROR_IO if it cannot be written. */

@@ -171,6 +171,8 @@ static void report(session *run, uint64_t before, double seconds) {
     progress->total_steps = trained.total_steps;
     progress->loss = trained.loss;
     progress->learning_rate = trained.learning_rate;
+    progress->skipped_steps = trained.skipped_steps;
+    progress->dropped_sequences = trained.dropped_sequences;
     /* Smoothed, so that the time left does not jump. */
     progress->steps_per_second =
         progress->steps_per_second > 0 ? 0.8 * progress->steps_per_second + 0.2 * rate : rate;

@@ -14,9 +14,10 @@ typedef struct icl_session_progress {
     uint64_t step, total_steps;
     double loss; /* mean over the steps since the last report */
     double learning_rate;
-    double half_adjusted;    /* of the last periodic evaluation; NaN before the first */
-    bool evaluated;          /* just now */
-    double steps_per_second; /* lately */
+    uint64_t skipped_steps, dropped_sequences; /* since step 0: see iclab/train.h */
+    double half_adjusted;                      /* of the last periodic evaluation; NaN before the first */
+    bool evaluated;                            /* just now */
+    double steps_per_second;                   /* lately */
     double seconds_left;
 } icl_session_progress;
 

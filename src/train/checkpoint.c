@@ -1,9 +1,9 @@
 /*
  * Checkpoints and exported models, as safetensors.
  *
- * A checkpoint holds the parameters and the optimizer's states in the device's own element type, and as
- * metadata the step and the recipe. Nothing else is needed: data, learning rate and depth are functions of
- * the step.
+ * A checkpoint holds the parameters, the optimizer's states and the threshold of train.sequence_clip in the
+ * device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else
+ * is needed: data, learning rate and depth are functions of the step.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,11 +17,27 @@
 #define STEP_KEY   "iclab.step"
 #define RECIPE_KEY "iclab.recipe"
 
-enum { VECTORS = 3 };
+enum { MOST_VECTORS = 4, MISHAPS = 3 };
 
-static const char *const vector_names[VECTORS] = {"parameters", "first_moment", "second_moment"};
+static const char *const vector_names[MOST_VECTORS] = {"parameters", "first_moment", "second_moment",
+                                                       "sequence_threshold"};
+static const char *const mishap_keys[MISHAPS] = {"iclab.skipped_steps", "iclab.dropped_sequences",
+                                                 "iclab.skipped_in_a_row"};
+
+static uint64_t *mishap_of(icl_mishaps *mishaps, int index) {
+    uint64_t *const counts[MISHAPS] = {&mishaps->skipped_steps, &mishaps->dropped_sequences,
+                                       &mishaps->skipped_in_a_row};
+    return counts[index];
+}
+
+/* The threshold is there only with train.sequence_clip. */
+static int vector_count(const icl_trainer *trainer) {
+    return trainer->threshold.buffer ? MOST_VECTORS : MOST_VECTORS - 1;
+}
 
 static icl_tensor vector_of(const icl_trainer *trainer, int index) {
+    if (index == MOST_VECTORS - 1)
+        return trainer->threshold;
     return index == 0 ? trainer->parameters : trainer->states[index - 1];
 }
 
@@ -45,25 +61,33 @@ static icl_status read_vector(icl_tensor vector, icl_element_type type, void **v
 
 icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error) {
     const icl_element_type type = element_type(trainer);
-    icl_named_tensor tensors[VECTORS] = {{0}};
-    void *values[VECTORS] = {NULL};
-    char *recipe = NULL, step[32];
+    icl_named_tensor tensors[MOST_VECTORS] = {{0}};
+    icl_metadata metadata[2 + MISHAPS];
+    void *values[MOST_VECTORS] = {NULL};
+    const int vectors = vector_count(trainer);
+    char *recipe = NULL, step[32], mishaps[MISHAPS][32];
     icl_status status = ICL_OK;
 
     if (trainer->diverged)
         return icl_fail(error, ICL_ERROR_DIVERGED,
                         "%s: not written, because training diverged at step %" PRIu64, path, trainer->step);
-    for (int i = 0; i < VECTORS; i++) {
-        ICL_TRY(read_vector(vector_of(trainer, i), type, &values[i], error));
+    for (int i = 0; i < vectors; i++) {
+        const icl_tensor vector = vector_of(trainer, i);
+        ICL_TRY(read_vector(vector, type, &values[i], error));
         tensors[i] = (icl_named_tensor){.name = vector_names[i], .type = type, .rank = 1, .data = values[i]};
-        tensors[i].shape[0] = icl_model_size(trainer->model);
+        tensors[i].shape[0] = vector.shape[0];
     }
     ICL_TRY(icl_recipe_write(trainer->recipe, &recipe, error));
     snprintf(step, sizeof step, "%" PRIu64, trainer->step);
-    const icl_metadata metadata[] = {{STEP_KEY, step}, {RECIPE_KEY, recipe}};
-    ICL_TRY(icl_safetensors_write(path, tensors, VECTORS, metadata, 2, error));
+    metadata[0] = (icl_metadata){STEP_KEY, step};
+    metadata[1] = (icl_metadata){RECIPE_KEY, recipe};
+    for (int i = 0; i < MISHAPS; i++) {
+        snprintf(mishaps[i], sizeof mishaps[i], "%" PRIu64, *mishap_of(&trainer->mishaps, i));
+        metadata[2 + i] = (icl_metadata){mishap_keys[i], mishaps[i]};
+    }
+    ICL_TRY(icl_safetensors_write(path, tensors, (size_t)vectors, metadata, 2 + MISHAPS, error));
 done:
-    for (int i = 0; i < VECTORS; i++)
+    for (int i = 0; i < vectors; i++)
         icl_free(&values[i]);
     icl_free(&recipe);
     return status;
@@ -151,23 +175,36 @@ done:
     return status;
 }
 
-static icl_status read_step(const icl_safetensors *file, const char *path, uint64_t *step, icl_error *error) {
-    const char *text = icl_safetensors_metadata(file, STEP_KEY);
+/* Keys are told without "iclab.". */
+static icl_status read_count(const icl_safetensors *file, const char *key, const char *path, uint64_t *count,
+                             icl_error *error) {
+    const char *text = icl_safetensors_metadata(file, key), *name = strchr(key, '.') + 1;
     char *end = NULL;
 
     if (!text || text[0] < '0' || text[0] > '9' || strlen(text) > 18)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no step in the metadata, expected a checkpoint of iclab",
-                        path);
-    *step = strtoull(text, &end, 10);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no %s in the metadata, expected a checkpoint of iclab",
+                        path, name);
+    *count = strtoull(text, &end, 10);
     if (*end != '\0')
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: step \"%s\" in the metadata, expected a whole number",
-                        path, text);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s is no whole number in the metadata", path, name);
     return ICL_OK;
+}
+
+/* Checkpoints of versions that did not skip steps do not count them. */
+static icl_status read_mishaps(const icl_safetensors *file, const char *path, icl_mishaps *mishaps,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < MISHAPS; i++)
+        if (icl_safetensors_metadata(file, mishap_keys[i]))
+            ICL_TRY(read_count(file, mishap_keys[i], path, mishap_of(mishaps, i), error));
+done:
+    return status;
 }
 
 static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index,
                               const char *path, const icl_named_tensor **found, icl_error *error) {
-    const size_t size = icl_model_size(trainer->model);
+    const size_t size = vector_of(trainer, index).shape[0];
     const icl_named_tensor *tensor = icl_safetensors_find(file, vector_names[index]);
 
     if (!tensor || tensor->rank != 1 || tensor->shape[0] != size)
@@ -184,25 +221,29 @@ static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors 
 
 icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error) {
     icl_safetensors *file = NULL;
-    const icl_named_tensor *tensors[VECTORS];
+    const icl_named_tensor *tensors[MOST_VECTORS];
+    const int vectors = vector_count(trainer);
+    icl_mishaps mishaps = {0};
     const char *recipe;
     uint64_t step = 0;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_safetensors_read(path, &file, error));
-    ICL_TRY(read_step(file, path, &step, error));
+    ICL_TRY(read_count(file, STEP_KEY, path, &step, error));
+    ICL_TRY(read_mishaps(file, path, &mishaps, error));
     recipe = icl_safetensors_metadata(file, RECIPE_KEY);
     if (!recipe)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
                          "%s: no recipe in the metadata, expected a checkpoint of iclab", path));
     ICL_TRY(compare_recipe(trainer, recipe, path, error));
-    for (int i = 0; i < VECTORS; i++)
+    for (int i = 0; i < vectors; i++)
         ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));
-    for (int i = 0; i < VECTORS; i++)
+    for (int i = 0; i < vectors; i++)
         ICL_TRY(tensors[i]->type == ICL_ELEMENT_F64
                     ? icl_tensor_write_double(vector_of(trainer, i), tensors[i]->data, error)
                     : icl_tensor_write(vector_of(trainer, i), tensors[i]->data, error));
     trainer->diverged = false;
+    trainer->mishaps = mishaps;
     icl_trainer_set_step(trainer, step);
 done:
     icl_safetensors_destroy(&file);

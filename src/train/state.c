@@ -26,6 +26,9 @@ icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *stat
 
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
         ICL_TRY(icl_tensor_read_double(vector_of(trainer, i), state->vectors[i], error));
+    state->threshold = 0;
+    if (trainer->threshold.buffer)
+        ICL_TRY(icl_tensor_read_double(trainer->threshold, &state->threshold, error));
     state->step = trainer->step;
 done:
     return status;
@@ -36,7 +39,10 @@ icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_stat
 
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
         ICL_TRY(icl_tensor_write_double(vector_of(trainer, i), state->vectors[i], error));
+    if (trainer->threshold.buffer)
+        ICL_TRY(icl_tensor_write_double(trainer->threshold, &state->threshold, error));
     trainer->diverged = false;
+    trainer->mishaps = (icl_mishaps){0};
     icl_trainer_set_step(trainer, state->step);
 done:
     return status;
@@ -46,14 +52,16 @@ void icl_training_state_round(icl_training_state *state) {
     for (int i = 0; i < ICL_STATE_VECTORS; i++)
         for (size_t k = 0; k < state->size; k++)
             state->vectors[i][k] = (double)(float)state->vectors[i][k];
+    state->threshold = (double)(float)state->threshold;
 }
 
 icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
                                      icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, 0, 1), loss, error));
-    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_TRAIN_CHUNK, 1), gradient_norm,
+    ICL_TRY(
+        icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSSES, 1), loss, error));
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORMS, 1), gradient_norm,
                                    error));
 done:
     return status;

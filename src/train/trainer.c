@@ -44,11 +44,15 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
                                  trainer->growth.layers,
                                  (unsigned long long)icl_growth_steps(&trainer->growth),
                                  (unsigned long long)end);
+    trainer->sequence_clip = icl_recipe_number(recipe, "train", "sequence_clip");
+    if (trainer->sequence_clip > 0 && !icl_model_is_fused(trainer->model))
+        return icl_recipe_reject(recipe, "train", "sequence_clip", error,
+                                 "0: model.space = composed has no gradients of single sequences");
     return icl_optimizer_read(recipe, &trainer->optimizer, error);
 }
 
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
-    const size_t size = icl_model_size(trainer->model), history = 2 * ICL_TRAIN_CHUNK + 1;
+    const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH, one = 1;
     const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
     enum { VECTORS = 5 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
@@ -62,6 +66,10 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
     for (size_t i = 0; i < 3 && icl_model_is_fused(trainer->model); i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
+    if (trainer->sequence_clip > 0) {
+        ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
+        ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
+    }
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
     ICL_TRY(
@@ -129,6 +137,7 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->predictions);
     icl_tensor_release(&gone->sequence_norms);
     icl_tensor_release(&gone->misses);
+    icl_tensor_release(&gone->threshold);
     icl_tensor_release(&gone->history);
     icl_model_destroy(&gone->model);
     icl_task_destroy(&gone->task);
@@ -204,14 +213,37 @@ static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_bat
     };
 }
 
-/* The same loss and gradient by the model's own ops. */
-static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor loss_slot, icl_error *error) {
+/* The batch's gradient, cut sequence by sequence at the threshold, which then follows the norms. In the first step the norms come first,
+ * and the threshold from them. */
+static icl_status gradient_of_sequences(icl_trainer *trainer, icl_model_tensors with, icl_tensor dropped,
+                                        icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    const bool is_first = trainer->step == 0;
+    icl_status status = ICL_OK;
+
+    if (!is_first)
+        with.threshold = trainer->threshold;
+    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    if (!trainer->threshold.buffer)
+        goto done;
+    ICL_TRY(icl_track_threshold(trainer->backend, trainer->sequence_clip, trainer->threshold, dropped,
+                                trainer->sequence_norms, error));
+    if (is_first) {
+        with.threshold = trainer->threshold;
+        ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    }
+done:
+    return status;
+}
+
+/* The same loss and gradient by the model's own ops. */
+static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor loss_slot, icl_tensor dropped,
+                                      icl_error *error) {
     const icl_model_tensors with = fused_tensors(trainer, &trainer->batch, trainer->predictions);
     const icl_tensor none = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    ICL_TRY(gradient_of_sequences(trainer, with, dropped, error));
     ICL_TRY(
         icl_binary(trainer->backend, ICL_SUBTRACT, trainer->misses, with.predictions, with.targets, error));
     ICL_TRY(icl_reduce(trainer->backend, ICL_SUM_OF_SQUARES, 1, loss_slot, trainer->misses, error));
@@ -259,13 +291,14 @@ done:
 }
 
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
-    const icl_tensor loss_slot = icl_tensor_slice(trainer->history, 0, slot, 1);
-    const icl_tensor norm_slot = icl_tensor_slice(trainer->history, 0, ICL_TRAIN_CHUNK + slot, 1);
+    const icl_tensor loss_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSSES + slot, 1);
+    const icl_tensor norm_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORMS + slot, 1);
+    const icl_tensor dropped_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_DROPPED + slot, 1);
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, trainer->step,
                             &trainer->batch, error));
-    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, loss_slot, error)
+    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, loss_slot, dropped_slot, error)
                                                : differentiate_on_tape(trainer, loss_slot, error));
     ICL_TRY(measure_gradient(trainer, norm_slot, error));
     ICL_TRY(update_parameters(trainer, norm_slot, error));
@@ -291,44 +324,6 @@ static icl_status reserve_losses(icl_trainer *trainer, size_t count, icl_error *
     return status;
 }
 
-static icl_status diverge(icl_trainer *trainer, uint64_t step, double loss, double norm, icl_error *error) {
-    trainer->diverged = true;
-    icl_trainer_set_step(trainer, step);
-    return icl_fail(
-        error, ICL_ERROR_DIVERGED,
-        "training diverged at step %llu: loss %g, gradient norm %g; expected finite numbers (a lower "
-        "train.learning_rate or a tighter train.clip may help)",
-        (unsigned long long)step, loss, norm);
-}
-
-/* Waits for `count` steps, the first of which was number first_step (from 1), and takes their losses and
- * norms in. */
-static icl_status collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
-    float history[2 * ICL_TRAIN_CHUNK + 1];
-    const float *norms = history + ICL_TRAIN_CHUNK;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reduce(trainer->backend, ICL_NORM, 1,
-                       icl_tensor_slice(trainer->history, 0, 2 * ICL_TRAIN_CHUNK, 1), trainer->parameters,
-                       error));
-    ICL_TRY(icl_tensor_read(trainer->history, history, error));
-    for (size_t i = 0; i < count; i++) {
-        const double loss = (double)history[i], norm = (double)norms[i];
-        trainer->losses[trainer->loss_count] = history[i];
-        trainer->norms[trainer->loss_count++] = norms[i];
-        trainer->progress.loss += loss;
-        if (norm > trainer->progress.gradient_norm || isnan(norm))
-            trainer->progress.gradient_norm = norm;
-        if (!isfinite(loss) || !isfinite(norm))
-            return diverge(trainer, first_step + i, loss, norm, error);
-    }
-    if (!isfinite(history[2 * ICL_TRAIN_CHUNK]))
-        return diverge(trainer, first_step + count - 1, (double)history[count - 1], (double)norms[count - 1],
-                       error);
-done:
-    return status;
-}
-
 icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error) {
     const uint64_t total = trainer->total_steps;
     const uint64_t left = total > trainer->step ? total - trainer->step : 0;
@@ -341,6 +336,7 @@ icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error)
     if (steps > left)
         steps = (size_t)left;
     trainer->progress.loss = trainer->progress.gradient_norm = 0.0;
+    trainer->finite_losses = 0;
     ICL_TRY(reserve_losses(trainer, steps, error));
     while (trainer->loss_count < steps) {
         const uint64_t first_step = trainer->step + 1;
@@ -348,11 +344,11 @@ icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error)
         const size_t count = rest < ICL_TRAIN_CHUNK ? rest : ICL_TRAIN_CHUNK;
         for (size_t i = 0; i < count; i++)
             ICL_TRY(train_step(trainer, i, error));
-        ICL_TRY(collect(trainer, first_step, count, error));
+        ICL_TRY(icl_trainer_collect(trainer, first_step, count, error));
     }
 done:
     if (trainer->loss_count > 0)
-        trainer->progress.loss /= (double)trainer->loss_count;
+        trainer->progress.loss /= (double)trainer->finite_losses; /* NaN of none */
     return status;
 }
 
@@ -363,7 +359,11 @@ void icl_trainer_set_step(icl_trainer *trainer, uint64_t step) {
 }
 
 icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
-    return trainer->progress;
+    icl_train_progress progress = trainer->progress;
+
+    progress.skipped_steps = trainer->mishaps.skipped_steps;
+    progress.dropped_sequences = trainer->mishaps.dropped_sequences;
+    return progress;
 }
 
 const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count) {

@@ -8,8 +8,23 @@
 #include "train/optimizer.h"
 #include "train/schedule.h"
 
-/* Steps that are queued before the host reads their losses. */
+/* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
 #define ICL_TRAIN_CHUNK 50
+
+/* What the device remembers of the steps of a chunk, icl_trainer.history: three numbers for each, and one for all. */
+enum {
+    ICL_HISTORY_LOSSES = 0,
+    ICL_HISTORY_NORMS = ICL_TRAIN_CHUNK,          /* of the gradients, before clipping */
+    ICL_HISTORY_DROPPED = 2 * ICL_TRAIN_CHUNK,    /* sequences left out */
+    ICL_HISTORY_PARAMETERS = 3 * ICL_TRAIN_CHUNK, /* norm of the parameters after the last step */
+    ICL_HISTORY_LENGTH,
+};
+
+/* What the host knows of steps that went wrong; part of a checkpoint. */
+typedef struct icl_mishaps {
+    uint64_t skipped_steps, dropped_sequences;
+    uint64_t skipped_in_a_row; /* up to the last step */
+} icl_mishaps;
 
 struct icl_trainer {
     icl_backend *backend;
@@ -20,6 +35,7 @@ struct icl_trainer {
     icl_optimizer optimizer;
     icl_schedule schedule;
     icl_growth growth;
+    double sequence_clip; /* share of the sequences whose gradients are cut; 0: none */
     uint32_t seed;
     uint64_t step;        /* steps done */
     uint64_t total_steps; /* the budget; the schedule may end elsewhere (train.horizon) */
@@ -30,18 +46,24 @@ struct icl_trainer {
     icl_tensor scaled;               /* [N], scratch of the norm */
     icl_tensor predictions, misses;  /* [B], of a fused model: the last step's, and prediction - target */
     icl_tensor sequence_norms;       /* [B], of a fused model: of each sequence's gradient */
-    icl_tensor history; /* [2 * ICL_TRAIN_CHUNK + 1]: losses, gradient norms, norm of the parameters */
+    icl_tensor threshold; /* [1]: where they are cut; 0 before the first step; absent without clipping */
+    icl_tensor history;   /* [ICL_HISTORY_LENGTH] */
     icl_batch batch;
     icl_variable *variables; /* one per named parameter */
 
     float *losses; /* of the last run */
     float *norms;  /* in the second half of the same memory */
-    size_t loss_count, loss_capacity;
+    size_t loss_count, loss_capacity, finite_losses;
+    icl_mishaps mishaps;
     icl_train_progress progress;
 };
 
 /* Sets the step, and with it everything that follows from it. */
 void icl_trainer_set_step(icl_trainer *trainer, uint64_t step);
+
+/* Waits for `count` steps, the first of which was number first_step (from 1), and takes in what history holds of them
+ * (history.c). ICL_ERROR_DIVERGED as icl_trainer_run has it. */
+icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
 
 /* ---- A trainer's state on the host, in double (state.c): for carrying it from one device to another ---- */
 
@@ -51,6 +73,7 @@ typedef struct icl_training_state {
     uint64_t step;                      /* steps done */
     size_t size;                        /* of each vector: icl_model_size */
     double *vectors[ICL_STATE_VECTORS]; /* parameters, then the optimizer's two */
+    double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
 /* Memory for the state of this trainer's model. Clear it in any case. */

@@ -68,6 +68,20 @@ if [[ $device == cpu ]]; then
     same "$work/straight/model.safetensors" "$work/rerun/model.safetensors" "the folder's recipe.ini runs again to the same model"
 fi
 
+# ---- Gram matrices, sequences cut one by one ----
+if [[ $device == cpu ]]; then
+    clipped=("${small[@]}" --set model.space=auto --set task.sampler=gram --set train.sequence_clip=0.1)
+    run train quickstart "${clipped[@]}" --steps 40 --out "$work/clipped"
+    expect 0 "train on Gram matrices, with train.sequence_clip"
+    run train quickstart "${clipped[@]}" --steps 13 --out "$work/clipped-pieces"
+    run train --resume "$work/clipped-pieces" --device "$device" --steps 40
+    for file in model.safetensors metrics.csv checkpoint/state.safetensors; do
+        same "$work/clipped/$file" "$work/clipped-pieces/$file" "in pieces: the same $file"
+    done
+    grep -q '"skipped_steps":.*0' "$work/clipped/run.json" && grep -q '"dropped_sequences":.*0' "$work/clipped/run.json"
+    ok $? "run.json counts skipped steps and dropped sequences"
+fi
+
 # ---- Evaluation ----
 run eval "$work/straight" --device "$device" --json
 expect 0 "eval --json"

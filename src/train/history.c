@@ -1,0 +1,63 @@
+/* What the steps of a chunk left on the device: losses, norms, mishaps. */
+#include <math.h>
+
+#include "train/trainer.h"
+
+/* Finite where every parameter is: scaled so that no square overflows a float, however large. */
+static icl_status measure_parameters(icl_trainer *trainer, icl_error *error) {
+    const icl_tensor slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_PARAMETERS, 1), none = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_scale_add(trainer->backend, trainer->scaled, 0x1p-80, trainer->parameters, 0.0, none, error));
+    ICL_TRY(icl_reduce(trainer->backend, ICL_NORM, 1, slot, trainer->scaled, error));
+done:
+    return status;
+}
+
+/* Takes the numbers of one step in. */
+static void take_step(icl_trainer *trainer, double loss, double norm, double dropped) {
+    icl_mishaps *mishaps = &trainer->mishaps;
+    const bool skipped = !isfinite(norm);
+
+    trainer->losses[trainer->loss_count] = (float)loss;
+    trainer->norms[trainer->loss_count++] = (float)norm;
+    if (isfinite(loss)) {
+        trainer->progress.loss += loss;
+        trainer->finite_losses++;
+    }
+    if (!skipped && norm > trainer->progress.gradient_norm)
+        trainer->progress.gradient_norm = norm;
+    mishaps->skipped_in_a_row = skipped ? mishaps->skipped_in_a_row + 1 : 0;
+    mishaps->skipped_steps += skipped;
+    mishaps->dropped_sequences += (uint64_t)dropped;
+}
+
+static icl_status diverge(icl_trainer *trainer, uint64_t step, double loss, double norm, const char *what,
+                          icl_error *error) {
+    trainer->diverged = true;
+    icl_trainer_set_step(trainer, step);
+    return icl_fail(error, ICL_ERROR_DIVERGED,
+                    "training diverged at step %llu: %s; loss %g, gradient norm %g; expected finite numbers "
+                    "(a lower train.learning_rate or a tighter train.clip may help)",
+                    (unsigned long long)step, what, loss, norm);
+}
+
+icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
+    double history[ICL_HISTORY_LENGTH];
+    const double *losses = history + ICL_HISTORY_LOSSES, *norms = history + ICL_HISTORY_NORMS;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(measure_parameters(trainer, error));
+    ICL_TRY(icl_tensor_read_double(trainer->history, history, error));
+    for (size_t i = 0; i < count; i++) {
+        take_step(trainer, losses[i], norms[i], history[ICL_HISTORY_DROPPED + i]);
+        if (trainer->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)
+            return diverge(trainer, first_step + i, losses[i], norms[i], "the last 50 steps were skipped",
+                           error);
+    }
+    if (!isfinite(history[ICL_HISTORY_PARAMETERS]))
+        return diverge(trainer, first_step + count - 1, losses[count - 1], norms[count - 1],
+                       "the parameters are not finite", error);
+done:
+    return status;
+}
