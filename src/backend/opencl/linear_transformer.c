@@ -7,21 +7,15 @@
 #include <stdio.h>
 
 #include "backend/linear_transformer.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/linear_program.h"
 
 /* As in cl/linear_transformer.cl. */
 #define FLAG_TRAIN  1u
-#define FLAG_TOKENS 2u
-#define FLAG_CLIP   4u
-#define FLAG_KEEP   8u
-#define FLAG_EXPAND 16u
-#define FLAG_CORNER 32u
-
-#define FORM_DENSE    0
-#define FORM_DIAGONAL 1
-#define FORM_SPARSE   2
+#define FLAG_CLIP   2u
+#define FLAG_EXPAND 4u
 
 #define LOCAL_BYTES ((size_t)32 << 10) /* of local memory that a work-group uses at most */
+#define SPARE_BYTES ((size_t)1 << 10)  /* of it that the kernel itself uses */
 #define KEPT_BYTES                                                                                           \
     ((size_t)8 << 20) /* of maps that a work-item of a CPU keeps for the backward pass at most */
 #define PARTIAL_BYTES ((size_t)64 << 20) /* of the units' sums, unless there are few units */
@@ -32,19 +26,17 @@ typedef struct operands {
     icl_tensor last_token; /* the query, where tokens are given */
 } operands;
 
-/* How the work is cut, and what it needs. Lengths in floats. */
+/* How the work is cut, and what it needs. */
 typedef struct cut {
-    size_t rows, columns;             /* of a block of sums */
-    size_t size, full;                /* D; layers whose Gram matrix is formed */
-    size_t pitch, matrix;             /* of a matrix of the team's; its elements */
-    size_t work, state_length;        /* work matrices; the team's vectors and matrices */
-    size_t kept, p_size, q_size;      /* parameters: side of a dense part; of P and of Q */
-    size_t shared_pitch, part_length; /* of a part as the kernel reads it, and as it writes its gradient */
-    size_t parts, length;             /* of one unit's sums: how many, all together */
-    size_t per_unit, units;           /* groups of a unit */
-    size_t scratch_length;            /* of a team, beyond local memory */
-    int form;
-    bool local;
+    icl_linear_key key;
+    size_t rows, columns;                 /* of a block of sums */
+    size_t p_size, q_size;                /* parameters of P and of Q */
+    size_t part_length;                   /* elements of a part's gradient */
+    size_t length;                        /* of all of them */
+    size_t expanded_length, state_length; /* floats of a team: parameters, and what the steps work on */
+    size_t scratch_length;                /* floats of a team in global memory */
+    size_t per_unit, units;               /* groups of a unit */
+    bool local;                           /* the steps work in local memory */
     cl_uint flags;
 } cut;
 
@@ -67,14 +59,14 @@ static void choose_block(const icl_opencl *opencl, cut *c) {
     size_t least = SIZE_MAX;
 
     if (opencl->lanes == 1) {
-        const size_t side = blocks_of(c->size, 8);
+        const size_t side = blocks_of(c->key.size, 8);
         c->rows = c->columns = side < 4 ? side : 4;
         return;
     }
     for (size_t i = 0; i < count; i++) {
         const size_t rows = shapes[i][0], columns = shapes[i][1];
-        const size_t cost =
-            blocks_of(c->size, rows) * blocks_of(c->size, columns) * (2 * rows * columns + rows + columns);
+        const size_t cost = blocks_of(c->key.size, rows) * blocks_of(c->key.size, columns) *
+                            (2 * rows * columns + rows + columns);
         if (cost < least) {
             least = cost;
             c->rows = rows;
@@ -83,55 +75,25 @@ static void choose_block(const icl_opencl *opencl, cut *c) {
     }
 }
 
-/* Matrices that a full layer keeps for the backward pass. */
-static size_t forms_of(const cut *c, const icl_linear_transformer_params *params) {
-    return c->form == FORM_DIAGONAL ? 1 : params->heads + 1;
-}
-
-/* Vectors and matrices of a team, as cl/linear_transformer.cl lays them out. */
-static size_t state_length_of(const cut *c, const icl_linear_transformer_params *params, size_t lanes,
-                              bool keep) {
-    const size_t heads = params->heads, count = 2 * heads, stack = count + 1,
-                 pairs = 2 * heads + heads * count;
-    const size_t forms = (keep ? c->full : c->full > 0) * forms_of(c, params);
-    const size_t matrices = c->full + 1 + forms + c->work;
-    const size_t vectors = c->form == FORM_SPARSE
-                               ? 4 + params->depth
-                               : c->full + 4 + 3 * count + 2 * stack + 2 * heads * stack + 3 * pairs;
-    return (matrices * c->matrix + (vectors + 2) * c->pitch) *
-           lanes; /* 2: read past the last one, and not used */
-}
-
-/* Work matrices: of a full layer, or one for tokens alone. */
-static size_t work_of(const cut *c, const icl_linear_transformer_params *params) {
-    if (c->full == 0)
-        return c->flags & FLAG_TOKENS ? 1 : 0;
-    return c->form == FORM_DIAGONAL ? 3 : params->heads > 1 ? 5 : 4;
-}
-
-static void choose_memory(const icl_opencl *opencl, const icl_linear_transformer_params *params, cut *c) {
+/* The maps of the full layers are kept for the backward pass where there is room for them, else computed twice. */
+static void choose_memory(const icl_opencl *opencl, cut *c) {
     const size_t lanes = opencl->lanes, device = opencl->backend->capabilities.local_memory;
-    const size_t limit = (device < LOCAL_BYTES ? device : LOCAL_BYTES) / sizeof(cl_float) - 64;
-    const bool train = c->flags & FLAG_TRAIN;
-    const size_t keeping = state_length_of(c, params, lanes, true);
-    bool keep = train;
+    const size_t limit = (device < LOCAL_BYTES ? device : LOCAL_BYTES) - SPARE_BYTES;
 
-    if (lanes == 1) {
-        c->local = state_length_of(c, params, lanes, false) <= limit;
-        keep = train && (!c->local || keeping <= limit);
-    } else {
-        const size_t kept = c->full * forms_of(c, params) * c->matrix * lanes;
-        keep = train && kept <= KEPT_BYTES / sizeof(cl_float);
-    }
-    c->flags |= keep ? FLAG_KEEP : 0;
-    c->state_length = keep ? keeping : state_length_of(c, params, lanes, false);
-    c->scratch_length = c->local ? 0 : round_up(c->state_length, 16);
-    if (c->flags & FLAG_EXPAND)
-        c->scratch_length +=
-            round_up(c->parts * (c->form == FORM_DIAGONAL ? 2 : c->shared_pitch * c->shared_pitch), 16);
+    c->key.keep = 0;
+    const size_t least = icl_linear_state_length(&c->key) * lanes * sizeof(cl_float);
+    c->key.keep = c->key.train;
+    const size_t most = icl_linear_state_length(&c->key) * lanes * sizeof(cl_float);
+    c->local = lanes == 1 && device > SPARE_BYTES && least <= limit;
+    if (c->local)
+        c->key.keep = c->key.train && most <= limit;
+    else if (lanes > 1)
+        c->key.keep = c->key.train && most - least <= KEPT_BYTES;
+    c->state_length = round_up(c->key.keep ? most / sizeof(cl_float) : least / sizeof(cl_float), 16);
+    c->scratch_length = c->expanded_length + (c->local ? 0 : c->state_length);
     if (c->flags & FLAG_CLIP)
         c->scratch_length += c->length * lanes;
-    if (train && lanes > 1)
+    if (c->flags & FLAG_TRAIN && lanes > 1)
         c->scratch_length += c->length * lanes;
     c->scratch_length = round_up(c->scratch_length, 16);
 }
@@ -153,39 +115,55 @@ static void choose_units(const icl_opencl *opencl, size_t batch, cut *c) {
     c->units = blocks_of(groups, c->per_unit);
 }
 
+/* What the steps depend on. */
+static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t size, bool is_gram,
+                             bool train) {
+    static const icl_linear_layout layouts[] = {[ICL_LINEAR_FULL] = ICL_LAYOUT_DENSE,
+                                                [ICL_LINEAR_DIAG] = ICL_LAYOUT_DIAGONAL,
+                                                [ICL_LINEAR_GDPP] = ICL_LAYOUT_DIAGONAL,
+                                                [ICL_LINEAR_SPARSE] = ICL_LAYOUT_SPARSE,
+                                                [ICL_LINEAR_SPARSE_B] = ICL_LAYOUT_CORNER};
+    const bool is_block = params->form == ICL_LINEAR_SPARSE || params->form == ICL_LINEAR_SPARSE_B;
+    return (icl_linear_key){
+        .layout = layouts[params->form],
+        .size = (cl_uint)size,
+        .depth = (cl_uint)params->depth,
+        .layers = (cl_uint)params->layers,
+        .heads = (cl_uint)params->heads,
+        .kept = (cl_uint)(is_block ? size - 1 : size),
+        .is_short = params->form == ICL_LINEAR_GDPP,
+        .train = train,
+        .tokens = !is_gram,
+        .scaled = params->factor != 1.0,
+    };
+}
+
 static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
                   bool is_gram) {
-    static const int forms[] = {[ICL_LINEAR_FULL] = FORM_DENSE,
-                                [ICL_LINEAR_DIAG] = FORM_DIAGONAL,
-                                [ICL_LINEAR_GDPP] = FORM_DIAGONAL,
-                                [ICL_LINEAR_SPARSE] = FORM_SPARSE,
-                                [ICL_LINEAR_SPARSE_B] = FORM_DENSE};
     const size_t size = of->query->shape[1];
-    cut c = {.size = size, .form = forms[params->form], .kept = size, .full = 0};
+    cut c = {.key = key_of(params, size, is_gram, of->gradient != NULL)};
+    const bool is_diagonal = c.key.layout == ICL_LAYOUT_DIAGONAL,
+               is_sparse = c.key.layout == ICL_LAYOUT_SPARSE;
+    const size_t parts = is_sparse ? params->depth : params->depth * params->heads * 2;
 
-    if (c.form != FORM_SPARSE && params->depth > 2)
-        c.full = params->depth - 2;
-    if (params->form == ICL_LINEAR_SPARSE || params->form == ICL_LINEAR_SPARSE_B)
-        c.kept = size - 1;
     c.p_size = icl_linear_p_size(params->form, size - 1);
     c.q_size = icl_linear_q_size(params->form, size - 1);
-    c.part_length = c.form == FORM_DIAGONAL ? 2 : c.kept * c.kept;
-    c.parts = c.form == FORM_SPARSE ? params->depth : params->depth * params->heads * 2;
-    c.length = c.parts * c.part_length;
-    c.flags = (of->gradient ? FLAG_TRAIN : 0) | (is_gram ? 0 : FLAG_TOKENS) |
-              (of->threshold ? FLAG_CLIP : 0) |
-              (params->form == ICL_LINEAR_SPARSE_B || params->form == ICL_LINEAR_GDPP ? FLAG_CORNER : 0);
+    c.part_length = is_diagonal ? 2 : (size_t)c.key.kept * c.key.kept;
+    c.length = parts * c.part_length;
+    c.flags = (of->gradient ? FLAG_TRAIN : 0) | (of->threshold ? FLAG_CLIP : 0);
     choose_block(opencl, &c);
     const size_t high = round_up(size, c.rows), wide = round_up(size, c.columns);
     const size_t padded = opencl->lanes == 1 ? size : high > wide ? high : wide;
-    c.pitch =
-        padded | 1; /* odd: a column does not fall into a few banks of local memory, or sets of a cache */
-    c.matrix = padded * c.pitch;
-    if (opencl->lanes > 1 || params->form != ICL_LINEAR_FULL || of->parameters->stride[0] != 1)
+    c.key.sides = c.key.shared_pitch = (cl_uint)padded;
+    c.key.pitch =
+        (cl_uint)padded | 1; /* odd: columns spread over the banks of local memory and the sets of caches */
+    if (opencl->lanes > 1 || params->form != ICL_LINEAR_FULL || of->parameters->stride[0] != 1) {
         c.flags |= FLAG_EXPAND;
-    c.shared_pitch = padded;
-    c.work = work_of(&c, params);
-    choose_memory(opencl, params, &c);
+        c.expanded_length = round_up(parts * (is_diagonal ? 2 : padded * padded), 16);
+    } else {
+        c.key.is_direct = 1;
+    }
+    choose_memory(opencl, &c);
     choose_units(opencl, of->predictions->shape[0], &c);
     return c;
 }
@@ -223,17 +201,23 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
                  parameters = vector_of(of, of->parameters), targets = vector_of(of, of->targets),
                  threshold = vector_of(of, of->threshold);
     const icl_view data = sequence_view(of->data), query = sequence_view(of->query);
-    const cl_uint rows = (cl_uint)(c->flags & FLAG_TOKENS ? of->data->shape[1] - 1 : 0);
-    const cl_uint4 shape = {
-        {(cl_uint)of->predictions->shape[0], rows, (cl_uint)c->size, (cl_uint)c->per_unit}};
-    const cl_uint4 model = {
-        {(cl_uint)params->depth, (cl_uint)params->layers, (cl_uint)params->heads, (cl_uint)c->full}};
-    const cl_uint4 layout = {
-        {(cl_uint)c->pitch, (cl_uint)c->matrix, (cl_uint)c->work, (cl_uint)round_up(c->state_length, 16)}};
-    const cl_uint4 parts = {
-        {(cl_uint)c->kept, (cl_uint)c->p_size, (cl_uint)c->q_size, (cl_uint)c->shared_pitch}};
-    const cl_uint units = (cl_uint)c->units, scratch_length = (cl_uint)c->scratch_length;
-    const cl_float factor = (cl_float)params->factor;
+    const cl_uint rows = (cl_uint)(c->key.tokens ? of->data->shape[1] - 1 : 0),
+                  batch = (cl_uint)of->predictions->shape[0];
+    const cl_uint4 shape = {{batch, rows, c->key.size, (cl_uint)c->per_unit}};
+    const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.layout}};
+    const cl_uint4 parts = {{c->key.kept, (cl_uint)c->p_size, (cl_uint)c->q_size, c->key.shared_pitch}};
+    const cl_uint4 lengths = {{(cl_uint)c->expanded_length, (cl_uint)c->state_length, (cl_uint)c->length,
+                               (cl_uint)c->scratch_length}};
+    const cl_uint units = (cl_uint)c->units;
+    const cl_float factor = (cl_float)params->factor,
+                   repeats = c->key.layout == ICL_LAYOUT_SPARSE ? (cl_float)params->heads : 1;
+    const icl_linear_program *program = NULL;
+    icl_status status = ICL_OK;
+    char options[96];
+
+    ICL_TRY(icl_linear_program_find(opencl, &c->key, &program, error));
+    const cl_mem steps = program->block->memory;
+    const cl_uint step_count = (cl_uint)program->steps;
     const icl_argument arguments[] = {
         VECTOR_ARGUMENTS(predictions),
         VECTOR_ARGUMENTS(norms),
@@ -243,25 +227,27 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
         VECTOR_ARGUMENTS(targets),
         ICL_MEMORY_ARGUMENT(threshold.memory),
         ICL_ARGUMENT(threshold.offset),
+        ICL_MEMORY_ARGUMENT(steps),
+        ICL_ARGUMENT(step_count),
         ICL_ARGUMENT(shape),
         ICL_ARGUMENT(model),
-        ICL_ARGUMENT(layout),
         ICL_ARGUMENT(parts),
+        ICL_ARGUMENT(lengths),
         ICL_ARGUMENT(units),
         ICL_ARGUMENT(c->flags),
         ICL_ARGUMENT(factor),
+        ICL_ARGUMENT(repeats),
         ICL_MEMORY_ARGUMENT(partial),
         ICL_MEMORY_ARGUMENT(scratch),
-        ICL_ARGUMENT(scratch_length),
         {c->state_length * sizeof(cl_float), NULL}, /* local memory, where the kernel takes it */
     };
     const size_t count = sizeof arguments / sizeof *arguments - !c->local;
-    char options[96];
-
-    snprintf(options, sizeof options, "-DROWS=%zu -DCOLUMNS=%zu -DFORM=%d -DIN_LOCAL=%d", c->rows, c->columns,
-             c->form, c->local);
-    return icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, options, items, arguments, count,
-                                  error);
+    snprintf(options, sizeof options, "-DROWS=%zu -DCOLUMNS=%zu -DIN_LOCAL=%d", c->rows, c->columns,
+             c->local);
+    ICL_TRY(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, options, items, arguments, count,
+                                   error));
+done:
+    return status;
 }
 
 static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params,
@@ -269,10 +255,10 @@ static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_pa
     const vector gradient = vector_of(of, of->gradient);
     const cl_uint count = (cl_uint)c->units, length = (cl_uint)c->length,
                   part_length = (cl_uint)c->part_length;
-    const cl_uint4 model = {
-        {(cl_uint)params->depth, (cl_uint)params->layers, (cl_uint)params->heads, (cl_uint)c->full}};
+    const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.layout}};
     const cl_uint2 sizes = {{(cl_uint)c->p_size, (cl_uint)c->q_size}};
-    const cl_uint shared_heads = c->form == FORM_SPARSE, batch = (cl_uint)of->predictions->shape[0];
+    const cl_uint shared_heads = c->key.layout == ICL_LAYOUT_SPARSE,
+                  batch = (cl_uint)of->predictions->shape[0];
     const cl_uint blocks = (cl_uint)blocks_of(c->part_length, opencl->lanes);
     const cl_uint units = (cl_uint)(params->layers * params->heads * 2) * blocks;
 
@@ -308,7 +294,7 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
             error, ICL_ERROR_MEMORY,
             "linear transformer: %zu layers of %zu heads for tokens of %zu coordinates need %zu bytes for "
             "each work-group, at most %zu can be addressed",
-            params->depth, params->heads, c.size, bytes, (size_t)UINT32_MAX * sizeof(cl_float));
+            params->depth, params->heads, (size_t)c.key.size, bytes, (size_t)UINT32_MAX * sizeof(cl_float));
     ICL_TRY(icl_pool_take(opencl, items / team * bytes + 64, &scratch, error));
     if (of->gradient)
         ICL_TRY(icl_pool_take(opencl, (c.units * c.length + 16) * sizeof(cl_float), &partial, error));

@@ -11,6 +11,7 @@ static void close_backend(icl_backend *backend) {
     if (opencl->queue)
         clFinish(opencl->queue);
     icl_opencl_release_programs(opencl);
+    icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);
     if (opencl->queue)
         clReleaseCommandQueue(opencl->queue);
@@ -37,28 +38,6 @@ static const icl_backend_functions functions = {
 #define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,
             ICL_OP_TABLE(ICL_OPENCL_OP)
 #undef ICL_OPENCL_OP
-        },
-};
-
-/* For GPUs the host still runs whole linear transformers. */
-static const icl_backend_functions gpu_functions = {
-    .close = close_backend,
-    .buffer_create = icl_opencl_buffer_create,
-    .buffer_destroy = icl_opencl_buffer_destroy,
-    .buffer_read = icl_opencl_buffer_read,
-    .buffer_write = icl_opencl_buffer_write,
-    .buffer_map = icl_opencl_buffer_map,
-    .buffer_unmap = icl_opencl_buffer_unmap,
-    .sync = icl_opencl_sync,
-    .ops =
-        {
-#define icl_opencl_linear_transformer_predict  NULL
-#define icl_opencl_linear_transformer_gradient NULL
-#define ICL_OPENCL_OP(name, outputs, inputs)   [ICL_OP_##name] = icl_opencl_##name,
-            ICL_OP_TABLE(ICL_OPENCL_OP)
-#undef ICL_OPENCL_OP
-#undef icl_opencl_linear_transformer_predict
-#undef icl_opencl_linear_transformer_gradient
         },
 };
 
@@ -137,8 +116,6 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->gemm = params->gemm;
     opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     choose_family(opencl);
-    if (opencl->lanes == 1)
-        backend->functions = &gpu_functions;
     snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
              params->fast_math ? " -cl-fast-relaxed-math" : "");
     ICL_TRY(create_queue(opencl, error));

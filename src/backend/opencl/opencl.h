@@ -120,6 +120,7 @@ typedef struct icl_opencl {
     icl_program_cache cache;
     cl_kernel kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
+    struct icl_linear_program *linear_programs; /* see linear_program.h */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
@@ -281,6 +282,9 @@ icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_pa
                                       const icl_tensor *operands, icl_error *error);
 icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_params *params,
                                        const icl_tensor *operands, icl_error *error);
+
+/* Releases the steps of linear transformers. */
+void icl_linear_programs_forget(icl_opencl *opencl);
 
 /* Our own kernel, whatever the backend's choice of GEMM. */
 icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,

@@ -1,0 +1,40 @@
+/* The steps of a linear transformer, and how the work is cut: what linear_transformer.c launches. */
+#ifndef ICLAB_BACKEND_OPENCL_LINEAR_PROGRAM_H
+#define ICLAB_BACKEND_OPENCL_LINEAR_PROGRAM_H
+
+#include "backend/opencl/opencl.h"
+#include "cl/linear_steps.h"
+
+/* How the kernel copies parameters; as in cl/linear_transformer.cl. */
+typedef enum icl_linear_layout {
+    ICL_LAYOUT_DENSE = 0,
+    ICL_LAYOUT_CORNER,
+    ICL_LAYOUT_DIAGONAL,
+    ICL_LAYOUT_SPARSE,
+} icl_linear_layout;
+
+/* Everything that the steps depend on. Compared bytewise: no padding. */
+typedef struct icl_linear_key {
+    cl_uint layout, size, depth, layers, heads; /* size: D */
+    cl_uint pitch, sides;       /* of a matrix of the team's: from row to row; rows, with padding */
+    cl_uint shared_pitch, kept; /* of a dense part: from row to row; rows that are parameters, and columns */
+    cl_uint is_direct;          /* shared holds all layers, not only those in use */
+    cl_uint is_short;           /* the second element of a diagonal Q is no parameter */
+    cl_uint train, keep, tokens, scaled;
+} icl_linear_key;
+
+typedef struct icl_linear_program {
+    icl_linear_key key;
+    size_t steps, state_length; /* state_length: elements of the team's memory */
+    icl_block *block;           /* the steps on the device */
+    struct icl_linear_program *next;
+} icl_linear_program;
+
+/* Elements of the team's memory, without composing the steps. */
+size_t icl_linear_state_length(const icl_linear_key *key);
+
+/* The program, composed and written to the device at its first use. It belongs to the backend. */
+icl_status icl_linear_program_find(icl_opencl *opencl, const icl_linear_key *key,
+                                   const icl_linear_program **found, icl_error *error);
+
+#endif
