@@ -49,14 +49,12 @@
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact (Cody and
  * Waite), exp(r) by its Taylor polynomial, whose remainder |r|^8 / 8! is below a tenth of a unit in the last place. 2^(n + 24) is made
  * from its bits and is a normal number for -150 <= n <= 103; the product with 2^-24 rounds once where the result is subnormal. Within 2 ulp.
- * exp(-infinity) = 0; a NaN stays.
+ * exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of no use, because x is out of range, it is replaced at the end.
  */
 static floats exponential(floats x) {
-    const floats low = select(x, (floats)(LOWEST), x < (floats)(LOWEST));
-    const floats bounded = select(low, (floats)(HIGHEST), low > (floats)(HIGHEST));
-    const floats shifted = MULTIPLY_ADD(bounded, (floats)(INVERSE_LN2), (floats)(ROUND_CONSTANT));
+    const floats shifted = MULTIPLY_ADD(x, (floats)(INVERSE_LN2), (floats)(ROUND_CONSTANT));
     const floats n = shifted - (floats)(ROUND_CONSTANT);
-    const floats r = MULTIPLY_ADD(-n, (floats)(LN2_LOW), MULTIPLY_ADD(-n, (floats)(LN2_HIGH), bounded));
+    const floats r = MULTIPLY_ADD(-n, (floats)(LN2_LOW), MULTIPLY_ADD(-n, (floats)(LN2_HIGH), x));
     floats value = (floats)(1.0f / 5040);
     value = MULTIPLY_ADD(value, r, (floats)(1.0f / 720));
     value = MULTIPLY_ADD(value, r, (floats)(1.0f / 120));
@@ -66,6 +64,7 @@ static floats exponential(floats x) {
     value = MULTIPLY_ADD(value, r, (floats)(1.0f));
     value = MULTIPLY_ADD(value, r, (floats)(1.0f));
     value = value * AS_FLOATS((AS_UINTS(shifted) << 23) + (uints)((24 + 127) << 23)) * (floats)(0x1p-24f);
+    value = select(value, (floats)(0.0f), x < (floats)(LOWEST));
     return select(value, (floats)(INFINITY), x > (floats)(HIGHEST));
 }
 

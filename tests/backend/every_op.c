@@ -200,12 +200,13 @@ static icl_status run_attention_case(run *r, const icl_attention_params *params,
     ICL_TRY(make(r, 3, (size_t[]){batch, keys, e}, &d_v));
     ICL_TRY(icl_attention_forward(r->backend, params, out, log_sum, q, k, v, r->error));
     ICL_TRY(icl_attention_backward(r->backend, params, d_q, d_k, d_v, g, out, log_sum, q, k, v, r->error));
-    ICL_TRY(keep(r, out, "attention %d mask %d [%zu, %zu]: out", params->kind, params->mask, batch, queries));
+    const char *kind = params->kind == ICL_ATTENTION_SOFTMAX ? "softmax" : "linear";
+    ICL_TRY(keep(r, out, "%s mask %d [%zu, %zu]: out", kind, params->mask, batch, queries));
     if (params->kind == ICL_ATTENTION_SOFTMAX && params->mask != ICL_MASK_CAUSAL)
-        ICL_TRY(keep(r, log_sum, "attention mask %d [%zu, %zu]: log", params->mask, batch, queries));
-    ICL_TRY(keep(r, d_q, "attention %d mask %d [%zu, %zu]: d_q", params->kind, params->mask, batch, queries));
-    ICL_TRY(keep(r, d_k, "attention %d mask %d [%zu, %zu]: d_k", params->kind, params->mask, batch, queries));
-    ICL_TRY(keep(r, d_v, "attention %d mask %d [%zu, %zu]: d_v", params->kind, params->mask, batch, queries));
+        ICL_TRY(keep(r, log_sum, "softmax mask %d [%zu, %zu]: log", params->mask, batch, queries));
+    ICL_TRY(keep(r, d_q, "%s mask %d [%zu, %zu]: d_q", kind, params->mask, batch, queries));
+    ICL_TRY(keep(r, d_k, "%s mask %d [%zu, %zu]: d_k", kind, params->mask, batch, queries));
+    ICL_TRY(keep(r, d_v, "%s mask %d [%zu, %zu]: d_v", kind, params->mask, batch, queries));
 done:
     release_all(r);
     return status;

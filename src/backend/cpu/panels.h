@@ -58,16 +58,6 @@ static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels
                       panels_row(acc, row, column), rows);
 }
 
-/* to = scale * the first `rows` rows of x. */
-static inline void panels_store(const HOST(kernels) * kernels, HOST(panels) x, size_t rows, HOST(matrix) to,
-                                real scale) {
-    for (size_t column = 0; column < x.columns; column += LANES) {
-        const size_t width = x.columns - column < LANES ? x.columns - column : LANES;
-        kernels->store(panels_row(x, 0, column), rows, to.elements + column * to.column_stride, to.row_stride,
-                       to.column_stride, width, scale, 0);
-    }
-}
-
 /* to [rows] = scale * a b, where a is rows x b.rows. */
 static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b,
                                         size_t rows, HOST(matrix) to, real scale) {

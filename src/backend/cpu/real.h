@@ -5,6 +5,7 @@
 #ifndef ICLAB_BACKEND_CPU_REAL_H
 #define ICLAB_BACKEND_CPU_REAL_H
 
+#include <float.h>
 #include <math.h>
 
 #ifndef ICL_CPU_DOUBLE
@@ -19,6 +20,7 @@ typedef double real;
 #define REAL_TANH(x)     tanh(x)
 #define REAL_SQRT(x)     sqrt(x)
 #define REAL_ABSOLUTE(x) fabs(x)
+#define REAL_MAX         DBL_MAX
 #else
 typedef float real;
 #define HOST(name)       icl_cpu_##name
@@ -27,6 +29,7 @@ typedef float real;
 #define REAL_TANH(x)     tanhf(x)
 #define REAL_SQRT(x)     sqrtf(x)
 #define REAL_ABSOLUTE(x) fabsf(x)
+#define REAL_MAX         FLT_MAX
 #endif
 
 /* Small operands are packed into zero-padded rows of this many elements, so that inner loops have a fixed length. */

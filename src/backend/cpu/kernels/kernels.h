@@ -1,7 +1,7 @@
 /*
  * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the same
- * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted. Whole linear
- * transformers alone are an exception, see lanes.h. The backend picks a table when it opens.
+ * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted. Softmax
+ * attention and whole linear transformers are exceptions, see lanes.h. The backend picks a table when it opens.
  */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "backend/cpu/kernels/linear_plan.h"
+#include "backend/cpu/kernels/softmax_plan.h"
 #include "backend/cpu/real.h"
 #include "iclab/ops.h"
 
@@ -73,11 +74,15 @@ typedef struct HOST(kernels) {
     void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width,
                                          real *result);
 
-    /* score [n], n > 0, becomes exp(scale * score - max); returns the sum in a fixed order and sets *max. The row has room up
-     * to a multiple of LANES, which is set to 0. */
-    real (*softmax)(real *score, size_t n, real scale, real *max);
-    /* score [n] becomes exp(scale * score - log_sum_exp); the rest of the row as above. */
-    void (*softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
+    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on; the pass over keys needs the row
+     * terms of all queries. workspace: softmax_workspace(plan) bytes, aligned to 64, of this thread alone. */
+    size_t softmax_block;
+    size_t (*softmax_workspace)(const HOST(softmax_plan) * plan);
+    void (*softmax_forward)(const HOST(softmax_plan) * plan, size_t sequence, size_t first, void *workspace);
+    void (*softmax_backward_queries)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
+                                     void *workspace);
+    void (*softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
+                                  void *workspace);
 
     /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last), first a multiple of
      * linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum of the sequences' gradients,

@@ -46,8 +46,15 @@ void KERNEL(sum_columns)(const real *x, size_t rows, size_t row_stride, size_t w
 void KERNEL(squares_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 void KERNEL(max_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 
-real KERNEL(softmax)(real *score, size_t n, real scale, real *max);
-void KERNEL(softmax_again)(real *score, size_t n, real scale, real log_sum_exp);
+/* Vectors in a block. */
+#define SOFTMAX_VECTORS 2
+
+size_t KERNEL(softmax_workspace)(const HOST(softmax_plan) * plan);
+void KERNEL(softmax_forward)(const HOST(softmax_plan) * plan, size_t sequence, size_t first, void *workspace);
+void KERNEL(softmax_backward_queries)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
+                                      void *workspace);
+void KERNEL(softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
+                                   void *workspace);
 
 size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);
 void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,

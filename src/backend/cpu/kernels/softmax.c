@@ -1,106 +1,330 @@
 /*
- * Exponentials of a row of scores.
+ * Softmax attention, a block of queries or of keys at a time: the algorithm of cl/attention_softmax.cl.
  *
- * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact
- * (Cody and Waite), exp(r) by its Taylor polynomial, whose remainder |r|^(D+1) / (D+1)! is below half a unit in the last
- * place. 2^n is applied in two halves, so that results below the normal range round once, as they should.
+ * Forward: one pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j.
+ * Backward, with G the gradient of out and D_i = G_i . out_i, in two passes, one that owns queries and one that owns keys:
+ *     dv_j = sum_i p_ij G_i,  t_ij = p_ij (G_i . v_j - D_i),  dq_i = scale sum_j t_ij k_j,  dk_j = scale sum_i t_ij q_i.
+ *
+ * Lanes are the block's queries (in the last pass its keys), VECTORS vectors of them. All products have one form, add_products:
+ * GROUP strided elements of a matrix, each times the vectors of one packed row, into sums that stay in registers. Packed rows
+ * of BLOCK lanes, one for each coordinate of the lanes' vectors and of their sums and one for each key of a tile, are all the
+ * memory it takes. 4 (d + e) flops a pair forward, 8 d + 6 e backward.
+ *
+ * Sums are in order of keys, or queries, for each lane alone, so that a result depends on neither the threads nor the
+ * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
  */
+#include "backend/cpu/kernels/exponential.h"
+#include "backend/cpu/kernels/lanes.h"
 #include "backend/cpu/kernels/parts.h"
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "backend/cpu/kernels/vector.h"
-
-#if ICL_CPU_DOUBLE
-typedef uint64_t bits;
-typedef int64_t signed_bits;
-#define TAYLOR_DEGREE  13
-#define MANTISSA_BITS  52
-#define EXPONENT_BIAS  1023
-#define LOWEST         (-746.0)
-#define HIGHEST        709.79
-#define LN2_HIGH       0x1.62e42feep-1
-#define LN2_LOW        0x1.a39ef35793c76p-33
-#define INVERSE_LN2    0x1.71547652b82fep+0
-#define ROUND_CONSTANT 0x1.8p+52 /* adding it leaves the integer in the low mantissa bits */
+#define VECTORS SOFTMAX_VECTORS
+#define BLOCK   (VECTORS * LANE_COUNT)
+#define TILE    32 /* keys (or queries) that share one rescaling and one pass over the sums */
+#if VECTOR_BYTES == 64
+#define GROUP                                                                                                \
+    8 /* GROUP * VECTORS sums, VECTORS factors and an element fit in the registers: 32 here, 16 otherwise */
 #else
-typedef uint32_t bits;
-typedef int32_t signed_bits;
-#define TAYLOR_DEGREE  7
-#define MANTISSA_BITS  23
-#define EXPONENT_BIAS  127
-#define LOWEST         (-104.0f)
-#define HIGHEST        88.73f
-#define LN2_HIGH       0x1.62cp-1f
-#define LN2_LOW        0x1.217f7ep-12f
-#define INVERSE_LN2    0x1.715476p+0f
-#define ROUND_CONSTANT 0x1.8p+23f
+#define GROUP 4
 #endif
 
-#define ONE ((real)1)
-static const real inverse_factorial[] = {
-    ONE,        ONE,         ONE / 2,      ONE / 6,       ONE / 24,       ONE / 120,       ONE / 720,
-    ONE / 5040, ONE / 40320, ONE / 362880, ONE / 3628800, ONE / 39916800, ONE / 479001600, ONE / 6227020800,
-};
+typedef HOST(softmax_plan) plan;
+typedef HOST(sequences) sequences;
 
-ALWAYS_INLINE real power_of_two(bits exponent) {
-    const bits pattern = (exponent + EXPONENT_BIAS) << MANTISSA_BITS;
-    real value;
-    memcpy(&value, &pattern, sizeof value);
-    return value;
+/* A matrix in memory: an operand's rows from some row of a sequence on. */
+typedef struct matrix {
+    real *elements;
+    size_t row, column;
+} matrix;
+
+static matrix rows_of(const sequences *operand, size_t sequence, size_t row) {
+    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1],
+                    operand->stride[1], operand->stride[2]};
 }
 
-/* Below LOWEST the result is 0 and above HIGHEST infinity; a NaN stays. */
-ALWAYS_INLINE real exponential(real x) {
-    const real low = x < LOWEST ? LOWEST : x;
-    const real bounded = low > HIGHEST ? HIGHEST : low;
-    const real shifted = bounded * INVERSE_LN2 + ROUND_CONSTANT;
-    const real n = shifted - ROUND_CONSTANT;
-    const real r = (bounded - n * LN2_HIGH) - n * LN2_LOW;
-    const real origin = ROUND_CONSTANT;
-    real value = inverse_factorial[TAYLOR_DEGREE];
-    bits shifted_bits, origin_bits, whole, half;
-
-    UNROLL for (int k = TAYLOR_DEGREE - 1; k >= 0; k--) value = value * r + inverse_factorial[k];
-    memcpy(&shifted_bits, &shifted, sizeof shifted_bits);
-    memcpy(&origin_bits, &origin, sizeof origin_bits);
-    whole = shifted_bits - origin_bits;
-    half = (bits)((signed_bits)whole >> 1);
-    value = value * power_of_two(half) * power_of_two(whole - half);
-    return x > HIGHEST ? (real)INFINITY : value;
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
 }
 
-ALWAYS_INLINE size_t padded(size_t n) {
-    return (n + LANES - 1) / LANES * LANES;
+static size_t padded(size_t width) {
+    return (width + GROUP - 1) / GROUP * GROUP;
 }
 
-real KERNEL(softmax)(real *score, size_t n, real scale, real *max) {
-    const size_t whole = padded(n);
-    real lane[LANES] = {0}, largest;
+/* ---- Products ---- */
 
-    for (size_t j = 0; j < whole; j++)
-        score[j] = scale * score[j];
-    largest = KERNEL(max_run)(score, n, 1);
-    for (size_t j = 0; j < whole; j++)
-        score[j] = exponential(score[j] - largest);
-    for (size_t j = n; j < whole; j++)
-        score[j] = 0;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++)
-            lane[l] += score[i + l];
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t l = 0; l < half; l++)
-            lane[l] += lane[l + half];
-    *max = largest;
-    return lane[0];
+/* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v] */
+ALWAYS_INLINE void add_products(lane sum[GROUP][VECTORS], const real *from, size_t step,
+                                const size_t at[GROUP], const lane *x, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const lane x0 = x[0], x1 = x[1];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            const lane element = lane_set(from[at[g]]);
+            sum[g][0] = lane_fma(element, x0, sum[g][0]);
+            sum[g][1] = lane_fma(element, x1, sum[g][1]);
+        }
+        from += step;
+        x += VECTORS;
+    }
 }
 
-void KERNEL(softmax_again)(real *score, size_t n, real scale, real log_sum_exp) {
-    const size_t whole = padded(n);
-    for (size_t j = 0; j < whole; j++)
-        score[j] = exponential(scale * score[j] - log_sum_exp);
-    for (size_t j = n; j < whole; j++)
-        score[j] = 0;
+/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width]. Writes up to a
+ * multiple of GROUP. */
+static void multiply_tile(lane *tile, matrix from, size_t length, size_t width, const lane *x) {
+    for (size_t t = 0; t < length; t += GROUP) {
+        lane sum[GROUP][VECTORS];
+        size_t at[GROUP];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            at[g] = smaller(t + g, length - 1) * from.row;
+            sum[g][0] = lane_set(0);
+            sum[g][1] = lane_set(0);
+        }
+        add_products(sum, from.elements, from.column, at, x, width);
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            tile[(t + g) * VECTORS] = sum[g][0];
+            tile[(t + g) * VECTORS + 1] = sum[g][1];
+        }
+    }
+}
+
+/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]. Touches sums up to
+ * a multiple of GROUP. */
+static void add_tile(lane *sums, const lane keep[VECTORS], matrix from, size_t length, size_t width,
+                     const lane *weights) {
+    for (size_t c = 0; c < width; c += GROUP) {
+        lane sum[GROUP][VECTORS], *to = sums + c * VECTORS;
+        size_t at[GROUP];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            at[g] = smaller(c + g, width - 1) * from.column;
+            sum[g][0] = lane_multiply(keep[0], to[g * VECTORS]);
+            sum[g][1] = lane_multiply(keep[1], to[g * VECTORS + 1]);
+        }
+        add_products(sum, from.elements, from.row, at, weights, length);
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            to[g * VECTORS] = sum[g][0];
+            to[g * VECTORS + 1] = sum[g][1];
+        }
+    }
+}
+
+/* ---- Lanes ---- */
+
+/* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
+static void pack_lanes(lane *to, matrix from, size_t count, size_t width) {
+    for (size_t l = 0; l < BLOCK; l++) {
+        const real *row = from.elements + smaller(l, count - 1) * from.row;
+        real *lanes = lane_elements(to) + l;
+        for (size_t c = 0; c < width; c++)
+            lanes[c * BLOCK] = row[c * from.column];
+    }
+}
+
+static void clear_lanes(lane *to, size_t width) {
+    memset(to, 0, width * VECTORS * sizeof *to);
+}
+
+/* Row l of a matrix = alpha times lane l of from [width], l < count. */
+static void store_lanes(lane *from, real alpha, matrix to, size_t count, size_t width) {
+    for (size_t l = 0; l < count; l++) {
+        const real *lanes = lane_elements(from) + l;
+        for (size_t c = 0; c < width; c++)
+            to.elements[l * to.row + c * to.column] = alpha * lanes[c * BLOCK];
+    }
+}
+
+/* The keys that query i attends to are the first so many. */
+static size_t reach_of(const plan *p, size_t i) {
+    const size_t reach = i + p->reach > p->queries ? i + p->reach - p->queries : 0;
+    return smaller(reach, p->sources);
+}
+
+/* How many of `length` things from `first` on lie below `limit`, as a number to compare lanes with. */
+static real below(size_t limit, size_t first, size_t length) {
+    return (real)(limit > first ? smaller(limit - first, length) : 0);
+}
+
+/* ---- Forward ---- */
+
+/* A block of queries on its way through the keys. Lane l attends to the current tile's first `seen` keys. */
+typedef struct softmax_state {
+    real seen[BLOCK], maximum[BLOCK], total[BLOCK];
+    lane keep[VECTORS]; /* what the sums so far are to be multiplied with */
+} softmax_state;
+
+/* A tile of scores becomes weights relative to the new maximum. */
+static void weigh_tile(softmax_state *state, real *tile, size_t length, real scale) {
+    real higher[BLOCK], total[BLOCK];
+    real *keep = lane_elements(state->keep);
+
+    memcpy(higher, state->maximum, sizeof higher);
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
+            const real value = scale * score[l];
+            const real seen = (real)t < state->seen[l] ? value : higher[l];
+            higher[l] = seen > higher[l] ? seen : higher[l];
+            score[l] = value;
+        }
+    }
+    INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
+        keep[l] = weight_exponential(state->maximum[l] - higher[l], false);
+        total[l] = keep[l] * state->total[l];
+    }
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
+            const real weight = weight_exponential(score[l] - higher[l], false);
+            score[l] = (real)t < state->seen[l] ? weight : 0;
+            total[l] += score[l];
+        }
+    }
+    memcpy(state->maximum, higher, sizeof higher);
+    memcpy(state->total, total, sizeof total);
+}
+
+void KERNEL(softmax_forward)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    const matrix out = rows_of(&p->out, sequence, first), lse = rows_of(&p->log_sum_exp, sequence, first);
+    lane *q = workspace, *sums = q + p->d * VECTORS, *tile = sums + padded(p->e) * VECTORS;
+    softmax_state state;
+
+    pack_lanes(q, rows_of(&p->q, sequence, first), count, p->d);
+    clear_lanes(sums, padded(p->e));
+    for (size_t l = 0; l < BLOCK; l++) {
+        state.maximum[l] = -REAL_MAX;
+        state.total[l] = 0;
+    }
+    for (size_t j = 0; j < end; j += TILE) {
+        const size_t length = smaller(TILE, end - j);
+        for (size_t l = 0; l < BLOCK; l++)
+            state.seen[l] = below(smaller(reach_of(p, first + l), end), j, length);
+        multiply_tile(tile, rows_of(&p->k, sequence, j), length, p->d, q);
+        weigh_tile(&state, lane_elements(tile), length, p->scale);
+        add_tile(sums, state.keep, rows_of(&p->v, sequence, j), length, p->e, tile);
+    }
+    for (size_t l = 0; l < count; l++) {
+        const bool any = reach_of(p, first + l) > 0;
+        const real *lanes = lane_elements(sums) + l;
+        for (size_t c = 0; c < p->e; c++)
+            out.elements[l * out.row + c * out.column] = any ? lanes[c * BLOCK] / state.total[l] : 0;
+        lse.elements[l * lse.row] = any ? state.maximum[l] + REAL_LOG(state.total[l]) : -(real)INFINITY;
+    }
+}
+
+/* ---- Backward ---- */
+
+static const lane *ones(lane one[VECTORS]) {
+    for (size_t n = 0; n < VECTORS; n++)
+        one[n] = lane_set(1);
+    return one;
+}
+
+/* What the pass over queries keeps of each lane: log_sum_exp, D, and how many keys of the current tile it attends to. */
+typedef struct query_state {
+    real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
+} query_state;
+
+static void start_queries(const plan *p, size_t sequence, size_t first, size_t count, query_state *state) {
+    const matrix lse = rows_of(&p->log_sum_exp, sequence, first);
+    const matrix g = rows_of(&p->d_out, sequence, first), out = rows_of(&p->out, sequence, first);
+    for (size_t l = 0; l < BLOCK; l++) {
+        const size_t row = smaller(l, count - 1);
+        real term = 0;
+        for (size_t c = 0; c < p->e && l < count; c++)
+            term += g.elements[row * g.row + c * g.column] * out.elements[row * out.row + c * out.column];
+        state->log_sum_exp[l] = lse.elements[row * lse.row];
+        state->row_term[l] = term;
+        if (l < count)
+            p->row_terms[sequence * p->queries + first + l] = term;
+    }
+}
+
+/* score [length] becomes t, of weights that are never kept; gain holds G_i . v_j. */
+static void slope_tile(const query_state *state, real *tile, const real *gains, size_t length, real scale) {
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        const real *gain = gains + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
+            const real weight = weight_exponential(REAL_FMA(scale, score[l], -state->log_sum_exp[l]), true);
+            const real slope = weight * (gain[l] - state->row_term[l]);
+            score[l] = (real)t < state->seen[l] ? slope : 0;
+        }
+    }
+}
+
+void KERNEL(softmax_backward_queries)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
+    lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + TILE * VECTORS, one[VECTORS];
+    query_state state;
+
+    pack_lanes(q, rows_of(&p->q, sequence, first), count, p->d);
+    pack_lanes(g, rows_of(&p->d_out, sequence, first), count, p->e);
+    clear_lanes(sums, padded(p->d));
+    start_queries(p, sequence, first, count, &state);
+    for (size_t j = 0; j < end; j += TILE) {
+        const size_t length = smaller(TILE, end - j);
+        const matrix k = rows_of(&p->k, sequence, j);
+        for (size_t l = 0; l < BLOCK; l++)
+            state.seen[l] = below(smaller(reach_of(p, first + l), end), j, length);
+        multiply_tile(tile, k, length, p->d, q);
+        multiply_tile(gains, rows_of(&p->v, sequence, j), length, p->e, g);
+        slope_tile(&state, lane_elements(tile), lane_elements(gains), length, p->scale);
+        add_tile(sums, ones(one), k, length, p->d, tile);
+    }
+    store_lanes(sums, p->scale, rows_of(&p->d_q, sequence, first), count, p->d);
+}
+
+/* Scores become weights, and gains become t, of keys in lanes and `length` queries from `row` on. Query t sees the lanes below
+ * seen[t]. */
+static void weigh_queries(const plan *p, size_t sequence, size_t row, const real seen[TILE], real *weights,
+                          real *gains, size_t length) {
+    const matrix lse = rows_of(&p->log_sum_exp, sequence, row);
+    real number[BLOCK];
+
+    for (size_t l = 0; l < BLOCK; l++)
+        number[l] = (real)l;
+    for (size_t t = 0; t < length; t++) {
+        const real log_sum_exp = lse.elements[t * lse.row], limit = seen[t];
+        const real row_term = p->row_terms[sequence * p->queries + row + t];
+        real *score = weights + t * BLOCK, *gain = gains + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
+            const real weight = weight_exponential(REAL_FMA(p->scale, score[l], -log_sum_exp), true);
+            const real slope = weight * (gain[l] - row_term);
+            score[l] = number[l] < limit ? weight : 0;
+            gain[l] = number[l] < limit ? slope : 0;
+        }
+    }
+}
+
+void KERNEL(softmax_backward_keys)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    const size_t count = smaller(p->keys - first, BLOCK), d = p->d, e = p->e;
+    lane *k = workspace, *v = k + d * VECTORS, *sums_k = v + e * VECTORS;
+    lane *sums_v = sums_k + padded(d) * VECTORS, *weights = sums_v + padded(e) * VECTORS;
+    lane *slopes = weights + TILE * VECTORS, one[VECTORS];
+    /* The first query that attends to the block's first key; none where nothing attends to it. */
+    const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
+    const size_t start = first < p->sources ? unmasked : p->queries;
+    real seen[TILE];
+
+    pack_lanes(k, rows_of(&p->k, sequence, first), count, d);
+    pack_lanes(v, rows_of(&p->v, sequence, first), count, e);
+    clear_lanes(sums_k, padded(d) + padded(e));
+    for (size_t i = start; i < p->queries; i += TILE) {
+        const size_t length = smaller(TILE, p->queries - i);
+        const matrix q = rows_of(&p->q, sequence, i), g = rows_of(&p->d_out, sequence, i);
+        for (size_t t = 0; t < length; t++)
+            seen[t] = below(reach_of(p, i + t), first, BLOCK);
+        multiply_tile(weights, q, length, d, k);
+        multiply_tile(slopes, g, length, e, v);
+        weigh_queries(p, sequence, i, seen, lane_elements(weights), lane_elements(slopes), length);
+        add_tile(sums_v, ones(one), g, length, e, weights);
+        add_tile(sums_k, ones(one), q, length, d, slopes);
+    }
+    store_lanes(sums_k, p->scale, rows_of(&p->d_k, sequence, first), count, d);
+    store_lanes(sums_v, 1, rows_of(&p->d_v, sequence, first), count, e);
+}
+
+/* Of the hungriest pass, that over keys. */
+size_t KERNEL(softmax_workspace)(const plan *p) {
+    return (p->d + p->e + padded(p->d) + padded(p->e) + 2 * TILE) * BLOCK * sizeof(real);
 }
