@@ -51,6 +51,7 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
         .gemm = (icl_gemm)options->gemm,
         .fast_math = options->fast_math,
         .accept_failed_self_test = options->accept_failed_self_test,
+        .profile = options->profile,
         .log = {print_log, NULL, options->quiet ? ICL_LOG_WARNING : ICL_LOG_INFO},
     };
     const icl_capabilities *device;

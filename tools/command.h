@@ -24,6 +24,7 @@ int command_devices(int count, char *const *arguments);
 int command_train(int count, char *const *arguments);
 int command_eval(int count, char *const *arguments);
 int command_compare(int count, char *const *arguments);
+int command_bench(int count, char *const *arguments);
 
 /* ---- Options that several commands have ---- */
 
@@ -35,6 +36,7 @@ typedef struct device_options {
     bool fast_math;
     bool quiet;
     bool accept_failed_self_test;
+    bool profile;
 } device_options;
 
 #define DEVICE_OPTION_ROWS(options)                                                                          \

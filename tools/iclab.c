@@ -18,6 +18,7 @@ static const subcommand subcommands[] = {
      command_train},
     {"eval", "RUN", "the same comparison for a trained model, on fresh sequences", command_eval},
     {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
+    {"bench", "", "how fast a device runs each op, or whole training steps", command_bench},
 };
 
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
@@ -54,7 +55,8 @@ int main(int count, char **arguments) {
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
     if (count < 2) {
-        fprintf(stderr, "iclab: no command: expected devices, train, eval or compare (iclab --help)\n");
+        fprintf(stderr,
+                "iclab: no command: expected devices, train, eval, compare or bench (iclab --help)\n");
         return EXIT_BAD_INPUT;
     }
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||

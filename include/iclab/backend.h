@@ -76,6 +76,7 @@ typedef struct icl_backend_params {
     bool fast_math; /* allow the device to relax arithmetic; off keeps every op inside its error bound */
     bool
         accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong: for finding out more */
+    bool profile; /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
     icl_log log;
 } icl_backend_params;
@@ -96,10 +97,13 @@ ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);
 
 /* Counters since the backend was opened. */
 typedef struct icl_backend_statistics {
-    uint64_t ops;          /* ops issued */
-    uint64_t fallbacks;    /* of these, how many ran on the host because the backend lacks them */
-    uint64_t allocations;  /* device allocations made */
-    uint64_t pool_hits;    /* buffers served from the pool instead */
+    uint64_t ops;         /* ops issued */
+    uint64_t fallbacks;   /* of these, how many ran on the host because the backend lacks them */
+    uint64_t allocations; /* device allocations made */
+    uint64_t pool_hits;   /* buffers served from the pool instead */
+    uint64_t launches;    /* kernels queued; 0 on host backends */
+    double
+        device_seconds; /* that kernels took on the device until the last icl_backend_sync; with profiling alone */
     size_t bytes_live;     /* bytes held by tensors now */
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
 } icl_backend_statistics;

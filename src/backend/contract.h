@@ -102,6 +102,22 @@ struct icl_buffer {
     void *mapped; /* host address while mapped, else NULL */
 };
 
+/* Work whose amount is known, for measuring what a device can do at best. */
+typedef enum icl_peak_kind {
+    ICL_PEAK_MULTIPLY_ADD = 0, /* x <- x f + g in registers */
+    ICL_PEAK_TRIAD             /* a = b + s c in memory: two loads and a store for each element */
+} icl_peak_kind;
+
+/* Instruction sets of host backends; an OpenCL device has the widest alone. */
+typedef enum icl_peak_isa { ICL_PEAK_WIDEST = 0, ICL_PEAK_BASE, ICL_PEAK_AVX2, ICL_PEAK_AVX512 } icl_peak_isa;
+
+typedef struct icl_peak_params {
+    icl_peak_kind kind;
+    icl_peak_isa isa;
+    size_t threads; /* 0: all; of host backends alone */
+    size_t rounds;
+} icl_peak_params;
+
 typedef struct icl_backend_functions {
     /* Waits for everything and frees the backend's private state. */
     void (*close)(icl_backend *backend);
@@ -127,6 +143,12 @@ typedef struct icl_backend_functions {
     icl_status (*buffer_unmap)(icl_backend *backend, icl_buffer *buffer, icl_error *error);
 
     icl_status (*sync)(icl_backend *backend, icl_error *error);
+
+    /* Issues `rounds` rounds of the work over three contiguous operands of one axis, of equal lengths (the multiply-adds leave something in the
+     * first). *amount becomes the operations done or the bytes moved; 0 where the machine has no such instruction set. May be
+     * NULL: then the device's peak is not known. */
+    icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
+                       double *amount, icl_error *error);
 
     /* The ops, in the order of ICL_OP_TABLE. */
     icl_op_function *ops[ICL_OP_COUNT];

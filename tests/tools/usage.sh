@@ -7,7 +7,7 @@ source "${BASH_SOURCE[0]%/*}/tap.sh"
 
 run --help
 expect 0 "--help"
-for word in devices train eval --version "Exit codes"; do
+for word in devices train eval compare bench --version "Exit codes"; do
     grep -q -e "$word" "$work/out"
     ok $? "--help speaks of $word"
 done

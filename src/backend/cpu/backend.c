@@ -160,6 +160,7 @@ static const icl_backend_functions functions = {
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
     .sync = synchronize,
+    .peak = HOST(peak),
     .ops =
         {
 #define OP_ENTRY(name, outputs, inputs) [ICL_OP_##name] = HOST(name),

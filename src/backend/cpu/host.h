@@ -67,6 +67,10 @@ static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch) {
                           tensor->stride[2]};
 }
 
+/* See icl_backend_functions. */
+icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
+                      double *amount, icl_error *error);
+
 #define DECLARE_OP(name, outputs, inputs) icl_op_function HOST(name);
 ICL_OP_TABLE(DECLARE_OP)
 #undef DECLARE_OP

@@ -44,26 +44,34 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
     const float alpha = (float)params->alpha, beta = (float)params->beta;
     const char *call;
     matrix c, a, b;
+    cl_event *event;
     CLBlastStatusCode code;
 
     if (!matrix_of(out, &c) || !matrix_of(left, &a) || !matrix_of(right, &b))
         return icl_fail(error, ICL_ERROR_INPUT, "matmul: CLBlast cannot express these strides");
     const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const icl_status status = icl_profile_next(opencl, &event, error); /* of the last of its kernels */
+    if (status != ICL_OK)
+        return status;
     if (out->rank == 2) {
         call = "CLBlastSgemm";
         code =
             CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
                          left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
-                         icl_memory_of(out), out->offset, c.leading, &opencl->queue, NULL);
+                         icl_memory_of(out), out->offset, c.leading, &opencl->queue, event);
     } else {
         call = "CLBlastSgemmStridedBatched";
         code = CLBlastSgemmStridedBatched(
             CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
             left->offset, a.leading, a.stride, icl_memory_of(right), right->offset, b.leading, b.stride, beta,
-            icl_memory_of(out), out->offset, c.leading, c.stride, out->shape[0], &opencl->queue, NULL);
+            icl_memory_of(out), out->offset, c.leading, c.stride, out->shape[0], &opencl->queue, event);
     }
-    return code == CLBlastSuccess ? ICL_OK : icl_cl_fail(opencl, (int)code, call, error);
+    if (code != CLBlastSuccess)
+        return icl_cl_fail(opencl, (int)code, call, error);
+    opencl->profile.count += event != NULL;
+    opencl->backend->statistics.launches++;
+    return ICL_OK;
 }
 
 void icl_clblast_forget(void) {

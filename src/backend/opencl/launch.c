@@ -33,6 +33,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
     };
     icl_status status = ICL_OK;
     cl_kernel kernel;
+    cl_event *event = NULL;
     char call[96];
 
     if (options)
@@ -46,13 +47,16 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
             return icl_cl_fail(opencl, code, call, error);
         }
     }
+    ICL_TRY(icl_profile_next(opencl, &event, error));
     const cl_int code =
-        clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &items, &opencl->local_size, 0, NULL, NULL);
+        clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &items, &opencl->local_size, 0, NULL, event);
     if (code != CL_SUCCESS) {
         snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", names[which]);
         return icl_cl_fail(opencl, code, call, error);
     }
     opencl->launched[which] = true;
+    opencl->profile.count += event != NULL;
+    opencl->backend->statistics.launches++;
     if (++opencl->launches >= LAUNCHES_PER_FLUSH) {
         opencl->launches = 0;
         ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));

@@ -10,6 +10,7 @@ static void close_backend(icl_backend *backend) {
 
     if (opencl->queue)
         clFinish(opencl->queue);
+    icl_profile_drop(opencl);
     icl_opencl_release_programs(opencl);
     icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);
@@ -33,6 +34,7 @@ static const icl_backend_functions functions = {
     .buffer_map = icl_opencl_buffer_map,
     .buffer_unmap = icl_opencl_buffer_unmap,
     .sync = icl_opencl_sync,
+    .peak = icl_opencl_peak,
     .ops =
         {
 #define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,
@@ -66,6 +68,7 @@ static void choose_family(icl_opencl *opencl) {
 }
 
 static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
+    const cl_command_queue_properties properties = opencl->profile.on ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int code;
 
     opencl->context = clCreateContext(NULL, 1, &opencl->device, NULL, NULL, &code);
@@ -73,7 +76,7 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
         opencl->context = NULL;
         return icl_cl_fail(opencl, code, "clCreateContext", error);
     }
-    opencl->queue = clCreateCommandQueue(opencl->context, opencl->device, 0, &code);
+    opencl->queue = clCreateCommandQueue(opencl->context, opencl->device, properties, &code);
     if (code != CL_SUCCESS) {
         opencl->queue = NULL;
         return icl_cl_fail(opencl, code, "clCreateCommandQueue", error);
@@ -114,6 +117,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->backend = backend;
     opencl->device = device->handle;
     opencl->gemm = params->gemm;
+    opencl->profile.on = params->profile;
     opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     choose_family(opencl);
     snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
@@ -121,7 +125,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(check_device(opencl, params, error));
-    backend->statistics.ops = 0;
+    ICL_TRY(icl_profile_collect(opencl, error));
+    backend->statistics.ops = backend->statistics.launches = 0;
+    backend->statistics.device_seconds = 0;
     *opened = backend;
     backend = NULL;
 done:

@@ -2,7 +2,7 @@
  * The OpenCL backend's own header: the one place that includes OpenCL, and what its files share.
  *
  * OpenCL 1.2 and nothing newer, optional features left out, so that every driver of the last decade serves. One context, one
- * in-order queue and one set of kernel objects for each backend; no event is kept.
+ * in-order queue and one set of kernel objects for each backend; events are kept only to measure.
  */
 #ifndef ICLAB_BACKEND_OPENCL_OPENCL_H
 #define ICLAB_BACKEND_OPENCL_OPENCL_H
@@ -54,7 +54,9 @@
     KERNEL(linear_transformer_sum, "base")                                                                   \
     KERNEL(linear_transformer, "linear_transformer")                                                         \
     KERNEL(gram_lanes, "gram")                                                                               \
-    KERNEL(gram_groups, "gram")
+    KERNEL(gram_groups, "gram")                                                                              \
+    KERNEL(peak_multiply_add, "peak")                                                                        \
+    KERNEL(peak_triad, "peak")
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file) ICL_KERNEL_##name,
@@ -104,6 +106,15 @@ typedef struct icl_variant {
     struct icl_variant *next;
 } icl_variant;
 
+/* Events of the kernels queued since the last wait; see profile.c. */
+#define ICL_PROFILE_EVENTS 512
+
+typedef struct icl_profile {
+    bool on;
+    size_t count;
+    cl_event events[ICL_PROFILE_EVENTS];
+} icl_profile;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -124,6 +135,7 @@ typedef struct icl_opencl {
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
+    icl_profile profile;
 } icl_opencl;
 
 static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
@@ -241,6 +253,21 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
 #define ICL_RUNS(runs)                                                                                       \
     ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                 \
         ICL_ARGUMENT((runs).units)
+
+/* ---- profile.c ---- */
+
+/* Where the next kernel's event goes, to be counted in profile.count once it is there; NULL without profiling. */
+icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);
+/* Waits, and adds the kernels' times to the statistics. */
+icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error);
+/* Forgets them. */
+void icl_profile_drop(icl_opencl *opencl);
+
+/* ---- peak.c ---- */
+
+/* See icl_backend_functions. */
+icl_status icl_opencl_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
+                           double *amount, icl_error *error);
 
 /* ---- pool.c ---- */
 

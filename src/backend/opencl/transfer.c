@@ -56,6 +56,7 @@ icl_status icl_opencl_sync(icl_backend *backend, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
     ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
+    ICL_TRY(icl_profile_collect(opencl, error));
 done:
     return status;
 }

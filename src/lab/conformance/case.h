@@ -120,6 +120,10 @@ typedef struct icl_case_result {
     double *outputs;     /* [elements] what came out; freed by icl_case_result_clear */
 } icl_case_result;
 
+/* The case's op on these operands, absent ones without a buffer. */
+icl_status icl_case_call(const icl_case *c, icl_backend *backend, const icl_tensor *operands,
+                         icl_error *error);
+
 /* Runs the case on a backend and judges it. The status says whether it could be run at all. Clear the result either way. */
 icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result *result, icl_error *error);
 void icl_case_result_clear(icl_case_result *result);

@@ -125,14 +125,9 @@ done:
     return status;
 }
 
-static icl_status call(run *r, icl_error *error) {
-    const icl_case *c = r->c;
+icl_status icl_case_call(const icl_case *c, icl_backend *on, const icl_tensor *t, icl_error *error) {
     const icl_case_params *p = &c->params;
-    icl_backend *on = r->backend;
-    icl_tensor t[ICL_MAX_OPERANDS];
 
-    for (int i = 0; i < r->operands; i++)
-        t[i] = c->rank[i] < 0 ? (icl_tensor){0} : r->at[i].view;
     switch (c->op) {
     case ICL_OP_fill:
         return icl_fill(on, t[0], p->value, error);
@@ -177,6 +172,14 @@ static icl_status call(run *r, icl_error *error) {
         break;
     }
     return ICL_ERROR_INPUT;
+}
+
+static icl_status call(run *r, icl_error *error) {
+    icl_tensor operands[ICL_MAX_OPERANDS] = {{0}};
+    for (int i = 0; i < r->operands; i++)
+        if (r->c->rank[i] >= 0)
+            operands[i] = r->at[i].view;
+    return icl_case_call(r->c, r->backend, operands, error);
 }
 
 /* Uploads every operand afresh, runs the op, and downloads every buffer, guards and inputs included. */

@@ -1,0 +1,43 @@
+/* Time that kernels take on the device, from the queue's profiling events; only where it was asked for. */
+#include "backend/opencl/opencl.h"
+
+icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
+    icl_profile *profile = &opencl->profile;
+    icl_status status = ICL_OK;
+
+    if (profile->count == 0)
+        return ICL_OK;
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
+    for (size_t i = 0; i < profile->count; i++) {
+        cl_ulong start = 0, end = 0;
+        ICL_CL_TRY(opencl, "clGetEventProfilingInfo",
+                   clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_START, sizeof start,
+                                           &start, NULL));
+        ICL_CL_TRY(
+            opencl, "clGetEventProfilingInfo",
+            clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+        opencl->backend->statistics.device_seconds += end > start ? 1e-9 * (double)(end - start) : 0;
+    }
+done:
+    icl_profile_drop(opencl);
+    return status;
+}
+
+void icl_profile_drop(icl_opencl *opencl) {
+    for (size_t i = 0; i < opencl->profile.count; i++)
+        clReleaseEvent(opencl->profile.events[i]);
+    opencl->profile.count = 0;
+}
+
+icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    *event = NULL;
+    if (!opencl->profile.on)
+        return ICL_OK;
+    if (opencl->profile.count == ICL_PROFILE_EVENTS)
+        ICL_TRY(icl_profile_collect(opencl, error));
+    *event = &opencl->profile.events[opencl->profile.count];
+done:
+    return status;
+}

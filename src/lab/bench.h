@@ -1,0 +1,100 @@
+/*
+ * `iclab bench`: how fast a device is, op by op or in whole training steps, beside what it could do at best and beside the plain C backend.
+ *
+ * Every case is warmed up first; then device and `cpu` take turns, so that whatever else the machine does slows both alike, and the median over the
+ * turns counts. A turn is a batch of calls with one wait at its end.
+ */
+#ifndef ICLAB_LAB_BENCH_H
+#define ICLAB_LAB_BENCH_H
+
+#include "iclab/recipe.h"
+#include "lab/conformance/case.h"
+
+/* What one call of an op does, by the textbook: see bench_work.c. */
+typedef struct icl_bench_work {
+    double flops; /* NaN where nobody counts them */
+    double bytes; /* each operand read or written once; NaN where it means nothing */
+} icl_bench_work;
+
+icl_bench_work icl_bench_work_of(const icl_case *c, size_t element_size);
+
+/* Operations of icl_linear_transformer_gradient, or of icl_linear_transformer_predict, over `batch` sequences. */
+double icl_bench_linear_flops(const icl_linear_transformer_params *params, size_t d, size_t n, size_t batch,
+                              bool gram_given, bool gradient);
+
+/* The cases, in a fixed order: one or two shapes an op. Those with `is_long` run only where they are named. */
+typedef struct icl_bench_case {
+    icl_case c;
+    bool is_long;
+} icl_bench_case;
+
+icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_error *error);
+
+/* Makes and fills the operands of a case; the caller releases them. */
+icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tensor operands[ICL_MAX_OPERANDS],
+                              icl_error *error);
+
+/* Times of one call, in seconds. */
+typedef struct icl_bench_times {
+    double median, min, max;
+    size_t turns, calls_a_turn;
+} icl_bench_times;
+
+/* One case. What was not measured is NaN. */
+typedef struct icl_bench_row {
+    const char *name;
+    const char *device; /* its spec */
+    icl_bench_times times;
+    double compile;   /* seconds that the first call took beyond the median: compiling, mostly */
+    double on_device; /* seconds of kernels, by the driver's clock */
+    double gflops, gbytes_per_s;
+    double peak_share;    /* the larger one of both rates' shares of the device's peaks */
+    double launches, ops; /* a call */
+    double cpu_median;    /* seconds on the `cpu` backend */
+} icl_bench_row;
+
+typedef icl_status icl_bench_callback(void *user, const icl_bench_row *row, icl_error *error);
+
+typedef struct icl_bench_params {
+    icl_backend *device;
+    icl_backend *cpu;         /* to compare with; NULL: nothing */
+    icl_backend *profiled;    /* the device opened once more, with profiling; NULL: kernels are not timed */
+    const char *pattern;      /* a part of the cases' names; NULL: every one that is not long */
+    const icl_recipe *recipe; /* its training steps instead of ops; NULL: ops */
+    const char *recipe_name;
+    double seconds; /* that a case should take, at most; 0: three turns of one call each */
+    icl_bench_callback *callback;
+    void *user;
+} icl_bench_params;
+
+/* ICL_ERROR_INPUT when no case's name holds the text; NULL holds in every name. */
+icl_status icl_bench_check_pattern(const char *pattern, icl_error *error);
+
+/* One callback for each of the device's peaks, then one for each case. */
+icl_status icl_bench(const icl_bench_params *params, icl_error *error);
+
+/* ---- Within the lab ---- */
+
+/* What the device can do at best, in operations and bytes a second; NaN where it is not known. */
+typedef struct icl_bench_peaks {
+    double flops, bytes;
+} icl_bench_peaks;
+
+icl_status icl_bench_measure_peaks(const icl_bench_params *params, icl_bench_peaks *peaks, icl_error *error);
+
+/* Something that can be done again and again. `calls` in a row, without waiting; the caller waits. */
+typedef icl_status icl_bench_function(void *context, size_t calls, icl_error *error);
+
+typedef struct icl_bench_contender {
+    icl_backend *backend; /* NULL: does not take part */
+    icl_bench_function *function;
+    void *context;
+    double first; /* seconds of the first call */
+    icl_bench_times times;
+} icl_bench_contender;
+
+/* Warms up, then lets them take turns. */
+icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, double seconds,
+                                icl_error *error);
+
+#endif

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# `iclab bench`: tables, JSON, help and refusals. No time is judged. Arguments: iclab, python3, the folder of recipes, a device.
+set -u
+iclab=$1
+python=$2
+export ICLAB_RECIPES=$3
+device=$4
+unset ICLAB_DEVICE
+count=0
+failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+ok() { # STATUS NAME
+    count=$((count + 1))
+    if [[ $1 -eq 0 ]]; then
+        echo "ok $count - $2"
+    else
+        failed=1
+        echo "not ok $count - $2"
+        head -n 5 "$work/err" | sed 's/^/# /'
+    fi
+}
+
+run() { # ARGUMENT...: leaves out, err and $code
+    "$iclab" bench "$@" >"$work/out" 2>"$work/err"
+    code=$?
+}
+
+refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr that holds the text, nothing on stdout
+    local expected=$1 text=$2 name=$3
+    shift 3
+    run --quiet "$@"
+    [[ $code -eq $expected && $(wc -l <"$work/err") -eq 1 && ! -s $work/out ]] && grep -qF -- "$text" "$work/err"
+    ok $? "$name"
+}
+
+json() { # NAME: a Python program on stdin judges the lines of JSON in `rows`; cases are `ops`, peaks `peaks`
+    { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n' "$work/out" &&
+        printf 'peaks = [r for r in rows if r["case"].startswith("peak")]\nops = [r for r in rows if r not in peaks]\n' &&
+        cat; } | "$python" - 2>"$work/err"
+    ok $? "$1"
+}
+
+run --help
+[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e --seconds "$work/out" && grep -q 'of peak' "$work/out"
+ok $? "--help speaks of options and columns"
+
+if [[ $device == opencl* ]] && ! "$iclab" devices --json | grep -q '"opencl:'; then
+    ok 0 "bench on $device # SKIP no OpenCL device on this machine"
+    echo "1..$count"
+    exit "$failed"
+fi
+
+run --device "$device" --quiet --seconds 0 --op 'matmul (21x43008)'
+[[ $code -eq 0 ]] && head -n 1 "$work/out" | grep -q 'median .* GFLOP/s .* of peak .* vs cpu' &&
+    grep -q '^peak multiply-add' "$work/out" && grep -q '^peak triad' "$work/out" &&
+    [[ $(grep -c '^matmul (21x43008)(43008x21) ' "$work/out") -eq 1 ]]
+ok $? "a table: a header, peaks, and the case that was named"
+
+run --device "$device" --quiet --seconds 0 --op 'batch 2048' --json
+json "JSON: two cases, each with what it should say" <<'EOF'
+assert len(peaks) >= 2 and len(ops) == 2, (len(peaks), len(ops))
+for row in rows:
+    for key in ("case", "device", "median_s", "min_s", "max_s", "gflops", "gbytes_per_s", "peak_share"):
+        assert key in row, key
+    assert 0 < row["min_s"] <= row["median_s"] <= row["max_s"]
+    assert row["turns"] >= 3 and row["calls_a_turn"] >= 1
+for row in ops:
+    flops = 2 * 2048 * 21**3 if "(21x21)" in row["case"] else 2 * 2048 * 400
+    assert abs(row["gflops"] * row["median_s"] * 1e9 / flops - 1) < 1e-9
+    assert row["ops"] == 1 and row["compile_s"] >= 0 and row["peak_share"] > 0
+assert any(r["gflops"] for r in peaks) and any(r["gbytes_per_s"] for r in peaks)
+EOF
+if [[ $device == opencl* ]]; then
+    json "an OpenCL device: kernels are counted and timed, and plain C runs beside" <<'EOF'
+for row in ops:
+    assert row["launches"] >= 1 and row["kernels_s"] > 0
+    assert abs(row["cpu_median_s"] / row["median_s"] / row["times_cpu"] - 1) < 1e-9
+EOF
+else
+    json "the host: nothing is queued, and cpu is not compared with itself" <<'EOF'
+for row in ops:
+    assert row["launches"] == 0 and row["kernels_s"] is None
+    assert ("cpu_median_s" in row) and (row["cpu_median_s"] is None) == (row["device"] == "cpu")
+EOF
+fi
+
+small=(--set task.d=3 --set task.n=5 --set model.layers=2 --set train.batch=32)
+run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --json
+json "JSON: a recipe's training step" <<'EOF'
+assert len(ops) == 1 and ops[0]["case"] == "step of quickstart" and ops[0]["ops"] > 1, ops
+assert ops[0]["gflops"] > 0
+EOF
+
+refused 2 'no case' "a pattern that matches nothing" --device "$device" --op nothing-like-this
+refused 2 '--op' "--op beside --recipe" --recipe quickstart --op matmul
+refused 2 '--recipe' "--set without --recipe" --set task.d=3
+refused 2 'taks.d' "an unknown key" --recipe quickstart --set taks.d=3
+refused 2 'quikstart' "an unknown recipe" --recipe quikstart
+refused 2 '--seconds' "seconds that are no number" --seconds soon
+refused 2 '--seconds' "too many seconds" --seconds 1000000
+refused 2 'unknown option --ops' "an unknown option" --ops matmul
+refused 2 'expected no further argument' "an argument too many" matmul
+refused 2 'no-such' "a malformed device" --device no-such
+echo "1..$count"
+exit "$failed"

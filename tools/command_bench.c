@@ -1,0 +1,233 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "core/json.h"
+#include "iclab/lab.h"
+#include "lab/bench.h"
+
+#define DEFAULT_SECONDS 1
+#define MAX_SECONDS     86400
+
+typedef struct bench_options {
+    device_options device;
+    const char *pattern, *recipe_name;
+    option_list overrides;
+    option_count seconds;
+    bool json;
+} bench_options;
+
+typedef struct printer {
+    bool json, has_header;
+} printer;
+
+/* ---- Output ---- */
+
+/* "12.3 us", right-aligned to nine characters; "-" for what was not measured. */
+static const char *format_seconds(double seconds, char text[16]) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1, "s "}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    size_t i = 0;
+
+    if (isnan(seconds)) {
+        snprintf(text, 16, "%9s", "-");
+        return text;
+    }
+    while (i < 3 && seconds < units[i].unit)
+        i++;
+    snprintf(text, 16, "%6.4g %s", seconds / units[i].unit, units[i].name);
+    return text;
+}
+
+/* A number with a suffix, or "-". */
+static const char *format_value(double value, int width, int digits, const char *suffix, char text[24]) {
+    if (isnan(value))
+        snprintf(text, 24, "%*s", width + (int)strlen(suffix), "-");
+    else
+        snprintf(text, 24, "%*.*f%s", width, digits, value, suffix);
+    return text;
+}
+
+static void print_table_row(printer *p, const icl_bench_row *row) {
+    char median[16], min[16], max[16], compile[16], on_device[16];
+    char gflops[24], gbytes[24], share[24], launches[24], ratio[24];
+
+    if (!p->has_header)
+        printf("%-54s %9s %9s %9s %8s %7s %7s %9s %9s %7s %7s\n", row->device, "median", "min", "max",
+               "GFLOP/s", "GB/s", "of peak", "compile", "kernels", "queued", "vs cpu");
+    p->has_header = true;
+    printf("%-54s %s %s %s %s %s %s %s %s %s %s\n", row->name, format_seconds(row->times.median, median),
+           format_seconds(row->times.min, min), format_seconds(row->times.max, max),
+           format_value(row->gflops, 8, 2, "", gflops), format_value(row->gbytes_per_s, 7, 2, "", gbytes),
+           format_value(100 * row->peak_share, 5, 1, " %", share), format_seconds(row->compile, compile),
+           format_seconds(row->on_device, on_device), format_value(row->launches, 7, 0, "", launches),
+           format_value(row->cpu_median / row->times.median, 6, 2, "x", ratio));
+}
+
+static icl_status print_json_row(const icl_bench_row *row, icl_error *error) {
+    icl_json json = {0};
+    char *text = NULL;
+    icl_status status;
+
+    icl_json_text(&json, "case", row->name);
+    icl_json_text(&json, "device", row->device);
+    icl_json_number(&json, "median_s", row->times.median);
+    icl_json_number(&json, "min_s", row->times.min);
+    icl_json_number(&json, "max_s", row->times.max);
+    icl_json_number(&json, "gflops", row->gflops);
+    icl_json_number(&json, "gbytes_per_s", row->gbytes_per_s);
+    icl_json_number(&json, "peak_share", row->peak_share);
+    icl_json_number(&json, "compile_s", row->compile);
+    icl_json_number(&json, "kernels_s", row->on_device);
+    icl_json_number(&json, "launches", row->launches);
+    icl_json_number(&json, "ops", row->ops);
+    icl_json_number(&json, "cpu_median_s", row->cpu_median);
+    icl_json_number(&json, "times_cpu", row->cpu_median / row->times.median);
+    icl_json_count(&json, "turns", row->times.turns);
+    icl_json_count(&json, "calls_a_turn", row->times.calls_a_turn);
+    status = icl_json_finish(&json, false, &text, error);
+    if (status == ICL_OK)
+        printf("%s\n", text);
+    icl_text_free(&text);
+    return status;
+}
+
+/* Each row as soon as it is there: a long bench shows where it is. */
+static icl_status print_row(void *user, const icl_bench_row *row, icl_error *error) {
+    printer *p = user;
+    icl_status status = ICL_OK;
+
+    if (p->json)
+        status = print_json_row(row, error);
+    else
+        print_table_row(p, row);
+    return status == ICL_OK ? finish_output(error) : status;
+}
+
+/* ---- The command ---- */
+
+static icl_status read_recipe(const bench_options *options, icl_recipe **recipe, icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_lab_recipe_create(recipe, error));
+    ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
+    ICL_TRY(icl_recipe_load(*recipe, path, error));
+    ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
+done:
+    icl_text_free(&path);
+    return status;
+}
+
+/* What the device is measured beside: itself with a profiling queue, and plain C. */
+static icl_status open_others(const bench_options *options, icl_bench_params *params, icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(params->device);
+    device_options profiled = options->device, cpu = {.spec = "cpu", .quiet = true};
+    icl_status status = ICL_OK;
+
+    profiled.spec = device->spec;
+    profiled.profile = profiled.quiet = true;
+    if (device->kind != ICL_DEVICE_HOST)
+        ICL_TRY(open_device(&profiled, &params->profiled, error));
+    if (strcmp(device->spec, "cpu") != 0)
+        ICL_TRY(open_device(&cpu, &params->cpu, error));
+done:
+    return status;
+}
+
+static icl_status bench(const bench_options *options, icl_error *error) {
+    printer p = {.json = options->json};
+    icl_recipe *recipe = NULL;
+    icl_bench_params params = {
+        .pattern = options->pattern,
+        .recipe_name = options->recipe_name,
+        .seconds = (double)(options->seconds.given ? options->seconds.value : DEFAULT_SECONDS),
+        .callback = print_row,
+        .user = &p,
+    };
+    icl_status status = ICL_OK;
+
+    if (options->recipe_name)
+        ICL_TRY(read_recipe(options, &recipe, error));
+    else
+        ICL_TRY(icl_bench_check_pattern(options->pattern, error));
+    params.recipe = recipe;
+    ICL_TRY(open_device(&options->device, &params.device, error));
+    ICL_TRY(open_others(options, &params, error));
+    ICL_TRY(icl_bench(&params, error));
+done:
+    icl_recipe_destroy(&recipe);
+    icl_backend_close(&params.profiled);
+    icl_backend_close(&params.cpu);
+    icl_backend_close(&params.device);
+    return status;
+}
+
+static icl_status check_usage(const bench_options *options, icl_error *error) {
+    if (options->recipe_name && options->pattern)
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: --op: expected no such option beside --recipe");
+    if (!options->recipe_name && options->overrides.count > 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: --set: expected --recipe RECIPE beside it");
+    if (options->seconds.value > MAX_SECONDS)
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %" PRIu64 ": expected at most %d",
+                        options->seconds.value, MAX_SECONDS);
+    return ICL_OK;
+}
+
+static const char notes[] =
+    "First the device's peaks: multiply-adds in registers (on the host for each instruction set, on one "
+    "thread and on all),\n"
+    "and a = b + s c in memory. Then each case: device and cpu take turns; median, min and max are of "
+    "turns, each a batch of\n"
+    "calls with one wait. \"compile\" is what the first call took beyond the median, \"kernels\" the time "
+    "by the driver's own clock,\n"
+    "\"queued\" the kernels that a call queues, \"vs cpu\" how many times as fast as plain C on all cores.\n"
+    "Operations are counted by the textbook (src/lab/bench_work.c), bytes once for each operand; \"of "
+    "peak\" is the larger share.\n"
+    "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
+    "diverges.\n"
+    "Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. Timings "
+    "need a machine with nothing\n"
+    "else to do.\n";
+
+int command_bench(int count, char *const *arguments) {
+    bench_options options = {0};
+    bool wants_help = false;
+    const option table[] = {
+        DEVICE_OPTION_ROWS(options.device),
+        {"--op", OPTION_TEXT, "PATTERN",
+         "only cases whose name holds this text, such as matmul or \"n 4096\"", &options.pattern},
+        {"--recipe", OPTION_TEXT, "RECIPE",
+         "time whole training steps instead of ops: a name or the path of an INI file", &options.recipe_name},
+        {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
+         "with --recipe: change one key of the recipe; may be given again", &options.overrides},
+        {"--seconds", OPTION_COUNT, "N",
+         "time for each case (default 1; at least three turns; 0: no more than that)", &options.seconds},
+        {"--json", OPTION_FLAG, NULL, "one JSON object per case", &options.json},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
+         &options.device.quiet},
+    };
+    const command_line line = {
+        .command = "bench",
+        .summary = "Measures how fast a device runs each op, or whole training steps.",
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .notes = notes,
+    };
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_command_help(&line);
+        return EXIT_DONE;
+    }
+    ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(bench(&options, &error));
+done:
+    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+}
