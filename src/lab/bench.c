@@ -88,14 +88,14 @@ static icl_status bench_op(const icl_bench_params *params, const icl_case *c, co
     icl_bench_contender contenders[2] = {
         {.backend = params->device, .function = call_op, .context = &runs[0]},
         {.backend = params->cpu, .function = call_op, .context = &runs[1]}};
+    const icl_bench_work work = icl_bench_work_of(c, params->device->capabilities.element_size);
     icl_status status = ICL_OK;
 
     for (int i = 0; i < 2; i++)
         if (runs[i].backend)
             ICL_TRY(icl_bench_operands(c, runs[i].backend, runs[i].operands, error));
     ICL_TRY(icl_bench_take_turns(contenders, 2, params->seconds, error));
-    icl_bench_row row =
-        row_of(c->name, contenders, icl_bench_work_of(c, params->device->capabilities.element_size), peaks);
+    icl_bench_row row = row_of(c->name, contenders, work, peaks);
     for (int i = 0; i < 2; i++)
         release_op(&runs[i]);
     ICL_TRY(profile_op(params, c, &row, error));

@@ -6,7 +6,7 @@ static icl_status multiply_add(icl_opencl *opencl, cl_uint rounds, const icl_ten
     const size_t group = opencl->local_size, room = out->shape[0] / opencl->lanes / group * group;
     const size_t items = opencl->max_items < room ? opencl->max_items : room;
     const cl_float f = 0.75F, g = 0.5F;
-    const cl_mem memory = icl_memory_of(out);
+    cl_mem memory = icl_memory_of(out);
 
     *amount = 24.0 * (double)opencl->lanes * (double)rounds * (double)items;
     return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_peak_multiply_add, items, error, ICL_MEMORY_ARGUMENT(memory),
@@ -16,7 +16,7 @@ static icl_status multiply_add(icl_opencl *opencl, cl_uint rounds, const icl_ten
 static icl_status triad(icl_opencl *opencl, cl_uint rounds, const icl_tensor *operands, double *amount,
                         icl_error *error) {
     const cl_uint count = (cl_uint)(operands[0].shape[0] / opencl->lanes);
-    const cl_mem a = icl_memory_of(&operands[0]), b = icl_memory_of(&operands[1]),
+    cl_mem a = icl_memory_of(&operands[0]), b = icl_memory_of(&operands[1]),
                  c = icl_memory_of(&operands[2]);
     const cl_float s = 0.5F;
 
