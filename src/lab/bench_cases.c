@@ -192,17 +192,22 @@ static const row rows[] = {
     {"adam (3528)",
      ICL_OP_adam_step,
      {.adam = {1e-3, 0.9, 0.999, 1e-8, 0, 1}},
-     {AXIS(FULL_N), AXIS(FULL_N), AXIS(FULL_N), AXIS(FULL_N)},
+     {AXIS(FULL_N), AXIS(FULL_N), AXIS(FULL_N), AXIS(FULL_N), ABSENT},
      false},
     {"adam (1Mi)",
      ICL_OP_adam_step,
      {.adam = {1e-3, 0.9, 0.999, 1e-8, 0, 1}},
-     {AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4)},
+     {AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), ABSENT},
      false},
     {"sgd (1Mi)",
      ICL_OP_sgd_step,
      {.sgd = {1e-3, 0.9}},
-     {AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4)},
+     {AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), AXIS(MILLIONS / 4), ABSENT},
+     false},
+    {"track_threshold (2048)",
+     ICL_OP_track_threshold,
+     {.threshold = {0.1, 0}},
+     {AXIS(1), AXIS(1), AXIS(BATCH)},
      false},
 };
 
@@ -283,6 +288,10 @@ static icl_status fill_operands(const icl_case *c, icl_backend *backend, const i
         break;
     case ICL_OP_clip:
         ICL_TRY(icl_fill(backend, operands[1], 1.000001, error)); /* just above the limit */
+        break;
+    case ICL_OP_track_threshold:
+        ICL_TRY(icl_fill(backend, operands[0], 1, error));
+        ICL_TRY(icl_unary(backend, ICL_ABSOLUTE, operands[2], operands[2], error));
         break;
     case ICL_OP_adam_step:
         ICL_TRY(icl_fill(backend, operands[2], 1, error));

@@ -23,6 +23,7 @@ static bool is_updated(const icl_case *c, int output) {
     case ICL_OP_clip:
     case ICL_OP_adam_step:
     case ICL_OP_sgd_step:
+    case ICL_OP_track_threshold:
         return true;
     case ICL_OP_matmul:
         return output == 0 && c->params.matmul.beta != 0;

@@ -2,6 +2,8 @@
  * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access. argv: device,
  * kernel family ("cpu" or "gpu", see src/backend/opencl/open.c).
  */
+#include <math.h>
+
 #include "backend/opencl/opencl.h"
 #include "lab/conformance/case.h"
 #include "tap.h"
@@ -81,6 +83,44 @@ static void check_all_were_launched(tap_run *tap, icl_backend *backend, const ch
             tap_ok(tap, icl_opencl_of(backend)->launched[kernel], "kernel %s was launched", names[kernel]);
 }
 
+/* The kernels that measure: a triad over an odd number of elements, whose whole runs of lanes it takes, and chains of multiply-adds. */
+static void check_peaks(tap_run *tap, icl_backend *backend) {
+    enum { COUNT = 4099 };
+    static float a[COUNT], b[COUNT], c[COUNT];
+    const icl_peak_params triad = {.kind = ICL_PEAK_TRIAD, .rounds = 2}, chains = {.rounds = 3};
+    const size_t count = COUNT, lanes = icl_opencl_of(backend)->lanes, whole = COUNT / lanes * lanes;
+    icl_tensor operands[3] = {{0}};
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    double moved = 0, done_operations = 0;
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < COUNT; i++) {
+        b[i] = (float)i;
+        c[i] = (float)(2 * (i % 7));
+    }
+    for (int i = 0; i < 3; i++)
+        ICL_TRY(icl_tensor_create(backend, 1, &count, &operands[i], &error));
+    ICL_TRY(icl_fill(backend, operands[0], -1, &error));
+    ICL_TRY(icl_tensor_write(operands[1], b, &error));
+    ICL_TRY(icl_tensor_write(operands[2], c, &error));
+    ICL_TRY(backend->functions->peak(backend, &triad, operands, &moved, &error));
+    ICL_TRY(icl_tensor_read(operands[0], a, &error));
+    for (size_t i = 0; i < COUNT; i++)
+        wrong += a[i] != (i < whole ? b[i] + c[i] / 2 : -1);
+    ICL_TRY(backend->functions->peak(backend, &chains, operands, &done_operations, &error));
+    ICL_TRY(icl_tensor_read(operands[0], a, &error));
+done:
+    tap_status(tap, status, &error, "the kernels that measure");
+    tap_ok(tap, wrong == 0 && moved == 2 * 12.0 * (double)whole,
+           "the triad moved %.0f bytes, %zu elements wrong", moved, wrong);
+    /* Chain i is 27/64 i + 37/32 after three rounds of x <- 3/4 x + 1/2: in all 12 * 37/32 + 66 * 27/64. */
+    tap_ok(tap, fabs((double)a[0] - 41.71875) < 1e-4 && done_operations > 0, "the chains add up to %.9g",
+           (double)a[0]);
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&operands[i]);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -106,6 +146,7 @@ int main(int argc, char **argv) {
                    cases[first].name, run);
         }
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
+    check_peaks(&tap, backend);
     check_all_were_launched(&tap, backend, argc > 2 ? argv[2] : "cpu");
     icl_backend_close(&backend);
     icl_free(&cases);
