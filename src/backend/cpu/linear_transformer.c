@@ -44,8 +44,8 @@ static bool is_diagonal(icl_linear_form form) {
 static size_t shared_per_layer(const linear_plan *plan) {
     const size_t square = plan->size * plan->size;
     if (plan->form == ICL_LINEAR_SPARSE)
-        return plan->block * plan->block;
-    return is_diagonal(plan->form) ? 4 + 4 * plan->heads : 2 * plan->heads * square;
+        return 2 * plan->block * plan->block;
+    return is_diagonal(plan->form) ? 4 + 4 * plan->heads : 4 * plan->heads * square;
 }
 
 /* Parameter `index` of layer `layer` of those in use. */
@@ -53,6 +53,13 @@ static real parameter(const icl_tensor *parameters, const icl_linear_transformer
                       size_t layer, size_t index) {
     return host_elements(
         parameters)[(icl_linear_layer_offset(params, d, layer) + index) * parameters->stride[0]];
+}
+
+/* Transposes of `count` matrices. */
+static void transpose(real *to, const real *from, size_t count, size_t size) {
+    for (size_t m = 0; m < count; m++, to += size * size, from += size * size)
+        for (size_t i = 0; i < size * size; i++)
+            to[i % size * size + i / size] = from[i];
 }
 
 /* A [d][d] summed over heads. */
@@ -65,7 +72,9 @@ static void share_sparse(transformer *x, const icl_linear_transformer_params *pa
             sum += parameter(parameters, params, d, i / (d * d), h * d * d + i % (d * d));
         x->shared[i] = sum;
     }
+    transpose(x->shared + x->plan.depth * d * d, x->shared, x->plan.depth, d);
     x->plan.q = x->shared;
+    x->plan.q_transposed = x->shared + x->plan.depth * d * d;
 }
 
 static void share_diagonal(transformer *x, const icl_linear_transformer_params *params,
@@ -106,7 +115,8 @@ static void share_dense(transformer *x, const icl_linear_transformer_params *par
                         const icl_tensor *parameters) {
     const size_t size = x->plan.size, square = size * size, block = x->plan.block * x->plan.block;
     const size_t heads = x->plan.heads, depth = x->plan.depth;
-    real *p = x->shared, *q = p + depth * heads * square, *rows = q + depth * heads * square;
+    real *p = x->shared, *q = p + depth * heads * square, *transposed = q + depth * heads * square;
+    real *rows = transposed + 2 * depth * heads * square;
 
     for (size_t i = 0; i < depth * heads; i++) {
         share_matrix(x, params, parameters, i / heads, i % heads * 2 * block, 1, p + i * square);
@@ -122,8 +132,11 @@ static void share_dense(transformer *x, const icl_linear_transformer_params *par
             rows[i * size + j] = sum;
         }
     }
+    transpose(transposed, p, 2 * depth * heads, size);
     x->plan.p = p;
     x->plan.q = q;
+    x->plan.p_transposed = transposed;
+    x->plan.q_transposed = transposed + depth * heads * square;
     x->plan.last_rows = rows;
 }
 

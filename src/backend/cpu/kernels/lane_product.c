@@ -31,19 +31,14 @@
     ROW(3)
 #endif
 
-/* The block at (row, column); its extents are constants at each call, so that it unrolls. */
-ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared,
-                                 const lane_product *x, size_t row, size_t column) {
-    lane sum[BLOCK_ROWS][BLOCK_COLUMNS];
-    lane *to = x->to + row * x->to_row + column * x->to_column;
-    const lane *a = x->a + row * x->a_row;
-    const lane *b = is_shared ? NULL : x->b + column * x->b_column;
-    const real *shared = is_shared ? x->shared + column * x->b_column : NULL;
-    const size_t a_row = x->a_row, b_column = x->b_column;
-
+/* Where the sums of a block begin. */
+ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const lane_product *x, size_t row,
+                               size_t column, lane sum[BLOCK_ROWS][BLOCK_COLUMNS]) {
     if (x->start == LANES_ADD) {
-        UNROLL for (size_t i = 0; i < rows; i++) {
-            UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] = to[i * x->to_row + j * x->to_column];
+        const lane *to = x->to + row * x->to_row + column * x->to_column;
+        const size_t to_row = x->to_row, to_column = x->to_column;
+        UNROLL for (size_t j = 0; j < columns; j++, to += to_column) {
+            UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = to[i * to_row];
         }
     } else if (x->start == LANES_OUTER) {
         UNROLL for (size_t i = 0; i < rows; i++) {
@@ -55,90 +50,88 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
             UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] = lane_set(0);
         }
     }
-    for (size_t k = x->depth; k > 0; k--) {
-        lane left[BLOCK_ROWS];
-        UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
-        UNROLL for (size_t j = 0; j < columns; j++) {
-            const lane right = is_shared ? lane_set(shared[j * b_column]) : b[j * b_column];
-            UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_fma(left[i], right, sum[i][j]);
-        }
-        a += x->a_depth;
-        if (is_shared)
-            shared += x->b_depth;
-        else
-            b += x->b_depth;
-    }
-    UNROLL for (size_t i = 0; i < rows; i++) {
-        UNROLL for (size_t j = 0; j < columns; j++) to[i * x->to_row + j * x->to_column] = sum[i][j];
-    }
-    if (x->symmetric && row < column) {
-        to = x->to + row * x->to_column + column * x->to_row;
-        UNROLL for (size_t i = 0; i < rows; i++) {
-            UNROLL for (size_t j = 0; j < columns; j++) to[i * x->to_column + j * x->to_row] = sum[i][j];
-        }
+}
+
+ALWAYS_INLINE void store_block(const size_t rows, const size_t columns, lane *to, size_t to_row,
+                               size_t to_column, lane sum[BLOCK_ROWS][BLOCK_COLUMNS]) {
+    UNROLL for (size_t j = 0; j < columns; j++, to += to_column) {
+        UNROLL for (size_t i = 0; i < rows; i++) to[i * to_row] = sum[i][j];
     }
 }
 
-typedef void block_function(const lane_product *x, size_t row, size_t column);
+/* Blocks of `rows` rows in one panel of `columns` columns, from row `first` on, as many as fit before row `last`. The extents are
+ * constants at each call, so that the block unrolls. Returns the first row left over. */
+ALWAYS_INLINE size_t compute_blocks(const size_t rows, const size_t columns, const bool is_shared,
+                                    const lane_product *x, size_t first, size_t last, size_t column) {
+    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth, depth = x->depth;
+    size_t row = first;
 
-#define DEFINE_BLOCKS(columns)                                                                               \
-    static void lanes_1x##columns(const lane_product *x, size_t row, size_t column) {                        \
-        compute_block(1, columns, false, x, row, column);                                                    \
-    }                                                                                                        \
-    static void lanes_2x##columns(const lane_product *x, size_t row, size_t column) {                        \
-        compute_block(2, columns, false, x, row, column);                                                    \
-    }                                                                                                        \
-    static void lanes_3x##columns(const lane_product *x, size_t row, size_t column) {                        \
-        compute_block(3, columns, false, x, row, column);                                                    \
-    }                                                                                                        \
-    static void shared_1x##columns(const lane_product *x, size_t row, size_t column) {                       \
-        compute_block(1, columns, true, x, row, column);                                                     \
-    }                                                                                                        \
-    static void shared_2x##columns(const lane_product *x, size_t row, size_t column) {                       \
-        compute_block(2, columns, true, x, row, column);                                                     \
-    }                                                                                                        \
-    static void shared_3x##columns(const lane_product *x, size_t row, size_t column) {                       \
-        compute_block(3, columns, true, x, row, column);                                                     \
+    for (; row + rows <= last; row += rows) {
+        lane sum[BLOCK_ROWS][BLOCK_COLUMNS];
+        const lane *a = x->a + row * a_row, *b = x->b + column;
+        const real *shared = x->shared + column;
+
+        start_block(rows, columns, x, row, column, sum);
+        for (size_t k = depth; k > 0; k--) {
+            lane left[BLOCK_ROWS];
+            UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
+            UNROLL for (size_t j = 0; j < columns; j++) {
+                lane right = is_shared ? lane_set(shared[j]) : b[j];
+                LANE_KEEP(right);
+                UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_fma(left[i], right, sum[i][j]);
+            }
+            a += a_depth;
+            if (is_shared)
+                shared += b_depth;
+            else
+                b += b_depth;
+        }
+        store_block(rows, columns, x->to + row * x->to_row + column * x->to_column, x->to_row, x->to_column,
+                    sum);
+        if (x->symmetric && row < column)
+            store_block(rows, columns, x->to + row * x->to_column + column * x->to_row, x->to_column,
+                        x->to_row, sum);
     }
-EACH_COLUMNS(DEFINE_BLOCKS)
+    return row;
+}
 
-#define LANES_ROW(columns)  {lanes_1x##columns, lanes_2x##columns, lanes_3x##columns},
-#define SHARED_ROW(columns) {shared_1x##columns, shared_2x##columns, shared_3x##columns},
+/* Rows [first, last) of the panel at `column`. */
+typedef void panel_function(const lane_product *x, size_t first, size_t last, size_t column);
 
-/* [b is shared][columns - 1][rows - 1] */
-static block_function *const blocks[2][BLOCK_COLUMNS][BLOCK_ROWS] = {
-    {EACH_COLUMNS(LANES_ROW)},
-    {EACH_COLUMNS(SHARED_ROW)},
+#define DEFINE_PANEL(name, columns, is_shared)                                                               \
+    static void name##columns(const lane_product *x, size_t first, size_t last, size_t column) {             \
+        first = compute_blocks(3, columns, is_shared, x, first, last, column);                               \
+        first = compute_blocks(2, columns, is_shared, x, first, last, column);                               \
+        compute_blocks(1, columns, is_shared, x, first, last, column);                                       \
+    }
+#define DEFINE_PANELS(columns)                                                                               \
+    DEFINE_PANEL(lanes_, columns, false)                                                                     \
+    DEFINE_PANEL(shared_, columns, true)
+EACH_COLUMNS(DEFINE_PANELS)
+
+#define LANES_ENTRY(columns)  lanes_##columns,
+#define SHARED_ENTRY(columns) shared_##columns,
+
+/* [b is shared][columns - 1] */
+static panel_function *const panels[2][BLOCK_COLUMNS] = {
+    {EACH_COLUMNS(LANES_ENTRY)},
+    {EACH_COLUMNS(SHARED_ENTRY)},
 };
 
-/* Where part `index` of `parts` of an extent begins, the parts as even as can be. */
-static size_t part_start(size_t extent, size_t parts, size_t index) {
-    const size_t rest = extent % parts;
-    return index * (extent / parts) + (index < rest ? index : rest);
-}
-
-/* Rows [first, last) of one panel. */
-static void compute_rows(const lane_product *x, size_t first, size_t last, size_t column, size_t width) {
-    block_function *const *block = blocks[x->shared != NULL][width - 1];
-    const size_t strips = (last - first + BLOCK_ROWS - 1) / BLOCK_ROWS;
-
-    for (size_t strip = 0; strip < strips; strip++) {
-        const size_t row = part_start(last - first, strips, strip);
-        block[part_start(last - first, strips, strip + 1) - row - 1](x, first + row, column);
-    }
-}
-
 void KERNEL(lane_product)(const lane_product *x) {
-    const size_t panels = (x->columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
+    const size_t count = (x->columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
+    size_t column = 0;
 
-    for (size_t panel = 0; panel < panels; panel++) {
-        const size_t column = part_start(x->columns, panels, panel);
-        const size_t width = part_start(x->columns, panels, panel + 1) - column;
-        if (x->symmetric) { /* above the panel's own square, mirrored; and that square */
-            compute_rows(x, 0, column, column, width);
-            compute_rows(x, column, column + width, column, width);
+    /* Panels as even as can be. */
+    for (size_t left = count; left > 0; left--) {
+        const size_t width = (x->columns - column + left - 1) / left;
+        panel_function *panel = panels[x->shared != NULL][width - 1];
+        if (x->symmetric) { /* what stands above the panel's own square, which is mirrored; then that square */
+            panel(x, 0, column, column);
+            panel(x, column, column + width, column);
         } else {
-            compute_rows(x, 0, x->rows, column, width);
+            panel(x, 0, x->rows, column);
         }
+        column += width;
     }
 }

@@ -73,9 +73,8 @@ ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
 
 void KERNEL(lane_product)(const lane_product *product);
 
-/* to [rows][D] = (or += ) x m, rows of vectors times a matrix of lanes, or (transposed) times m^T. */
-ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, bool transposed, size_t size,
-                            bool add) {
+/* to [rows][D] = (or +=) x m: rows of vectors times a matrix of lanes. */
+ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size, bool add) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = size,
@@ -87,14 +86,13 @@ ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m,
                      .a_row = size,
                      .a_depth = 1,
                      .b = m,
-                     .b_depth = transposed ? 1 : size,
-                     .b_column = transposed ? size : 1,
+                     .b_depth = size,
                      .start = add ? LANES_ADD : LANES_SET});
 }
 
 /* The same with a matrix that all sequences share. */
-ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, bool transposed,
-                                   size_t size, bool add) {
+ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, size_t size,
+                                   bool add) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = size,
@@ -106,9 +104,24 @@ ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const r
                      .a_row = size,
                      .a_depth = 1,
                      .shared = m,
-                     .b_depth = transposed ? 1 : size,
-                     .b_column = transposed ? size : 1,
+                     .b_depth = size,
                      .start = add ? LANES_ADD : LANES_SET});
+}
+
+/* to [D] = m x, for one vector. */
+ALWAYS_INLINE void map_vector(lane *to, const lane *m, const lane *x, size_t size) {
+    KERNEL(lane_product)
+    (&(lane_product){.rows = size,
+                     .columns = 1,
+                     .depth = size,
+                     .to = to,
+                     .to_row = 1,
+                     .to_column = 1,
+                     .a = m,
+                     .a_row = size,
+                     .a_depth = 1,
+                     .b = x,
+                     .b_depth = 1});
 }
 
 /* to [extent][extent] = (or +=) the sum over `rows` rows of x^T y, both [rows][D]: the corner of that extent. */
@@ -126,7 +139,6 @@ ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t row
                      .a_depth = size,
                      .b = y,
                      .b_depth = size,
-                     .b_column = 1,
                      .start = add ? LANES_ADD : LANES_SET,
                      .symmetric = symmetric});
 }

@@ -21,7 +21,7 @@ typedef struct dense {
     const linear_plan *plan;
     size_t size, square, rows; /* D, D^2, n + 1 */
 
-    lane *grams, *queries, *maps, *r; /* [full][D][D], [full][D], [full][D][D] and [full][heads][D][D] */
+    lane *grams, *queries, *maps, *r; /* [full][D][D], [full][D], [full][D][D] and R^T [full][heads][D][D] */
     lane *tokens, *u, *v;             /* [full][n + 1][D], and [full][heads][n + 1][D] */
     lane *s, *t, *d_map, *d_r, *d_query, *d_query_before;
     lane *d_tokens, *d_tokens_before, *d_u, *d_v;
@@ -70,8 +70,8 @@ static lane *tokens_before(const dense *x, size_t layer) {
     return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
 }
 
-/* to = (or +=) m y, or m^T y, a matrix that all sequences share times one of lanes, or (y_transposed) times its transpose. */
-static void multiply_left(const dense *x, lane *to, const real *m, bool m_transposed, const lane *y,
+/* to = (or +=) m y, a matrix that all sequences share, given by its transpose, times one of lanes, or of a transposed one. */
+static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y,
                           bool y_transposed, bool add) {
     const size_t size = x->size;
     KERNEL(lane_product)
@@ -84,15 +84,13 @@ static void multiply_left(const dense *x, lane *to, const real *m, bool m_transp
                      .a = y,
                      .a_row = y_transposed ? size : 1,
                      .a_depth = y_transposed ? 1 : size,
-                     .shared = m,
-                     .b_depth = m_transposed ? size : 1,
-                     .b_column = m_transposed ? 1 : size,
+                     .shared = m_transposed,
+                     .b_depth = size,
                      .start = add ? LANES_ADD : LANES_SET});
 }
 
-/* to [D][D] = a b, or a b^T; `extent` cuts it to its corner [extent][extent]. */
-static lane_product square_product(const dense *x, lane *to, const lane *a, const lane *b, bool b_transposed,
-                                   size_t extent) {
+/* to [D][D] = a b; `extent` cuts it to its corner [extent][extent]. */
+static lane_product square_product(const dense *x, lane *to, const lane *a, const lane *b, size_t extent) {
     return (lane_product){.rows = extent,
                           .columns = extent,
                           .depth = x->size,
@@ -103,48 +101,51 @@ static lane_product square_product(const dense *x, lane *to, const lane *a, cons
                           .a_row = x->size,
                           .a_depth = 1,
                           .b = b,
-                          .b_depth = b_transposed ? 1 : x->size,
-                          .b_column = b_transposed ? x->size : 1};
+                          .b_depth = x->size};
 }
 
 /* ---- Gram space ---- */
 
+/* Keeps R^T, which the reverse pass multiplies with; and of T = A G only T^T is needed, as A G A^T = A T^T. */
 static void forward_in_gram(const dense *x, size_t layer) {
     const lane *gram = gram_before(x, layer);
     lane *map = x->maps + layer * x->square;
 
     for (size_t h = 0; h < x->plan->heads; h++) {
         lane *r = x->r + (layer * x->plan->heads + h) * x->square;
-        map_rows_shared(r, gram, x->size, dense_q(x->plan, layer, h), false, x->size, false);
-        multiply_left(x, map, dense_p(x->plan, layer, h), false, r, false, h > 0);
+        multiply_left(x, r, dense_q(x->plan, layer, h), gram, false, false);
+        multiply_left(x, map, dense_p_transposed(x->plan, layer, h), r, true, h > 0);
     }
     add_identity(map, x->size);
-    map_rows(x->t, map, x->size, gram, false, x->size, false);
-    lane_product last = square_product(x, gram_before(x, layer + 1), x->t, map, true, x->size);
-    last.symmetric = true;
-    KERNEL(lane_product)(&last);
-    map_rows(query_before(x, layer + 1), query_before(x, layer), 1, map, true, x->size, false);
+    lane_product t = square_product(x, x->t, map, gram, x->size);
+    t.to_row = 1;
+    t.to_column = x->size;
+    KERNEL(lane_product)(&t);
+    lane_product after = square_product(x, gram_before(x, layer + 1), map, x->t, x->size);
+    after.symmetric = true;
+    KERNEL(lane_product)(&after);
+    map_vector(query_before(x, layer + 1), map, query_before(x, layer), x->size);
 }
 
 static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
     const lane *r = x->r + (layer * x->plan->heads + h) * x->square;
-    lane_product p = square_product(x, gradient_of_p(x->group, layer, h), x->d_map, r, true, x->plan->block);
-    lane_product q = square_product(x, gradient_of_q(x->group, layer, h), gram_before(x, layer), x->d_r,
-                                    false, x->plan->block);
+    const lane_product p = square_product(x, gradient_of_p(x->group, layer, h), x->d_map, r, x->plan->block);
+    const lane_product q =
+        square_product(x, gradient_of_q(x->group, layer, h), gram_before(x, layer), x->d_r, x->plan->block);
 
     KERNEL(lane_product)(&p);
-    multiply_left(x, x->d_r, dense_p(x->plan, layer, h), true, x->d_map, false, false);
+    multiply_left(x, x->d_r, dense_p(x->plan, layer, h), x->d_map, false, false);
     KERNEL(lane_product)(&q);
     if (layer > 0)
-        multiply_left(x, x->s, dense_q(x->plan, layer, h), false, x->d_r, true, h > 0);
+        multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
 }
 
 static void reverse_in_gram(dense *x, size_t layer) {
     const lane *map = x->maps + layer * x->square;
-    lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), false, x->size);
-    lane_product d_gram = square_product(x, x->s, map, x->t, false, x->size);
+    lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), x->size);
+    lane_product d_gram = square_product(x, x->s, map, x->t, x->size);
 
-    map_rows(x->t, x->s, x->size, map, false, x->size, false);
+    map_rows(x->t, x->s, x->size, map, x->size, false);
     d_map.start = LANES_OUTER;
     d_map.outer_row = x->d_query;
     d_map.outer_column = query_before(x, layer);
@@ -159,7 +160,7 @@ static void reverse_in_gram(dense *x, size_t layer) {
     d_gram.start = LANES_ADD;
     d_gram.symmetric = true;
     KERNEL(lane_product)(&d_gram);
-    map_rows(x->d_query_before, x->d_query, 1, map, false, x->size, false);
+    map_rows(x->d_query_before, x->d_query, 1, map, x->size, false);
     lane *free = x->d_query;
     x->d_query = x->d_query_before;
     x->d_query_before = free;
@@ -174,9 +175,9 @@ static void forward_in_tokens(const dense *x, size_t layer) {
     lanes_copy(after, tokens, x->rows * x->size);
     for (size_t h = 0; h < x->plan->heads; h++) {
         const size_t at = (layer * x->plan->heads + h) * x->rows * x->size;
-        map_rows_shared(x->u + at, tokens, x->rows, dense_q(x->plan, layer, h), true, x->size, false);
-        map_rows(x->v + at, x->u + at, x->rows, gram, false, x->size, false);
-        map_rows_shared(after, x->v + at, x->rows, dense_p(x->plan, layer, h), true, x->size, true);
+        map_rows_shared(x->u + at, tokens, x->rows, dense_q_transposed(x->plan, layer, h), x->size, false);
+        map_rows(x->v + at, x->u + at, x->rows, gram, x->size, false);
+        map_rows_shared(after, x->v + at, x->rows, dense_p_transposed(x->plan, layer, h), x->size, true);
     }
     form_gram(x->plan, after, gram_before(x, layer + 1));
 }
@@ -184,7 +185,7 @@ static void forward_in_tokens(const dense *x, size_t layer) {
 /* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
 static void reverse_gram(const dense *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
-    map_rows(d_tokens, tokens, x->plan->context, x->s, false, x->size, true);
+    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, true);
 }
 
 static void reverse_in_tokens(dense *x, size_t layer) {
@@ -196,15 +197,14 @@ static void reverse_in_tokens(dense *x, size_t layer) {
         const size_t at = (layer * x->plan->heads + h) * count;
         outer_rows(gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block, x->size, false,
                    false);
-        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), false, x->size, false);
-        map_rows(x->d_u, x->d_v, x->rows, gram, false, x->size, false);
+        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), x->size, false);
+        map_rows(x->d_u, x->d_v, x->rows, gram, x->size, false);
         outer_rows(gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block, x->size, false, false);
         if (layer == 0)
             continue;
         outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, x->size, h > 0, true);
         outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, x->size, true, true);
-        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), false, x->size,
-                        true);
+        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), x->size, true);
     }
     if (layer == 0)
         return;

@@ -41,6 +41,14 @@ ALWAYS_INLINE const real *dense_q(const linear_plan *plan, size_t layer, size_t 
     return plan->q + (layer * plan->heads + head) * plan->size * plan->size;
 }
 
+ALWAYS_INLINE const real *dense_p_transposed(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->p_transposed + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
+ALWAYS_INLINE const real *dense_q_transposed(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->q_transposed + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
 ALWAYS_INLINE lane *gradient_of_p(const linear_group *group, size_t layer, size_t head) {
     const linear_plan *plan = group->plan;
     return group->gradient + (layer * plan->heads + head) * 2 * plan->block * plan->block;

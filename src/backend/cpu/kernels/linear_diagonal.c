@@ -85,8 +85,10 @@ static void weigh(lane *to, const real *weights, const lane *m, size_t size) {
     }
 }
 
-static void make_map(const diagonal *x, size_t layer, const lane *gram, lane *map) {
-    weigh(map, weights_of(x, layer), gram, x->size);
+/* A, or A^T: I plus the weighted G, which is symmetric. */
+static void make_map(const diagonal *x, size_t layer, bool transposed, const lane *gram, lane *map) {
+    const real *w = weights_of(x, layer), swapped[WEIGHTS] = {w[XX], w[YX], w[XY], w[YY]};
+    weigh(map, transposed ? swapped : w, gram, x->size);
     add_identity(map, x->size);
 }
 
@@ -117,7 +119,7 @@ static void write_gradient(const diagonal *x, size_t layer, const lane d[WEIGHTS
     }
 }
 
-/* to = a b^T or, of a's transpose, a^T b: the symmetric products. */
+/* A symmetric to = (or +=) a b, or (of_transpose) a^T b. */
 static void symmetric_product(const diagonal *x, lane *to, const lane *a, const lane *b, bool of_transpose,
                               bool add) {
     const size_t size = x->size;
@@ -132,8 +134,7 @@ static void symmetric_product(const diagonal *x, lane *to, const lane *a, const 
                      .a_row = of_transpose ? 1 : size,
                      .a_depth = of_transpose ? size : 1,
                      .b = b,
-                     .b_depth = of_transpose ? size : 1,
-                     .b_column = of_transpose ? 1 : size,
+                     .b_depth = size,
                      .start = add ? LANES_ADD : LANES_SET,
                      .symmetric = true});
 }
@@ -142,16 +143,30 @@ static void symmetric_product(const diagonal *x, lane *to, const lane *a, const 
 
 static void forward_layer(const diagonal *x, size_t layer) {
     lane *map = x->maps + layer * x->square;
+    const size_t size = x->size;
 
-    make_map(x, layer, gram_before(x, layer), map);
+    make_map(x, layer, false, gram_before(x, layer), map);
     if (x->plan->in_tokens) {
-        map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, map, true, x->size, false);
+        make_map(x, layer, true, gram_before(x, layer), x->t);
+        map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, x->t, size, false);
         form_gram(x->plan, tokens_before(x, layer + 1), gram_before(x, layer + 1));
         return;
     }
-    map_rows(x->t, map, x->size, gram_before(x, layer), false, x->size, false);
-    symmetric_product(x, gram_before(x, layer + 1), x->t, map, false, false);
-    map_rows(query_before(x, layer + 1), query_before(x, layer), 1, map, true, x->size, false);
+    /* T^T, as A G A^T = A T^T. */
+    KERNEL(lane_product)
+    (&(lane_product){.rows = size,
+                     .columns = size,
+                     .depth = size,
+                     .to = x->t,
+                     .to_row = 1,
+                     .to_column = size,
+                     .a = map,
+                     .a_row = size,
+                     .a_depth = 1,
+                     .b = gram_before(x, layer),
+                     .b_depth = size});
+    symmetric_product(x, gram_before(x, layer + 1), map, x->t, false, false);
+    map_vector(query_before(x, layer + 1), map, query_before(x, layer), size);
 }
 
 /* Gradients of the layer's weights; and S becomes W o dA + (W o dA)^T where layers come before. */
@@ -170,7 +185,7 @@ static void reverse_in_gram(diagonal *x, size_t layer) {
     const lane *map = x->maps + layer * x->square, *gram = gram_before(x, layer);
     const size_t size = x->size;
 
-    map_rows(x->t, x->s, size, map, false, size, false);
+    map_rows(x->t, x->s, size, map, size, false);
     KERNEL(lane_product)
     (&(lane_product){.rows = size,
                      .columns = size,
@@ -183,7 +198,6 @@ static void reverse_in_gram(diagonal *x, size_t layer) {
                      .a_depth = 1,
                      .b = gram,
                      .b_depth = size,
-                     .b_column = 1,
                      .start = LANES_OUTER,
                      .outer_row = x->d_query,
                      .outer_column = query_before(x, layer)});
@@ -191,7 +205,7 @@ static void reverse_in_gram(diagonal *x, size_t layer) {
     if (layer == 0)
         return;
     symmetric_product(x, x->s, map, x->t, true, true);
-    map_rows(x->d_query_before, x->d_query, 1, map, false, size, false);
+    map_rows(x->d_query_before, x->d_query, 1, map, size, false);
     lane *free = x->d_query;
     x->d_query = x->d_query_before;
     x->d_query_before = free;
@@ -200,7 +214,7 @@ static void reverse_in_gram(diagonal *x, size_t layer) {
 /* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
 static void reverse_gram(const diagonal *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
-    map_rows(d_tokens, tokens, x->plan->context, x->s, false, x->size, true);
+    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, true);
 }
 
 static void reverse_in_tokens(diagonal *x, size_t layer) {
@@ -210,7 +224,7 @@ static void reverse_in_tokens(diagonal *x, size_t layer) {
     reverse_map(x, layer);
     if (layer == 0)
         return;
-    map_rows(x->d_tokens_before, x->d_tokens, x->rows, map, false, x->size, false);
+    map_rows(x->d_tokens_before, x->d_tokens, x->rows, map, x->size, false);
     reverse_gram(x, tokens, x->d_tokens_before);
     lane *free = x->d_tokens;
     x->d_tokens = x->d_tokens_before;
@@ -258,7 +272,7 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
 
     lanes_scale(x->d_start, slope, x->gram_ends + size, size);
     lanes_scale(d_end, slope, x->gram_ends, size);
-    map_rows(x->d_w, d_end, 1, map, true, size, false);
+    map_vector(x->d_w, map, d_end, size);
     reverse_last(x, x->query_after);
     weigh_last(x, d_query_after, x->d_w);
     d_query_after[size - 1] = lane_add(d_query_after[size - 1], slope);
@@ -275,19 +289,19 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
     lanes_scale(x->pair_right, slope, x->ends + size, size);
     outer_rows(x->s, x->pair_left, x->ends + size, 1, size, size, true, true);
     outer_rows(x->s, x->pair_right, x->ends, 1, size, size, true, true);
-    map_rows(x->d_query, d_query_after, 1, map, false, size, false);
+    map_rows(x->d_query, d_query_after, 1, map, size, false);
 }
 
 static void run_last_two(const diagonal *x, const lane *gram, const lane *query) {
     const size_t size = x->size, layer = x->plan->full;
     lane *map = x->maps + layer * x->square, *weighted = x->pair_left;
 
-    make_map(x, layer, gram, map);
-    map_rows(x->query_after, query, 1, map, true, size, false);
+    make_map(x, layer, false, gram, map);
+    map_vector(x->query_after, map, query, size);
     weigh_last(x, weighted, x->query_after);
     lanes_copy(x->ends, map + (size - 1) * size, size);
-    map_rows(x->ends + size, weighted, 1, map, false, size, false);
-    map_rows(x->gram_ends, x->ends, 2, gram, false, size, false);
+    map_rows(x->ends + size, weighted, 1, map, size, false);
+    map_rows(x->gram_ends, x->ends, 2, gram, size, false);
     const lane slope = KERNEL(linear_predicted)(
         x->group, lane_add(x->query_after[size - 1], lanes_dot(x->ends, x->gram_ends + size, size)));
     if (x->plan->has_gradient)

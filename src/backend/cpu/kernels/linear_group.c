@@ -54,6 +54,10 @@ static void load_lanes(lane *to, const linear_group *group, const HOST(linear_op
     const real *elements =
         from->elements + group->first * from->stride[0] + row * from->stride[1] + column * from->stride[2];
     real *lanes = lane_elements(to);
+    if (group->count == LANE_COUNT) {
+        UNROLL for (size_t i = 0; i < LANE_COUNT; i++) lanes[i] = elements[i * from->stride[0]];
+        return;
+    }
     for (size_t i = 0; i < LANE_COUNT; i++)
         lanes[i] = i < group->count ? elements[i * from->stride[0]] : 0;
 }
@@ -218,20 +222,15 @@ static void finish(const slice *x) {
     each_range(plan, plan->threshold ? add_clipped : add_plain, &adding);
 }
 
-/* sum[i] = the sum of lane vector i, by halves. */
-static void fold_lanes(const lane *lanes, size_t count, real *sum) {
-    enum { CHUNK = 32 };
-    real half[CHUNK * LANE_COUNT];
+/* The sum of a vector's lanes, by halves. */
+static real fold_lane(const real *lanes) {
+    real half[LANE_COUNT / 2];
 
-    for (size_t first = 0; first < count; first += CHUNK) {
-        const size_t chunk = count - first < CHUNK ? count - first : CHUNK;
-        memcpy(half, lanes + first, chunk * sizeof *lanes);
-        for (size_t width = LANE_COUNT; width > 1; width /= 2)
-            for (size_t i = 0; i < chunk; i++)
-                for (size_t j = 0; j < width / 2; j++)
-                    half[i * (width / 2) + j] = half[i * width + j] + half[i * width + width / 2 + j];
-        memcpy(sum + first, half, chunk * sizeof *sum);
+    UNROLL for (size_t i = 0; i < LANE_COUNT / 2; i++) half[i] = lanes[i] + lanes[i + LANE_COUNT / 2];
+    UNROLL for (size_t width = LANE_COUNT / 4; width > 0; width /= 2) {
+        UNROLL for (size_t i = 0; i < width; i++) half[i] += half[i + width];
     }
+    return half[0];
 }
 
 void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
@@ -253,6 +252,6 @@ void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, vo
         if (plan->has_gradient)
             finish(&x);
     }
-    if (plan->has_gradient)
-        fold_lanes(x.sums, plan->used, sum);
+    for (size_t i = 0; i < plan->used && plan->has_gradient; i++)
+        sum[i] = fold_lane(lane_elements(x.sums + i));
 }

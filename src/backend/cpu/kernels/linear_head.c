@@ -47,25 +47,25 @@ static lane forward(const head *x) {
     for (size_t k = 0; k < x->heads_before; k++) {
         lane *mapped = m->right + rows_of(x, k) + rows * size,
              *attended = m->d_rho + rows_of(x, k) + rows * size;
-        map_rows_shared(mapped, x->query, 1, dense_q(x->plan, x->before, k), true, size, false);
-        map_rows(attended, mapped, 1, x->gram, false, size, false);
-        map_rows_shared(m->query_after, attended, 1, dense_p(x->plan, x->before, k), true, size, true);
+        map_rows_shared(mapped, x->query, 1, dense_q_transposed(x->plan, x->before, k), size, false);
+        map_rows(attended, mapped, 1, x->gram, size, false);
+        map_rows_shared(m->query_after, attended, 1, dense_p_transposed(x->plan, x->before, k), size, true);
     }
     for (size_t h = 0; h < x->heads; h++) {
         broadcast(m->x + h * size, dense_p(x->plan, x->last, h) + (size - 1) * size, size);
-        map_rows_shared(m->x + (x->heads + h) * size, m->query_after, 1, dense_q(x->plan, x->last, h), true,
-                        size, false);
+        map_rows_shared(m->x + (x->heads + h) * size, m->query_after, 1,
+                        dense_q_transposed(x->plan, x->last, h), size, false);
     }
     lanes_copy(m->y, m->x, rows * size);
     for (size_t k = 0; k < x->heads_before; k++) {
         lane *rho = m->right + rows_of(x, k), *eta = m->eta + rows_of(x, k);
         broadcast(rho, x->plan->last_rows + k * x->heads * size, x->heads * size);
         map_rows_shared(rho + x->heads * size, m->x + x->heads * size, x->heads,
-                        dense_p(x->plan, x->before, k), false, size, false);
-        map_rows(eta, rho, rows, x->gram, false, size, false);
-        map_rows_shared(m->y, eta, rows, dense_q(x->plan, x->before, k), false, size, true);
+                        dense_p(x->plan, x->before, k), size, false);
+        map_rows(eta, rho, rows, x->gram, size, false);
+        map_rows_shared(m->y, eta, rows, dense_q(x->plan, x->before, k), size, true);
     }
-    map_rows(m->gram_y, m->y, rows, x->gram, false, size, false);
+    map_rows(m->gram_y, m->y, rows, x->gram, size, false);
     value = m->query_after[size - 1];
     for (size_t h = 0; h < x->heads; h++)
         value = lane_add(value, lanes_dot(m->y + h * size, m->gram_y + (x->heads + h) * size, size));
@@ -85,7 +85,7 @@ static void reverse_last(const head *x, lane slope) {
         outer_rows(gradient_of_q(x->group, x->last, h), d_w, m->query_after, 1, block, size, false, false);
         if (block == size) /* else the last row of P is constant */
             lanes_copy(gradient_of_p(x->group, x->last, h) + (size - 1) * size, d_v, size);
-        map_rows_shared(d_query_after, d_w, 1, dense_q(x->plan, x->last, h), false, size, true);
+        map_rows_shared(d_query_after, d_w, 1, dense_q(x->plan, x->last, h), size, true);
     }
 }
 
@@ -99,17 +99,16 @@ static void reverse(const head *x, lane slope) {
     lanes_copy(m->d_x, m->d_y, rows * size);
     for (size_t k = 0; k < x->heads_before; k++) {
         lane *d_eta = m->left + rows_of(x, k), *d_rho = m->d_rho + rows_of(x, k);
-        map_rows_shared(d_eta, m->d_y, rows, dense_q(x->plan, x->before, k), true, size, false);
-        map_rows(d_rho, d_eta, rows, x->gram, false, size, false);
-        map_rows_shared(m->d_x, d_rho, rows, dense_p(x->plan, x->before, k), true, size, true);
+        map_rows_shared(d_eta, m->d_y, rows, dense_q_transposed(x->plan, x->before, k), size, false);
+        map_rows(d_rho, d_eta, rows, x->gram, size, false);
+        map_rows_shared(m->d_x, d_rho, rows, dense_p_transposed(x->plan, x->before, k), size, true);
     }
     reverse_last(x, slope);
     for (size_t k = 0; k < x->heads_before; k++) {
         lane *d_attended = m->left + rows_of(x, k) + rows * size,
              *d_mapped = m->eta + rows_of(x, k) + rows * size;
-        map_rows_shared(d_attended, m->x + rows * size, 1, dense_p(x->plan, x->before, k), false, size,
-                        false);
-        map_rows(d_mapped, d_attended, 1, x->gram, false, size, false);
+        map_rows_shared(d_attended, m->x + rows * size, 1, dense_p(x->plan, x->before, k), size, false);
+        map_rows(d_mapped, d_attended, 1, x->gram, size, false);
         outer_rows(gradient_of_p(x->group, x->before, k), m->x, m->d_rho + rows_of(x, k), rows + 1, block,
                    size, false, false);
         outer_rows(gradient_of_q(x->group, x->before, k), m->eta + rows_of(x, k), m->d_y, rows + 1, block,
@@ -146,6 +145,6 @@ void KERNEL(linear_head)(const linear_group *group, const head_memory *m, const 
     outer_rows(s, m->right, m->left, all, size, size, true, true);
     lanes_copy(d_query, m->x + x.rows * size, size);
     for (size_t k = 0; k < heads; k++)
-        map_rows_shared(d_query, m->eta + rows_of(&x, k) + x.rows * size, 1, dense_q(plan, x.before, k),
-                        false, size, true);
+        map_rows_shared(d_query, m->eta + rows_of(&x, k) + x.rows * size, 1, dense_q(plan, x.before, k), size,
+                        true);
 }

@@ -26,11 +26,12 @@ typedef struct HOST(linear_plan) {
     real factor;
 
     /*
-     * Dense forms: P and Q [depth][heads][D][D]; last_rows [heads of the layer before the last][heads of the last][D], the last rows of
+     * Dense forms: P, Q and their transposes [depth][heads][D][D]; last_rows [heads of the layer before the last][heads of the last][D], the last rows of
      * the last layer's P, times P of the layer before it. Diagonal forms: weights [depth][2][2], sum over heads of p_k q_l, and parts
-     * [depth][heads][4], (p_x, p_y, q_x, q_y). Sparse form: Q [depth][d][d], summed over heads.
+     * [depth][heads][4], (p_x, p_y, q_x, q_y). Sparse form: Q and its transpose
+     * [depth][d][d], summed over heads.
      */
-    const real *p, *q, *last_rows, *weights, *parts;
+    const real *p, *q, *p_transposed, *q_transposed, *last_rows, *weights, *parts;
 
     HOST(linear_operand) tokens, gram, query, targets, predictions, norms;
     const real *threshold; /* NULL: no clipping */
