@@ -54,8 +54,13 @@ ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const la
 
 ALWAYS_INLINE void store_block(const size_t rows, const size_t columns, lane *to, size_t to_row,
                                size_t to_column, lane sum[BLOCK_ROWS][BLOCK_COLUMNS]) {
-    UNROLL for (size_t j = 0; j < columns; j++, to += to_column) {
+    LANE_FORGET(to);
+    LANE_FORGET(to_row);
+    LANE_FORGET(to_column);
+    UNROLL for (size_t j = 0; j < columns; j++) {
         UNROLL for (size_t i = 0; i < rows; i++) to[i * to_row] = sum[i][j];
+        to += to_column;
+        LANE_FORGET(to);
     }
 }
 

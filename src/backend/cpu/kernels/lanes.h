@@ -72,9 +72,14 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
 #define LANE_KEEP(x) (void)0
 #endif
 
+/* Forgets what is known of a number or an address: keeps compilers from computing, long before and all at once, addresses that they then
+ * have no registers for. */
+#define LANE_FORGET(x) __asm__("" : "+r"(x))
+
 #else
 
-#define LANE_KEEP(x) (void)0
+#define LANE_KEEP(x)   (void)0
+#define LANE_FORGET(x) (void)0
 
 typedef struct lane {
     real of[LANE_COUNT];
