@@ -77,7 +77,7 @@ ALWAYS_INLINE size_t compute_blocks(const size_t rows, const size_t columns, con
         const real *shared = x->shared + column;
 
         start_block(rows, columns, x, row, column, sum);
-        for (size_t k = depth; k > 0; k--) {
+        UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
             lane left[BLOCK_ROWS];
             UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
             UNROLL for (size_t j = 0; j < columns; j++) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/kernels/lane_transpose.h"
 #include "backend/cpu/kernels/linear.h"
 #include "backend/cpu/kernels/parts.h"
 
@@ -54,16 +55,35 @@ static void load_lanes(lane *to, const linear_group *group, const HOST(linear_op
     const real *elements =
         from->elements + group->first * from->stride[0] + row * from->stride[1] + column * from->stride[2];
     real *lanes = lane_elements(to);
-    if (group->count == LANE_COUNT) {
-        UNROLL for (size_t i = 0; i < LANE_COUNT; i++) lanes[i] = elements[i * from->stride[0]];
-        return;
-    }
     for (size_t i = 0; i < LANE_COUNT; i++)
         lanes[i] = i < group->count ? elements[i * from->stride[0]] : 0;
 }
 
+/* All elements of sequences that stand in memory without gaps, squares of them at a time; the last square may cover some again. False where
+ * that is not so. */
+static bool load_packed(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows) {
+#ifdef LANE_TRANSPOSE
+    const size_t size = group->plan->size, all = rows * size;
+    const real *elements = from->elements + group->first * from->stride[0];
+
+    if (group->count < LANE_COUNT || from->stride[2] != 1 || (rows > 1 && from->stride[1] != size) ||
+        all < LANE_COUNT)
+        return false;
+    for (size_t i = 0; i + LANE_COUNT <= all; i += LANE_COUNT)
+        transpose_lanes(to + i, elements + i, from->stride[0]);
+    if (all % LANE_COUNT != 0)
+        transpose_lanes(to + all - LANE_COUNT, elements + all - LANE_COUNT, from->stride[0]);
+    return true;
+#else
+    (void)to, (void)group, (void)from, (void)rows;
+    return false;
+#endif
+}
+
 static void load_rows(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows) {
     const size_t size = group->plan->size;
+    if (load_packed(to, group, from, rows))
+        return;
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < size; column++)
             load_lanes(to + row * size + column, group, from, row, column);
@@ -124,6 +144,63 @@ static void each_range(const linear_plan *plan, range_function *visit, void *con
     }
 }
 
+/* One pass over the gradients of a group: sums += share * gradient, where there are sums, and squares. */
+typedef struct pass {
+    const lane *gradient;
+    lane *sums;
+    lane share;
+    lane scale;   /* of the numbers that are squared */
+    lane squares; /* the sum */
+} pass;
+
+static void add_plain(void *context, size_t first, size_t count) {
+    pass *x = context;
+    const lane *gradient = x->gradient + first;
+    lane *sums = x->sums + first, squares[4];
+    size_t i = 0;
+
+    UNROLL for (size_t j = 0; j < 4; j++) squares[j] = lane_set(0);
+    for (; i + 4 <= count; i += 4) {
+        UNROLL for (size_t j = 0; j < 4; j++) {
+            sums[i + j] = lane_add(sums[i + j], gradient[i + j]);
+            squares[j] = lane_fma(gradient[i + j], gradient[i + j], squares[j]);
+        }
+    }
+    for (; i < count; i++) {
+        sums[i] = lane_add(sums[i], gradient[i]);
+        squares[0] = lane_fma(gradient[i], gradient[i], squares[0]);
+    }
+    x->squares =
+        lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
+}
+
+static void add_squares(void *context, size_t first, size_t count) {
+    pass *x = context;
+    const lane *gradient = x->gradient + first, scale = x->scale;
+    lane squares[4];
+    size_t i = 0;
+
+    UNROLL for (size_t j = 0; j < 4; j++) squares[j] = lane_set(0);
+    for (; i + 4 <= count; i += 4) {
+        UNROLL for (size_t j = 0; j < 4; j++) {
+            const lane scaled = lane_multiply(scale, gradient[i + j]);
+            squares[j] = lane_fma(scaled, scaled, squares[j]);
+        }
+    }
+    for (; i < count; i++) {
+        const lane scaled = lane_multiply(scale, gradient[i]);
+        squares[0] = lane_fma(scaled, scaled, squares[0]);
+    }
+    x->squares =
+        lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
+}
+
+static void add_clipped(void *context, size_t first, size_t count) {
+    const pass *x = context;
+    for (size_t i = first; i < first + count; i++)
+        x->sums[i] = lane_fma(x->share, x->gradient[i], x->sums[i]);
+}
+
 /* Squares of numbers too large to be squared are taken of the numbers times SHRINK, of those too small, times GROW. */
 #if ICL_CPU_DOUBLE
 #define SHRINK 0x1p-540
@@ -137,39 +214,28 @@ static void each_range(const linear_plan *plan, range_function *visit, void *con
 #define FEW    1e-25F
 #endif
 
-typedef struct norm_sums {
-    const lane *gradient;
-    lane plain, shrunk, grown;
-} norm_sums;
+/* Replaces the norms whose squares left the range in which sums of squares are exact enough. */
+static void measure_again(const linear_group *group, lane squares, bool large, lane *norms) {
+    pass x = {.gradient = group->gradient, .scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
+    bool any = false;
 
-static void add_squares(void *context, size_t first, size_t count) {
-    norm_sums *sums = context;
-    const lane *x = sums->gradient + first, shrink = lane_set(SHRINK), grow = lane_set(GROW);
-    lane plain = sums->plain, shrunk = sums->shrunk, grown = sums->grown;
-    for (size_t i = 0; i < count; i++) {
-        const lane small = lane_multiply(x[i], shrink), large = lane_multiply(x[i], grow);
-        plain = lane_fma(x[i], x[i], plain);
-        shrunk = lane_fma(small, small, shrunk);
-        grown = lane_fma(large, large, grown);
-    }
-    *sums = (norm_sums){sums->gradient, plain, shrunk, grown};
+    for (size_t i = 0; i < group->count; i++)
+        any = any || (large ? !(lane_elements(&squares)[i] <= MANY) : lane_elements(&squares)[i] < FEW);
+    if (!any)
+        return;
+    each_range(group->plan, add_squares, &x);
+    for (size_t i = 0; i < LANE_COUNT; i++)
+        if (large ? !(lane_elements(&squares)[i] <= MANY) : lane_elements(&squares)[i] < FEW)
+            lane_elements(norms)[i] = REAL_SQRT(lane_elements(&x.squares)[i]) / (large ? SHRINK : GROW);
 }
 
-/* The norms of the group's gradients, by lane. */
-static lane measure(const linear_group *group) {
-    norm_sums sums = {group->gradient, lane_set(0), lane_set(0), lane_set(0)};
+/* The norms of the group's gradients, by lane, from the sums of their squares. */
+static lane norms_of(const linear_group *group, lane squares) {
     lane norms = lane_set(0);
-
-    each_range(group->plan, add_squares, &sums);
-    for (size_t i = 0; i < LANE_COUNT; i++) {
-        const real plain = lane_elements(&sums.plain)[i];
-        real norm = REAL_SQRT(plain);
-        if (!(plain <= MANY))
-            norm = REAL_SQRT(lane_elements(&sums.shrunk)[i]) / SHRINK;
-        else if (plain < FEW)
-            norm = REAL_SQRT(lane_elements(&sums.grown)[i]) / GROW;
-        lane_elements(&norms)[i] = norm;
-    }
+    for (size_t i = 0; i < LANE_COUNT; i++)
+        lane_elements(&norms)[i] = REAL_SQRT(lane_elements(&squares)[i]);
+    measure_again(group, squares, true, &norms);
+    measure_again(group, squares, false, &norms);
     return norms;
 }
 
@@ -192,34 +258,21 @@ static lane shares(const linear_group *group, lane norms) {
     return result;
 }
 
-typedef struct accumulation {
-    const lane *gradient;
-    lane *sums, share;
-} accumulation;
-
-static void add_plain(void *context, size_t first, size_t count) {
-    const accumulation *x = context;
-    lanes_add(x->sums + first, x->gradient + first, count);
-}
-
-static void add_clipped(void *context, size_t first, size_t count) {
-    const accumulation *x = context;
-    for (size_t i = first; i < first + count; i++)
-        x->sums[i] = lane_fma(x->share, x->gradient[i], x->sums[i]);
-}
-
 static void finish(const slice *x) {
     const linear_plan *plan = x->plan;
     const linear_group *group = &x->group;
-    accumulation adding = {.gradient = group->gradient, .sums = x->sums};
-    lane norms = measure(group);
+    pass adding = {
+        .gradient = group->gradient, .sums = x->sums, .scale = lane_set(1), .squares = lane_set(0)};
     real *to = plan->norms.elements + group->first * plan->norms.stride[0];
 
+    each_range(plan, plan->threshold ? add_squares : add_plain, &adding);
+    lane norms = norms_of(group, adding.squares);
     for (size_t i = 0; i < group->count; i++)
         to[i * plan->norms.stride[0]] = lane_elements(&norms)[i];
-    if (plan->threshold)
-        adding.share = shares(group, norms);
-    each_range(plan, plan->threshold ? add_clipped : add_plain, &adding);
+    if (!plan->threshold)
+        return;
+    adding.share = shares(group, norms);
+    each_range(plan, add_clipped, &adding);
 }
 
 /* The sum of a vector's lanes, by halves. */

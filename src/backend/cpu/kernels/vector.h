@@ -25,13 +25,16 @@
 /* Loops that must unroll for their arrays to live in registers, and loops whose operands may coincide but never overlap
  * otherwise. */
 #if defined(__clang__)
-#define UNROLL      _Pragma("clang loop unroll(full)")
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define UNROLL        _Pragma("clang loop unroll(full)")
+#define UNROLL_THRICE _Pragma("clang loop unroll_count(3)")
+#define INDEPENDENT   _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
-#define UNROLL      _Pragma("GCC unroll 16")
-#define INDEPENDENT _Pragma("GCC ivdep")
+#define UNROLL        _Pragma("GCC unroll 16")
+#define UNROLL_THRICE _Pragma("GCC unroll 3")
+#define INDEPENDENT   _Pragma("GCC ivdep")
 #else
 #define UNROLL
+#define UNROLL_THRICE
 #define INDEPENDENT
 #endif
 
