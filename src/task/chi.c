@@ -53,9 +53,11 @@ static double logarithm(double x) {
 
 /* log Gamma(a), a > 0: Stirling's series (Abramowitz and Stegun 6.1.40) from 12 up, and the recurrence below. */
 static double log_gamma(double a) {
+    const int raised = a < 12 ? (int)ceil(12 - a) : 0;
     double product = 1;
-    for (; a < 12; a++)
-        product *= a;
+    for (int i = 0; i < raised; i++)
+        product *= a + i;
+    a += raised;
     const double x = 1 / (a * a);
     const double series =
         (1.0 / 12 -

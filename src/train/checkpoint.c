@@ -5,6 +5,7 @@
  * device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else
  * is needed: data, learning rate and depth are functions of the step.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,7 +222,7 @@ static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors 
 
 icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error) {
     icl_safetensors *file = NULL;
-    const icl_named_tensor *tensors[MOST_VECTORS];
+    const icl_named_tensor *tensors[MOST_VECTORS] = {NULL};
     const int vectors = vector_count(trainer);
     icl_mishaps mishaps = {0};
     const char *recipe;
@@ -238,10 +239,12 @@ icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error
     ICL_TRY(compare_recipe(trainer, recipe, path, error));
     for (int i = 0; i < vectors; i++)
         ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));
-    for (int i = 0; i < vectors; i++)
+    for (int i = 0; i < vectors; i++) {
+        assert(tensors[i]);
         ICL_TRY(tensors[i]->type == ICL_ELEMENT_F64
                     ? icl_tensor_write_double(vector_of(trainer, i), tensors[i]->data, error)
                     : icl_tensor_write(vector_of(trainer, i), tensors[i]->data, error));
+    }
     trainer->diverged = false;
     trainer->mishaps = mishaps;
     icl_trainer_set_step(trainer, step);

@@ -67,7 +67,7 @@ static bool fill_sequence(const values *v, size_t s, sample *out) {
     const double query =
         v->query ? (double)v->query[s * extent] : (double)v->context[(s * (out->n + 1) + out->n) * extent];
     const double target = (double)v->targets[s];
-    double gram[MOST * MOST], eigenvalues[MOST], vectors[MOST * MOST], work[3 * MOST];
+    double gram[MOST * MOST] = {0}, eigenvalues[MOST], vectors[MOST * MOST], work[3 * MOST];
     size_t k = 0;
 
     gram_of(v, s, out->n, extent, gram);

@@ -36,7 +36,7 @@ static float dot(const float *a, size_t a_step, const float *b, size_t b_step, s
 }
 
 static float chi(const double *row, float z) {
-    const int piece = (int)sum(z, (float)(ICL_CHI_PIECES / 2));
+    const int piece = (int)sum(z, (float)ICL_CHI_PIECES * 0.5F);
     const float t = sum(z, -((float)piece - (float)(ICL_CHI_PIECES - 1) / 2));
     const double *coefficient = row + (size_t)piece * ICL_CHI_TERMS;
     float value = (float)coefficient[ICL_CHI_TERMS - 1];

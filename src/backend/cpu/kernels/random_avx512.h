@@ -86,7 +86,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
 
     for (size_t b = 0; b < count; b++)
         UNROLL for (size_t half = 0; half < 2; half++) {
-            __m512i c0 = _mm512_add_epi64(first[half], _mm512_set1_epi64((long long)(block + b)));
+            __m512i c0 = _mm512_add_epi64(first[half], _mm512_set1_epi64((long long)block + (long long)b));
             __m512i c1 = _mm512_srli_epi64(c0, 32);
             __m512i c2 = _mm512_set1_epi64((uint32_t)key.step),
                     c3 = _mm512_set1_epi64((uint32_t)(key.step >> 32));
@@ -113,7 +113,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
 /* values[lane] becomes the row's polynomial at values[lane]: a row of the table fills a register. */
 static void chi_lanes(const float *row, float *values) {
     const __m512 z = _mm512_loadu_ps(values);
-    const __m512i piece = _mm512_cvttps_epi32(_mm512_add_ps(z, _mm512_set1_ps((float)(ICL_CHI_PIECES / 2))));
+    const __m512i piece = _mm512_cvttps_epi32(_mm512_add_ps(z, _mm512_set1_ps((float)ICL_CHI_PIECES * 0.5F)));
     const __m512 centre =
         _mm512_sub_ps(_mm512_cvtepi32_ps(piece), _mm512_set1_ps((float)(ICL_CHI_PIECES - 1) / 2));
     const __m512 t = _mm512_sub_ps(z, centre);

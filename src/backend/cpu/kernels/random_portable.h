@@ -67,7 +67,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
 /* values[lane] becomes the row's polynomial at values[lane]. */
 static void chi_lanes(const float *row, float *values) {
     for (size_t lane = 0; lane < GRAM_LANES; lane++) {
-        const int32_t piece = (int32_t)(values[lane] + (float)(ICL_CHI_PIECES / 2));
+        const int32_t piece = (int32_t)(values[lane] + (float)ICL_CHI_PIECES * 0.5F);
         const float t = values[lane] - ((float)piece - (float)(ICL_CHI_PIECES - 1) / 2);
         float value = row[(ICL_CHI_TERMS - 1) * ICL_CHI_ROW + piece];
         for (int term = ICL_CHI_TERMS - 2; term >= 0; term--)
