@@ -86,7 +86,17 @@ static floats chi_from_normal(floats z, __global const float *row) {
     return value;
 }
 
-/* LANES rows become columns: each round takes even and odd columns apart, a rotation of the bits of (row, column). */
+/* LANES rows become columns. */
+#if LANES == 4
+static void transpose_lanes(floats *x) {
+    float at[LANES][LANES];
+    for (uint i = 0; i < LANES; i++)
+        STORE_LANES(x[i], at[i]);
+    for (uint i = 0; i < LANES; i++)
+        x[i] = (floats)(at[0][i], at[1][i], at[2][i], at[3][i]);
+}
+#else
+/* Takes even and odd columns apart: a rotation of the bits of (row, column). */
 static void rotate_lanes(const floats *x, floats *y) {
     for (uint i = 0; i < LANES / 2; i++) {
         y[i] = EVEN(x[2 * i], x[2 * i + 1]);
@@ -98,15 +108,15 @@ static void transpose_lanes(floats *x) {
     floats y[LANES];
     rotate_lanes(x, y);
     rotate_lanes(y, x);
+    rotate_lanes(x, y);
 #if LANES == 16
-    rotate_lanes(x, y);
     rotate_lanes(y, x);
-#elif LANES == 8
-    rotate_lanes(x, y);
+#else
     for (uint i = 0; i < LANES; i++)
         x[i] = y[i];
 #endif
 }
+#endif
 
 /* Rows 0 .. count - 1 to `count` elements of each of the first `live` sequences. */
 static void unpack_rows(__global const float *lanes, uint count, uint live, __global float *out,

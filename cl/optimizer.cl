@@ -114,7 +114,7 @@ __kernel void track_threshold(__global float *threshold, uint t_offset, __global
         finite[sum] = finite_here;
         above[sum] = above_here;
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* everybody has read the threshold */
     uint all_finite = 0, all_above = 0;
     for (uint sum = 0; sum < SUMS; sum++) {
         all_finite += finite[sum];
