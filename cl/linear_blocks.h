@@ -31,10 +31,12 @@
 #define TEAM    ((uint)get_global_id(0))
 #define TEAMS   ((uint)get_global_size(0))
 #define MEET
-#define THIN_ROWS         2
-#define THIN_COLUMNS      COLUMNS
-#define CLAMPED(i, count) (i)
-#define HOLDS(i, count)   1
+#define THIN_ROWS              2
+#define THIN_COLUMNS           COLUMNS
+#define CLAMPED(i, count)      (i)
+#define COLUMN_FROM(j)         (j)
+#define COLUMN_TO(j, c, count) (c)
+#define HOLDS(i, count)        1
 typedef size_t place;
 #else
 #if IN_LOCAL
@@ -42,15 +44,17 @@ typedef size_t place;
 #else
 #define STATE __global
 #endif
-#define MEMBER            ((uint)get_local_id(0))
-#define MEMBERS           ((uint)TEAM_SIZE)
-#define TEAM              ((uint)get_group_id(0))
-#define TEAMS             ((uint)get_num_groups(0))
-#define MEET              barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define THIN_ROWS         1
-#define THIN_COLUMNS      1
-#define CLAMPED(i, count) min(i, (count)-1)
-#define HOLDS(i, count)   ((i) < (count))
+#define MEMBER                 ((uint)get_local_id(0))
+#define MEMBERS                ((uint)TEAM_SIZE)
+#define TEAM                   ((uint)get_group_id(0))
+#define TEAMS                  ((uint)get_num_groups(0))
+#define MEET                   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define THIN_ROWS              1
+#define THIN_COLUMNS           1
+#define CLAMPED(i, count)      min(i, (count)-1)
+#define COLUMN_FROM(j)         0
+#define COLUMN_TO(j, c, count) min(j + c, (count)-1)
+#define HOLDS(i, count)        ((i) < (count))
 typedef uint place;
 #endif
 
@@ -61,10 +65,9 @@ typedef uint place;
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-#define AT(pointer, i)         LOAD_LANES((pointer) + (place)(i)*LANES)
-#define PUT(value, pointer, i) STORE_LANES(value, (pointer) + (place)(i)*LANES)
-#define SHARED_AT(pointer, i)  ((floats)((pointer)[i]))
-#define UNROLL                 _Pragma("unroll")
+#define TEAM_FLOATS   STATE const floats
+#define SHARED_FLOATS __global const float
+#define UNROLL        _Pragma("unroll")
 
 /* A step, see linear_steps.h. */
 typedef struct instruction {
@@ -79,21 +82,24 @@ static instruction read_step(__global const uint *words) {
     return s;
 }
 
-/* sum[r][c] = sum over k < depth of a[i + r][k] b[k][j + c], k upwards. b_column: the stride of b's columns, so that one that
- * is known at compile time is used as such. */
-#define SUM_BLOCK(R, C, sum, s, a_base, A_AT, b_base, B_AT, stride_b, row_count, column_count, terms)        \
+/* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards, with a and b at their first elements. b_stride: of b's columns,
+ * so that one that is known at compile time is used as such. *_FLOATS: const floats in STATE memory, or const float in global. */
+#define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, row_count, column_count, terms)          \
     floats sum[R][C];                                                                                        \
-    place a_at_[R], b_at_[C];                                                                                \
+    A_FLOATS *a_at_[R];                                                                                      \
+    B_FLOATS *b_at_ = (b) + COLUMN_FROM(j) * (b_stride);                                                     \
     UNROLL for (uint r = 0; r < R; r++) {                                                                    \
-        a_at_[r] = (place)CLAMPED(i + r, row_count) * (s).a_row;                                             \
+        a_at_[r] = (a) + (place)CLAMPED(i + r, row_count) * (s).a_row;                                       \
         UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);                                      \
     }                                                                                                        \
-    UNROLL for (uint c = 0; c < C; c++) b_at_[c] = (place)CLAMPED(j + c, column_count) * (stride_b);         \
-    for (place k = 0; k < (terms); k++) {                                                                    \
+    for (uint k = 0; k < (terms); k++) {                                                                     \
         floats y_[C];                                                                                        \
-        UNROLL for (uint c = 0; c < C; c++) y_[c] = B_AT(b_base, k * (s).b_row + b_at_[c]);                  \
+        UNROLL for (uint c = 0; c < C; c++) y_[c] =                                                          \
+            (floats)(b_at_[COLUMN_TO(j, c, column_count) * (b_stride)]);                                     \
+        b_at_ += (s).b_row;                                                                                  \
         UNROLL for (uint r = 0; r < R; r++) {                                                                \
-            const floats x_ = A_AT(a_base, a_at_[r] + k * (s).a_column);                                     \
+            const floats x_ = (floats)(*a_at_[r]);                                                           \
+            a_at_[r] += (s).a_column;                                                                        \
             UNROLL for (uint c = 0; c < C; c++) sum[r][c] = MULTIPLY_ADD(x_, y_[c], sum[r][c]);              \
         }                                                                                                    \
     }
@@ -107,82 +113,82 @@ static instruction read_step(__global const uint *words) {
 #define FOR_EACH_SUM(R, C) UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++)
 
 /* STEP_MULTIPLY: 2 rows^2 depth flops, half of that where the result is symmetric. depth: fewer terms for the last rows of tokens. */
-static void multiply(const instruction *s, STATE float *state, uint depth, uint from) {
-    STATE float *to = state + (place)s->to * LANES, *start = state + (place)s->start * LANES;
-    STATE const float *a = state + (place)s->a * LANES, *b = state + (place)s->b * LANES;
+static void multiply(const instruction *s, STATE floats *state, uint depth, uint from) {
+    STATE floats *to = state + s->to, *start = state + s->start;
+    STATE const floats *a = state + s->a, *b = state + s->b;
     const uint size = s->rows;
     FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
         if (s->mode & MODE_SYMMETRIC && i >= j + COLUMNS)
             continue;
-        SUM_BLOCK(ROWS, COLUMNS, sum, *s, a, AT, b, AT, 1, size, size, depth)
+        SUM_BLOCK(ROWS, COLUMNS, sum, *s, TEAM_FLOATS, a, TEAM_FLOATS, b, 1, size, size, depth)
         if (from == START_SELF) {
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] += AT(to, (i + r) * s->to_row + (j + c) * s->to_column);
+                sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];
         } else if (from == START_TWO_SIDED) {
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] += AT(start, (i + r) * s->b_row + j + c) + AT(start, (j + c) * s->b_row + i + r);
+                sum[r][c] += start[(i + r) * s->b_row + j + c] + start[(j + c) * s->b_row + i + r];
         } else if (from == START_OUTER) {
-            STATE const float *right = state + (place)s->extra * LANES;
+            STATE const floats *right = state + s->extra;
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] = MULTIPLY_ADD(AT(start, i + r), AT(right, j + c), sum[r][c]);
+                sum[r][c] = MULTIPLY_ADD(start[i + r], right[j + c], sum[r][c]);
         }
         if (s->mode & MODE_SYMMETRIC) {
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (i + r <= j + c && HOLDS(j + c, size)) {
-                PUT(sum[r][c], to, (i + r) * s->to_row + (j + c) * s->to_column);
-                PUT(sum[r][c], to, (j + c) * s->to_row + (i + r) * s->to_column);
+                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
+                to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];
             }
         } else {
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                PUT(sum[r][c], to, (i + r) * s->to_row + (j + c) * s->to_column);
+                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
         }
     }
 }
 
 /* STEP_MULTIPLY_SHARED: 2 rows^3 flops. */
-static void multiply_shared(const instruction *s, STATE float *state, __global const float *shared) {
-    STATE float *to = state + (place)s->to * LANES, *second = state + (place)s->extra * LANES;
-    STATE const float *b = state + (place)s->b * LANES;
+static void multiply_shared(const instruction *s, STATE floats *state, __global const float *shared) {
+    STATE floats *to = state + s->to, *second = state + s->extra;
+    STATE const floats *b = state + s->b;
     __global const float *a = shared + s->a;
     const uint size = s->rows, from = s->mode & MODE_START;
     FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
-        SUM_BLOCK(ROWS, COLUMNS, sum, *s, a, SHARED_AT, b, AT, 1, size, size, size)
+        SUM_BLOCK(ROWS, COLUMNS, sum, *s, SHARED_FLOATS, a, TEAM_FLOATS, b, 1, size, size, size)
         FOR_EACH_SUM(ROWS, COLUMNS)
         if (HOLDS(i + r, size) && HOLDS(j + c, size)) {
             const place at = (i + r) * s->to_row + (j + c) * s->to_column;
             floats value = sum[r][c];
             if (from == START_SELF)
-                value += AT(to, at);
+                value += to[at];
             else if (from == START_IDENTITY && i + r == j + c)
                 value += 1.0f;
-            PUT(value, to, at);
+            to[at] = value;
             if (s->mode & MODE_TWICE)
-                PUT(value, second, (i + r) * s->to_column + (j + c) * s->to_row);
+                second[(i + r) * s->to_column + (j + c) * s->to_row] = value;
         }
     }
 }
 
 /* STEP_APPLY, STEP_APPLY_SHARED: 2 rows columns depth flops. */
-#define THIN_PRODUCT(name, B_SPACE, B_AT)                                                                    \
-    static void name(const instruction *s, STATE float *state, B_SPACE const float *b) {                     \
-        STATE float *to = state + (place)s->to * LANES;                                                      \
-        STATE const float *a = state + (place)s->a * LANES, *start = state + (place)s->start * LANES;        \
+#define THIN_PRODUCT(name, B_FLOATS)                                                                         \
+    static void name(const instruction *s, STATE floats *state, B_FLOATS *b) {                               \
+        STATE floats *to = state + s->to;                                                                    \
+        STATE const floats *a = state + s->a, *start = state + s->start;                                     \
         FOR_EACH_BLOCK(THIN_ROWS, THIN_COLUMNS, s->rows, s->columns) {                                       \
-            SUM_BLOCK(THIN_ROWS, THIN_COLUMNS, sum, *s, a, AT, b, B_AT, s->b_column, s->rows, s->columns,    \
-                      s->depth)                                                                              \
+            SUM_BLOCK(THIN_ROWS, THIN_COLUMNS, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, s->b_column, s->rows,   \
+                      s->columns, s->depth)                                                                  \
             FOR_EACH_SUM(THIN_ROWS, THIN_COLUMNS)                                                            \
             if (i + r < s->rows && HOLDS(j + c, s->columns)) {                                               \
                 const place at = (i + r) * s->to_row + j + c;                                                \
-                PUT(s->mode &START_GIVEN ? sum[r][c] + AT(start, at) : sum[r][c], to, at);                   \
+                to[at] = s->mode & START_GIVEN ? sum[r][c] + start[at] : sum[r][c];                          \
             }                                                                                                \
         }                                                                                                    \
     }
 
-THIN_PRODUCT(apply, STATE, AT)
-THIN_PRODUCT(apply_shared, __global, SHARED_AT)
+THIN_PRODUCT(apply, TEAM_FLOATS)
+THIN_PRODUCT(apply_shared, SHARED_FLOATS)
 
 #endif

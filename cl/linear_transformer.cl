@@ -29,55 +29,84 @@
         for (uint i = e_ / (column_count), j = e_ - i * (column_count), once_ = 1; once_; once_ = 0)
 #endif
 
-/* Sums of squares that may leave the range of a float: of elements times 2^64, 1 and 2^-64. */
-typedef struct squares {
-    floats small, plain, large;
-} squares;
+/* Sums of squares that are as accurate as any other sum: no square of theirs that counts was too large or too small. */
+#define MOST_SQUARES  1e37f
+#define LEAST_SQUARES 1e-20f
 
-#define UP   18446744073709551616.0f
-#define DOWN (1.0f / 18446744073709551616.0f)
+/* Where a gradient goes. */
+typedef struct target {
+    __global floats *to;
+    uint adds;      /* to what is there, else it takes its place */
+    floats squares; /* the member's share of the sum */
+} target;
 
-/* Puts one element of the sequence's gradient in its place, or adds it to the unit's, and its square to the member's sums. */
-static void put_gradient(__global float *to, place at, floats value, uint flags, squares *sums) {
-    const floats up = value * UP, down = value * DOWN;
-    sums->small = MULTIPLY_ADD(up, up, sums->small);
-    sums->plain = MULTIPLY_ADD(value, value, sums->plain);
-    sums->large = MULTIPLY_ADD(down, down, sums->large);
-    if (!(flags & FLAG_CLIP))
-        value += AT(to, at);
-    PUT(value, to, at);
+static void put_gradient(target *t, place at, floats value) {
+    t->squares = MULTIPLY_ADD(value, value, t->squares);
+    t->to[at] = t->adds ? t->to[at] + value : value;
 }
 
-/* STEP_GRADIENT: 2 rows^2 depth flops. */
-static void add_gradient(const instruction *s, STATE float *state, __global float *gradient, uint flags,
-                         squares *sums) {
-    STATE const float *a = state + (place)s->a * LANES, *b = state + (place)s->b * LANES;
-    __global float *to = gradient + (place)s->to * LANES;
+/* STEP_GRADIENT: 2 rows^2 depth flops. Squares are summed for each row, so that they do not wait for one another. */
+static void add_gradient(const instruction *s, STATE const floats *state, target *t) {
+    STATE const floats *a = state + s->a, *b = state + s->b;
     const uint size = s->rows;
+    floats squares[ROWS];
+    UNROLL for (uint r = 0; r < ROWS; r++) squares[r] = (floats)(0.0f);
     FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
-        SUM_BLOCK(ROWS, COLUMNS, sum, *s, a, AT, b, AT, 1, size, size, s->depth)
-        if (i + ROWS <= size && j + COLUMNS <= size) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            put_gradient(to, (i + r) * size + j + c, sum[r][c], flags, sums);
-        } else {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (i + r < size && j + c < size)
-                put_gradient(to, (i + r) * size + j + c, sum[r][c], flags, sums);
+        SUM_BLOCK(ROWS, COLUMNS, sum, *s, TEAM_FLOATS, a, TEAM_FLOATS, b, 1, size, size, s->depth)
+        const uint whole = i + ROWS <= size && j + COLUMNS <= size;
+        FOR_EACH_SUM(ROWS, COLUMNS)
+        if (whole || (i + r < size && j + c < size)) {
+            __global floats *to = t->to + s->to + (i + r) * size + j + c;
+            squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
+            *to = t->adds ? *to + sum[r][c] : sum[r][c];
         }
     }
+    UNROLL for (uint r = 0; r < ROWS; r++) t->squares += squares[r];
 }
 
+#if LANES > 1
+/* to[j] = what the `count` sequences, sequence_stride apart, have at `from` + j, for LANES neighbours j; 0 in the lanes beyond. In each
+ * round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit to the lane, which loses its own. */
+static void take_block(__global floats *to, __global const float *from, int sequence_stride, uint count) {
+    floats x[LANES], y[LANES];
+    UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
+        lane < count ? LOAD_LANES(from + (int)lane * sequence_stride) : (floats)(0.0f);
+    UNROLL for (uint round = 1; round < LANES; round *= 2) {
+        UNROLL for (uint i = 0; i < LANES / 2; i++) {
+            y[2 * i].even = x[i].lo;
+            y[2 * i].odd = x[i + LANES / 2].lo;
+            y[2 * i + 1].even = x[i].hi;
+            y[2 * i + 1].odd = x[i + LANES / 2].hi;
+        }
+        UNROLL for (uint i = 0; i < LANES; i++) x[i] = y[i];
+    }
+    UNROLL for (uint i = 0; i < LANES; i++) to[i] = x[i];
+}
+
+/* One row of `length` elements. The last block overlaps the one before. */
+static void take_row(__global floats *to, __global const float *from, int4 stride, uint count, uint length) {
+    if (stride.s2 == 1 && length >= LANES) {
+        for (uint j = 0; j < length; j += LANES) {
+            const uint at = min(j, length - LANES);
+            take_block(to + at, from + at, stride.s0, count);
+        }
+        return;
+    }
+    for (uint lane = 0; lane < LANES; lane++)
+        for (uint j = 0; j < length; j++)
+            ((__global float *)(to + j))[lane] =
+                lane < count ? from[(int)lane * stride.s0 + (int)j * stride.s2] : 0.0f;
+}
+#endif
+
 /* STEP_TAKE. `from` stands at the first sequence's; strides: sequence, row, column. Lanes beyond `count` sequences are 0. */
-static void take(const instruction *s, STATE float *to, __global const float *from, int4 stride, uint count,
+static void take(const instruction *s, STATE floats *to, __global const float *from, int4 stride, uint count,
                  uint rows) {
 #if LANES > 1
-    for (uint i = 0; i < rows; i++)
-        for (uint lane = 0; lane < LANES; lane++) {
-            STATE float *to_lane = to + (place)i * s->to_row * LANES + lane;
-            __global const float *from_row = from + (int)lane * stride.s0 + (int)i * stride.s1;
-            for (uint j = 0; j < s->columns; j++)
-                to_lane[(place)j * LANES] = lane < count ? from_row[(int)j * stride.s2] : 0.0f;
-        }
+    const uint is_dense = stride.s1 == (int)s->columns * stride.s2 && s->to_row == s->columns;
+    for (uint i = 0; i < (is_dense ? min(rows, 1u) : rows); i++)
+        take_row(to + (place)i * s->to_row, from + (int)i * stride.s1, stride, count,
+                 is_dense ? rows * s->columns : s->columns);
 #else
     FOR_EACH_ELEMENT(rows, s->columns)
     to[i * s->to_row + j] = from[(int)i * stride.s1 + (int)j * stride.s2];
@@ -85,8 +114,8 @@ static void take(const instruction *s, STATE float *to, __global const float *fr
 }
 
 /* STEP_WEIGH: W_ij = sum over heads of p_i q_j, where p and q are (x ... x, y). */
-static void weigh(const instruction *s, STATE float *state, __global const float *shared) {
-    STATE float *to = state + (place)s->to * LANES, *a = state + (place)s->a * LANES;
+static void weigh(const instruction *s, STATE floats *state, __global const float *shared) {
+    STATE floats *to = state + s->to, *a = state + s->a;
     float4 w = (float4)(0.0f); /* of inputs (x) and label (y): xx, xy, yx, yy */
     for (uint head = 0; head < s->depth; head++) {
         const float4 pairs = vload4(head, shared + s->b);
@@ -94,63 +123,62 @@ static void weigh(const instruction *s, STATE float *state, __global const float
     }
     FOR_EACH_ELEMENT(s->rows, s->columns) {
         const float2 row = i + 1 < s->rows ? w.s01 : w.s23;
-        const floats value = (j + 1 < s->columns ? row.s0 : row.s1) * AT(a, i * s->a_row + j);
-        PUT(i == j && s->mode & MODE_IDENTITY ? value + 1.0f : value, to, i * s->to_row + j);
+        const floats value = (j + 1 < s->columns ? row.s0 : row.s1) * a[i * s->a_row + j];
+        to[i * s->to_row + j] = i == j && s->mode & MODE_IDENTITY ? value + 1.0f : value;
     }
 }
 
 /* STEP_ROW_SUMS. */
-static void sum_rows(const instruction *s, STATE float *state) {
-    STATE float *to = state + (place)s->to * LANES;
-    STATE const float *a = state + (place)s->a * LANES, *b = state + (place)s->b * LANES;
+static void sum_rows(const instruction *s, STATE floats *state) {
+    STATE floats *to = state + s->to;
+    STATE const floats *a = state + s->a, *b = state + s->b;
     for (uint i = MEMBER; i < s->rows; i += MEMBERS) {
         floats sum = (floats)(0.0f);
         for (uint j = 0; j + 1 < s->rows; j++)
-            sum = MULTIPLY_ADD(AT(a, i * s->a_row + j), AT(b, i * s->b_row + j), sum);
-        PUT(sum, to, i);
-        PUT(AT(a, i * s->a_row + s->rows - 1) * AT(b, i * s->b_row + s->rows - 1), to, s->to_row + i);
+            sum = MULTIPLY_ADD(a[i * s->a_row + j], b[i * s->b_row + j], sum);
+        to[i] = sum;
+        to[s->to_row + i] = a[i * s->a_row + s->rows - 1] * b[i * s->b_row + s->rows - 1];
     }
 }
 
 /* The sum of the first count - 1 elements, and the last one. */
-static floats sum_but_last(STATE const float *from, uint count, floats *last) {
+static floats sum_but_last(STATE const floats *from, uint count, floats *last) {
     floats sum = (floats)(0.0f);
     for (uint i = 0; i + 1 < count; i++)
-        sum += AT(from, i);
-    *last = AT(from, count - 1);
+        sum += from[i];
+    *last = from[count - 1];
     return sum;
 }
 
 /* STEP_GRADIENT_PAIR; one member does it. */
-static void add_gradient_pair(const instruction *s, STATE const float *a, __global float *to, uint flags,
-                              squares *sums) {
-    floats label, inputs = sum_but_last(a, s->columns, &label);
-    put_gradient(to, 0, inputs, flags, sums);
+static void add_gradient_pair(const instruction *s, STATE const floats *a, target *t) {
+    floats label;
+    put_gradient(t, s->to, sum_but_last(a, s->columns, &label));
     if (!(s->mode & MODE_SHORT))
-        put_gradient(to, 1, label, flags, sums);
+        put_gradient(t, s->to + 1, label);
 }
 
 /* STEP_GRADIENT_WEIGHTS; one member does it. With E = dA o G, summed over inputs (x) and labels (y):
  * dp_x = q_x E_xx + q_y E_xy, dp_y = q_x E_yx + q_y E_yy, dq_x = p_x E_xx + p_y E_yx, dq_y = p_x E_xy + p_y E_yy. */
-static void add_gradient_weights(const instruction *s, STATE const float *a, __global const float *shared,
-                                 __global float *to, uint flags, squares *sums) {
-    floats yx, yy, xx = sum_but_last(a, s->columns, &yx);
-    const floats xy = sum_but_last(a + (place)s->a_row * LANES, s->columns, &yy);
+static void add_gradient_weights(const instruction *s, STATE const floats *a, __global const float *shared,
+                                 target *t) {
+    floats yx, yy;
+    const floats xx = sum_but_last(a, s->columns, &yx), xy = sum_but_last(a + s->a_row, s->columns, &yy);
     for (uint head = 0; head < s->depth; head++) {
         const float4 pairs = vload4(head, shared + s->b);
-        put_gradient(to, 4 * head, pairs.s2 * xx + pairs.s3 * xy, flags, sums);
-        put_gradient(to, 4 * head + 1, pairs.s2 * yx + pairs.s3 * yy, flags, sums);
-        put_gradient(to, 4 * head + 2, pairs.s0 * xx + pairs.s1 * yx, flags, sums);
+        put_gradient(t, s->to + 4 * head, pairs.s2 * xx + pairs.s3 * xy);
+        put_gradient(t, s->to + 4 * head + 1, pairs.s2 * yx + pairs.s3 * yy);
+        put_gradient(t, s->to + 4 * head + 2, pairs.s0 * xx + pairs.s1 * yx);
         if (!(s->mode & MODE_SHORT))
-            put_gradient(to, 4 * head + 3, pairs.s0 * xy + pairs.s1 * yy, flags, sums);
+            put_gradient(t, s->to + 4 * head + 3, pairs.s0 * xy + pairs.s1 * yy);
     }
 }
 
 /* The elementwise steps. */
-static void run_elementwise(const instruction *s, STATE float *state, __global const float *shared,
+static void run_elementwise(const instruction *s, STATE floats *state, __global const float *shared,
                             float factor, floats slope) {
-    STATE float *to = state + (place)s->to * LANES, *start = state + (place)s->start * LANES;
-    STATE const float *a = state + (place)s->a * LANES;
+    STATE floats *to = state + s->to, *start = state + s->start;
+    STATE const floats *a = state + s->a;
     FOR_EACH_ELEMENT(s->rows, s->columns) {
         const place at = (place)i * s->to_row + (place)j * s->to_column,
                     from = (place)i * s->a_row + (place)j * s->a_column;
@@ -158,68 +186,71 @@ static void run_elementwise(const instruction *s, STATE float *state, __global c
         floats value;
         switch (s->kind) {
         case STEP_SCALE:
-            value = factor * AT(to, at);
+            value = factor * to[at];
             break;
         case STEP_COPY:
-            value = AT(a, from);
+            value = a[from];
             if (is_last && s->mode & MODE_SLOPE)
                 value += slope;
             break;
         case STEP_SLOPE:
-            value = slope * AT(a, from);
+            value = slope * a[from];
             break;
         case STEP_BROADCAST:
-            value = SHARED_AT(shared, s->a + from);
+            value = (floats)(shared[s->a + from]);
             break;
         case STEP_PAIR:
-            value = shared[s->b + is_last] * AT(a, from);
+            value = shared[s->b + is_last] * a[from];
             if (s->mode & START_GIVEN)
-                value += AT(start, at);
+                value += start[at];
             break;
         default: /* STEP_LABEL */
             value = (floats)(is_last ? shared[s->b + 1] : 0.0f);
             break;
         }
-        PUT(value, to, at);
+        to[at] = value;
     }
 }
 
 /* STEP_VALUE: minus the prediction. Every member computes it. */
-static floats value_of(const instruction *s, STATE const float *state) {
-    STATE const float *a = state + (place)s->a * LANES, *b = state + (place)s->b * LANES;
+static floats value_of(const instruction *s, STATE const floats *state) {
+    STATE const floats *a = state + s->a, *b = state + s->b;
     floats sum = (floats)(0.0f);
     for (uint i = 0; i < s->rows; i++)
         for (uint j = 0; j < s->columns; j++)
-            sum = MULTIPLY_ADD(AT(a, i * s->a_row + j), AT(b, i * s->b_row + j), sum);
-    return sum + AT(state, s->start);
+            sum = MULTIPLY_ADD(a[i * s->a_row + j], b[i * s->b_row + j], sum);
+    return sum + state[s->start];
 }
 
+/* Over the team: the sum of what its members have, in a fixed tree, or the largest. */
 #if LANES == 1
-/* The sums over the team of what its members have, in a fixed tree. */
-static void add_up_members(squares *sums, __local float3 *spare) {
-    spare[MEMBER] = (float3)(sums->small, sums->plain, sums->large);
+static float fold_members(float value, uint is_max, __local float *spare) {
+    spare[MEMBER] = value;
     for (uint half_ = TEAM_SIZE / 2; half_ > 0; half_ /= 2) {
         MEET;
-        if (MEMBER < half_)
-            spare[MEMBER] += spare[MEMBER + half_];
+        if (MEMBER < half_) {
+            const float other = spare[MEMBER + half_];
+            spare[MEMBER] = is_max ? fmax(spare[MEMBER], other) : spare[MEMBER] + other;
+        }
     }
     MEET;
-    sums->small = spare[0].s0, sums->plain = spare[0].s1, sums->large = spare[0].s2;
+    value = spare[0];
+    MEET;
+    return value;
 }
+#define FOLD_MEMBERS(value, is_max) fold_members(value, is_max, spare)
+#define ANY(condition)              (condition)
+#else
+#define FOLD_MEMBERS(value, is_max) (value)
+#define ANY(condition)              any(condition)
 #endif
 
-/* The norm, from those sums whose elements were scaled least, as long as they are in range. */
-static floats norm_of(const squares *sums) {
-    const floats norm = select(sqrt(sums->plain), sqrt(sums->large) * UP, sums->plain > 1e37f);
-    return select(norm, sqrt(sums->small) * DOWN, sums->plain < 1e-20f);
-}
-
 /* sums += s gradient, s = min(1, limit / norm); nothing where the norm is not finite. */
-static void add_clipped(__global float *sums, __global const float *gradient, uint length, floats norm,
+static void add_clipped(__global floats *sums, __global const floats *gradient, uint length, floats norm,
                         float limit) {
     const floats share = select((floats)(1.0f), limit / norm, norm > limit);
     for (uint e = MEMBER; e < length; e += MEMBERS)
-        PUT(AT(sums, e) + select((floats)(0.0f), share * AT(gradient, e), norm <= MAXFLOAT), sums, e);
+        sums[e] += select((floats)(0.0f), share * gradient[e], norm <= MAXFLOAT);
 }
 
 #if LANES > 1
@@ -240,23 +271,24 @@ static float sum_lanes(floats x) {
 
 /* Copies the parameters of the layers in use to `to`: each part as a square of side `pitch`, padded with zeros, or a pair.
  * model: depth, layers, heads, form; parts: rows that are parameters, parameters of P, of Q, pitch. */
-static void expand(__global float *to, uint length, __global const float *parameters, int stride, uint4 model,
-                   uint4 parts, uint size) {
-    const uint form = model.s3, kept = parts.s0, pitch = parts.s3, sparse = form == FORM_SPARSE;
-    const uint part_length = form == FORM_DIAGONAL ? 2 : pitch * pitch, per_layer = sparse ? 1 : 2 * model.s2;
-    for (uint e = MEMBER; e < length; e += MEMBERS) {
-        const uint part = e / part_length, at = e - part * part_length, layer = part / per_layer;
-        const uint which = sparse ? 1 : part % 2, head = sparse ? 0 : part / 2 % model.s2;
+static void expand(__global float *to, __global const float *parameters, int stride, uint4 model, uint4 parts,
+                   uint size) {
+    const uint form = model.s3, kept = parts.s0, sparse = form == FORM_SPARSE;
+    const uint sides = form == FORM_DIAGONAL ? 1 : parts.s3, pitch = form == FORM_DIAGONAL ? 2 : parts.s3;
+    const uint count = model.s0 * (sparse ? 1 : 2 * model.s2), repeats = sparse ? model.s2 : 1;
+    for (uint part = 0; part < count; part++) {
+        const uint layer = sparse ? part : part / 2 / model.s2, head = sparse ? 0 : part / 2 % model.s2;
+        const uint which = sparse ? 1 : part % 2,
+                   wide = form == FORM_DIAGONAL ? (which == 0 ? parts.s1 : parts.s2) : kept;
         const uint source =
             ((layer + 1 < model.s0 ? layer : model.s1 - 1) * model.s2 + head) * (parts.s1 + parts.s2) +
             which * parts.s1;
-        const uint i = form == FORM_DIAGONAL ? 0 : at / pitch, j = at - i * pitch;
-        const uint inside =
-            form == FORM_DIAGONAL ? j < (which == 0 ? parts.s1 : parts.s2) : i < kept && j < kept;
-        float value = form == FORM_CORNER && which == 0 && i + 1 == size && j + 1 == size ? 1.0f : 0.0f;
-        for (uint k = 0; inside && k < (sparse ? model.s2 : 1); k++)
-            value += parameters[(int)(source + k * parts.s2 + i * kept + j) * stride];
-        to[e] = value;
+        FOR_EACH_ELEMENT(sides, pitch) {
+            float value = form == FORM_CORNER && which == 0 && i + 1 == size && j + 1 == size ? 1.0f : 0.0f;
+            for (uint k = 0; k < repeats && i < kept && j < wide; k++)
+                value += parameters[(int)(source + k * parts.s2 + i * kept + j) * stride];
+            to[(part * sides + i) * pitch + j] = value;
+        }
     }
 }
 
@@ -278,38 +310,39 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                                  float repeats, __global float *partial, __global float *scratch
 #if LANES == 1 && IN_LOCAL
                                  ,
-                                 __local float *state
+                                 __local floats *state
 #endif
 ) {
     const uint batch = shape.s0, length = lengths.s2;
-    __global float *own = scratch + (place)TEAM * lengths.s3;
+    __global float *free = scratch + (place)TEAM * lengths.s3;
     __global const float *shared = parameters + parameters_offset;
 #if LANES == 1
-    __local float3 spare[TEAM_SIZE];
+    __local float spare[TEAM_SIZE];
 #endif
     if (flags & FLAG_EXPAND) {
-        expand(own, lengths.s0, shared, parameters_stride, model, parts, shape.s2);
-        shared = own;
-        own += lengths.s0;
+        expand(free, shared, parameters_stride, model, parts, shape.s2);
+        shared = free;
+        free += lengths.s0;
     }
 #if LANES > 1 || !IN_LOCAL
-    __global float *state = own;
-    own += lengths.s1;
+    __global floats *state = (__global floats *)free;
+    free += lengths.s1;
 #endif
-    __global float *sums = own + (flags & FLAG_CLIP ? (place)length * LANES : 0);
+    __global floats *const own = (__global floats *)free, *sums = own + length;
     for (uint e = MEMBER; e < length && flags & FLAG_CLIP; e += MEMBERS)
-        PUT((floats)(0.0f), own, e);
+        own[e] = (floats)(0.0f);
 
     for (uint unit = TEAM; unit < units; unit += TEAMS) {
 #if LANES == 1
         sums = partial + (place)unit * length;
 #endif
-        __global float *gradient = flags & FLAG_CLIP ? own : sums;
+        uint measures = 0;
         for (uint e = MEMBER; e < length && flags & FLAG_TRAIN; e += MEMBERS)
-            PUT((floats)(0.0f), sums, e);
+            sums[e] = (floats)(0.0f);
         for (uint group = 0; group < shape.s3; group++) {
             const uint first = (unit * shape.s3 + group) * LANES, count = min(batch - first, (uint)LANES);
-            squares squared = {(floats)(0.0f), (floats)(0.0f), (floats)(0.0f)};
+            const uint apart = flags & FLAG_CLIP || measures;
+            target gradient = {apart ? own : sums, !apart, (floats)(0.0f)};
             floats slope = (floats)(0.0f);
             uint row = 0;
             if (first >= batch)
@@ -321,11 +354,10 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                 switch (s.kind) {
                 case STEP_TAKE:
                     if (s.mode & MODE_QUERY)
-                        take(&s, state + (place)s.to * LANES,
-                             query + query_offset + (int)first * query_stride.s0, query_stride, count,
-                             s.rows);
+                        take(&s, state + s.to, query + query_offset + (int)first * query_stride.s0,
+                             query_stride, count, s.rows);
                     else
-                        take(&s, state + (place)s.to * LANES,
+                        take(&s, state + s.to,
                              data + data_offset + (int)first * data_stride.s0 + (int)row * data_stride.s1,
                              data_stride, count, s.mode & START_LATER ? min(s.rows, rest) : s.rows);
                     break;
@@ -347,10 +379,10 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                     multiply_shared(&s, state, shared);
                     break;
                 case STEP_GRADIENT:
-                    add_gradient(&s, state, gradient, flags, &squared);
+                    add_gradient(&s, state, &gradient);
                     break;
                 case STEP_APPLY:
-                    apply(&s, state, state + (place)s.b * LANES);
+                    apply(&s, state, state + s.b);
                     break;
                 case STEP_APPLY_SHARED:
                     apply_shared(&s, state, shared + s.b);
@@ -373,9 +405,9 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                     for (uint j = MEMBER; j < s.columns; j += MEMBERS) {
                         floats sum = (floats)(0.0f);
                         for (uint k = 0; k < s.depth; k++)
-                            sum = MULTIPLY_ADD(AT(state, s.a + k * s.a_row + j),
-                                               AT(state, s.b + k * s.b_row + j), sum);
-                        PUT(sum, state, s.to + j);
+                            sum =
+                                MULTIPLY_ADD(state[s.a + k * s.a_row + j], state[s.b + k * s.b_row + j], sum);
+                        state[s.to + j] = sum;
                     }
                     break;
                 case STEP_ROW_SUMS:
@@ -383,17 +415,15 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                     break;
                 case STEP_GRADIENT_ROW:
                     for (uint j = MEMBER; j < s.columns; j += MEMBERS)
-                        put_gradient(gradient, s.to + j, AT(state, s.a + j), flags, &squared);
+                        put_gradient(&gradient, s.to + j, state[s.a + j]);
                     break;
                 case STEP_GRADIENT_PAIR:
                     if (MEMBER == 0)
-                        add_gradient_pair(&s, state + (place)s.a * LANES, gradient + (place)s.to * LANES,
-                                          flags, &squared);
+                        add_gradient_pair(&s, state + s.a, &gradient);
                     break;
                 case STEP_GRADIENT_WEIGHTS:
                     if (MEMBER == 0)
-                        add_gradient_weights(&s, state + (place)s.a * LANES, shared,
-                                             gradient + (place)s.to * LANES, flags, &squared);
+                        add_gradient_weights(&s, state + s.a, shared, &gradient);
                     break;
                 default:
                     run_elementwise(&s, state, shared, factor, slope);
@@ -401,11 +431,33 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                 }
             }
             if (flags & FLAG_TRAIN) {
-#if LANES == 1
-                add_up_members(&squared, spare);
-#endif
-                squared.small *= repeats, squared.plain *= repeats, squared.large *= repeats;
-                const floats norm = norm_of(&squared);
+                const floats squares = repeats * FOLD_MEMBERS(gradient.squares, 0);
+                /* Of a sequence: its squares leave the range of a float. The group then runs again, for its gradient apart. */
+                const ints odd =
+                    (squares > MOST_SQUARES || squares < LEAST_SQUARES) && LANE_NUMBERS < (uints)(count);
+                floats norm = sqrt(squares);
+                if (ANY(odd) && !apart) {
+                    for (uint e = MEMBER; e < length; e += MEMBERS)
+                        own[e] = (floats)(0.0f);
+                    measures = 1;
+                    group--;
+                    continue;
+                }
+                measures = 0;
+                if (ANY(odd)) {
+                    floats largest = (floats)(0.0f), sum = largest;
+                    for (uint e = MEMBER; e < length; e += MEMBERS)
+                        largest = fmax(largest, fabs(own[e]));
+                    largest = FOLD_MEMBERS(largest, 1);
+                    for (uint e = MEMBER; e < length; e += MEMBERS) {
+                        const floats share = own[e] / largest;
+                        sum += share * share;
+                    }
+                    sum = repeats * FOLD_MEMBERS(sum, 0);
+                    norm = select(norm,
+                                  select(largest, largest * sqrt(sum), largest > 0.0f && largest <= MAXFLOAT),
+                                  odd);
+                }
                 if (MEMBER == 0)
                     store_run(norm, norms + norms_offset + (int)first * norms_stride, norms_stride, count);
                 if (flags & FLAG_CLIP)
@@ -415,7 +467,7 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
         }
 #if LANES > 1
         for (uint e = 0; e < length && flags & FLAG_TRAIN; e++)
-            partial[(place)unit * length + e] = sum_lanes(AT(sums, e));
+            partial[(place)unit * length + e] = sum_lanes(sums[e]);
 #endif
     }
 }

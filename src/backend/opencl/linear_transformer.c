@@ -91,10 +91,8 @@ static void choose_memory(const icl_opencl *opencl, cut *c) {
         c->key.keep = c->key.train && most - least <= KEPT_BYTES;
     c->state_length = round_up(c->key.keep ? most / sizeof(cl_float) : least / sizeof(cl_float), 16);
     c->scratch_length = c->expanded_length + (c->local ? 0 : c->state_length);
-    if (c->flags & FLAG_CLIP)
-        c->scratch_length += c->length * lanes;
-    if (c->flags & FLAG_TRAIN && lanes > 1)
-        c->scratch_length += c->length * lanes;
+    if (c->flags & FLAG_TRAIN) /* one group's gradient; on CPUs also the unit's sums */
+        c->scratch_length += c->length * lanes * (lanes > 1 ? 2 : 1);
     c->scratch_length = round_up(c->scratch_length, 16);
 }
 
