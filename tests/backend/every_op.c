@@ -226,6 +226,54 @@ done:
     return status;
 }
 
+/* Whole linear transformers: every form, from tokens in both spaces and from Gram matrices, a batch that ends inside of a group. */
+static icl_status run_transformer(run *r, icl_linear_form form, int given) {
+    const size_t batch = 331, context = 5, size = 7;
+    const icl_linear_transformer_params params = {.form = form,
+                                                  .layers = 4,
+                                                  .heads = 2,
+                                                  .factor = 1.0 / (double)context,
+                                                  .space = given == 0 ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
+    const size_t parameters = icl_linear_transformer_size(&params, size - 1);
+    const bool is_gram = given == 2;
+    const icl_tensor none = {0};
+    icl_status status = ICL_OK;
+    icl_tensor theta, tokens, gram, query, targets, threshold, predictions, gradient, norms;
+    ICL_TRY(make_input(r, 1, &parameters, &theta));
+    ICL_TRY(icl_scale_add(r->backend, theta, 0.15, theta, 0, none, r->error));
+    ICL_TRY(make_input(r, 3, (size_t[]){batch, context + 1, size}, &tokens));
+    ICL_TRY(make_input(r, 2, (size_t[]){batch, size}, &query));
+    ICL_TRY(make_input(r, 1, &batch, &targets));
+    ICL_TRY(make(r, 3, (size_t[]){batch, size, size}, &gram));
+    ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
+    ICL_TRY(make(r, 1, &batch, &predictions));
+    ICL_TRY(make(r, 1, &parameters, &gradient));
+    ICL_TRY(make(r, 1, &batch, &norms));
+    ICL_TRY(icl_matmul(r->backend, gram, 1, icl_tensor_swap_axes(tokens, 1, 2), tokens, 0, r->error));
+    ICL_TRY(icl_fill(r->backend, threshold, 1, r->error));
+    ICL_TRY(icl_linear_transformer_predict(r->backend, &params, predictions, theta, is_gram ? none : tokens,
+                                           is_gram ? gram : none, is_gram ? query : none, r->error));
+    ICL_TRY(keep(r, predictions, "linear_transformer %d %d: alone", (int)form, given));
+    ICL_TRY(icl_linear_transformer_gradient(
+        r->backend, &params, predictions, gradient, norms, theta, is_gram ? none : tokens,
+        is_gram ? gram : none, is_gram ? query : none, targets, given == 1 ? threshold : none, r->error));
+    ICL_TRY(keep(r, predictions, "linear_transformer %d %d: predictions", (int)form, given));
+    ICL_TRY(keep(r, gradient, "linear_transformer %d %d: gradient", (int)form, given));
+    ICL_TRY(keep(r, norms, "linear_transformer %d %d: norms", (int)form, given));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_transformers(run *r) {
+    icl_status status = ICL_OK;
+    for (int form = 0; form < ICL_LINEAR_FORM_COUNT; form++)
+        for (int given = 0; given < 3; given++)
+            ICL_TRY(run_transformer(r, (icl_linear_form)form, given));
+done:
+    return status;
+}
+
 static icl_status run_optimizers(run *r) {
     const icl_adam_params adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7};
     const icl_sgd_params sgd = {1e-2, 0.9};
@@ -260,6 +308,7 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     ICL_TRY(run_reductions(&r));
     ICL_TRY(run_products(&r));
     ICL_TRY(run_attention(&r));
+    ICL_TRY(run_transformers(&r));
     ICL_TRY(run_optimizers(&r));
 done:
     return status;

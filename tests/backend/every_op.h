@@ -10,7 +10,7 @@ typedef struct op_result {
     size_t count;
 } op_result;
 
-#define MAX_RESULTS 256
+#define MAX_RESULTS 320
 
 typedef struct op_results {
     op_result result[MAX_RESULTS];

@@ -1,7 +1,8 @@
 /*
- * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention, which fuses products
- * with sums where the instruction set can, and there gives the same bits for any number of threads, and on different
- * instruction sets what rounding allows. Compiled for each element type, because it reaches into the backend to choose its kernels.
+ * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and whole linear
+ * transformers, which fuse products with sums where the instruction set can, and there give the same bits for any number of
+ * threads, and on different instruction sets what rounding allows. Compiled for each element type, because it reaches into the
+ * backend to choose its kernels.
  */
 #include <float.h>
 #include <math.h>
@@ -48,7 +49,8 @@ static bool close_values(const op_result *a, const op_result *b) {
 }
 
 static bool fuses(const op_result *result) {
-    return strncmp(result->name, "softmax", strlen("softmax")) == 0;
+    return strncmp(result->name, "softmax", strlen("softmax")) == 0 ||
+           strncmp(result->name, "linear_transformer", strlen("linear_transformer")) == 0;
 }
 
 /* one_set: both come from the same instruction set. */
