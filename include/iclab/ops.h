@@ -199,6 +199,11 @@ typedef struct icl_linear_transformer_params {
 /* Length of the parameter vector: layer by layer, head by head, each matrix row-major. d is D - 1. */
 ICL_API size_t icl_linear_transformer_size(const icl_linear_transformer_params *params, size_t d);
 
+/* Floating-point operations of the cheapest way to the predictions of `batch` sequences, or to predictions and gradient; n = 0: of
+ * Gram matrices that are given. What a faster machine or a slower formulation does is measured against this count. */
+ICL_API double icl_linear_transformer_flops(const icl_linear_transformer_params *params, size_t d, size_t n,
+                                            size_t batch, bool has_gradient);
+
 /*
  * predictions [B]: what the model says about each query. With tokens e_1 … e_n and the query q in R^D a layer is, all tokens at once,
  *     e <- e + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e,

@@ -46,7 +46,97 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
     return (i + 1 < params->depth ? i : params->layers - 1) * layer_size(params, d);
 }
 
+/* ---- Cost ---- */
+
+/*
+ * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise work of D^2 is left out.
+ * The last two layers are products of matrices and vectors, and the first layer's own tokens or Gram matrix need no gradient:
+ * src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_diagonal.c and linear_sparse.c hold the formulas.
+ */
+typedef struct sizes {
+    double square, cube;  /* D^2, D^3 */
+    double context, rows; /* n D^2, (n + 1) D^2 */
+    double heads, layers; /* H, and layers before the last two */
+    size_t depth;
+    bool in_tokens, has_gradient;
+} sizes;
+
+static double dense_layers(const sizes *is) {
+    double forward, reverse, first; /* of a layer; of a layer but the first; of the first */
+
+    if (is->in_tokens) {
+        forward = 3 * is->heads * is->rows + 0.5 * is->context;
+        reverse = 6 * is->heads * is->rows + is->context;
+        first = 4 * is->heads * is->rows;
+    } else {
+        forward = (2 * is->heads + 1.5) * is->cube;
+        reverse = (4 * is->heads + 2.5) * is->cube;
+        first = (3 * is->heads + 2) * is->cube;
+    }
+    if (is->layers == 0)
+        return 0;
+    return is->layers * forward + (is->has_gradient ? (is->layers - 1) * reverse + first : 0);
+}
+
+static double dense_head(const sizes *is) {
+    const double heads = is->heads, before = is->depth > 1 ? heads : 0;
+    const double forward = 3 * heads + before * (3 + 5 * heads);
+    const double reverse = 2 * heads + before * (4 + 10 * heads);
+    const double handed_on = is->layers > 0 ? heads * (2 * heads + 3) : 0;
+    return is->square * (forward + (is->has_gradient ? reverse + handed_on : 0));
+}
+
+static double diagonal_layers(const sizes *is) {
+    const double forward = is->in_tokens ? is->rows + 0.5 * is->context : 1.5 * is->cube;
+    const double reverse = is->in_tokens ? 2 * is->rows + is->context : 2.5 * is->cube;
+    const double first = is->in_tokens ? is->rows : 2 * is->cube;
+    const double head = is->square * (is->depth > 1 ? (is->has_gradient ? 10 : 4) : 0);
+    if (is->layers == 0)
+        return head;
+    return head + is->layers * forward + (is->has_gradient ? (is->layers - 1) * reverse + first : 0);
+}
+
+static double multiplications(const icl_linear_transformer_params *params, size_t d, size_t n, bool in_tokens,
+                              bool has_gradient) {
+    const double size = (double)d + 1, depth = (double)(params->depth > 0 ? params->depth : params->layers);
+    const sizes is = {.square = size * size,
+                      .cube = size * size * size,
+                      .context = (double)n * size * size,
+                      .rows = ((double)n + 1) * size * size,
+                      .heads = params->heads > 0 ? (double)params->heads : 1,
+                      .layers = depth > 2 ? depth - 2 : 0,
+                      .depth = (size_t)depth,
+                      .in_tokens = in_tokens,
+                      .has_gradient = has_gradient};
+    const double first_gram = 0.5 * is.context;
+
+    switch (params->form) {
+    case ICL_LINEAR_FULL:
+    case ICL_LINEAR_SPARSE_B:
+        return first_gram + dense_layers(&is) + dense_head(&is);
+    case ICL_LINEAR_DIAG:
+    case ICL_LINEAR_GDPP:
+        return first_gram + diagonal_layers(&is);
+    case ICL_LINEAR_SPARSE:
+        return first_gram + (double)d * (double)d * depth * (has_gradient ? 5 : 2);
+    case ICL_LINEAR_FORM_COUNT:
+        break;
+    }
+    return 0;
+}
+
 icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n) {
-    (void)params;
-    return n < d ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM;
+    return multiplications(params, d, n, true, true) < multiplications(params, d, n, false, true)
+               ? ICL_SPACE_TOKENS
+               : ICL_SPACE_GRAM;
+}
+
+double icl_linear_transformer_flops(const icl_linear_transformer_params *params, size_t d, size_t n,
+                                    size_t batch, bool has_gradient) {
+    const double in_gram = multiplications(params, d, n, false, has_gradient);
+    const double in_tokens = multiplications(params, d, n, true, has_gradient);
+    const bool may_gram = params->space != ICL_SPACE_TOKENS || n == 0,
+               may_tokens = params->space != ICL_SPACE_GRAM && n > 0;
+    const double least = may_gram && (!may_tokens || in_gram <= in_tokens) ? in_gram : in_tokens;
+    return 2 * least * (double)batch;
 }

@@ -11,7 +11,7 @@ size_t icl_linear_q_size(icl_linear_form form, size_t d);
 /* Where in the parameter vector layer `i` of those in use (depth) begins; params are filled in. */
 size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
 
-/* The cheaper space for tokens of a context of n. */
+/* The cheaper space for tokens of a context of n, gradient included. */
 icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n);
 
 #endif
