@@ -368,6 +368,31 @@ static void check_bits(tap_run *tap, const char *host, int form, given how) {
            parameterizations[form], given_names[how]);
 }
 
+/* ---- Cost ---- */
+
+/* From the formulas of src/backend/cpu/kernels: two layers cost products of matrices and vectors, more of them D^3 each. */
+static void check_cost(tap_run *tap) {
+    icl_linear_transformer_params params = {.form = ICL_LINEAR_FULL, .layers = 2, .factor = 1.0};
+    double small = icl_linear_transformer_flops(&params, 99, 0, 10, true);
+    double large = icl_linear_transformer_flops(&params, 199, 0, 10, true);
+    tap_ok(tap, fabs(large / small - 4.0) < 1e-9, "two layers cost D^2");
+    params.layers = 5;
+    small = icl_linear_transformer_flops(&params, 99, 0, 1, true);
+    params.layers = 4;
+    small -= icl_linear_transformer_flops(&params, 99, 0, 1, true);
+    tap_ok(tap, fabs(small - 2.0 * 10.0 * 1e6) < 1.0, "one more layer costs ten D^3 with its gradient");
+    for (size_t n = 1; n < 60; n++) {
+        params.space = ICL_SPACE_GRAM;
+        const double gram = icl_linear_transformer_flops(&params, 20, n, 1, true);
+        params.space = ICL_SPACE_TOKENS;
+        const double tokens = icl_linear_transformer_flops(&params, 20, n, 1, true);
+        params.space = ICL_SPACE_AUTO;
+        if (icl_linear_transformer_flops(&params, 20, n, 1, true) > fmin(gram, tokens) ||
+            (n < 15 && tokens > gram) || (n > 30 && tokens < gram))
+            tap_ok(tap, false, "n = %zu: tokens for short contexts, Gram matrices for long ones", n);
+    }
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
@@ -390,6 +415,7 @@ int main(int argc, char **argv) {
         check_norm(&tap, device, form, 0x1p40);
         check_norm(&tap, device, form, 0x1p-40);
     }
+    check_cost(&tap);
     icl_backend_close(&device);
     return tap_done(&tap);
 }
