@@ -11,6 +11,8 @@
 #define FLAG_TRAIN  1u
 #define FLAG_CLIP   2u
 #define FLAG_EXPAND 4u /* parameters are copied to the form that the steps need */
+#define FLAG_CLEAR                                                                                           \
+    8u /* whole blocks reach into padding, which then begins as zeros instead of what memory held */
 
 /* How parameters are copied. */
 #define FORM_DENSE    0u /* P and Q are matrices */
@@ -53,12 +55,23 @@ static void add_gradient(const instruction *s, STATE const floats *state, target
     UNROLL for (uint r = 0; r < ROWS; r++) squares[r] = (floats)(0.0f);
     FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
         SUM_BLOCK(ROWS, COLUMNS, sum, *s, TEAM_FLOATS, a, TEAM_FLOATS, b, 1, size, size, s->depth)
-        const uint whole = i + ROWS <= size && j + COLUMNS <= size;
-        FOR_EACH_SUM(ROWS, COLUMNS)
-        if (whole || (i + r < size && j + c < size)) {
-            __global floats *to = t->to + s->to + (i + r) * size + j + c;
-            squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
-            *to = t->adds ? *to + sum[r][c] : sum[r][c];
+        __global floats *to = t->to + s->to + i * size + j;
+        if (i + ROWS > size || j + COLUMNS > size) {
+            FOR_EACH_SUM(ROWS, COLUMNS)
+            if (i + r < size && j + c < size) {
+                squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
+                to[r * size + c] = t->adds ? to[r * size + c] + sum[r][c] : sum[r][c];
+            }
+        } else if (t->adds) {
+            FOR_EACH_SUM(ROWS, COLUMNS) {
+                squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
+                to[r * size + c] += sum[r][c];
+            }
+        } else {
+            FOR_EACH_SUM(ROWS, COLUMNS) {
+                squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
+                to[r * size + c] = sum[r][c];
+            }
         }
     }
     UNROLL for (uint r = 0; r < ROWS; r++) t->squares += squares[r];
@@ -254,18 +267,18 @@ static void add_clipped(__global floats *sums, __global const floats *gradient, 
 }
 
 #if LANES > 1
-/* The sum of the lanes, in pairs. */
-static float sum_lanes(floats x) {
-#if LANES == 16
-    const float8 y = x.lo + x.hi;
-    const float4 z = y.lo + y.hi;
-#elif LANES == 8
-    const float4 z = x.lo + x.hi;
-#else
-    const float4 z = x;
-#endif
-    const float2 w = z.lo + z.hi;
-    return w.s0 + w.s1;
+/* to[e] = the sum of from[e]'s lanes, in pairs, for `count` elements: LANES of them at a time, each round adds neighbours. */
+static void sum_lanes(__global float *to, __global const floats *from, uint count) {
+    for (uint e = 0; e < count; e += LANES) {
+        floats x[LANES];
+        UNROLL for (uint i = 0; i < LANES; i++) x[i] = from[min(e + i, count - 1)];
+        UNROLL for (uint left = LANES / 2; left > 0; left /= 2) UNROLL for (uint i = 0; i < left; i++) {
+            const floats a = x[2 * i], b = x[2 * i + 1];
+            x[i].lo = a.even + a.odd;
+            x[i].hi = b.even + b.odd;
+        }
+        store_run(x[0], to + e, 1, count - e);
+    }
 }
 #endif
 
@@ -329,20 +342,25 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
     free += lengths.s1;
 #endif
     __global floats *const own = (__global floats *)free, *sums = own + length;
+    /* A unit's first group need not add to zeros, which remain only where no step writes. */
+    const uint adds_to_zeros = (flags & FLAG_CLIP) | (LANES == 1);
     for (uint e = MEMBER; e < length && flags & FLAG_CLIP; e += MEMBERS)
         own[e] = (floats)(0.0f);
+    for (uint e = MEMBER; e < lengths.s1 / LANES && flags & FLAG_CLEAR; e += MEMBERS)
+        state[e] = (floats)(0.0f);
 
     for (uint unit = TEAM; unit < units; unit += TEAMS) {
 #if LANES == 1
         sums = partial + (place)unit * length;
 #endif
         uint measures = 0;
-        for (uint e = MEMBER; e < length && flags & FLAG_TRAIN; e += MEMBERS)
+        for (uint e = MEMBER; e < length && flags & FLAG_TRAIN && (unit == TEAM || adds_to_zeros);
+             e += MEMBERS)
             sums[e] = (floats)(0.0f);
         for (uint group = 0; group < shape.s3; group++) {
             const uint first = (unit * shape.s3 + group) * LANES, count = min(batch - first, (uint)LANES);
             const uint apart = flags & FLAG_CLIP || measures;
-            target gradient = {apart ? own : sums, !apart, (floats)(0.0f)};
+            target gradient = {apart ? own : sums, !apart && (group > 0 || adds_to_zeros), (floats)(0.0f)};
             floats slope = (floats)(0.0f);
             uint row = 0;
             if (first >= batch)
@@ -466,8 +484,8 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
             MEET;
         }
 #if LANES > 1
-        for (uint e = 0; e < length && flags & FLAG_TRAIN; e++)
-            partial[(place)unit * length + e] = sum_lanes(sums[e]);
+        if (flags & FLAG_TRAIN)
+            sum_lanes(partial + (place)unit * length, sums, length);
 #endif
     }
 }

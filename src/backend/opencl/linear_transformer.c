@@ -13,6 +13,7 @@
 #define FLAG_TRAIN  1u
 #define FLAG_CLIP   2u
 #define FLAG_EXPAND 4u
+#define FLAG_CLEAR  8u
 
 #define LOCAL_BYTES ((size_t)32 << 10) /* of local memory that a work-group uses at most */
 #define SPARE_BYTES ((size_t)1 << 10)  /* of it that the kernel itself uses */
@@ -161,6 +162,8 @@ static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params 
     } else {
         c.key.is_direct = 1;
     }
+    if (opencl->lanes > 1 && (padded != size || is_sparse))
+        c.flags |= FLAG_CLEAR;
     choose_memory(opencl, &c);
     choose_units(opencl, of->predictions->shape[0], &c);
     return c;
@@ -286,7 +289,10 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     }
     const cut c = cut_of(opencl, params, of, is_gram);
     const size_t team = opencl->local_size, bytes = c.scratch_length * sizeof(cl_float);
-    const size_t items = icl_opencl_items_with_scratch(opencl, c.units * team, bytes / team);
+    /* Two teams for each unit of a CPU, because what they work on shares its cache. */
+    const size_t most = opencl->lanes > 1 ? opencl->max_items / 2 : opencl->max_items;
+    const size_t fit = icl_opencl_items_with_scratch(opencl, c.units * team, bytes / team);
+    const size_t items = fit < most ? fit : most;
     if (c.scratch_length > UINT32_MAX)
         return icl_fail(
             error, ICL_ERROR_MEMORY,
