@@ -64,6 +64,7 @@ static void choose_block(const icl_opencl *opencl, cut *c) {
         c->rows = c->columns = side < 4 ? side : 4;
         return;
     }
+    c->rows = c->columns = 1;
     for (size_t i = 0; i < count; i++) {
         const size_t rows = shapes[i][0], columns = shapes[i][1];
         const size_t cost = blocks_of(c->key.size, rows) * blocks_of(c->key.size, columns) *
@@ -217,7 +218,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     char options[96];
 
     ICL_TRY(icl_linear_program_find(opencl, &c->key, &program, error));
-    const cl_mem steps = program->block->memory;
+    cl_mem steps = program->block->memory;
     const cl_uint step_count = (cl_uint)program->steps;
     const icl_argument arguments[] = {
         VECTOR_ARGUMENTS(predictions),
@@ -304,7 +305,7 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
         ICL_TRY(icl_pool_take(opencl, (c.units * c.length + 16) * sizeof(cl_float), &partial, error));
     ICL_TRY(launch_teams(opencl, params, of, &c, partial ? partial->memory : scratch->memory, scratch->memory,
                          items, error));
-    if (of->gradient)
+    if (partial)
         ICL_TRY(launch_sum(opencl, params, of, &c, partial->memory, error));
 done:
     icl_pool_give(opencl, partial);

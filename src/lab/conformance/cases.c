@@ -483,6 +483,8 @@ static void transformer_cases(builder *b) {
         {21, 6, 5, {.layers = 4, .depth = 4, .heads = 2, .factor = 0.16}, true, true, ICL_VALUES_SPECIAL},
         {2, 50, 34, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.02}, false, false, ICL_VALUES_RANDOM},
         {4, 0, 3, {.layers = 3, .depth = 3, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
+        /* more tokens than a kernel holds at a time */
+        {3, 13, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.08}, false, true, ICL_VALUES_RANDOM},
         {0, 3, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 1}, false, true, ICL_VALUES_RANDOM},
     };
     for (int has_gradient = 0; has_gradient < 2; has_gradient++)
