@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "core/json.h"
+#include "core/number.h"
 #include "iclab/lab.h"
 #include "lab/bench.h"
 
@@ -16,7 +17,7 @@ typedef struct bench_options {
     const char *pattern, *recipe_name;
     option_list overrides;
     option_count seconds;
-    bool json;
+    bool json, on_request;
 } bench_options;
 
 typedef struct printer {
@@ -108,6 +109,27 @@ static icl_status print_row(void *user, const icl_bench_row *row, icl_error *err
     return status == ICL_OK ? finish_output(error) : status;
 }
 
+/* A line "ready" or with the seconds of the last turn, then the next line of stdin: a number of calls. */
+static icl_status next_turn(void *user, double seconds, size_t *calls, icl_error *error) {
+    char line[64];
+    uint64_t count;
+    (void)user;
+
+    if (isnan(seconds))
+        printf("{\"ready\": true}\n");
+    else
+        printf("{\"seconds\": %.9g}\n", seconds);
+    const icl_status status = finish_output(error);
+    if (status != ICL_OK || !fgets(line, sizeof line, stdin))
+        return status;
+    line[strcspn(line, "\n")] = '\0';
+    if (!icl_parse_count(line, strlen(line), &count) || count > 1000000)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "bench: standard input: expected a number of calls, up to 1000000, on each line");
+    *calls = (size_t)count;
+    return ICL_OK;
+}
+
 /* ---- The command ---- */
 
 static icl_status read_recipe(const bench_options *options, icl_recipe **recipe, icl_error *error) {
@@ -157,8 +179,12 @@ static icl_status bench(const bench_options *options, icl_error *error) {
         ICL_TRY(icl_bench_check_pattern(options->pattern, error));
     params.recipe = recipe;
     ICL_TRY(open_device(&options->device, &params.device, error));
-    ICL_TRY(open_others(options, &params, error));
-    ICL_TRY(icl_bench(&params, error));
+    if (options->on_request) {
+        ICL_TRY(icl_bench_on_request(&params, next_turn, NULL, error));
+    } else {
+        ICL_TRY(open_others(options, &params, error));
+        ICL_TRY(icl_bench(&params, error));
+    }
 done:
     icl_recipe_destroy(&recipe);
     icl_backend_close(&params.profiled);
@@ -172,6 +198,9 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --op: expected no such option beside --recipe");
     if (!options->recipe_name && options->overrides.count > 0)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --set: expected --recipe RECIPE beside it");
+    if (options->on_request && (options->json || options->seconds.given))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "bench: --on-request: expected neither --json nor --seconds beside it");
     if (options->seconds.value > MAX_SECONDS)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %" PRIu64 ": expected at most %d",
                         options->seconds.value, MAX_SECONDS);
@@ -208,6 +237,10 @@ int command_bench(int count, char *const *arguments) {
         {"--seconds", OPTION_COUNT, "N",
          "time for each case (default 1; at least three turns; 0: no more than that)", &options.seconds},
         {"--json", OPTION_FLAG, NULL, "one JSON object per case", &options.json},
+        {"--on-request", OPTION_FLAG, NULL,
+         "print {\"ready\": true}, then for each number of calls on stdin how long they took,\n"
+         "{\"seconds\": ...}: for programs that let several contenders take turns",
+         &options.on_request},
         {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
          &options.device.quiet},
     };

@@ -138,6 +138,21 @@ done:
     return status;
 }
 
+/* Every case that the pattern names, one after the other. */
+typedef struct op_set {
+    op_run *runs;
+    size_t count;
+} op_set;
+
+static icl_status call_set(void *context, size_t calls, icl_error *error) {
+    op_set *set = context;
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < calls; i++)
+        for (size_t k = 0; k < set->count && status == ICL_OK; k++)
+            status = call_op(&set->runs[k], 1, error);
+    return status;
+}
+
 /* ---- Training steps ---- */
 
 static icl_status call_steps(void *context, size_t calls, icl_error *error) {
@@ -219,5 +234,73 @@ icl_status icl_bench(const icl_bench_params *params, icl_error *error) {
     ICL_TRY(icl_bench_measure_peaks(params, &peaks, error));
     ICL_TRY(params->recipe ? bench_recipe(params, &peaks, error) : bench_ops(params, &peaks, error));
 done:
+    return status;
+}
+
+/* ---- On request ---- */
+
+static icl_status answer(icl_backend *backend, icl_bench_function *function, void *context,
+                         icl_bench_request *next, void *user, icl_error *error) {
+    double seconds = (double)NAN;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < 2; i++) { /* warm up */
+        ICL_TRY(function(context, 1, error));
+        ICL_TRY(icl_backend_sync(backend, error));
+    }
+    for (;;) {
+        size_t calls = 0;
+        ICL_TRY(next(user, seconds, &calls, error));
+        if (calls == 0)
+            break;
+        const double start = icl_bench_now();
+        ICL_TRY(function(context, calls, error));
+        ICL_TRY(icl_backend_sync(backend, error));
+        seconds = icl_bench_now() - start;
+    }
+done:
+    return status;
+}
+
+static icl_status answer_with_ops(const icl_bench_params *params, icl_bench_request *next, void *user,
+                                  icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_bench_case *cases = NULL;
+    op_set set = {0};
+    size_t count;
+
+    ICL_TRY(icl_bench_cases_create(&cases, &count, error));
+    ICL_TRY(icl_allocate(count, sizeof *set.runs, "bench runs", &set.runs, error));
+    for (size_t i = 0; i < count; i++) {
+        if (params->pattern ? !strstr(cases[i].c.name, params->pattern) : cases[i].is_long)
+            continue;
+        op_run *run = &set.runs[set.count++];
+        run->c = &cases[i].c;
+        run->backend = params->device;
+        ICL_TRY(icl_bench_operands(run->c, run->backend, run->operands, error));
+    }
+    ICL_TRY(answer(params->device, call_set, &set, next, user, error));
+done:
+    for (size_t i = 0; i < set.count; i++)
+        release_op(&set.runs[i]);
+    icl_free(&set.runs);
+    icl_free(&cases);
+    return status;
+}
+
+icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_request *next, void *user,
+                                icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    if (!params->recipe)
+        return answer_with_ops(params, next, user, error);
+    ICL_TRY(steady_recipe(params, &recipe, error));
+    ICL_TRY(icl_trainer_create(params->device, recipe, &trainer, error));
+    ICL_TRY(answer(params->device, call_steps, trainer, next, user, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
     return status;
 }

@@ -73,7 +73,18 @@ icl_status icl_bench_check_pattern(const char *pattern, icl_error *error);
 /* One callback for each of the device's peaks, then one for each case. */
 icl_status icl_bench(const icl_bench_params *params, icl_error *error);
 
+/* Asked for the next turn: *calls, 0 to end. `seconds` is what the last turn took in all; NaN before the first. */
+typedef icl_status icl_bench_request(void *user, double seconds, size_t *calls, icl_error *error);
+
+/* Times what it is asked for, after a warm-up, so that another program can have the device take turns with its peers: a step of the recipe,
+ * or one call of every case whose name holds the pattern. Neither peaks nor other backends are used. */
+icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_request *next, void *user,
+                                icl_error *error);
+
 /* ---- Within the lab ---- */
+
+/* Times on the monotonic clock, in seconds. */
+double icl_bench_now(void);
 
 /* What the device can do at best, in operations and bytes a second; NaN where it is not known. */
 typedef struct icl_bench_peaks {

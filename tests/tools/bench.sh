@@ -37,7 +37,7 @@ refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr tha
 
 json() { # NAME: a Python program on stdin judges the lines of JSON in `rows`; cases are `ops`, peaks `peaks`
     { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n' "$work/out" &&
-        printf 'peaks = [r for r in rows if r["case"].startswith("peak")]\nops = [r for r in rows if r not in peaks]\n' &&
+        printf 'peaks = [r for r in rows if r.get("case", "").startswith("peak")]\nops = [r for r in rows if r not in peaks]\n' &&
         cat; } | "$python" - 2>"$work/err"
     ok $? "$1"
 }
@@ -92,6 +92,20 @@ json "JSON: a recipe's training step" <<'EOF'
 assert len(ops) == 1 and ops[0]["case"] == "step of quickstart" and ops[0]["ops"] > 1, ops
 assert ops[0]["gflops"] > 0
 EOF
+
+printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
+json "on request: ready, then the seconds of each turn" <<'EOF'
+assert rows[0] == {"ready": True} and len(rows) == 3, rows
+assert all(row["seconds"] > 0 for row in rows[1:])
+EOF
+printf '1\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe quickstart "${small[@]}" >"$work/out" 2>"$work/err"
+json "on request: a recipe's step" <<'EOF'
+assert rows[0] == {"ready": True} and len(rows) == 2 and rows[1]["seconds"] > 0, rows
+EOF
+printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
+[[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
+ok $? "on request: what is no number is refused"
+refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
 refused 2 'no case' "a pattern that matches nothing" --device "$device" --op nothing-like-this
 refused 2 '--op' "--op beside --recipe" --recipe quickstart --op matmul
