@@ -18,10 +18,6 @@
  */
 #include "backend/opencl/linear_program.h"
 
-#include <string.h>
-
-#define MOST_PROGRAMS 32
-
 /* A step as the device reads it. */
 typedef struct step {
     cl_uint kind, mode;
@@ -54,7 +50,7 @@ typedef struct composer {
     cl_uint pairs;           /* S = sum of u w^T + w u^T: all u, all w, all u again */
     cl_uint spare;           /* two vectors for diagonal gradients */
     step *steps;
-    size_t step_count, capacity;
+    size_t step_count;
 } composer;
 
 /* ---- Memory ---- */
@@ -541,75 +537,22 @@ static void compose_sparse(composer *c) {
     }
 }
 
-/* ---- Programs ---- */
+/* ---- A program ---- */
 
-static void release(icl_opencl *opencl, icl_linear_program *program) {
-    icl_pool_give(opencl, program->block);
-    icl_free(&program);
-}
-
-/* Forgets the program that was made first, where there are many. */
-static void make_room(icl_opencl *opencl) {
-    size_t count = 0;
-    for (icl_linear_program **p = &opencl->linear_programs; *p; p = &(*p)->next)
-        if (++count == MOST_PROGRAMS) {
-            release(opencl, *p);
-            *p = NULL;
-            return;
-        }
-}
-
-static icl_status compose(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
-    composer c = composer_of(&program->key);
+icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error) {
+    composer c = composer_of(key);
+    const size_t heads = key->heads,
+                 most = 64 + 40 * heads + c.full * (24 + 10 * heads) + 8 * (size_t)key->depth;
     icl_status status = ICL_OK;
 
-    c.capacity =
-        64 + 40 * (size_t)c.key.heads + c.full * (24 + 10 * (size_t)c.key.heads) + 8 * (size_t)c.key.depth;
-    ICL_TRY(icl_allocate(c.capacity, sizeof *c.steps, "steps", &c.steps, error));
+    ICL_TRY(icl_allocate(most, sizeof *c.steps, "steps", &c.steps, error));
     compose_input(&c);
-    if (c.key.layout == ICL_LAYOUT_SPARSE)
+    if (key->layout == ICL_LAYOUT_SPARSE)
         compose_sparse(&c);
     else
         compose_full(&c);
-    program->steps = c.step_count;
-    program->state_length = c.used;
-    ICL_TRY(icl_pool_take(opencl, c.step_count * sizeof *c.steps, &program->block, error));
-    ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
-               clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE, 0,
-                                    c.step_count * sizeof *c.steps, c.steps, 0, NULL, NULL));
+    *steps = c.steps;
+    *count = c.step_count;
 done:
-    icl_free(&c.steps);
     return status;
-}
-
-icl_status icl_linear_program_find(icl_opencl *opencl, const icl_linear_key *key,
-                                   const icl_linear_program **found, icl_error *error) {
-    icl_status status = ICL_OK;
-    icl_linear_program *made = NULL;
-
-    for (icl_linear_program *p = opencl->linear_programs; p; p = p->next)
-        if (memcmp(&p->key, key, sizeof *key) == 0) {
-            *found = p;
-            return ICL_OK;
-        }
-    ICL_TRY(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
-    made->key = *key;
-    ICL_TRY(compose(opencl, made, error));
-    make_room(opencl);
-    made->next = opencl->linear_programs;
-    opencl->linear_programs = made;
-    *found = made;
-    made = NULL;
-done:
-    if (made)
-        release(opencl, made);
-    return status;
-}
-
-void icl_linear_programs_forget(icl_opencl *opencl) {
-    while (opencl->linear_programs) {
-        icl_linear_program *program = opencl->linear_programs;
-        opencl->linear_programs = program->next;
-        release(opencl, program);
-    }
 }

@@ -23,18 +23,10 @@ typedef struct icl_linear_key {
     cl_uint train, keep, tokens, scaled;
 } icl_linear_key;
 
-typedef struct icl_linear_program {
-    icl_linear_key key;
-    size_t steps, state_length; /* state_length: elements of the team's memory */
-    icl_block *block;           /* the steps on the device */
-    struct icl_linear_program *next;
-} icl_linear_program;
-
-/* Elements of the team's memory, without composing the steps. */
+/* Elements of the team's memory that the steps work on. */
 size_t icl_linear_state_length(const icl_linear_key *key);
 
-/* The program, composed and written to the device at its first use. It belongs to the backend. */
-icl_status icl_linear_program_find(icl_opencl *opencl, const icl_linear_key *key,
-                                   const icl_linear_program **found, icl_error *error);
+/* Composes the steps: *count of them, STEP_WORDS numbers each, which the caller frees. */
+icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error);
 
 #endif

@@ -5,6 +5,7 @@
  * Tokens are turned into Gram matrices first, whatever space the caller asks for: the polynomial is the same one.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/linear_transformer.h"
 #include "backend/opencl/linear_program.h"
@@ -170,6 +171,82 @@ static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params 
     return c;
 }
 
+/* ---- Programs ---- */
+
+#define MOST_PROGRAMS 32
+
+/* Steps on the device. They are kept, because writing them waits for the queue. */
+typedef struct icl_linear_program {
+    icl_linear_key key;
+    size_t steps;
+    icl_block *block;
+    struct icl_linear_program *next;
+} icl_linear_program;
+
+static void release(icl_opencl *opencl, icl_linear_program *program) {
+    icl_pool_give(opencl, program->block);
+    icl_free(&program);
+}
+
+void icl_linear_programs_forget(icl_opencl *opencl) {
+    while (opencl->linear_programs) {
+        icl_linear_program *program = opencl->linear_programs;
+        opencl->linear_programs = program->next;
+        release(opencl, program);
+    }
+}
+
+/* Forgets the program that was made first, where there are many. */
+static void make_room(icl_opencl *opencl) {
+    size_t count = 0;
+    for (icl_linear_program **p = &opencl->linear_programs; *p; p = &(*p)->next)
+        if (++count == MOST_PROGRAMS) {
+            release(opencl, *p);
+            *p = NULL;
+            return;
+        }
+}
+
+static icl_status make_program(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
+    icl_status status = ICL_OK;
+    void *steps = NULL;
+
+    ICL_TRY(icl_linear_compose(&program->key, &steps, &program->steps, error));
+    const size_t bytes = program->steps * STEP_WORDS * sizeof(cl_uint);
+    ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
+    ICL_CL_TRY(
+        opencl, "clEnqueueWriteBuffer",
+        clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE, 0, bytes, steps, 0, NULL, NULL));
+done:
+    icl_free(&steps);
+    return status;
+}
+
+/* The program, composed and written to the device at its first use. It belongs to the backend. */
+static icl_status find_program(icl_opencl *opencl, const icl_linear_key *key,
+                               const icl_linear_program **found, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_linear_program *made = NULL;
+
+    for (icl_linear_program *p = opencl->linear_programs; p; p = p->next)
+        if (memcmp(&p->key, key, sizeof *key) == 0) {
+            *found = p;
+            return ICL_OK;
+        }
+    ICL_TRY(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
+    made->key = *key;
+    ICL_TRY(make_program(opencl, made, error));
+    make_room(opencl);
+    made->next = opencl->linear_programs;
+    opencl->linear_programs = made;
+    *found = made;
+    made = NULL;
+done:
+    if (made)
+        release(opencl, made);
+    return status;
+}
+
 /* ---- Launching ---- */
 
 /* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the predictions. */
@@ -217,7 +294,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     icl_status status = ICL_OK;
     char options[96];
 
-    ICL_TRY(icl_linear_program_find(opencl, &c->key, &program, error));
+    ICL_TRY(find_program(opencl, &c->key, &program, error));
     cl_mem steps = program->block->memory;
     const cl_uint step_count = (cl_uint)program->steps;
     const icl_argument arguments[] = {

@@ -131,7 +131,7 @@ typedef struct icl_opencl {
     icl_program_cache cache;
     cl_kernel kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
-    struct icl_linear_program *linear_programs; /* see linear_program.h */
+    struct icl_linear_program *linear_programs; /* see linear_transformer.c */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
