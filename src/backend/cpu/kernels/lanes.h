@@ -137,7 +137,7 @@ typedef struct lane_product {
         LANES_OUTER,   /* to = outer_row outer_column^T + a b */
     } start;
     const lane *outer_row, *outer_column;
-    bool symmetric; /* a b, and what it is added to, are symmetric: half of it is computed, and mirrored */
+    bool symmetric; /* the result is symmetric: half of it is computed, and mirrored */
 } lane_product;
 
 #endif
