@@ -85,59 +85,150 @@ __kernel void sgd(__global float *parameters, uint p_offset, int4 p_stride, __gl
 #define SUMS 64 /* interleaved sums, as ops.h promises */
 
 /* constants: first value over mean, rate, largest leap, 1 / (fraction * count). */
-static float next_threshold(float threshold, float mean, uint above, float4 constants) {
+static float next_threshold(float threshold, float mean, float above, float4 constants) {
     if (threshold > 0.0f)
-        return threshold * exp(constants.s1 * min(convert_float(above) * constants.s3 - 1.0f, constants.s2));
+        return threshold * exp(constants.s1 * min(above * constants.s3 - 1.0f, constants.s2));
     return mean > 0.0f ? constants.s0 * mean : threshold;
 }
 
+/* Sum i of SUMS sums takes elements i, i + SUMS, …; work-items share the sums out. */
+#define FOR_EACH_SUM(sum)                                                                                    \
+    for (uint sum = (uint)get_local_id(0) * LANES; sum < SUMS; sum += (uint)get_local_size(0) * LANES)
+
+/* The sums' sum, by a tree of pairs, for every work-item; they may be used again after it. */
+static float add_sums(__local float *sums) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_length = SUMS / 2; half_length > 0; half_length /= 2) {
+        for (uint i = get_local_id(0); i < half_length; i += get_local_size(0))
+            sums[i] += sums[i + half_length];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const float total = sums[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return total;
+}
+
+static float count_all(__local const uint *counts) {
+    uint total = 0;
+    for (uint i = 0; i < SUMS; i++)
+        total += counts[i];
+    return convert_float(total);
+}
+
 /*
- * One work-group of any size. Index mapping: sum i takes norms i, i + SUMS, …, and a tree of pairs adds the sums; work-items share the
- * sums out. Two passes over the norms, 5 flops and 4 bytes each: they count, and they sum norm / count. 768 bytes of local
- * memory.
+ * The threshold after `count` norms, and how many of them are not finite, for every work-item of one group. Two passes over the norms, 5
+ * flops and 4 bytes each: they count, and they sum norm / count.
  */
+static float2 follow_threshold(__local float *sums, __local uint *finite, __local uint *above, float limit,
+                               __global const float *norms, int stride, uint count, float4 constants) {
+    for (uint i = get_local_id(0); i < SUMS; i += get_local_size(0)) {
+        uint finite_here = 0, above_here = 0;
+        for (uint k = i; k < count; k += SUMS) {
+            const float x = norms[(int)k * stride];
+            finite_here += is_finite(x) ? 1 : 0;
+            above_here += is_finite(x) && x > limit ? 1 : 0;
+        }
+        finite[i] = finite_here;
+        above[i] = above_here;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* everybody has read the threshold */
+    const float all_finite = count_all(finite), all_above = count_all(above);
+    const float factor = all_finite > 0.0f ? 1.0f / all_finite : 0.0f;
+    for (uint i = get_local_id(0); i < SUMS; i += get_local_size(0)) {
+        float total = 0.0f;
+        for (uint k = i; k < count; k += SUMS) {
+            const float x = norms[(int)k * stride];
+            if (is_finite(x))
+                total += x * factor;
+        }
+        sums[i] = total;
+    }
+    const float mean = add_sums(sums);
+    return (float2)(next_threshold(limit, mean, all_above, constants), convert_float(count) - all_finite);
+}
+
+/* One work-group of any size, 768 bytes of local memory. */
 __kernel void track_threshold(__global float *threshold, uint t_offset, __global float *dropped,
                               uint d_offset, __global const float *norms, uint offset, int stride, uint count,
                               float4 constants) {
     __local float sums[SUMS];
     __local uint finite[SUMS], above[SUMS];
-    const uint first = get_local_id(0), items = get_local_size(0);
-    const float limit = threshold[t_offset];
-    __global const float *norm = norms + offset;
-    for (uint sum = first; sum < SUMS; sum += items) {
-        uint finite_here = 0, above_here = 0;
-        for (uint i = sum; i < count; i += SUMS) {
-            const float x = norm[(int)i * stride];
-            finite_here += is_finite(x) ? 1 : 0;
-            above_here += is_finite(x) && x > limit ? 1 : 0;
+    const float2 followed =
+        follow_threshold(sums, finite, above, threshold[t_offset], norms + offset, stride, count, constants);
+    if (get_local_id(0) == 0) {
+        threshold[t_offset] = followed.s0;
+        dropped[d_offset] = followed.s1;
+    }
+}
+
+/*
+ * The end of a training step. Every work-group takes the gradient's norm, and then its share of the parameters: a unit is LANES of
+ * them. Group 0 also measures and follows the threshold. Offsets: parameters, first, second, measures; threshold, gradient,
+ * predictions, targets; norms. Strides likewise. sizes: N, B, norms to follow, 1 for Adam and 0 for SGD. limits: clip (0: none), 1 / B. rates,
+ * moments and corrections as above, for SGD rate and momentum in their first elements; constants of next_threshold.
+ *
+ * Cost: 2 N flops and 4 N bytes for the norm in each group, 3 B and 8 B for the loss, then that of the optimizer.
+ */
+__kernel void update_step(__global float *parameters, __global float *first, __global float *second,
+                          __global float *measures, __global float *threshold, __global const float *gradient,
+                          __global const float *predictions, __global const float *targets,
+                          __global const float *norms, uint16 offsets, int16 strides, uint4 sizes,
+                          float2 limits, float4 rates, float4 moments, float2 corrections, float4 constants) {
+    __local float sums[SUMS];
+    __local uint finite[SUMS], above[SUMS];
+    const uint n = sizes.s0, batch = get_group_id(0) == 0 ? sizes.s1 : 0;
+    __global const float *g = gradient + offsets.s5, *y = predictions + offsets.s6, *z = targets + offsets.s7;
+    FOR_EACH_SUM(sum) {
+        floats total = (floats)(0.0f);
+        for (uint i = sum; i < n; i += SUMS) {
+            const floats x = load_run(g + (int)i * strides.s5, strides.s5, n - i) * 0x1p-32f;
+            total += x * x;
         }
-        finite[sum] = finite_here;
-        above[sum] = above_here;
+        STORE_LANES(total, sums + sum);
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* everybody has read the threshold */
-    uint all_finite = 0, all_above = 0;
-    for (uint sum = 0; sum < SUMS; sum++) {
-        all_finite += finite[sum];
-        all_above += above[sum];
-    }
-    const float factor = all_finite > 0 ? 1.0f / convert_float(all_finite) : 0.0f;
-    for (uint sum = first; sum < SUMS; sum += items) {
-        float total = 0.0f;
-        for (uint i = sum; i < count; i += SUMS) {
-            const float x = norm[(int)i * stride];
-            if (is_finite(x))
-                total += x * factor;
+    const float norm = sqrt(add_sums(sums)) * 0x1p32f;
+    FOR_EACH_SUM(sum) {
+        floats total = (floats)(0.0f);
+        for (uint i = sum; i < batch; i += SUMS) {
+            const floats x = load_run(y + (int)i * strides.s6, strides.s6, batch - i) -
+                             load_run(z + (int)i * strides.s7, strides.s7, batch - i);
+            total += x * x;
         }
-        sums[sum] = total;
+        STORE_LANES(total, sums + sum);
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_length = SUMS / 2; half_length > 0; half_length /= 2) {
-        for (uint sum = first; sum < half_length; sum += items)
-            sums[sum] += sums[sum + half_length];
-        barrier(CLK_LOCAL_MEM_FENCE);
+    const float loss = add_sums(sums) * limits.s1;
+    const uint followed = batch > 0 ? sizes.s2 : 0;
+    const float limit = followed > 0 ? threshold[offsets.s4] : 0.0f;
+    const float2 after =
+        follow_threshold(sums, finite, above, limit, norms + offsets.s8, strides.s8, followed, constants);
+    if (batch > 0 && get_local_id(0) == 0) {
+        measures[offsets.s3] = loss;
+        measures[(int)offsets.s3 + strides.s3] = norm;
+        measures[(int)offsets.s3 + 2 * strides.s3] = after.s1;
+        if (followed > 0)
+            threshold[offsets.s4] = after.s0;
     }
-    if (first == 0) {
-        threshold[t_offset] = next_threshold(limit, sums[0], all_above, constants);
-        dropped[d_offset] = convert_float(count - all_finite);
+    const float factor = limits.s0 > 0.0f && norm > limits.s0 ? limits.s0 / norm : 1.0f;
+    const uint end = is_finite(norm) ? n : 0;
+    for (uint i = (uint)get_global_id(0) * LANES; i < end; i += (uint)get_global_size(0) * LANES) {
+        const uint left = n - i;
+        __global float *p_run = parameters + offsets.s0 + (int)i * strides.s0;
+        __global float *m_run = first + offsets.s1 + (int)i * strides.s1;
+        const floats clipped = load_run(g + (int)i * strides.s5, strides.s5, left) * factor;
+        const floats p = load_run(p_run, strides.s0, left), old = load_run(m_run, strides.s1, left);
+        if (sizes.s3) {
+            __global float *v_run = second + offsets.s2 + (int)i * strides.s2;
+            const floats m = moments.s0 * old + moments.s1 * clipped;
+            const floats v =
+                moments.s2 * load_run(v_run, strides.s2, left) + moments.s3 * (clipped * clipped);
+            const floats step = (m / corrections.s0) / (sqrt(v / corrections.s1) + rates.s2);
+            store_run(m, m_run, strides.s1, left);
+            store_run(v, v_run, strides.s2, left);
+            store_run(rates.s1 * p - rates.s0 * step, p_run, strides.s0, left);
+        } else {
+            const floats velocity = moments.s0 * old + clipped;
+            store_run(velocity, m_run, strides.s1, left);
+            store_run(p - rates.s0 * velocity, p_run, strides.s0, left);
+        }
     }
 }

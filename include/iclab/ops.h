@@ -285,4 +285,29 @@ ICL_API icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *para
 ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold,
                                        icl_tensor dropped, icl_tensor norms, icl_error *error);
 
+/* ---- The end of a training step ---- */
+
+typedef enum icl_update_kind { ICL_UPDATE_ADAM = 0, ICL_UPDATE_SGD, ICL_UPDATE_COUNT } icl_update_kind;
+
+typedef struct icl_update_params {
+    icl_update_kind kind;
+    icl_adam_params adam;
+    icl_sgd_params sgd;
+    double clip;     /* largest norm of the gradient; 0: no limit */
+    double fraction; /* of norms above the threshold, where there is one */
+} icl_update_params;
+
+/* All of it in one launch. With the loss's gradient [N] of a batch, its predictions and targets [B]:
+ *     measures [3] = (mean of (prediction - target)^2, norm of the gradient, number of norms that are infinite or NaN)
+ *     the step of icl_adam_step or icl_sgd_step along gradient * min(1, clip / norm); none where the norm is infinite or NaN
+ *     threshold [1], where present, as icl_track_threshold has it for norms [B]
+ * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. The norm is taken of the
+ * gradient times 2^-32, so that no square overflows a float below 1e28 (and elements below 2^-31 may count as 0), the sums in
+ * 64 interleaved sums, then pairs: relative errors below gamma(ceil(B / 64) + 10) of the loss and gamma(ceil(N / 64) / 2 + 11) of
+ * the norm. */
+ICL_API icl_status icl_update_step(icl_backend *backend, const icl_update_params *params,
+                                   icl_tensor parameters, const icl_tensor states[2], icl_tensor measures,
+                                   icl_tensor threshold, icl_tensor gradient, icl_tensor predictions,
+                                   icl_tensor targets, icl_tensor norms, icl_error *error);
+
 #endif

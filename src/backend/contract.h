@@ -62,7 +62,10 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     /* (parameters, velocity, gradient, norm or absent) params: icl_sgd_params */                               \
     OP(sgd_step, 2, 2)                                                                                          \
     /* (threshold, dropped, norms) params: double fraction. threshold is read and written. */                   \
-    OP(track_threshold, 2, 1)
+    OP(track_threshold, 2, 1)                                                                                   \
+    /* (parameters, state, state or absent, measures, threshold or absent, gradient, predictions, targets,    \
+       norms or absent) params: icl_update_params. All of rank 1; B > 0, N > 0. */ \
+    OP(update_step, 5, 4)
 
 #define ICL_MAX_OPERANDS 9
 

@@ -56,7 +56,8 @@ json "one object per case, at least 2000, within their bounds, every op among th
 *cases, last = rows
 s = last["summary"]
 ops = {"fill", "copy", "random_fill", "gram_sample", "unary", "binary", "scale_add", "reduce", "matmul", "matmul_strict", "attention_forward",
-       "attention_backward", "linear_transformer_predict", "linear_transformer_gradient", "clip", "adam_step", "sgd_step", "track_threshold"}
+       "attention_backward", "linear_transformer_predict", "linear_transformer_gradient", "clip", "adam_step", "sgd_step", "track_threshold",
+       "update_step"}
 assert s["cases"] == len(cases) >= 2000, s
 assert s["failed"] == s["skipped"] == 0 and 0 < s["worst"] <= 1, s
 assert {c["op"] for c in cases} == ops

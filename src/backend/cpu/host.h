@@ -46,6 +46,15 @@ icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_e
 void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params,
                        const icl_tensor *operands, int count);
 
+/* Optimizer steps along `factor` times the gradient; operands as in the op of that name (optimizer.c). */
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor,
+                     const icl_tensor operands[4]);
+void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor,
+                    const icl_tensor operands[3]);
+
+/* icl_track_threshold; returns how many norms are not finite. */
+real HOST(follow_threshold)(double fraction, const icl_tensor *norms, real *threshold);
+
 /* How many keys query i may see; they are the first ones. */
 static inline size_t host_visible_keys(icl_attention_mask mask, size_t i, size_t queries, size_t keys) {
     if (mask == ICL_MASK_QUERY_EXCLUDED)

@@ -22,33 +22,43 @@ static bool may_step(const icl_tensor *norm) {
     return !norm->buffer || isfinite(*host_elements(norm));
 }
 
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor,
+                     const icl_tensor operands[4]) {
+    const HOST(adam_constants) constants = {
+        .keep = (real)(1 - params->learning_rate * params->weight_decay),
+        .beta1 = (real)params->beta1,
+        .one_minus_beta1 = (real)(1 - params->beta1),
+        .beta2 = (real)params->beta2,
+        .one_minus_beta2 = (real)(1 - params->beta2),
+        .correction1 = (real)(1 - pow(params->beta1, (double)params->step)),
+        .correction2 = (real)(1 - pow(params->beta2, (double)params->step)),
+        .learning_rate = (real)params->learning_rate,
+        .epsilon = (real)params->epsilon,
+        .factor = factor,
+    };
+    HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
+}
+
+void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor,
+                    const icl_tensor operands[3]) {
+    const HOST(sgd_constants) constants = {
+        .momentum = (real)params->momentum, .learning_rate = (real)params->learning_rate, .factor = factor};
+    HOST(elementwise)(backend, host_state(backend)->kernels->sgd_step, &constants, operands, 3);
+}
+
 icl_status HOST(adam_step)(icl_backend *backend, const void *params, const icl_tensor *operands,
                            icl_error *error) {
-    const icl_adam_params *given = params;
-    const HOST(adam_constants) constants = {
-        .keep = (real)(1 - given->learning_rate * given->weight_decay),
-        .beta1 = (real)given->beta1,
-        .one_minus_beta1 = (real)(1 - given->beta1),
-        .beta2 = (real)given->beta2,
-        .one_minus_beta2 = (real)(1 - given->beta2),
-        .correction1 = (real)(1 - pow(given->beta1, (double)given->step)),
-        .correction2 = (real)(1 - pow(given->beta2, (double)given->step)),
-        .learning_rate = (real)given->learning_rate,
-        .epsilon = (real)given->epsilon,
-    };
     (void)error;
     if (may_step(&operands[4]))
-        HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
+        HOST(step_adam)(backend, params, 1, operands);
     return ICL_OK;
 }
 
 icl_status HOST(sgd_step)(icl_backend *backend, const void *params, const icl_tensor *operands,
                           icl_error *error) {
-    const icl_sgd_params *given = params;
-    const real constants[2] = {(real)given->momentum, (real)given->learning_rate};
     (void)error;
     if (may_step(&operands[3]))
-        HOST(elementwise)(backend, host_state(backend)->kernels->sgd_step, constants, operands, 3);
+        HOST(step_sgd)(backend, params, 1, operands);
     return ICL_OK;
 }
 
@@ -70,26 +80,30 @@ static real sum_of_finite(const icl_tensor *norms, real factor) {
     return sums[0];
 }
 
-icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                                 icl_error *error) {
-    real *threshold = host_elements(&operands[0]);
-    const real *norm = host_elements(&operands[2]);
-    const size_t count = operands[2].shape[0], stride = operands[2].stride[0];
-    const real share_of_one = (real)(1 / (*(const double *)params * (double)count));
+real HOST(follow_threshold)(double fraction, const icl_tensor *norms, real *threshold) {
+    const real *norm = host_elements(norms);
+    const size_t count = norms->shape[0], stride = norms->stride[0];
+    const real share_of_one = (real)(1 / (fraction * (double)count));
     size_t finite = 0, above = 0;
-    (void)backend;
-    (void)error;
 
     for (size_t i = 0; i < count; i++) {
         finite += isfinite(norm[i * stride]) ? 1 : 0;
         above += isfinite(norm[i * stride]) && norm[i * stride] > *threshold ? 1 : 0;
     }
-    *host_elements(&operands[1]) = (real)(count - finite);
     if (*threshold > 0) {
         const real excess = (real)above * share_of_one - 1, most = (real)ICL_THRESHOLD_LEAP;
         *threshold *= REAL_EXP((real)ICL_THRESHOLD_RATE * (excess < most ? excess : most));
     } else if (finite > 0) {
-        *threshold = (real)ICL_THRESHOLD_FIRST * sum_of_finite(&operands[2], 1 / (real)finite);
+        *threshold = (real)ICL_THRESHOLD_FIRST * sum_of_finite(norms, 1 / (real)finite);
     }
+    return (real)(count - finite);
+}
+
+icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    (void)backend;
+    (void)error;
+    *host_elements(&operands[1]) =
+        HOST(follow_threshold)(*(const double *)params, &operands[2], host_elements(&operands[0]));
     return ICL_OK;
 }

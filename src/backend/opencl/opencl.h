@@ -51,6 +51,7 @@
     KERNEL(adam, "base")                                                                                     \
     KERNEL(sgd, "base")                                                                                      \
     KERNEL(track_threshold, "base")                                                                          \
+    KERNEL(update_step, "base")                                                                              \
     KERNEL(linear_transformer_sum, "base")                                                                   \
     KERNEL(linear_transformer, "linear_transformer")                                                         \
     KERNEL(gram_lanes, "gram")                                                                               \
@@ -299,6 +300,7 @@ icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
 icl_op_function icl_opencl_linear_transformer_predict, icl_opencl_linear_transformer_gradient;
 icl_op_function icl_opencl_clip, icl_opencl_adam_step, icl_opencl_sgd_step, icl_opencl_track_threshold;
+icl_op_function icl_opencl_update_step;
 
 /* One linear attention launch: see attention_linear.c. */
 icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params,

@@ -1,5 +1,6 @@
 /* Clipping, its thresholds and optimizer steps: cl/optimizer.cl. Constants are computed in double and rounded once. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/opencl/opencl.h"
 
@@ -30,22 +31,33 @@ static guard guard_of(const icl_tensor *operands, int norm) {
 #define ICL_GUARD(guard)                                                                                     \
     ICL_MEMORY_ARGUMENT((guard).memory), ICL_ARGUMENT((guard).offset), ICL_ARGUMENT((guard).present)
 
+/* Constants of Adam as cl/optimizer.cl takes them. */
+typedef struct adam_constants {
+    cl_float4 rates, moments;
+    cl_float2 corrections;
+} adam_constants;
+
+static adam_constants adam_constants_of(const icl_adam_params *p) {
+    return (adam_constants){
+        .rates = {{(cl_float)p->learning_rate, (cl_float)(1 - p->learning_rate * p->weight_decay),
+                   (cl_float)p->epsilon, 0}},
+        .moments = {{(cl_float)p->beta1, (cl_float)(1 - p->beta1), (cl_float)p->beta2,
+                     (cl_float)(1 - p->beta2)}},
+        .corrections = {{(cl_float)(1 - pow(p->beta1, (double)p->step)),
+                         (cl_float)(1 - pow(p->beta2, (double)p->step))}},
+    };
+}
+
 icl_status icl_opencl_adam_step(icl_backend *backend, const void *params, const icl_tensor *operands,
                                 icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_adam_params *p = params;
+    const adam_constants constants = adam_constants_of(params);
     const icl_runs runs = icl_runs_of(opencl, operands, 4);
     const guard norm = guard_of(operands, 4);
-    const cl_float4 rates = {{(cl_float)p->learning_rate, (cl_float)(1 - p->learning_rate * p->weight_decay),
-                              (cl_float)p->epsilon, 0}};
-    const cl_float4 moments = {
-        {(cl_float)p->beta1, (cl_float)(1 - p->beta1), (cl_float)p->beta2, (cl_float)(1 - p->beta2)}};
-    const cl_float2 corrections = {
-        {(cl_float)(1 - pow(p->beta1, (double)p->step)), (cl_float)(1 - pow(p->beta2, (double)p->step))}};
     return ICL_LAUNCH(opencl, ICL_KERNEL_adam, runs.units, error, ICL_VIEW(runs.views[0]),
                       ICL_VIEW(runs.views[1]), ICL_VIEW(runs.views[2]), ICL_VIEW(runs.views[3]),
-                      ICL_GUARD(norm), ICL_RUNS(runs), ICL_ARGUMENT(rates), ICL_ARGUMENT(moments),
-                      ICL_ARGUMENT(corrections));
+                      ICL_GUARD(norm), ICL_RUNS(runs), ICL_ARGUMENT(constants.rates),
+                      ICL_ARGUMENT(constants.moments), ICL_ARGUMENT(constants.corrections));
 }
 
 icl_status icl_opencl_sgd_step(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -60,6 +72,11 @@ icl_status icl_opencl_sgd_step(icl_backend *backend, const void *params, const i
                       ICL_ARGUMENT(rate), ICL_ARGUMENT(momentum));
 }
 
+static cl_float4 threshold_constants(double fraction, size_t count) {
+    return (cl_float4){{(cl_float)ICL_THRESHOLD_FIRST, (cl_float)ICL_THRESHOLD_RATE,
+                        (cl_float)ICL_THRESHOLD_LEAP, (cl_float)(1 / (fraction * (double)count))}};
+}
+
 icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, const icl_tensor *operands,
                                       icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -70,12 +87,54 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
                   dropped_offset = (cl_uint)operands[1].offset;
     const cl_uint norm_offset = (cl_uint)norms->offset, count = (cl_uint)norms->shape[0];
     const cl_int stride = (cl_int)norms->stride[0];
-    const cl_float share_of_one = (cl_float)(1 / (*(const double *)params * (double)count));
-    const cl_float4 constants = {{(cl_float)ICL_THRESHOLD_FIRST, (cl_float)ICL_THRESHOLD_RATE,
-                                  (cl_float)ICL_THRESHOLD_LEAP, share_of_one}};
+    const cl_float4 constants = threshold_constants(*(const double *)params, norms->shape[0]);
     return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_track_threshold, opencl->local_size, error,
                             ICL_MEMORY_ARGUMENT(threshold), ICL_ARGUMENT(threshold_offset),
                             ICL_MEMORY_ARGUMENT(dropped), ICL_ARGUMENT(dropped_offset),
                             ICL_MEMORY_ARGUMENT(norm), ICL_ARGUMENT(norm_offset), ICL_ARGUMENT(stride),
                             ICL_ARGUMENT(count), ICL_ARGUMENT(constants));
+}
+
+/* ---- The end of a training step ---- */
+
+enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 8 }; /* operands; where the extents stand */
+
+/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters. */
+#define PARAMETERS_PER_GROUP 4096
+
+icl_status icl_opencl_update_step(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_update_params *p = params;
+    const bool is_adam = p->kind == ICL_UPDATE_ADAM, follows = operands[NORMS_OF].buffer != NULL;
+    const size_t size = operands[SIZE_OF].shape[0], batch = operands[BATCH_OF].shape[0];
+    const cl_uint4 sizes = {{(cl_uint)size, (cl_uint)batch, follows ? (cl_uint)batch : 0, is_adam}};
+    const cl_float2 limits = {{(cl_float)p->clip, (cl_float)(1 / (double)batch)}};
+    const cl_float4 constants = threshold_constants(follows ? p->fraction : 1, batch);
+    adam_constants adam = {.rates = {{(cl_float)p->sgd.learning_rate, 0, 0, 0}},
+                           .moments = {{(cl_float)p->sgd.momentum, 0, 0, 0}},
+                           .corrections = {{1, 1}}};
+    icl_argument arguments[VECTORS + 8];
+    cl_mem memory[VECTORS];
+    cl_uint16 offsets = {{0}};
+    cl_int16 strides = {{0}};
+
+    if (is_adam)
+        adam = adam_constants_of(&p->adam);
+    for (int i = 0; i < VECTORS; i++) { /* an absent operand is passed as any other memory */
+        const icl_tensor *operand = operands[i].buffer ? &operands[i] : &operands[0];
+        memory[i] = icl_memory_of(operand);
+        offsets.s[i] = (cl_uint)operand->offset;
+        strides.s[i] = (cl_int)operand->stride[0];
+        arguments[i] = ICL_MEMORY_ARGUMENT(memory[i]);
+    }
+    const icl_argument rest[8] = {
+        ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
+        ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
+        ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants)};
+    memcpy(arguments + VECTORS, rest, sizeof rest);
+    const size_t groups = size / PARAMETERS_PER_GROUP + 1;
+    return icl_opencl_launch_items(opencl, ICL_KERNEL_update_step,
+                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments,
+                                   VECTORS + 8, error);
 }

@@ -44,6 +44,7 @@ typedef union icl_case_params {
     icl_linear_transformer_params linear_transformer;
     icl_adam_params adam;
     icl_sgd_params sgd;
+    icl_update_params update;
     struct {
         double fraction;
         bool is_first; /* there is no value yet */

@@ -538,6 +538,29 @@ static void threshold_cases(builder *b) {
             }
 }
 
+/* Ends of training steps: {N, B}, with and without threshold, clipped, just as large and free; gradients that forbid a step. */
+static void update_cases(builder *b) {
+    static const size_t sizes[][2] = {{1, 1}, {65, 64}, {257, 130}, {4099, 2048}, {257, 70}};
+    static const double clips[] = {0, 0.25, 1e9};
+    for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int follows = 0; follows < 2; follows++) {
+                const size_t n = sizes[s][0], batch = sizes[s][1];
+                icl_case c = {.op = ICL_OP_update_step,
+                              .params = {.update = {.kind = (icl_update_kind)kind,
+                                                    .adam = {1e-2, 0.9, 0.99, 1e-8, 0.1, 3},
+                                                    .sgd = {0.02, 0.9},
+                                                    .clip = clips[(s + (size_t)follows) % 3],
+                                                    .fraction = 0.25}},
+                              .values = s == 4 ? ICL_VALUES_SPECIAL : ICL_VALUES_RANDOM};
+                const size_t extents[9] = {n, n, n, 3, 1, n, batch, batch, batch};
+                const bool absent[9] = {[2] = kind == ICL_UPDATE_SGD, [4] = follows == 0, [8] = follows == 0};
+                for (int i = 0; i < 9; i++)
+                    set_shape(&c, i, absent[i] ? -1 : 1, extents[i], 0, 0, 0);
+                add_layouts(b, c, kind == ICL_UPDATE_SGD ? "update sgd" : "update adam");
+            }
+}
+
 static void optimizer_cases(builder *b) {
     const icl_case_params adam = {.adam = {1e-2, 0.9, 0.99, 1e-8, 0, 1}};
     const icl_case_params decaying = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, 100000}};
@@ -551,6 +574,7 @@ static void optimizer_cases(builder *b) {
     add_states(b, ICL_OP_sgd_step, (icl_case_params){.sgd = {0.5, 0}}, -1, "sgd plain");
     add_forbidden(b, ICL_OP_sgd_step, sgd, "sgd forbidden");
     threshold_cases(b);
+    update_cases(b);
 }
 
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {

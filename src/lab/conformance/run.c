@@ -33,7 +33,8 @@ typedef struct run {
 static bool is_updated(const icl_case *c, int operand) {
     const bool in_place = c->in_place != 0 && operand == 0;
     const bool optimizer = c->op == ICL_OP_clip || c->op == ICL_OP_adam_step || c->op == ICL_OP_sgd_step ||
-                           (c->op == ICL_OP_track_threshold && operand == 0);
+                           (c->op == ICL_OP_track_threshold && operand == 0) ||
+                           (c->op == ICL_OP_update_step && operand != 3);
     return in_place || optimizer || (c->op == ICL_OP_matmul && operand == 0 && c->params.matmul.beta != 0);
 }
 
@@ -168,6 +169,8 @@ icl_status icl_case_call(const icl_case *c, icl_backend *on, const icl_tensor *t
         return icl_sgd_step(on, &p->sgd, t[0], t[1], t[2], t[3], error);
     case ICL_OP_track_threshold:
         return icl_track_threshold(on, p->threshold.fraction, t[0], t[1], t[2], error);
+    case ICL_OP_update_step:
+        return icl_update_step(on, &p->update, t[0], &t[1], t[3], t[4], t[5], t[6], t[7], t[8], error);
     case ICL_OP_COUNT:
         break;
     }

@@ -36,6 +36,7 @@ icl_status icl_truth_compute(icl_truth *truth, icl_error *error) {
     case ICL_OP_adam_step:
     case ICL_OP_sgd_step:
     case ICL_OP_track_threshold:
+    case ICL_OP_update_step:
         return icl_truth_optimizer(truth, error);
     case ICL_OP_linear_transformer_predict:
     case ICL_OP_linear_transformer_gradient:

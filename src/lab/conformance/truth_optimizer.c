@@ -16,39 +16,47 @@ static void clip(icl_truth *truth, size_t i) {
     truth->bound[0][i] = icl_gamma(7, truth->unit) * fabs(truth->operand[0][i]);
 }
 
-static void adam(icl_truth *truth, size_t i) {
-    const icl_adam_params *p = &truth->c->params.adam;
-    const double u = truth->unit, g = truth->operand[3][i], parameter = truth->operand[0][i];
-    const double correction1 = 1 - pow(p->beta1, (double)p->step),
+/* Where a step's operands stand; `relative` is the error of the gradient that the step takes. */
+typedef struct step {
+    int second, gradient;
+    double factor, relative;
+} step;
+
+static void adam(icl_truth *truth, const icl_adam_params *p, const step *s, size_t i) {
+    const double u = truth->unit, g = s->factor * truth->operand[s->gradient][i];
+    const double parameter = truth->operand[0][i], correction1 = 1 - pow(p->beta1, (double)p->step),
                  correction2 = 1 - pow(p->beta2, (double)p->step);
     const double kept = p->beta1 * truth->operand[1][i], fresh = (1 - p->beta1) * g;
+    const double fresh_square = (1 - p->beta2) * g * g;
     const double m = kept + fresh;
-    const double v = p->beta2 * truth->operand[2][i] + (1 - p->beta2) * g * g;
+    const double v = p->beta2 * truth->operand[s->second][i] + fresh_square;
     const double denominator = sqrt(v / correction2) + p->epsilon;
     const double update = p->learning_rate * (m / correction1) / denominator;
     const double decayed = parameter * (1 - p->learning_rate * p->weight_decay);
 
-    /* m: a rounded constant, a product and the sum: 3 roundings a term. v: one more for g * g, and all terms are positive. */
-    const double m_bound = icl_gamma(3, u) * (fabs(kept) + fabs(fresh));
-    const double v_bound = icl_gamma(5, u) * v;
+    /* m: a rounded constant, a product and the sum: 3 roundings a term. v: one more for g * g, and all terms are positive. The
+       gradient's own error counts once in m and twice in v. */
+    const double m_bound = icl_gamma(3, u) * (fabs(kept) + fabs(fresh)) + 1.01 * s->relative * fabs(fresh);
+    const double v_bound = icl_gamma(5, u) * v + 2.02 * s->relative * fresh_square;
     /* The update: m's error; half of v's relative error plus the division by the correction (5u + u) and sqrt (6u) in the
        denominator, epsilon and the sum (2u); two divisions (10u), the correction (u), the rate and its product (2u). */
-    const double update_bound = p->learning_rate * m_bound / correction1 / denominator * 1.01 +
-                                icl_gamma(2.5 + 6 + 6 + 2 + 10 + 1 + 2, u) * fabs(update);
+    const double update_bound =
+        p->learning_rate * m_bound / correction1 / denominator * 1.01 +
+        (icl_gamma(2.5 + 6 + 6 + 2 + 10 + 1 + 2, u) + 1.01 * s->relative) * fabs(update);
     truth->operand[1][i] = m;
     truth->bound[1][i] = m_bound;
-    truth->operand[2][i] = v;
-    truth->bound[2][i] = v_bound;
+    truth->operand[s->second][i] = v;
+    truth->bound[s->second][i] = v_bound;
     truth->operand[0][i] = decayed - update;
     truth->bound[0][i] =
         update_bound + icl_gamma(4, u) * fabs(decayed) + icl_gamma(1, u) * fabs(decayed - update);
 }
 
-static void sgd(icl_truth *truth, size_t i) {
-    const icl_sgd_params *p = &truth->c->params.sgd;
-    const double u = truth->unit, g = truth->operand[2][i], parameter = truth->operand[0][i];
-    const double kept = p->momentum * truth->operand[1][i];
-    const double velocity = kept + g, velocity_bound = icl_gamma(3, u) * (fabs(kept) + fabs(g));
+static void sgd(icl_truth *truth, const icl_sgd_params *p, const step *s, size_t i) {
+    const double u = truth->unit, g = s->factor * truth->operand[s->gradient][i];
+    const double parameter = truth->operand[0][i], kept = p->momentum * truth->operand[1][i];
+    const double velocity = kept + g;
+    const double velocity_bound = icl_gamma(3, u) * (fabs(kept) + fabs(g)) + 1.01 * s->relative * fabs(g);
     const double update = p->learning_rate * velocity;
 
     truth->operand[1][i] = velocity;
@@ -69,29 +77,34 @@ static bool is_forbidden(const icl_truth *truth, int norm) {
  * rounds once. The first one: each term meets the division (2.5 ulp), its product, ceil(B / 64) + 6 additions, and the last product with
  * the rounded factor, and all terms are positive.
  */
-static void track(icl_truth *truth) {
-    const size_t count = icl_case_count(truth->c, 2);
-    double *threshold = truth->operand[0], sum = 0;
+static size_t track(const icl_truth *truth, double fraction, int norms, double *threshold, double *bound) {
+    const size_t count = icl_case_count(truth->c, norms);
+    double sum = 0;
     size_t finite = 0, above = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const double norm = truth->operand[2][i];
+        const double norm = truth->operand[norms][i];
         if (!isfinite(norm))
             continue;
         finite++;
         above += norm > *threshold;
         sum += norm * 0x1p-40; /* far from overflow */
     }
-    truth->bound[0][0] = 0;
+    *bound = 0;
     if (*threshold > 0) {
-        const double excess = (double)above / (truth->c->params.threshold.fraction * (double)count) - 1;
+        const double excess = (double)above / (fraction * (double)count) - 1;
         *threshold *= exp(ICL_THRESHOLD_RATE * fmin(excess, ICL_THRESHOLD_LEAP));
-        truth->bound[0][0] = icl_gamma(10, truth->unit) * *threshold;
+        *bound = icl_gamma(10, truth->unit) * *threshold;
     } else if (finite > 0) {
         *threshold = ICL_THRESHOLD_FIRST * (sum / (double)finite) * 0x1p40;
-        truth->bound[0][0] = icl_gamma(ceil((double)count / 64) + 13, truth->unit) * *threshold;
+        *bound = icl_gamma(ceil((double)count / 64) + 13, truth->unit) * *threshold;
     }
-    truth->operand[1][0] = (double)(count - finite);
+    return count - finite;
+}
+
+static void track_threshold(icl_truth *truth) {
+    truth->operand[1][0] =
+        (double)track(truth, truth->c->params.threshold.fraction, 2, truth->operand[0], &truth->bound[0][0]);
     truth->bound[1][0] = 0;
 }
 
@@ -102,24 +115,84 @@ static void keep(icl_truth *truth, int outputs) {
             truth->bound[i][k] = 0;
 }
 
+/* ---- The end of a training step ---- */
+
+/* Operands of update_step. */
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, PREDICTIONS, TARGETS, NORMS };
+
+/*
+ * The loss: a difference and its square (3u, as the difference's error counts twice), ceil(B / 64) + 6 additions of positive terms, the
+ * rounded 1 / B and its product. The norm: a square (scaling by 2^-32 is exact) and ceil(N / 64) + 6 additions, halved by the root, which
+ * is off by 3 ulp (6u); squares that underflow are a float's below 2^-126, so elements below 2^-31 may be lost.
+ */
+static double measure(icl_truth *truth) {
+    const size_t size = icl_case_count(truth->c, GRADIENT), batch = icl_case_count(truth->c, PREDICTIONS);
+    const bool is_double = truth->unit < 0x1p-30;
+    double loss = 0, squares = 0;
+
+    for (size_t i = 0; i < batch; i++) {
+        const double miss = truth->operand[PREDICTIONS][i] - truth->operand[TARGETS][i];
+        loss += miss * miss;
+    }
+    for (size_t i = 0; i < size; i++)
+        squares += truth->operand[GRADIENT][i] * truth->operand[GRADIENT][i];
+    truth->operand[MEASURES][0] = loss / (double)batch;
+    truth->bound[MEASURES][0] = icl_gamma(ceil((double)batch / 64) + 11, truth->unit) * loss / (double)batch;
+    truth->operand[MEASURES][1] = sqrt(squares);
+    truth->bound[MEASURES][1] =
+        icl_gamma((ceil((double)size / 64) + 7) / 2 + 6, truth->unit) * sqrt(squares) +
+        (is_double ? 0 : sqrt((double)size) * 0x1p-31);
+    return sqrt(squares);
+}
+
+static void update(icl_truth *truth) {
+    const icl_update_params *p = &truth->c->params.update;
+    const double limit = icl_device_rounded(truth, p->clip), norm = measure(truth);
+    const bool is_clipped = limit > 0 && norm > limit, is_adam = p->kind == ICL_UPDATE_ADAM;
+    const bool follows = truth->c->rank[NORMS] >= 0;
+    /* A clipped gradient: the norm's error, the division's 2.5 ulp, the rounded limit, and the product. A norm within its error of the limit
+       may be clipped or not, by a factor that is as near to 1. */
+    const double norm_error = norm > 0 ? truth->bound[MEASURES][1] / norm : 0;
+    const bool may_be_clipped = limit > 0 && norm * (1 + norm_error) >= limit;
+    const step s = {SECOND, GRADIENT, is_clipped ? limit / norm : 1,
+                    may_be_clipped ? 1.01 * norm_error + icl_gamma(7, truth->unit) : 0};
+
+    truth->operand[MEASURES][2] = 0;
+    truth->bound[MEASURES][2] = 0;
+    if (follows)
+        truth->operand[MEASURES][2] =
+            (double)track(truth, p->fraction, NORMS, truth->operand[THRESHOLD], &truth->bound[THRESHOLD][0]);
+    for (size_t i = 0; i < icl_case_count(truth->c, PARAMETERS); i++) {
+        truth->bound[PARAMETERS][i] = truth->bound[FIRST][i] = 0;
+        if (is_adam)
+            truth->bound[SECOND][i] = 0;
+        if (isfinite(norm) && is_adam)
+            adam(truth, &p->adam, &s, i);
+        else if (isfinite(norm))
+            sgd(truth, &p->sgd, &s, i);
+    }
+}
+
 icl_status icl_truth_optimizer(icl_truth *truth, icl_error *error) {
-    const icl_op op = truth->c->op;
+    const icl_case *c = truth->c;
+    const icl_op op = c->op;
+    const step adam_operands = {2, 3, 1, 0}, sgd_operands = {-1, 2, 1, 0};
     (void)error;
     if (op == ICL_OP_track_threshold) {
-        track(truth);
-        return ICL_OK;
-    }
-    if (op != ICL_OP_clip && is_forbidden(truth, op == ICL_OP_adam_step ? 4 : 3)) {
+        track_threshold(truth);
+    } else if (op == ICL_OP_update_step) {
+        update(truth);
+    } else if (op != ICL_OP_clip && is_forbidden(truth, op == ICL_OP_adam_step ? 4 : 3)) {
         keep(truth, icl_op_infos[op].outputs);
-        return ICL_OK;
-    }
-    for (size_t i = 0; i < icl_case_count(truth->c, 0); i++) {
-        if (op == ICL_OP_clip)
-            clip(truth, i);
-        else if (op == ICL_OP_adam_step)
-            adam(truth, i);
-        else
-            sgd(truth, i);
+    } else {
+        for (size_t i = 0; i < icl_case_count(c, 0); i++) {
+            if (op == ICL_OP_clip)
+                clip(truth, i);
+            else if (op == ICL_OP_adam_step)
+                adam(truth, &c->params.adam, &adam_operands, i);
+            else
+                sgd(truth, &c->params.sgd, &sgd_operands, i);
+        }
     }
     return ICL_OK;
 }

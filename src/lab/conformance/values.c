@@ -56,7 +56,7 @@ static bool is_positive(const icl_case *c, int operand) {
     if (c->op == ICL_OP_unary && c->values != ICL_VALUES_SPECIAL)
         return c->params.unary == ICL_SQUARE_ROOT || c->params.unary == ICL_LOGARITHM;
     return (c->op == ICL_OP_adam_step && operand == 2) || (c->op == ICL_OP_clip && operand == 1) ||
-           c->op == ICL_OP_track_threshold;
+           c->op == ICL_OP_track_threshold || (c->op == ICL_OP_update_step && (operand == 2 || operand == 8));
 }
 
 /* What the forward pass would have given: out (operand 4) and log_sum_exp (operand 5) of attention_backward. */
@@ -139,9 +139,11 @@ static bool scalar_input(const icl_case *c, int operand, float *element) {
         *element = word % 2 ? NAN : INFINITY;
         return true;
     }
-    if (c->op == ICL_OP_track_threshold && operand == 0) {
+    if ((c->op == ICL_OP_track_threshold && operand == 0) || (c->op == ICL_OP_update_step && operand == 4)) {
         const icl_values kind = c->values == ICL_VALUES_SPECIAL ? ICL_VALUES_RANDOM : c->values;
-        *element = c->params.threshold.is_first ? 0.0F : fabsf(value(kind, word, 0, 0));
+        *element = c->op == ICL_OP_track_threshold && c->params.threshold.is_first
+                       ? 0.0F
+                       : fabsf(value(kind, word, 0, 0));
         return true;
     }
     return false;

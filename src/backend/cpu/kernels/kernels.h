@@ -41,7 +41,13 @@ typedef void icl_tile_kernel(const icl_tile *tile, void *const *elements, const 
 typedef struct HOST(adam_constants) {
     real keep, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, learning_rate,
         epsilon;
+    real factor; /* of the gradient */
 } HOST(adam_constants);
+
+typedef struct HOST(sgd_constants) {
+    real momentum, learning_rate;
+    real factor; /* of the gradient */
+} HOST(sgd_constants);
 
 typedef enum icl_fold_kind { ICL_FOLD_SUM = 0, ICL_FOLD_SQUARES, ICL_FOLD_MAX, ICL_FOLD_COUNT } icl_fold_kind;
 
@@ -66,7 +72,7 @@ typedef struct HOST(kernels) {
     icl_tile_kernel *fill;      /* params: real value */
     icl_tile_kernel *copy;
     icl_tile_kernel *adam_step; /* params: adam_constants */
-    icl_tile_kernel *sgd_step;  /* params: real momentum, learning rate */
+    icl_tile_kernel *sgd_step;  /* params: sgd_constants */
 
     /* Folds n strided elements, n > 0: LANES running values, then a tree over them. */
     real (*fold_run[ICL_FOLD_COUNT])(const real *x, size_t n, size_t stride);

@@ -21,20 +21,20 @@ void KERNEL(adam_step)(const icl_tile *tile, void *const *elements, const void *
         for (int i = 0; i < 4; i++)
             at[i] = (real *)elements[i] + row * tile->row_stride[i];
         INDEPENDENT for (size_t i = 0; i < tile->columns; i++) adam_element(
-            &c, at[0] + i * step[0], at[1] + i * step[1], at[2] + i * step[2], at[3][i * step[3]]);
+            &c, at[0] + i * step[0], at[1] + i * step[1], at[2] + i * step[2], c.factor * at[3][i * step[3]]);
     }
 }
 
 void KERNEL(sgd_step)(const icl_tile *tile, void *const *elements, const void *params) {
-    const real momentum = ((const real *)params)[0], learning_rate = ((const real *)params)[1];
+    const HOST(sgd_constants) c = *(const HOST(sgd_constants) *)params;
     for (size_t row = 0; row < tile->rows; row++) {
         real *parameter = (real *)elements[0] + row * tile->row_stride[0];
         real *velocity = (real *)elements[1] + row * tile->row_stride[1];
         const real *gradient = (const real *)elements[2] + row * tile->row_stride[2];
         INDEPENDENT for (size_t i = 0; i < tile->columns; i++) {
             real *v = velocity + i * tile->column_stride[1];
-            *v = momentum * *v + gradient[i * tile->column_stride[2]];
-            parameter[i * tile->column_stride[0]] -= learning_rate * *v;
+            *v = c.momentum * *v + c.factor * gradient[i * tile->column_stride[2]];
+            parameter[i * tile->column_stride[0]] -= c.learning_rate * *v;
         }
     }
 }
