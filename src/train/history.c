@@ -15,7 +15,8 @@ done:
 }
 
 /* Takes the numbers of one step in. */
-static void take_step(icl_trainer *trainer, double loss, double norm, double dropped) {
+static void take_step(icl_trainer *trainer, const double *measures) {
+    const double loss = measures[ICL_HISTORY_LOSS], norm = measures[ICL_HISTORY_NORM];
     icl_mishaps *mishaps = &trainer->mishaps;
     const bool skipped = !isfinite(norm);
 
@@ -29,35 +30,33 @@ static void take_step(icl_trainer *trainer, double loss, double norm, double dro
         trainer->progress.gradient_norm = norm;
     mishaps->skipped_in_a_row = skipped ? mishaps->skipped_in_a_row + 1 : 0;
     mishaps->skipped_steps += skipped;
-    mishaps->dropped_sequences += (uint64_t)dropped;
+    mishaps->dropped_sequences += (uint64_t)measures[ICL_HISTORY_DROPPED];
 }
 
-static icl_status diverge(icl_trainer *trainer, uint64_t step, double loss, double norm, const char *what,
+static icl_status diverge(icl_trainer *trainer, uint64_t step, const double *measures, const char *what,
                           icl_error *error) {
     trainer->diverged = true;
     icl_trainer_set_step(trainer, step);
     return icl_fail(error, ICL_ERROR_DIVERGED,
                     "training diverged at step %llu: %s; loss %g, gradient norm %g; expected finite numbers "
                     "(a lower train.learning_rate or a tighter train.clip may help)",
-                    (unsigned long long)step, what, loss, norm);
+                    (unsigned long long)step, what, measures[ICL_HISTORY_LOSS], measures[ICL_HISTORY_NORM]);
 }
 
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
     double history[ICL_HISTORY_LENGTH];
-    const double *losses = history + ICL_HISTORY_LOSSES, *norms = history + ICL_HISTORY_NORMS;
+    const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
     icl_status status = ICL_OK;
 
     ICL_TRY(measure_parameters(trainer, error));
     ICL_TRY(icl_tensor_read_double(trainer->history, history, error));
-    for (size_t i = 0; i < count; i++) {
-        take_step(trainer, losses[i], norms[i], history[ICL_HISTORY_DROPPED + i]);
+    for (size_t i = 0; i < count; i++, measures += ICL_HISTORY_MEASURES) {
+        take_step(trainer, measures);
         if (trainer->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)
-            return diverge(trainer, first_step + i, losses[i], norms[i], "the last 50 steps were skipped",
-                           error);
+            return diverge(trainer, first_step + i, measures, "the last 50 steps were skipped", error);
     }
     if (!isfinite(history[ICL_HISTORY_PARAMETERS]))
-        return diverge(trainer, first_step + count - 1, losses[count - 1], norms[count - 1],
-                       "the parameters are not finite", error);
+        return diverge(trainer, first_step + count - 1, last, "the parameters are not finite", error);
 done:
     return status;
 }

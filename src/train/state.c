@@ -59,9 +59,8 @@ icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double 
                                      icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(
-        icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSSES, 1), loss, error));
-    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORMS, 1), gradient_norm,
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSS, 1), loss, error));
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORM, 1), gradient_norm,
                                    error));
 done:
     return status;

@@ -44,11 +44,10 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
                                  trainer->growth.layers,
                                  (unsigned long long)icl_growth_steps(&trainer->growth),
                                  (unsigned long long)end);
-    trainer->sequence_clip = icl_recipe_number(recipe, "train", "sequence_clip");
-    if (trainer->sequence_clip > 0 && !icl_model_is_fused(trainer->model))
+    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && !icl_model_is_fused(trainer->model))
         return icl_recipe_reject(recipe, "train", "sequence_clip", error,
                                  "0: model.space = composed has no gradients of single sequences");
-    return icl_optimizer_read(recipe, &trainer->optimizer, error);
+    return icl_optimizer_read(recipe, &trainer->update, error);
 }
 
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
@@ -57,16 +56,16 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     enum { VECTORS = 5 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1], &trainer->scaled};
-    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms, &trainer->misses};
+    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms};
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    for (size_t i = 0; i < 3 && icl_model_is_fused(trainer->model); i++)
+    for (size_t i = 0; i < 2 && icl_model_is_fused(trainer->model); i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
-    if (trainer->sequence_clip > 0) {
+    if (trainer->update.fraction > 0) {
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
         ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
     }
@@ -136,7 +135,6 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->scaled);
     icl_tensor_release(&gone->predictions);
     icl_tensor_release(&gone->sequence_norms);
-    icl_tensor_release(&gone->misses);
     icl_tensor_release(&gone->threshold);
     icl_tensor_release(&gone->history);
     icl_model_destroy(&gone->model);
@@ -176,25 +174,18 @@ static icl_variable record_prediction(icl_trainer *trainer, icl_tensor tokens, b
                                       icl_tape_constant(tape, tokens), stage.depth);
 }
 
-/* The batch's mean of (prediction - target)^2, and its gradient, on the tape. */
-static icl_variable record_loss(icl_trainer *trainer) {
+/* The gradient of the batch's mean of (prediction - target)^2 on the tape, and the predictions. */
+static icl_status differentiate_on_tape(icl_trainer *trainer, icl_tensor *predictions, icl_error *error) {
     icl_tape *tape = trainer->tape;
     const icl_variable prediction = record_prediction(trainer, trainer->batch.tokens, true);
     const icl_variable target = icl_tape_constant(tape, trainer->batch.targets);
     const icl_variable difference = icl_tape_binary(tape, ICL_SUBTRACT, prediction, target);
     const icl_variable sum = icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, 7, difference);
-    return icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
-}
+    const icl_variable loss = icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
+    const icl_status status = icl_tape_backward(tape, loss, error);
 
-static icl_status differentiate_on_tape(icl_trainer *trainer, icl_tensor loss_slot, icl_error *error) {
-    const size_t one = 1;
-    const icl_variable loss = record_loss(trainer);
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_tape_backward(trainer->tape, loss, error));
-    ICL_TRY(icl_copy(trainer->backend, loss_slot,
-                     icl_tensor_reshape(icl_tape_value(trainer->tape, loss), 1, &one), error));
-done:
+    if (status == ICL_OK)
+        *predictions = first_axis(icl_tape_value(tape, prediction));
     return status;
 }
 
@@ -213,57 +204,22 @@ static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_bat
     };
 }
 
-/* The batch's gradient, cut sequence by sequence at the threshold, which then follows the norms. In the first step the norms come first,
- * and the threshold from them. */
-static icl_status gradient_of_sequences(icl_trainer *trainer, icl_model_tensors with, icl_tensor dropped,
-                                        icl_error *error) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    const bool is_first = trainer->step == 0;
-    icl_status status = ICL_OK;
-
-    if (!is_first)
-        with.threshold = trainer->threshold;
-    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
-    if (!trainer->threshold.buffer)
-        goto done;
-    ICL_TRY(icl_track_threshold(trainer->backend, trainer->sequence_clip, trainer->threshold, dropped,
-                                trainer->sequence_norms, error));
-    if (is_first) {
-        with.threshold = trainer->threshold;
-        ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
-    }
-done:
-    return status;
-}
-
-/* The same loss and gradient by the model's own ops. */
-static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor loss_slot, icl_tensor dropped,
+/* The same gradient and predictions by the model's own ops, cut sequence by sequence at the threshold, where there is one. Before the
+ * first step it has no value: then the norms come first. */
+static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor dropped, icl_tensor *predictions,
                                       icl_error *error) {
-    const icl_model_tensors with = fused_tensors(trainer, &trainer->batch, trainer->predictions);
-    const icl_tensor none = {0};
+    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
+    icl_model_tensors with = fused_tensors(trainer, &trainer->batch, trainer->predictions);
     icl_status status = ICL_OK;
 
-    ICL_TRY(gradient_of_sequences(trainer, with, dropped, error));
-    ICL_TRY(
-        icl_binary(trainer->backend, ICL_SUBTRACT, trainer->misses, with.predictions, with.targets, error));
-    ICL_TRY(icl_reduce(trainer->backend, ICL_SUM_OF_SQUARES, 1, loss_slot, trainer->misses, error));
-    ICL_TRY(icl_scale_add(trainer->backend, loss_slot, 1.0 / (double)trainer->misses.shape[0], loss_slot, 0.0,
-                          none, error));
-done:
-    return status;
-}
-
-/* The gradient's norm. Losses of deep linear transformers are steep polynomials whose rare gradients of
- * 1e20 and more training survives when they are clipped, but whose squares overflow a float: the squares
- * are taken of the gradient times 2^-32. */
-static icl_status measure_gradient(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
-    const double scale = 1.0 / 4294967296.0;
-    const icl_tensor none = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_scale_add(trainer->backend, trainer->scaled, scale, trainer->gradient, 0.0, none, error));
-    ICL_TRY(icl_reduce(trainer->backend, ICL_NORM, 1, norm, trainer->scaled, error));
-    ICL_TRY(icl_scale_add(trainer->backend, norm, 1.0 / scale, norm, 0.0, none, error));
+    if (trainer->threshold.buffer && trainer->step == 0) {
+        ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+        ICL_TRY(icl_track_threshold(trainer->backend, trainer->update.fraction, trainer->threshold, dropped,
+                                    trainer->sequence_norms, error));
+    }
+    with.threshold = trainer->threshold;
+    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
+    *predictions = trainer->predictions;
 done:
     return status;
 }
@@ -274,34 +230,39 @@ double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
     return icl_schedule_rate(&schedule, step - stage.first_step);
 }
 
-static icl_status update_parameters(icl_trainer *trainer, icl_tensor norm, icl_error *error) {
+/* Loss and norm into measures, the optimizer's step, and the threshold's. */
+static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor predictions,
+                                    icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
     const uint64_t step_of_stage = trainer->step - stage.first_step;
+    const double learning_rate = icl_trainer_rate_at(trainer, trainer->step);
+    icl_update_params params = trainer->update;
     icl_status status = ICL_OK;
 
     if (step_of_stage == 0 && trainer->step > 0)
         for (int i = 0; i < 2; i++)
             ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    trainer->progress.learning_rate = icl_trainer_rate_at(trainer, trainer->step);
-    ICL_TRY(icl_optimizer_step(&trainer->optimizer, trainer->backend, trainer->progress.learning_rate,
-                               step_of_stage + 1, trainer->parameters, trainer->gradient, norm,
-                               trainer->states, error));
+    trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
+    params.adam.step = step_of_stage + 1;
+    ICL_TRY(icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
+                            trainer->threshold, trainer->gradient, predictions,
+                            first_axis(trainer->batch.targets), trainer->sequence_norms, error));
 done:
     return status;
 }
 
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
-    const icl_tensor loss_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSSES + slot, 1);
-    const icl_tensor norm_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORMS + slot, 1);
-    const icl_tensor dropped_slot = icl_tensor_slice(trainer->history, 0, ICL_HISTORY_DROPPED + slot, 1);
+    const icl_tensor measures =
+        icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
+    const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
+    icl_tensor predictions;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, trainer->step,
                             &trainer->batch, error));
-    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, loss_slot, dropped_slot, error)
-                                               : differentiate_on_tape(trainer, loss_slot, error));
-    ICL_TRY(measure_gradient(trainer, norm_slot, error));
-    ICL_TRY(update_parameters(trainer, norm_slot, error));
+    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, dropped, &predictions, error)
+                                               : differentiate_on_tape(trainer, &predictions, error));
+    ICL_TRY(update_parameters(trainer, measures, predictions, error));
     icl_trainer_set_step(trainer, trainer->step + 1);
 done:
     return status;

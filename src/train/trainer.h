@@ -11,12 +11,14 @@
 /* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
 #define ICL_TRAIN_CHUNK 50
 
-/* What the device remembers of the steps of a chunk, icl_trainer.history: three numbers for each, and one for all. */
+/* What the device remembers of the steps of a chunk, icl_trainer.history: the measures of icl_update_step for each, and one number for
+ * all. */
 enum {
-    ICL_HISTORY_LOSSES = 0,
-    ICL_HISTORY_NORMS = ICL_TRAIN_CHUNK,          /* of the gradients, before clipping */
-    ICL_HISTORY_DROPPED = 2 * ICL_TRAIN_CHUNK,    /* sequences left out */
-    ICL_HISTORY_PARAMETERS = 3 * ICL_TRAIN_CHUNK, /* norm of the parameters after the last step */
+    ICL_HISTORY_LOSS = 0, /* of a step's measures */
+    ICL_HISTORY_NORM,     /* of the gradient, before clipping */
+    ICL_HISTORY_DROPPED,  /* sequences left out */
+    ICL_HISTORY_MEASURES,
+    ICL_HISTORY_PARAMETERS = ICL_TRAIN_CHUNK * ICL_HISTORY_MEASURES, /* their norm after the last step */
     ICL_HISTORY_LENGTH,
 };
 
@@ -32,10 +34,9 @@ struct icl_trainer {
     icl_task *task;
     icl_model *model;
     icl_tape *tape;
-    icl_optimizer optimizer;
+    icl_update_params update; /* but for what follows from the step */
     icl_schedule schedule;
     icl_growth growth;
-    double sequence_clip; /* share of the sequences whose gradients are cut; 0: none */
     uint32_t seed;
     uint64_t step;        /* steps done */
     uint64_t total_steps; /* the budget; the schedule may end elsewhere (train.horizon) */
@@ -43,8 +44,8 @@ struct icl_trainer {
 
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
-    icl_tensor scaled;               /* [N], scratch of the norm */
-    icl_tensor predictions, misses;  /* [B], of a fused model: the last step's, and prediction - target */
+    icl_tensor scaled;               /* [N], scratch of the parameters' norm */
+    icl_tensor predictions;          /* [B], of a fused model: the last step's */
     icl_tensor sequence_norms;       /* [B], of a fused model: of each sequence's gradient */
     icl_tensor threshold; /* [1]: where they are cut; 0 before the first step; absent without clipping */
     icl_tensor history;   /* [ICL_HISTORY_LENGTH] */
@@ -92,7 +93,7 @@ void icl_training_state_round(icl_training_state *state);
 icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
                                      icl_error *error);
 
-/* The gradient of the last step, clipped: icl_model_size numbers. */
+/* The gradient of the last step, before clipping by train.clip: icl_model_size numbers. */
 icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error);
 
 #endif

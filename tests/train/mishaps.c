@@ -153,6 +153,8 @@ static icl_status follow_threshold(tap_run *tap, icl_trainer *trainer, icl_error
         ICL_TRY(icl_tensor_read_double(trainer->sequence_norms, norms, error));
         for (int i = 0; i < BATCH && step >= STEPS / 2; i++)
             share += norms[i] > expected ? 2.0 / (STEPS * BATCH) : 0;
+        if (step == 0) /* the first value, and then as in every step */
+            expected = next_threshold(0, 0.25, norms);
         expected = next_threshold(expected, 0.25, norms);
         ICL_TRY(icl_tensor_read_double(trainer->threshold, &threshold, error));
         worst = fmax(worst, fabs(threshold - expected) / expected);

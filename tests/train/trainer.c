@@ -192,6 +192,22 @@ static void test_steady_state(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
+/* One op samples, one differentiates, one updates; two more look at the parameters after each chunk. */
+static void test_ops(tap_run *tap, icl_backend *backend) {
+    icl_trainer *trainer = NULL;
+    icl_error error = {0};
+
+    if (!tap_status(tap, make_trainer(backend, clipped, &trainer, &error), &error, "trainer"))
+        return;
+    tap_status(tap, icl_trainer_run(trainer, 1, &error), &error, "the first step");
+    const icl_backend_statistics before = icl_backend_get_statistics(backend);
+    tap_status(tap, icl_trainer_run(trainer, 20, &error), &error, "20 steps");
+    const icl_backend_statistics after = icl_backend_get_statistics(backend);
+    tap_ok(tap, after.ops - before.ops == 20 * 3 + 2, "20 steps on Gram matrices are %llu ops",
+           (unsigned long long)(after.ops - before.ops));
+    icl_trainer_destroy(&trainer);
+}
+
 static void refuse(tap_run *tap, icl_backend *backend, const char *const *overrides, const char *needle) {
     icl_trainer *trainer = NULL;
     icl_error error = {0};
@@ -274,6 +290,7 @@ int main(int argc, char **argv) {
     test_first_loss(&tap, backend);
     test_divergence(&tap, backend);
     test_steady_state(&tap, backend);
+    test_ops(&tap, backend);
     test_foreign_checkpoints(&tap, backend);
     test_bad_recipes(&tap, backend);
     tap_ok(&tap, icl_backend_get_statistics(backend).bytes_live == 0, "everything was given back");
