@@ -44,7 +44,8 @@ ok $? "and no other op is blamed"
 grep '"verdict":"FAIL"' "$log" | head -n 3 | sed 's/^/# /'
 grep '"summary"' "$log" | sed 's/^/# /'
 if [[ -n $ICLAB_RECIPES ]]; then
-    "$faulty" compare --device "$device" --against cpu --train versatile --set train.batch=16 --steps 2 --json >"$log" 2>&1
+    "$faulty" compare --device "$device" --against cpu --train versatile --set model.space=composed --set train.batch=16 --steps 2 \
+        --json >"$log" 2>&1
     [[ $? -eq 1 ]] && grep -q '"mode":"forced","step":1,.*"verdict":"FAIL"' "$log"
     ok $? "forced training fails at the first step"
 fi
