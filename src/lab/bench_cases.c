@@ -209,6 +209,12 @@ static const row rows[] = {
      {.threshold = {0.1, 0}},
      {AXIS(1), AXIS(1), AXIS(BATCH)},
      false},
+    {"update_step adam (3528, 2048)",
+     ICL_OP_update_step,
+     {.update = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0, 1}, .clip = 1, .fraction = 0.01}},
+     {AXIS(FULL_N), AXIS(FULL_N), AXIS(FULL_N), AXIS(3), AXIS(1), AXIS(FULL_N), AXIS(BATCH), AXIS(BATCH),
+      AXIS(BATCH)},
+     false},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -294,6 +300,7 @@ static icl_status fill_operands(const icl_case *c, icl_backend *backend, const i
         ICL_TRY(icl_unary(backend, ICL_ABSOLUTE, operands[2], operands[2], error));
         break;
     case ICL_OP_adam_step:
+    case ICL_OP_update_step:
         ICL_TRY(icl_fill(backend, operands[2], 1, error));
         break;
     default:

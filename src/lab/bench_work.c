@@ -5,7 +5,7 @@
  *   linear attention       2 d e (q + k) forward, 2 d e (2 q + 3 k) backward: S = K^T V and its gradient
  *   softmax attention      2 q k (d + e) forward, 2 q k (3 d + 2 e) backward, half of that when causal; exponentials are not counted
  *   linear transformers    icl_bench_linear_flops
- *   reductions, scale_add  1 and 3 an element;  adam 14, sgd 4
+ *   reductions, scale_add  1 and 3 an element;  adam 14, sgd 4, and 2 of each gradient and 3 of each prediction in update_step
  *   anything else          none: bytes are what counts
  *
  * Bytes: each operand once, an output that is read as well twice.
@@ -25,6 +25,8 @@ static bool is_updated(const icl_case *c, int output) {
     case ICL_OP_sgd_step:
     case ICL_OP_track_threshold:
         return true;
+    case ICL_OP_update_step:
+        return output != 3; /* measures */
     case ICL_OP_matmul:
         return output == 0 && c->params.matmul.beta != 0;
     default:
@@ -119,6 +121,8 @@ static double flops_of(const icl_case *c) {
         return 14 * count_of(c, 0);
     case ICL_OP_sgd_step:
         return 4 * count_of(c, 0);
+    case ICL_OP_update_step:
+        return (c->params.update.kind == ICL_UPDATE_ADAM ? 16 : 6) * count_of(c, 0) + 3 * count_of(c, 6);
     default:
         return (double)NAN;
     }

@@ -116,6 +116,89 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
 }
 
 /* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
+static icl_tensor vector(icl_tensor whole, size_t length) {
+    return icl_tensor_slice(whole, 0, 0, length);
+}
+
+/* Operands of the ops that train: whole[i] is a vector of eight elements. */
+static void test_training_refusals(tap_run *tap, icl_backend *backend) {
+    const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
+    const icl_update_params no_fraction = {.adam = {.step = 1}};
+    const icl_tensor none = {0};
+    icl_tensor whole[10] = {{0}};
+    icl_error error = {0};
+    const size_t length = 8;
+
+    for (int i = 0; i < 10; i++)
+        if (icl_tensor_create(backend, 1, &length, &whole[i], &error) != ICL_OK)
+            tap_ok(tap, false, "eight elements: %s", error.message);
+    const icl_tensor *states = &whole[1], three = vector(whole[3], 3), one = vector(whole[4], 1);
+#define UPDATE(params, measures, threshold, targets, norms)                                                  \
+    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], whole[6], targets,  \
+                    norms, &error)
+    tap_ok(tap, UPDATE(adam, three, one, whole[7], whole[8]) == ICL_OK, "a whole step runs");
+    tap_ok(tap, UPDATE(adam, three, none, whole[7], none) == ICL_OK, "and one without a threshold");
+    tap_ok(tap, refused(UPDATE(no_step, three, one, whole[7], whole[8]), &error, "step 0"),
+           "Adam's step 0 is refused");
+    tap_ok(tap, refused(UPDATE(no_fraction, three, one, whole[7], whole[8]), &error, "fraction 0"),
+           "a threshold that nothing exceeds is refused");
+    tap_ok(tap, refused(UPDATE(adam, one, one, whole[7], whole[8]), &error, "measures"),
+           "room for one of three measures is refused");
+    tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], whole[0]), &error, "overlap"),
+           "norms that lie in the parameters are refused");
+    tap_ok(tap, refused(UPDATE(adam, three, one, vector(whole[7], 7), whole[8]), &error, "targets"),
+           "fewer targets than predictions are refused");
+    tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], none), &error, "norms"),
+           "a threshold without norms is refused");
+#undef UPDATE
+    tap_ok(tap, refused(icl_track_threshold(backend, 0, one, three, whole[8], &error), &error, "fraction 0"),
+           "a fraction of 0 is refused");
+    tap_ok(tap, refused(icl_track_threshold(backend, 0.5, one, three, whole[8], &error), &error, "dropped"),
+           "three counts are refused");
+    tap_ok(tap,
+           icl_track_threshold(backend, 0.5, one, vector(three, 1), vector(whole[8], 0), &error) == ICL_OK,
+           "no norms are no error");
+    for (int i = 0; i < 10; i++)
+        icl_tensor_release(&whole[i]);
+}
+
+static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
+    const icl_gram_params params = {.context = 9, .noise_level = {.distribution = ICL_UNIFORM, .high = 1}};
+    const icl_gram_params normal = {.context = 9, .noise_level = {.distribution = ICL_NORMAL}};
+    const icl_gram_params no_choice = {.context = 9, .noise_level = {.distribution = ICL_CHOICE}};
+    static const size_t shapes[7][3] = {
+        {4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS}, {2, 2, 2}};
+    static const int ranks[7] = {3, 2, 1, 2, 1, 3, 3};
+    const icl_tensor none = {0};
+    icl_tensor t[7] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < 7; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 0.5, NULL);
+    }
+#define SAMPLE(params, query, weights, chi, roots)                                                           \
+    icl_gram_sample(backend, &(params), t[0], query, t[2], weights, t[4], chi, roots, &error)
+    tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], t[6]) == ICL_OK, "Gram matrices are drawn");
+    tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], none) == ICL_OK, "also without roots");
+    tap_ok(tap, refused(SAMPLE(normal, t[1], t[3], t[5], none), &error, "distribution 1"),
+           "a normal noise level is refused");
+    tap_ok(tap, refused(SAMPLE(no_choice, t[1], t[3], t[5], none), &error, "0 choices"),
+           "a choice of nothing is refused");
+    tap_ok(tap, refused(SAMPLE(params, t[3], t[3], t[5], none), &error, "query"),
+           "a query without label is refused");
+    tap_ok(tap,
+           refused(SAMPLE(params, t[1], t[3], icl_tensor_slice(t[5], 0, 0, 2), none), &error, "[3 or more"),
+           "a table with a row too few is refused");
+    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], t[5], t[0]), &error, "roots"),
+           "roots of another shape are refused");
+#undef SAMPLE
+    for (int i = 0; i < 7; i++)
+        icl_tensor_release(&t[i]);
+}
+
 static void test_fallback(tap_run *tap, icl_backend *backend) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete;
@@ -168,6 +251,8 @@ int main(int argc, char **argv) {
     if (backend) {
         test_views(&tap, backend);
         test_refusals(&tap, backend);
+        test_training_refusals(&tap, backend);
+        test_gram_refusals(&tap, backend);
         test_fallback(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);

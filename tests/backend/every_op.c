@@ -274,6 +274,43 @@ done:
     return status;
 }
 
+static icl_status run_update(run *r) {
+    enum { SIZE = 9001, BATCH = 4099 };
+    icl_status status = ICL_OK;
+    for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++) {
+        const icl_update_params params = {.kind = (icl_update_kind)kind,
+                                          .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7},
+                                          .sgd = {1e-2, 0.9},
+                                          .clip = 2.5,
+                                          .fraction = 0.1};
+        icl_tensor parameters, states[2], measures, threshold, gradient, predictions, targets, norms;
+        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &parameters));
+        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &states[0]));
+        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &states[1]));
+        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &gradient));
+        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &predictions));
+        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &targets));
+        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &norms));
+        ICL_TRY(make(r, 1, (size_t[]){3}, &measures));
+        ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
+        ICL_TRY(icl_unary(r->backend, ICL_SQUARE, states[1], states[1], r->error));
+        ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
+        ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
+        for (int step = 0; step < 2; step++) /* the first threshold, then a new one */
+            ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient,
+                                    predictions, targets, norms, r->error));
+        ICL_TRY(keep(r, parameters, "update %d: parameters", kind));
+        ICL_TRY(keep(r, states[0], "update %d: first state", kind));
+        ICL_TRY(keep(r, states[1], "update %d: second state", kind));
+        ICL_TRY(keep(r, measures, "update %d: measures", kind));
+        ICL_TRY(keep(r, threshold, "update %d: threshold", kind));
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
 static icl_status run_optimizers(run *r) {
     const icl_adam_params adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7};
     const icl_sgd_params sgd = {1e-2, 0.9};
@@ -310,6 +347,7 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     ICL_TRY(run_attention(&r));
     ICL_TRY(run_transformers(&r));
     ICL_TRY(run_optimizers(&r));
+    ICL_TRY(run_update(&r));
 done:
     return status;
 }

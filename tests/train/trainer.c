@@ -118,7 +118,7 @@ static void test_progress(tap_run *tap, icl_backend *backend) {
 static void test_first_loss(tap_run *tap, icl_backend *backend) {
     icl_trainer *trainer = NULL;
     icl_batch batch = {{0}};
-    float predictions[32], targets[32];
+    float predictions[32] = {0}, targets[32] = {0};
     double loss = 0.0;
     size_t count = 0;
     icl_error error = {0};

@@ -122,7 +122,7 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
     if (is_adam)
         adam = adam_constants_of(&p->adam);
     for (int i = 0; i < VECTORS; i++) { /* an absent operand is passed as any other memory */
-        const icl_tensor *operand = operands[i].buffer ? &operands[i] : &operands[0];
+        const icl_tensor *operand = i > 0 && !operands[i].buffer ? &operands[0] : &operands[i];
         memory[i] = icl_memory_of(operand);
         offsets.s[i] = (cl_uint)operand->offset;
         strides.s[i] = (cl_int)operand->stride[0];
