@@ -96,11 +96,21 @@ static bool is_clean(const icl_error *error, icl_status status) {
            (!strchr(error->message, '\n') || strstr(error->message, "build log:"));
 }
 
-static const char *leak_since(const experiment *trial, const fault_holdings *before) {
-    const fault_holdings now = fault_held();
+/* What is held before an attempt. A backend that lives on may hold device memory of its own beside tensors: programs of steps. */
+typedef struct holdings {
+    fault_holdings process;
+    size_t bytes_live;
+} holdings;
+
+static holdings held_before(const experiment *trial) {
+    return (holdings){fault_held(), icl_backend_get_statistics(trial->backend).bytes_live};
+}
+
+static const char *leak_since(const experiment *trial, const holdings *held) {
+    const fault_holdings now = fault_held(), *before = &held->process;
     if (now.files != before->files)
         return "a file is left open";
-    if (icl_backend_get_statistics(trial->backend).bytes_live != 0)
+    if (icl_backend_get_statistics(trial->backend).bytes_live != held->bytes_live)
         return "device memory is left in use";
     /* A backend that lives on keeps blocks and programs that the attempt made it get; what it holds is checked when it is closed. */
     if (!keeps_backend(trial) && now.memory != before->memory)
@@ -146,7 +156,7 @@ static icl_status live(const experiment *trial, icl_backend **own, char **table,
 
 /* What is wrong with the state after an attempt, or NULL. */
 static const char *judge(const experiment *trial, icl_status status, const icl_error *error,
-                         const char *struck, const fault_holdings *before) {
+                         const char *struck, const holdings *before) {
     static char complaint[512];
     const char *leak = leak_since(trial, before);
 
@@ -165,7 +175,7 @@ static const char *judge(const experiment *trial, icl_status status, const icl_e
 
 /* False when the life ended before the Nth call. */
 static bool attempt(const experiment *trial, uint64_t nth) {
-    const fault_holdings before = fault_held();
+    const holdings before = held_before(trial);
     icl_backend *own = NULL;
     char *table = NULL;
     icl_error error = {0};

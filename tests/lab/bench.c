@@ -37,6 +37,8 @@ static void check_work(tap_run *tap, const icl_bench_case *cases, size_t count) 
         {"attention softmax forward causal n 256 d 64 (16)", 16 * 2 * 256 * 256 * 64.0,
          4 * (4 * 16 * 256 * 64 + 16 * 256.0)},
         {"adam (3528)", 14 * 3528.0, 4 * 7 * 3528.0}, /* three states both ways, and the gradient */
+        /* the same with norm and clipping, and the threshold; predictions, targets and norms in, measures out */
+        {"update_step adam (3528, 2048)", 16 * 3528 + 3 * 2048.0, 4 * (7 * 3528.0 + 2 + 3 * 2048 + 3)},
         {"sgd (1Mi)", 4 * 1048576.0, 4 * 5 * 1048576.0},
     };
 

@@ -6,6 +6,9 @@ python=$2
 export ICLAB_RECIPES=$3
 device=$4
 unset ICLAB_DEVICE
+if [[ $device == opencl* ]]; then
+    device=${ICLAB_TEST_OPENCL:-$device}
+fi
 count=0
 failed=0
 work=$(mktemp -d)
