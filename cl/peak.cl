@@ -7,11 +7,11 @@
 #include "common.h"
 
 #define EACH_CHAIN(CHAIN)                                                                                    \
-    CHAIN(0) CHAIN(1) CHAIN(2) CHAIN(3) CHAIN(4) CHAIN(5) CHAIN(6) CHAIN(7) CHAIN(8) CHAIN(9) CHAIN(10)      \
-        CHAIN(11)
-#define BEGIN(i) floats x##i = (floats)(i##.0f);
+    CHAIN(0)                                                                                                 \
+    CHAIN(1) CHAIN(2) CHAIN(3) CHAIN(4) CHAIN(5) CHAIN(6) CHAIN(7) CHAIN(8) CHAIN(9) CHAIN(10) CHAIN(11)
+#define BEGIN(i)   floats x##i = (floats)(i##.0f);
 #define ADVANCE(i) x##i = mad(x##i, factor, addend);
-#define ADD(i) sum += x##i;
+#define ADD(i)     sum += x##i;
 
 __kernel void peak_multiply_add(__global float *out, uint rounds, float f, float g) {
     const floats factor = (floats)(f), addend = (floats)(g);
@@ -25,8 +25,8 @@ __kernel void peak_multiply_add(__global float *out, uint rounds, float f, float
 }
 
 /* Neighbouring work-items touch neighbouring runs on GPUs; a CPU's take a range each. */
-__kernel void peak_triad(__global float *a, __global const float *b, __global const float *c, float s, uint count,
-                         uint rounds) {
+__kernel void peak_triad(__global float *a, __global const float *b, __global const float *c, float s,
+                         uint count, uint rounds) {
     const uint items = (uint)get_global_size(0), item = (uint)get_global_id(0);
 #if LANES == 1
     const uint first = item, step = items, end = count;

@@ -119,6 +119,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->gemm = params->gemm;
     opencl->profile.on = params->profile;
     opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
+    opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
     snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
              params->fast_math ? " -cl-fast-relaxed-math" : "");

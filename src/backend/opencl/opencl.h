@@ -126,6 +126,7 @@ typedef struct icl_opencl {
     size_t local_size;   /* of every kernel, so that a driver compiles each once */
     size_t max_items;    /* work-items that a launch uses at most; they loop */
     size_t memory_limit; /* bytes; 0: the device's */
+    bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
     icl_gemm gemm;
     icl_clblast_state clblast;
     icl_program *programs;

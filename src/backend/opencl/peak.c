@@ -16,8 +16,7 @@ static icl_status multiply_add(icl_opencl *opencl, cl_uint rounds, const icl_ten
 static icl_status triad(icl_opencl *opencl, cl_uint rounds, const icl_tensor *operands, double *amount,
                         icl_error *error) {
     const cl_uint count = (cl_uint)(operands[0].shape[0] / opencl->lanes);
-    cl_mem a = icl_memory_of(&operands[0]), b = icl_memory_of(&operands[1]),
-                 c = icl_memory_of(&operands[2]);
+    cl_mem a = icl_memory_of(&operands[0]), b = icl_memory_of(&operands[1]), c = icl_memory_of(&operands[2]);
     const cl_float s = 0.5F;
 
     *amount = 3.0 * sizeof(cl_float) * (double)opencl->lanes * (double)count * (double)rounds;

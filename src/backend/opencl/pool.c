@@ -80,12 +80,12 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
     if (bytes > most || bytes > limit)
         return over_limit(opencl, bytes, error);
     index = class_of(bytes, &class_bytes);
-    if (class_bytes > most || class_bytes > limit)
+    if (class_bytes > most || class_bytes > limit || opencl->is_simulator)
         class_bytes = bytes; /* the class's last members are as small as they must be */
     icl_block **head = &opencl->free_blocks[index];
     while (*head && (*head)->bytes < bytes)
         head = &(*head)->next;
-    if (*head) {
+    if (*head && !opencl->is_simulator) {
         *taken = *head;
         *head = (*head)->next;
         statistics->pool_hits++;
@@ -111,10 +111,10 @@ void icl_pool_give(icl_opencl *opencl, icl_block *block) {
     size_t class_bytes;
     if (!block)
         return;
+    opencl->backend->statistics.bytes_live -= block->bytes;
     icl_block **head = &opencl->free_blocks[class_of(block->bytes, &class_bytes)];
     block->next = *head;
     *head = block;
-    opencl->backend->statistics.bytes_live -= block->bytes;
 }
 
 icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {

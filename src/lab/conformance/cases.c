@@ -195,7 +195,8 @@ static void random_cases(builder *b) {
 static void gram_cases(builder *b) {
     static const struct {
         size_t batch, d, n;
-    } sizes[] = {{1, 1, 1}, {37, 2, 9}, {5, 3, 0}, {17, 5, 3}, {33, 10, 10}, {19, 10, 11}, {18, 20, 1000}};
+    } sizes[] = {{1, 1, 1}, {37, 2, 9},    {5, 3, 0},    {17, 5, 3},     {9, 4, 4},
+                 {9, 4, 5}, {18, 4, 1000}, {33, 10, 10}, {130, 20, 1000}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int roots = 0; roots < 2; roots++) {
             const size_t batch = sizes[s].batch, d = sizes[s].d, n = sizes[s].n;
@@ -214,7 +215,7 @@ static void gram_cases(builder *b) {
             set_shape(&c, 4, 1, batch, 0, 0, 0);
             set_shape(&c, 5, 3, n < d + 1 ? n : d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS, 0);
             set_shape(&c, 6, roots ? 3 : -1, 2, d, d, 0);
-            snprintf(what, sizeof what, "gram_sample n %zu%s", n, roots ? " rooted" : "");
+            snprintf(what, sizeof what, "gram_sample %s%s", n > d ? "long" : "short", roots ? " rooted" : "");
             add_layouts(b, c, what);
         }
 }
