@@ -73,8 +73,8 @@ ALWAYS_INLINE size_t compute_blocks(const size_t rows, const size_t columns, con
 
     for (; row + rows <= last; row += rows) {
         lane sum[BLOCK_ROWS][BLOCK_COLUMNS];
-        const lane *a = x->a + row * a_row, *b = x->b + column;
-        const real *shared = x->shared + column;
+        const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
+        const real *shared = is_shared ? x->shared + column : NULL;
 
         start_block(rows, columns, x, row, column, sum);
         UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
