@@ -10,7 +10,7 @@
     CHAIN(0)                                                                                                 \
     CHAIN(1) CHAIN(2) CHAIN(3) CHAIN(4) CHAIN(5) CHAIN(6) CHAIN(7) CHAIN(8) CHAIN(9) CHAIN(10) CHAIN(11)
 #define BEGIN(i)   floats x##i = (floats)(i##.0f);
-#define ADVANCE(i) x##i = mad(x##i, factor, addend);
+#define ADVANCE(i) x##i = MULTIPLY_ADD(x##i, factor, addend);
 #define ADD(i)     sum += x##i;
 
 __kernel void peak_multiply_add(__global float *out, uint rounds, float f, float g) {
