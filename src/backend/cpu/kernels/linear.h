@@ -73,8 +73,9 @@ ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
 
 void KERNEL(lane_product)(const lane_product *product);
 
-/* to [rows][D] = (or +=) x m: rows of vectors times a matrix of lanes. */
-ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size, bool add) {
+/* to [rows][D] = (or +=) x m: rows of vectors times a matrix of lanes, or times one that all sequences share; the other is NULL. */
+ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane *m, const real *shared,
+                               size_t size, bool add) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = size,
@@ -86,26 +87,18 @@ ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m,
                      .a_row = size,
                      .a_depth = 1,
                      .b = m,
+                     .shared = shared,
                      .b_depth = size,
                      .start = add ? LANES_ADD : LANES_SET});
 }
 
-/* The same with a matrix that all sequences share. */
+ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size, bool add) {
+    map_rows_by(to, x, rows, m, NULL, size, add);
+}
+
 ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, size_t size,
                                    bool add) {
-    KERNEL(lane_product)
-    (&(lane_product){.rows = rows,
-                     .columns = size,
-                     .depth = size,
-                     .to = to,
-                     .to_row = size,
-                     .to_column = 1,
-                     .a = x,
-                     .a_row = size,
-                     .a_depth = 1,
-                     .shared = m,
-                     .b_depth = size,
-                     .start = add ? LANES_ADD : LANES_SET});
+    map_rows_by(to, x, rows, NULL, m, size, add);
 }
 
 /* to [D] = m x, for one vector. */
