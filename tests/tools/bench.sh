@@ -9,41 +9,11 @@ unset ICLAB_DEVICE
 if [[ $device == opencl* ]]; then
     device=${ICLAB_TEST_OPENCL:-$device}
 fi
-count=0
-failed=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-        head -n 5 "$work/err" | sed 's/^/# /'
-    fi
-}
-
-run() { # ARGUMENT...: leaves out, err and $code
-    "$iclab" bench "$@" >"$work/out" 2>"$work/err"
-    code=$?
-}
-
-refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr that holds the text, nothing on stdout
-    local expected=$1 text=$2 name=$3
-    shift 3
-    run --quiet "$@"
-    [[ $code -eq $expected && $(wc -l <"$work/err") -eq 1 && ! -s $work/out ]] && grep -qF -- "$text" "$work/err"
-    ok $? "$name"
-}
-
-json() { # NAME: a Python program on stdin judges the lines of JSON in `rows`; cases are `ops`, peaks `peaks`
-    { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n' "$work/out" &&
-        printf 'peaks = [r for r in rows if r.get("case", "").startswith("peak")]\nops = [r for r in rows if r not in peaks]\n' &&
-        cat; } | "$python" - 2>"$work/err"
-    ok $? "$1"
-}
+subcommand=bench
+# shellcheck source=tests/tools/rows.sh
+source "${BASH_SOURCE[0]%/*}/rows.sh"
+split='peaks = [r for r in rows if r.get("case", "").startswith("peak")]
+ops = [r for r in rows if r not in peaks]'
 
 run --help
 [[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e --seconds "$work/out" && grep -q 'of peak' "$work/out"
@@ -51,8 +21,7 @@ ok $? "--help speaks of options and columns"
 
 if [[ $device == opencl* ]] && ! "$iclab" devices --json | grep -q '"opencl:'; then
     ok 0 "bench on $device # SKIP no OpenCL device on this machine"
-    echo "1..$count"
-    exit "$failed"
+    finish
 fi
 
 run --device "$device" --quiet --seconds 0 --op 'matmul (21x43008)'
@@ -62,7 +31,7 @@ run --device "$device" --quiet --seconds 0 --op 'matmul (21x43008)'
 ok $? "a table: a header, peaks, and the case that was named"
 
 run --device "$device" --quiet --seconds 0 --op 'batch 2048' --json
-json "JSON: two cases, each with what it should say" <<'EOF'
+json "JSON: two cases, each with what it should say" "$split" <<'EOF'
 assert len(peaks) >= 2 and len(ops) == 2, (len(peaks), len(ops))
 for row in rows:
     for key in ("case", "device", "median_s", "min_s", "max_s", "gflops", "gbytes_per_s", "peak_share"):
@@ -76,13 +45,13 @@ for row in ops:
 assert any(r["gflops"] for r in peaks) and any(r["gbytes_per_s"] for r in peaks)
 EOF
 if [[ $device == opencl* ]]; then
-    json "an OpenCL device: kernels are counted and timed, and plain C runs beside" <<'EOF'
+    json "an OpenCL device: kernels are counted and timed, and plain C runs beside" "$split" <<'EOF'
 for row in ops:
     assert row["launches"] >= 1 and row["kernels_s"] > 0
     assert abs(row["cpu_median_s"] / row["median_s"] / row["times_cpu"] - 1) < 1e-9
 EOF
 else
-    json "the host: nothing is queued, and cpu is not compared with itself" <<'EOF'
+    json "the host: nothing is queued, and cpu is not compared with itself" "$split" <<'EOF'
 for row in ops:
     assert row["launches"] == 0 and row["kernels_s"] is None
     assert ("cpu_median_s" in row) and (row["cpu_median_s"] is None) == (row["device"] == "cpu")
@@ -91,18 +60,18 @@ fi
 
 small=(--set task.d=3 --set task.n=5 --set model.layers=2 --set train.batch=32)
 run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --json
-json "JSON: a recipe's training step" <<'EOF'
+json "JSON: a recipe's training step" "$split" <<'EOF'
 assert len(ops) == 1 and ops[0]["case"] == "step of quickstart" and ops[0]["ops"] > 1, ops
 assert ops[0]["gflops"] > 0
 EOF
 
 printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
-json "on request: ready, then the seconds of each turn" <<'EOF'
+json "on request: ready, then the seconds of each turn" "$split" <<'EOF'
 assert rows[0] == {"ready": True} and len(rows) == 3, rows
 assert all(row["seconds"] > 0 for row in rows[1:])
 EOF
 printf '1\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe quickstart "${small[@]}" >"$work/out" 2>"$work/err"
-json "on request: a recipe's step" <<'EOF'
+json "on request: a recipe's step" "$split" <<'EOF'
 assert rows[0] == {"ready": True} and len(rows) == 2 and rows[1]["seconds"] > 0, rows
 EOF
 printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
@@ -120,5 +89,4 @@ refused 2 '--seconds' "too many seconds" --seconds 1000000
 refused 2 'unknown option --ops' "an unknown option" --ops matmul
 refused 2 'expected no further argument' "an argument too many" matmul
 refused 2 'no-such' "a malformed device" --device no-such
-echo "1..$count"
-exit "$failed"
+finish

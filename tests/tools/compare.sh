@@ -6,41 +6,10 @@ iclab=$1
 python=$2
 export ICLAB_RECIPES=$3
 unset ICLAB_DEVICE
-count=0
-failed=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+subcommand=compare
+# shellcheck source=tests/tools/rows.sh
+source "${BASH_SOURCE[0]%/*}/rows.sh"
 pair=(--device cpu --against ref)
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-        head -n 5 "$work/err" | sed 's/^/# /'
-    fi
-}
-
-run() { # ARGUMENT...: leaves out, err and $code
-    "$iclab" compare "$@" >"$work/out" 2>"$work/err"
-    code=$?
-}
-
-refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr that holds the text, nothing on stdout
-    local expected=$1 text=$2 name=$3
-    shift 3
-    run --quiet "$@"
-    [[ $code -eq $expected && $(wc -l <"$work/err") -eq 1 && ! -s $work/out ]] && grep -qF -- "$text" "$work/err"
-    ok $? "$name"
-}
-
-json() { # NAME: a Python program on stdin judges the lines of JSON in `rows`
-    { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n' "$work/out" && cat; } |
-        "$python" - 2>"$work/err"
-    ok $? "$1"
-}
 
 # ---- Ops ----
 
@@ -145,5 +114,4 @@ refused 2 '--steps 0' "no steps are bad input" "${pair[@]}" --train quickstart -
 touch "$work/file"
 refused 3 "$work/file" "a folder that cannot be made is an I/O failure" "${pair[@]}" "${train[@]}" --out "$work/file/below"
 
-echo "1..$count"
-exit "$failed"
+finish

@@ -12,6 +12,7 @@ ok() { # STATUS NAME
     else
         failed=1
         echo "not ok $count - $2"
+        [[ ! -s $work/err ]] || head -n 5 "$work/err" | sed 's/^/# /'
     fi
 }
 
