@@ -53,9 +53,9 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH, one = 1;
     const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
-    enum { VECTORS = 5 };
+    enum { VECTORS = 4 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
-                                          &trainer->states[1], &trainer->scaled};
+                                          &trainer->states[1]};
     icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms};
     icl_status status = ICL_OK;
 
@@ -112,6 +112,8 @@ icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, ic
                                   "tokens: model.space = composed cannot do without them"));
     ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables,
                          "variables of parameters", &made->variables, error));
+    ICL_TRY(icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters",
+                         &made->values, error));
     ICL_TRY(write_initial_parameters(made, error));
     icl_trainer_set_step(made, 0);
     *trainer = made;
@@ -132,7 +134,6 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->gradient);
     icl_tensor_release(&gone->states[0]);
     icl_tensor_release(&gone->states[1]);
-    icl_tensor_release(&gone->scaled);
     icl_tensor_release(&gone->predictions);
     icl_tensor_release(&gone->sequence_norms);
     icl_tensor_release(&gone->threshold);
@@ -141,6 +142,7 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_task_destroy(&gone->task);
     icl_recipe_destroy(&gone->recipe);
     icl_free(&gone->variables);
+    icl_free(&gone->values);
     icl_free(&gone->losses);
     icl_free(trainer);
 }

@@ -11,15 +11,13 @@
 /* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
 #define ICL_TRAIN_CHUNK 50
 
-/* What the device remembers of the steps of a chunk, icl_trainer.history: the measures of icl_update_step for each, and one number for
- * all. */
+/* What the device remembers of the steps of a chunk, icl_trainer.history: the measures of icl_update_step for each. */
 enum {
     ICL_HISTORY_LOSS = 0, /* of a step's measures */
     ICL_HISTORY_NORM,     /* of the gradient, before clipping */
     ICL_HISTORY_DROPPED,  /* sequences left out */
     ICL_HISTORY_MEASURES,
-    ICL_HISTORY_PARAMETERS = ICL_TRAIN_CHUNK * ICL_HISTORY_MEASURES, /* their norm after the last step */
-    ICL_HISTORY_LENGTH,
+    ICL_HISTORY_LENGTH = ICL_TRAIN_CHUNK * ICL_HISTORY_MEASURES,
 };
 
 /* What the host knows of steps that went wrong; part of a checkpoint. */
@@ -44,7 +42,6 @@ struct icl_trainer {
 
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
-    icl_tensor scaled;               /* [N], scratch of the parameters' norm */
     icl_tensor predictions;          /* [B], of a fused model: the last step's */
     icl_tensor sequence_norms;       /* [B], of a fused model: of each sequence's gradient */
     icl_tensor threshold; /* [1]: where they are cut; 0 before the first step; absent without clipping */
@@ -52,8 +49,9 @@ struct icl_trainer {
     icl_batch batch;
     icl_variable *variables; /* one per named parameter */
 
-    float *losses; /* of the last run */
-    float *norms;  /* in the second half of the same memory */
+    double *values; /* [N]: the parameters after a chunk of steps */
+    float *losses;  /* of the last run */
+    float *norms;   /* in the second half of the same memory */
     size_t loss_count, loss_capacity, finite_losses;
     icl_mishaps mishaps;
     icl_train_progress progress;
