@@ -7,6 +7,8 @@
 #ifndef ICLAB_BACKEND_CPU_LINEAR_H
 #define ICLAB_BACKEND_CPU_LINEAR_H
 
+#include <assert.h>
+
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/lanes.h"
 
@@ -19,6 +21,11 @@ typedef struct lane_memory {
     lane *base;
     size_t used;
 } lane_memory;
+
+ALWAYS_INLINE lane_memory memory_at(void *workspace) {
+    assert(workspace);
+    return (lane_memory){.base = workspace};
+}
 
 ALWAYS_INLINE lane *take_lanes(lane_memory *memory, size_t count) {
     lane *taken = memory->base ? memory->base + memory->used : NULL;

@@ -250,7 +250,7 @@ size_t KERNEL(linear_dense_lanes)(const linear_plan *plan) {
 }
 
 void KERNEL(linear_dense)(const linear_group *group, lane *workspace) {
-    lane_memory memory = {.base = workspace};
+    lane_memory memory = memory_at(workspace);
     dense x = describe(group->plan, group, &memory);
 
     if (group->plan->in_tokens)

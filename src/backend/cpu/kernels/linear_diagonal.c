@@ -319,27 +319,27 @@ size_t KERNEL(linear_diagonal_lanes)(const linear_plan *plan) {
 void KERNEL(linear_diagonal)(const linear_group *group, lane *workspace) {
     const linear_plan *plan = group->plan;
     const size_t full = plan->full;
-    lane_memory memory = {.base = workspace};
+    const bool in_tokens = plan->in_tokens;
+    lane_memory memory = memory_at(workspace);
     diagonal x = describe(plan, group, &memory);
 
     for (size_t layer = 0; layer < full; layer++)
         forward_layer(&x, layer);
     const lane *gram = gram_before(&x, full);
-    const lane *query =
-        plan->in_tokens ? tokens_before(&x, full) + plan->context * x.size : query_before(&x, full);
+    const lane *query = in_tokens ? tokens_before(&x, full) + plan->context * x.size : query_before(&x, full);
     if (plan->depth == 1)
         run_last(&x, gram, query);
     else
         run_last_two(&x, gram, query);
     if (full == 0 || !plan->has_gradient)
         return;
-    if (plan->in_tokens) {
+    if (in_tokens) {
         lanes_clear(x.d_tokens, plan->context * x.size);
         lanes_copy(x.d_tokens + plan->context * x.size, x.d_query, x.size);
         reverse_gram(&x, tokens_before(&x, full), x.d_tokens);
     }
     for (size_t layer = full; layer-- > 0;) {
-        if (plan->in_tokens)
+        if (in_tokens)
             reverse_in_tokens(&x, layer);
         else
             reverse_in_gram(&x, layer);

@@ -287,7 +287,7 @@ static real fold_lane(const real *lanes) {
 }
 
 void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
-    lane_memory memory = {.base = workspace};
+    lane_memory memory = memory_at(workspace);
     slice x = describe(plan, &memory);
 
     if (plan->has_gradient)

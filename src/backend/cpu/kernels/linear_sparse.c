@@ -66,7 +66,7 @@ static void reverse(const linear_group *group, const sparse *x, lane slope) {
 void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
     const linear_plan *plan = group->plan;
     const size_t d = plan->size - 1;
-    lane_memory memory = {.base = workspace};
+    lane_memory memory = memory_at(workspace);
     const sparse x = describe(plan, &memory);
     lane value = group->query[d];
 

@@ -20,7 +20,7 @@ static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_
     const __m512i low_half = _mm512_set1_epi64(0xffffffff);
 
     for (size_t block = 0; block < count; block += 8) {
-        const long long first = (long long)(low + (uint32_t)block);
+        const uint32_t first = low + (uint32_t)block;
         __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0));
         __m512i c1 = _mm512_set1_epi64(high);
         __m512i c2 = _mm512_set1_epi64((uint32_t)key.step),
