@@ -1,6 +1,8 @@
 /* The public elementwise, reduction and optimizer ops: validation, then dispatch. */
 #include "iclab/ops.h"
 
+#include <assert.h>
+
 #include "backend/dispatch.h"
 #include "core/status.h"
 
@@ -38,6 +40,7 @@ static icl_status elementwise(icl_backend *backend, icl_op op, const char *name,
     icl_tensor *out = &operands[0];
     icl_status status = ICL_OK;
 
+    assert(inputs <= 2);
     ICL_TRY(icl_check_output(backend, name, roles[0], out, error));
     for (int i = 1; i <= inputs; i++) {
         if (i == inputs && last_optional && !operands[i].buffer)

@@ -30,29 +30,47 @@ done:
     return status;
 }
 
+static icl_status broadcast_inputs(const char *op, const extents *is, icl_tensor *q, icl_tensor *k,
+                                   icl_tensor *v, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_broadcast_to(op, "q", 3, (const size_t[]){is->batch, is->queries, is->d}, q, error));
+    ICL_TRY(icl_broadcast_to(op, "k", 3, (const size_t[]){is->batch, is->keys, is->d}, k, error));
+    ICL_TRY(icl_broadcast_to(op, "v", 3, (const size_t[]){is->batch, is->keys, is->e}, v, error));
+done:
+    return status;
+}
+
+/* The second output of softmax attention. */
+static icl_status check_log_sum_exp(icl_backend *backend, const char *op, const extents *is,
+                                    const icl_tensor *out, const icl_tensor *log_sum_exp, icl_error *error) {
+    const size_t shape[] = {is->batch, is->queries, 1};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_check_output(backend, op, "log_sum_exp", log_sum_exp, error));
+    ICL_TRY(icl_check_shape(op, "log_sum_exp", log_sum_exp, 3, shape, error));
+    ICL_TRY(icl_check_overlap(op, out, log_sum_exp, false, error));
+done:
+    return status;
+}
+
 icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
                                  icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
                                  icl_error *error) {
     static const char op[] = "attention_forward";
     const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;
     icl_status status = ICL_OK;
-    extents is;
+    extents is = {0};
 
     ICL_TRY(check_params(op, params, error));
     ICL_TRY(icl_check_output(backend, op, "out", &out, error));
     ICL_TRY(check_inputs(backend, op, out.rank > 0 ? out.shape[0] : 0, &q, &k, &v, &is, error));
     ICL_TRY(icl_check_shape(op, "out", &out, 3, (const size_t[]){is.batch, is.queries, is.e}, error));
-    ICL_TRY(icl_broadcast_to(op, "q", 3, (const size_t[]){is.batch, is.queries, is.d}, &q, error));
-    ICL_TRY(icl_broadcast_to(op, "k", 3, (const size_t[]){is.batch, is.keys, is.d}, &k, error));
-    ICL_TRY(icl_broadcast_to(op, "v", 3, (const size_t[]){is.batch, is.keys, is.e}, &v, error));
-    if (softmax) {
-        ICL_TRY(icl_check_output(backend, op, "log_sum_exp", &log_sum_exp, error));
-        ICL_TRY(icl_check_shape(op, "log_sum_exp", &log_sum_exp, 3, (const size_t[]){is.batch, is.queries, 1},
-                                error));
-        ICL_TRY(icl_check_overlap(op, &out, &log_sum_exp, false, error));
-    } else {
+    ICL_TRY(broadcast_inputs(op, &is, &q, &k, &v, error));
+    if (softmax)
+        ICL_TRY(check_log_sum_exp(backend, op, &is, &out, &log_sum_exp, error));
+    else
         log_sum_exp = (icl_tensor){0};
-    }
     const icl_tensor operands[] = {out, log_sum_exp, q, k, v};
     for (int i = 2; i < 5; i++) {
         ICL_TRY(icl_check_overlap(op, &out, &operands[i], false, error));
@@ -72,7 +90,7 @@ icl_status icl_attention_backward(icl_backend *backend, const icl_attention_para
     static const char *const roles[] = {"d_q", "d_k", "d_v", "d_out", "out", "log_sum_exp", "q", "k", "v"};
     const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;
     icl_status status = ICL_OK;
-    extents is;
+    extents is = {0};
 
     ICL_TRY(check_params(op, params, error));
     if (!softmax)

@@ -129,6 +129,7 @@ static void convert(void *to, size_t to_size, const void *from, size_t from_size
 static icl_status transfer(const icl_tensor *view, void *values, const void *source, size_t value_size,
                            icl_error *error) {
     icl_status status = ICL_OK;
+    assert(view->buffer);
     icl_backend *backend = view->buffer->backend;
     const size_t element_size = backend->capabilities.element_size, count = icl_tensor_count(view);
     const bool same = element_size == value_size;

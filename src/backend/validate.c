@@ -1,5 +1,6 @@
 #include "backend/dispatch.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,6 +155,7 @@ static int merge_strides(const icl_tensor *a, const icl_tensor *b, size_t stride
 static bool box_on_grid(const icl_tensor *view, const size_t *strides, int count, size_t *start, size_t *stop,
                         size_t *rest) {
     size_t left = view->offset, below = 0;
+    assert(count >= 0 && count <= 2 * ICL_MAX_RANK);
     for (int k = 0; k < count; k++) {
         start[k] = stop[k] = left / strides[k];
         left %= strides[k];

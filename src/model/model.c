@@ -17,7 +17,7 @@ icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t c
     icl_model *made = NULL;
     icl_status status = ICL_OK;
 
-    if (family >= sizeof families / sizeof *families)
+    if (family >= sizeof families / sizeof families[0])
         return icl_recipe_reject(recipe, "model", "family", error, "a family that this build has");
     if (dimension == 0 || context == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "model: d = %zu and n = %zu, expected at least 1 of each",

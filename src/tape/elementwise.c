@@ -1,4 +1,6 @@
 /* Elementwise ops: unary, binary, scaled sums. g is the gradient of the output throughout. */
+#include <assert.h>
+
 #include "tape/record.h"
 
 /* ---- Unary ---- */
@@ -209,6 +211,7 @@ static icl_status scale_backward(icl_tape *tape, const icl_node *node, icl_tenso
                                  icl_error *error) {
     const double factors[] = {node->params.scale.alpha, node->params.scale.beta};
 
+    assert(node->input_count <= 2);
     for (int i = 0; i < node->input_count; i++) {
         const icl_status status = factors[i] == 1.0
                                       ? icl_gradient_share(tape, node->inputs[i], node, gradient, error)

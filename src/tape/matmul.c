@@ -82,7 +82,7 @@ done:
 static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, icl_tensor g,
                                          icl_error *error) {
     const icl_tensor a = icl_node_input(tape, node, 0);
-    icl_tensor a_rows, g_rows, a_copy = {0}, g_copy = {0}, target;
+    icl_tensor a_rows = {0}, g_rows = {0}, a_copy = {0}, g_copy = {0}, target;
     double beta;
     icl_status status = ICL_OK;
 

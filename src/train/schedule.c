@@ -20,8 +20,10 @@ double icl_schedule_rate(const icl_schedule *schedule, uint64_t step) {
     case ICL_SCHEDULE_CONSTANT:
         break;
     case ICL_SCHEDULE_STEP:
-        if (schedule->every > 0)
-            rate *= pow(schedule->factor, (double)(step / schedule->every));
+        if (schedule->every > 0) {
+            const uint64_t changes = step / schedule->every;
+            rate *= pow(schedule->factor, (double)changes);
+        }
         break;
     case ICL_SCHEDULE_COSINE:
         rate *= 0.5 * (1.0 + cos(pi * t));

@@ -21,36 +21,47 @@ static void explain(const icl_case *c, const icl_case_result *r) {
              r->repeatable ? "" : "; a second run differs");
 }
 
+static bool same_title(const icl_case *a, const icl_case *b) {
+    const size_t length = title_length(a);
+    return title_length(b) == length && strncmp(a->name, b->name, length) == 0;
+}
+
+/* Runs the cases that have the first one's title. Returns how many. */
+static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *cases, size_t count) {
+    size_t done = 0, failed = 0;
+    double worst = 0;
+
+    for (; done < count && same_title(&cases[0], &cases[done]); done++) {
+        const icl_case *c = &cases[done];
+        icl_case_result result;
+        icl_error error = {0};
+        const icl_status status = icl_case_run(c, backend, &result, &error);
+        if (status != ICL_OK)
+            tap_note("%s: %s", c->name, error.message);
+        else if (!icl_case_passed(&result))
+            explain(c, &result);
+        failed += status != ICL_OK || !icl_case_passed(&result);
+        worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
+        icl_case_result_clear(&result);
+    }
+    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)title_length(&cases[0]),
+           cases[0].name, done, worst);
+    return done;
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_error error = {0};
     icl_case *cases = NULL;
-    size_t count = 0, failed = 0;
-    double worst = 0;
+    size_t count = 0;
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
 
     if (!backend)
         return tap_done(&tap);
     if (!tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         return tap_done(&tap);
-    for (size_t i = 0; i < count; failed = 0, worst = 0) {
-        const char *title = cases[i].name;
-        const size_t length = title_length(&cases[i]), first = i;
-        for (; i < count && title_length(&cases[i]) == length && strncmp(cases[i].name, title, length) == 0;
-             i++) {
-            icl_case_result result;
-            const icl_status status = icl_case_run(&cases[i], backend, &result, &error);
-            if (status != ICL_OK)
-                tap_note("%s: %s", cases[i].name, error.message);
-            else if (!icl_case_passed(&result))
-                explain(&cases[i], &result);
-            failed += status != ICL_OK || !icl_case_passed(&result);
-            worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
-            icl_case_result_clear(&result);
-        }
-        tap_ok(&tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)length, title, i - first,
-               worst);
-    }
+    for (size_t first = 0; first < count;)
+        first += check_title(&tap, backend, &cases[first], count - first);
     tap_note("%zu cases on %s", count, icl_backend_capabilities(backend)->spec);
     const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
     tap_ok(&tap, statistics.fallbacks == 0, "no op fell back to the host");

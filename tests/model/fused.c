@@ -82,7 +82,7 @@ done:
 
 static void fused_close(fused *f) {
     icl_tensor *const own[] = {&f->gram, &f->query, &f->targets, &f->threshold, &f->predictions, &f->norms};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         icl_tensor_release(own[i]);
     fixture_close(&f->model);
 }
@@ -256,47 +256,65 @@ done:
     return status;
 }
 
+/* What clipping is to give, from gradients of one sequence each. */
+typedef struct clipping {
+    double threshold, norms[MAX_BATCH], gradient[MAX_PARAMETERS];
+    size_t clipped;
+} clipping;
+
+static icl_status clip_one_by_one(const fused *f, clipping *expected, icl_error *error) {
+    static double own[MAX_BATCH][MAX_PARAMETERS];
+    const size_t size = icl_model_size(f->model.model), batch = f->model.is.batch;
+    icl_status status = ICL_OK;
+
+    *expected = (clipping){0};
+    for (size_t b = 0; b < batch; b++)
+        ICL_TRY(alone(f, b, own[b], &expected->norms[b], error));
+    /* One of those that are neither largest nor smallest. */
+    expected->threshold = (double)(float)expected->norms[7];
+    for (size_t b = 0; b < batch; b++) {
+        double squares = 0.0;
+        for (size_t i = 0; i < size; i++)
+            squares += own[b][i] * own[b][i];
+        expected->clipped += expected->norms[b] > expected->threshold;
+        for (size_t i = 0; i < size && b != 3; i++)
+            expected->gradient[i] +=
+                fmin(1.0, expected->threshold / sqrt(squares)) * own[b][i] / (double)batch;
+    }
+done:
+    return status;
+}
+
 static void check_clipping(tap_run *tap, icl_backend *device, int form, given how) {
     const setting is = {form, true, 1, 4, 4, how == GIVEN_TOKENS ? 3 : 9, 37};
     const bool is_double = icl_backend_capabilities(device)->element_size == sizeof(double);
     const double allowed = is_double ? 1e-12 : 2e-5;
-    static double own[MAX_BATCH][MAX_PARAMETERS];
-    double expected[MAX_PARAMETERS] = {0}, seen[MAX_PARAMETERS];
-    double norms[MAX_BATCH], batch_norms[MAX_BATCH], worst = HUGE_VAL, norms_off = HUGE_VAL;
-    size_t clipped = 0;
+    double seen[MAX_PARAMETERS], norms[MAX_BATCH], worst = HUGE_VAL, norms_off = HUGE_VAL;
+    clipping expected = {0};
     icl_error error = {0};
     icl_status status = ICL_OK;
     fused f;
 
     ICL_TRY(fused_open(&f, device, &is, 4, how, &error));
     ICL_TRY(spoil(&f, &error));
-    const size_t size = icl_model_size(f.model.model);
-    for (size_t b = 0; b < is.batch; b++)
-        ICL_TRY(alone(&f, b, own[b], &norms[b], &error));
-    const double threshold = (double)(float)norms[7]; /* one of those that are neither largest nor smallest */
-    ICL_TRY(icl_fill(device, f.threshold, threshold, &error));
-    for (size_t b = 0; b < is.batch; b++) {
-        double squares = 0.0;
-        for (size_t i = 0; i < size; i++)
-            squares += own[b][i] * own[b][i];
-        clipped += norms[b] > threshold;
-        for (size_t i = 0; i < size && b != 3; i++)
-            expected[i] += fmin(1.0, threshold / sqrt(squares)) * own[b][i] / (double)is.batch;
-    }
+    ICL_TRY(clip_one_by_one(&f, &expected, &error));
+    ICL_TRY(icl_fill(device, f.threshold, expected.threshold, &error));
     ICL_TRY(run_gradient(&f, f.threshold, &error));
     ICL_TRY(icl_tensor_read_double(f.model.gradient, seen, &error));
-    ICL_TRY(icl_tensor_read_double(f.norms, batch_norms, &error));
-    tap_ok(tap, isnan(norms[3]) && isnan(batch_norms[3]), "%s, from %s: no norm where there is a NaN",
+    ICL_TRY(icl_tensor_read_double(f.norms, norms, &error));
+    tap_ok(tap, isnan(expected.norms[3]) && isnan(norms[3]), "%s, from %s: no norm where there is a NaN",
            parameterizations[form], given_names[how]);
-    norms[3] = batch_norms[3] = 0.0;
-    worst = distance(seen, expected, size);
-    norms_off = distance(batch_norms, norms, is.batch);
+    expected.norms[3] = norms[3] = 0.0;
+    worst = distance(seen, expected.gradient, icl_model_size(f.model.model));
+    norms_off = distance(norms, expected.norms, is.batch);
 done:
     if (status != ICL_OK)
         tap_note("%s", error.message);
-    tap_ok(tap, worst <= allowed && norms_off <= allowed && clipped > 2 && clipped < is.batch - 2,
+    tap_ok(tap,
+           worst <= allowed && norms_off <= allowed && expected.clipped > 2 &&
+               expected.clipped < is.batch - 2,
            "%s, from %s: clipped as one by one (%.2g, norms %.2g; %zu of %zu clipped)",
-           parameterizations[form], given_names[how], worst, norms_off, clipped, is.batch);
+           parameterizations[form], given_names[how], worst, norms_off, expected.clipped, is.batch);
     fused_close(&f);
 }
 

@@ -47,7 +47,7 @@ static icl_status differences_on(icl_backend *backend, const setting *is, double
                                  icl_error *error) {
     const double h = 1e-5;
     model_fixture f;
-    float values[MAX_SIZE];
+    float values[MAX_SIZE] = {0};
     double point[MAX_SIZE], loss[2];
     icl_status status = ICL_OK;
 

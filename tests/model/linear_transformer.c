@@ -215,19 +215,20 @@ static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *is,
                           void (*change)(float *, const setting *), double factor, double bound,
                           const char *what) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
-    double before[MAX_BATCH], after[MAX_BATCH], worst = HUGE_VAL;
+    double before[MAX_BATCH] = {0}, after[MAX_BATCH] = {0}, worst = HUGE_VAL;
     icl_error error = {0};
-    icl_status status;
+    icl_status status = ICL_OK;
 
     fill_tokens(tokens, is);
-    status = predictions_on(backend, is, is->layers, values, tokens, before, &error);
+    ICL_TRY(predictions_on(backend, is, is->layers, values, tokens, before, &error));
     change(tokens, is);
-    if (status == ICL_OK)
-        status = predictions_on(backend, is, is->layers, values, tokens, after, &error);
+    ICL_TRY(predictions_on(backend, is, is->layers, values, tokens, after, &error));
     for (size_t b = 0; b < is->batch; b++)
         before[b] *= factor;
-    if (status == ICL_OK)
-        worst = difference(after, before, is->batch);
+    worst = difference(after, before, is->batch);
+done:
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
     tap_ok(tap, worst <= bound, "%s: %s (%.2g)", parameterizations[is->parameterization], what, worst);
 }
 
@@ -266,7 +267,7 @@ static void test_depth(tap_run *tap, icl_backend *backend) {
                   shallow = {DIAG, true, 1, 2, dimension, context, batch};
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     float values[MAX_SIZE], ends[MAX_SIZE];
-    double cut[MAX_BATCH], two[MAX_BATCH], whole[MAX_BATCH];
+    double cut[MAX_BATCH] = {0}, two[MAX_BATCH] = {0}, whole[MAX_BATCH] = {0};
     icl_model *model = NULL;
     icl_error error = {0};
     icl_status status = make_model(&deep, "normal", "0", &model, &error);
@@ -286,9 +287,10 @@ static void test_depth(tap_run *tap, icl_backend *backend) {
     icl_model_initialize_inserted(model, 2, 1, values);
     if (status == ICL_OK)
         status = predictions_on(backend, &deep, 4, values, tokens, whole, &error);
-    tap_status(tap, status, &error, "predict at three depths");
-    tap_ok(tap, difference(cut, two, batch) == 0.0, "depth 2 of 4 is the first layer and the last");
-    tap_ok(tap, difference(whole, two, batch) == 0.0, "inserted layers change nothing");
+    if (tap_status(tap, status, &error, "predict at three depths")) {
+        tap_ok(tap, difference(cut, two, batch) == 0.0, "depth 2 of 4 is the first layer and the last");
+        tap_ok(tap, difference(whole, two, batch) == 0.0, "inserted layers change nothing");
+    }
     icl_model_destroy(&model);
 }
 

@@ -231,7 +231,7 @@ static void combine_chunks(void *context, size_t first, size_t last, size_t thre
         size_t in_offset, out_offset;
         const size_t width = locate_tile(r, tile, &in_offset, &out_offset);
         sum_tree tree;
-        real value[LANES];
+        real value[LANES] = {0};
         tree_start(&tree, r->fold, width);
         for (size_t chunk = 0; chunk < r->chunks; chunk++)
             tree_add(&tree, r->partial + (tile * r->chunks + chunk) * LANES);

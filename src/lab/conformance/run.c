@@ -1,4 +1,5 @@
 /* Running one case on one device, with guard elements around every operand and NaN in every element to be written. */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ static void place_view(placed *p, const icl_case *c, int operand) {
     int order[ICL_MAX_RANK]; /* axes from outermost to innermost in memory */
     size_t stride = 1;
 
+    assert(rank >= 0 && rank <= ICL_MAX_RANK);
     p->view = (icl_tensor){.rank = rank};
     for (int axis = 0; axis < rank; axis++) {
         p->view.shape[axis] = c->shape[operand][axis];

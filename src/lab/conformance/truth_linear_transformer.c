@@ -129,8 +129,9 @@ static double predict(program *x) {
     for (size_t layer = 0; layer < depth; layer++) {
         double *map = x->map + layer * square, *gram = x->gram + layer * square;
         const double *query = x->query + layer * size;
-        for (size_t i = 0; i < square; i++)
-            map[i] = i / size == i % size;
+        for (size_t i = 0; i < size; i++)
+            for (size_t j = 0; j < size; j++)
+                map[i * size + j] = i == j;
         for (size_t head = layer * heads; head < (layer + 1) * heads; head++) {
             set_product(size, x->r, gram, false, x->q + head * square, false);
             add_product(size, map, x->p + head * square, false, x->r, false);
