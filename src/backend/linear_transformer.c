@@ -50,8 +50,8 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 
 /*
  * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise work of D^2 is left out.
- * The last two layers are products of matrices and vectors, and the first layer's own tokens or Gram matrix need no gradient:
- * src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_diagonal.c and linear_sparse.c hold the formulas.
+ * The last two layers are products of matrices and vectors, the one before them may be, and the first layer's own tokens or Gram matrix need no
+ * gradient: src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_pass.c, linear_diagonal.c and linear_sparse.c hold the formulas.
  */
 typedef struct sizes {
     double square, cube;  /* D^2, D^3 */
@@ -61,7 +61,22 @@ typedef struct sizes {
     bool in_tokens, has_gradient;
 } sizes;
 
-static double dense_layers(const sizes *is) {
+static sizes sizes_of(const icl_linear_transformer_params *params, size_t d, size_t n, bool in_tokens,
+                      bool has_gradient) {
+    const double size = (double)d + 1, depth = (double)(params->depth > 0 ? params->depth : params->layers);
+    return (sizes){.square = size * size,
+                   .cube = size * size * size,
+                   .context = (double)n * size * size,
+                   .rows = ((double)n + 1) * size * size,
+                   .heads = params->heads > 0 ? (double)params->heads : 1,
+                   .layers = depth > 2 ? depth - 2 : 0,
+                   .depth = (size_t)depth,
+                   .in_tokens = in_tokens,
+                   .has_gradient = has_gradient};
+}
+
+/* Layers whose Gram matrix or tokens are carried on. */
+static double dense_layers(const sizes *is, double layers) {
     double forward, reverse, first; /* of a layer; of a layer but the first; of the first */
 
     if (is->in_tokens) {
@@ -71,19 +86,47 @@ static double dense_layers(const sizes *is) {
     } else {
         forward = (2 * is->heads + 1.5) * is->cube;
         reverse = (4 * is->heads + 2.5) * is->cube;
-        first = (3 * is->heads + 2) * is->cube;
+        first = (3 * is->heads + 1) * is->cube;
     }
-    if (is->layers == 0)
+    if (layers <= 0)
         return 0;
-    return is->layers * forward + (is->has_gradient ? (is->layers - 1) * reverse + first : 0);
+    return layers * forward + (is->has_gradient ? (layers - 1) * reverse + first : 0);
 }
 
-static double dense_head(const sizes *is) {
+static double dense_pairs(const sizes *is) {
+    return is->heads * (is->depth > 1 ? 2 * is->heads + 2 : 1);
+}
+
+static double dense_head(const sizes *is, bool has_layers_before) {
     const double heads = is->heads, before = is->depth > 1 ? heads : 0;
     const double forward = 3 * heads + before * (3 + 5 * heads);
     const double reverse = 2 * heads + before * (4 + 10 * heads);
-    const double handed_on = is->layers > 0 ? heads * (2 * heads + 3) : 0;
+    const double handed_on = has_layers_before ? dense_pairs(is) + heads : 0;
     return is->square * (forward + (is->has_gradient ? reverse + handed_on : 0));
+}
+
+/* A layer passed on to vectors, beyond what the head counts as one product for each of its rows. */
+static double dense_passed(const sizes *is, bool has_layers_before) {
+    const double heads = is->heads, rows = 2 * dense_pairs(is), rows_forward = heads * (2 * heads + 3);
+    const double forward = 6 * heads * rows_forward + 3 * heads;
+    const double reverse = 6 * heads * (rows - rows_forward) + 2 * heads + 2 * heads * (rows + 1);
+    const double handed_on = has_layers_before ? 0.5 * rows + heads * (rows + 1) + heads : 0;
+    return is->square * (forward + (is->has_gradient ? reverse + handed_on : 0));
+}
+
+static double dense_passing(const sizes *is) {
+    const bool has_layers_before = is->layers > 1;
+    return dense_layers(is, is->layers - 1) + dense_passed(is, has_layers_before) + dense_head(is, false);
+}
+
+static double dense_carrying(const sizes *is) {
+    return dense_layers(is, is->layers) + dense_head(is, is->layers > 0);
+}
+
+bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d) {
+    const sizes is = sizes_of(params, d, 0, false, true);
+    const bool is_dense = params->form == ICL_LINEAR_FULL || params->form == ICL_LINEAR_SPARSE_B;
+    return is_dense && is.layers > 0 && dense_passing(&is) < dense_carrying(&is);
 }
 
 static double diagonal_layers(const sizes *is) {
@@ -98,27 +141,18 @@ static double diagonal_layers(const sizes *is) {
 
 static double multiplications(const icl_linear_transformer_params *params, size_t d, size_t n, bool in_tokens,
                               bool has_gradient) {
-    const double size = (double)d + 1, depth = (double)(params->depth > 0 ? params->depth : params->layers);
-    const sizes is = {.square = size * size,
-                      .cube = size * size * size,
-                      .context = (double)n * size * size,
-                      .rows = ((double)n + 1) * size * size,
-                      .heads = params->heads > 0 ? (double)params->heads : 1,
-                      .layers = depth > 2 ? depth - 2 : 0,
-                      .depth = (size_t)depth,
-                      .in_tokens = in_tokens,
-                      .has_gradient = has_gradient};
+    const sizes is = sizes_of(params, d, n, in_tokens, has_gradient);
     const double first_gram = 0.5 * is.context;
 
     switch (params->form) {
     case ICL_LINEAR_FULL:
     case ICL_LINEAR_SPARSE_B:
-        return first_gram + dense_layers(&is) + dense_head(&is);
+        return first_gram + (icl_linear_passes(params, d) ? dense_passing(&is) : dense_carrying(&is));
     case ICL_LINEAR_DIAG:
     case ICL_LINEAR_GDPP:
         return first_gram + diagonal_layers(&is);
     case ICL_LINEAR_SPARSE:
-        return first_gram + (double)d * (double)d * depth * (has_gradient ? 5 : 2);
+        return first_gram + (double)d * (double)d * (double)is.depth * (has_gradient ? 5 : 2);
     case ICL_LINEAR_FORM_COUNT:
         break;
     }

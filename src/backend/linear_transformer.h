@@ -2,6 +2,8 @@
 #ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 #define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 
+#include <stdbool.h>
+
 #include "iclab/ops.h"
 
 /* Parameters of P, then of Q, of one head. d is D - 1. */
@@ -13,5 +15,8 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 
 /* The cheaper space for tokens of a context of n, gradient included. */
 icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n);
+
+/* Whether, of dense forms, the layer before the last two is cheaper where its Gram matrix is not carried on but applied to vectors. */
+bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d);
 
 #endif

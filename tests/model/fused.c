@@ -4,9 +4,10 @@
  * batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of threads. How far
  * a device is from the truth is the conformance cases' business.
  */
+#include "backend/linear_transformer.h"
 #include "fixture.h"
 
-#define MAX_PARAMETERS 2048
+#define MAX_PARAMETERS 20000
 #define MAX_TOKENS     2048
 #define MAX_BATCH      64
 #define TARGET         0.7
@@ -180,6 +181,25 @@ static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t dept
             }
     tap_ok(tap, worst <= 1e-11, "%s, depth %zu, from %s: as composed (%.2g)", parameterizations[form], depth,
            given_names[how], worst);
+}
+
+/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are. */
+static void check_passed(tap_run *tap, icl_backend *ref, int form, given how) {
+    static const size_t shapes[][4] = {{1, 10, 6, 5}, {2, 33, 4, 2}}; /* heads, d, n, batch */
+    icl_error error = {0};
+
+    for (size_t s = 0; s < 2; s++) {
+        const setting is = {form, true, shapes[s][0], 4, shapes[s][1], shapes[s][2], shapes[s][3]};
+        icl_linear_transformer_params params = {.form = (icl_linear_form)form, .heads = is.heads};
+        for (params.depth = 3; params.depth <= 4; params.depth++) {
+            const double seen = composed_distance(ref, &is, params.depth, how, &error);
+            tap_ok(tap, seen <= 1e-11 && icl_linear_passes(&params, is.dimension),
+                   "%s, d %zu, heads %zu, depth %zu, from %s: as composed (%.2g)", parameterizations[form],
+                   is.dimension, is.heads, params.depth, given_names[how], seen);
+        }
+    }
+    if (error.message[0])
+        tap_note("%s", error.message);
 }
 
 /* ---- Against central differences ---- */
@@ -425,6 +445,8 @@ int main(int argc, char **argv) {
                 check_composed(&tap, device, form, depth, (given)how);
             for (size_t depth = 1; depth <= 4 && is_ref; depth++)
                 check_differences(&tap, device, form, depth, (given)how);
+            if (is_ref && (form == ICL_LINEAR_FULL || form == ICL_LINEAR_SPARSE_B))
+                check_passed(&tap, device, form, (given)how);
             check_clipping(&tap, device, form, (given)how);
             if (capabilities->kind == ICL_DEVICE_HOST)
                 check_bits(&tap, is_ref ? "ref" : "cpu", form, (given)how);

@@ -23,6 +23,7 @@ typedef struct dense {
 
     lane *grams, *queries, *maps, *r; /* [full][D][D], [full][D], [full][D][D] and R^T [full][heads][D][D] */
     lane *tokens, *u, *v;             /* [full][n + 1][D], and [full][heads][n + 1][D] */
+    lane *first_t;                    /* of the first layer, (A G)^T: its reverse pass multiplies with it */
     lane *s, *t, *d_map, *d_r, *d_query, *d_query_before;
     lane *d_tokens, *d_tokens_before, *d_u, *d_v;
     head_memory head;
@@ -49,6 +50,7 @@ static dense describe(const linear_plan *plan, const linear_group *group, lane_m
         x.maps = take_lanes(memory, full * square);
         x.r = take_lanes(memory, full * plan->heads * square);
         x.t = take_lanes(memory, square);
+        x.first_t = take_lanes(memory, full > 0 ? square : 0);
         x.d_map = take_lanes(memory, square);
         x.d_r = take_lanes(memory, square);
         x.d_query_before = take_lanes(memory, size);
@@ -117,11 +119,12 @@ static void forward_in_gram(const dense *x, size_t layer) {
         multiply_left(x, map, dense_p_transposed(x->plan, layer, h), r, true, h > 0);
     }
     add_identity(map, x->size);
-    lane_product t = square_product(x, x->t, map, gram, x->size);
+    lane *after_half = layer == 0 ? x->first_t : x->t;
+    lane_product t = square_product(x, after_half, map, gram, x->size);
     t.to_row = 1;
     t.to_column = x->size;
     KERNEL(lane_product)(&t);
-    lane_product after = square_product(x, gram_before(x, layer + 1), map, x->t, x->size);
+    lane_product after = square_product(x, gram_before(x, layer + 1), map, after_half, x->size);
     after.symmetric = true;
     KERNEL(lane_product)(&after);
     map_vector(query_before(x, layer + 1), map, query_before(x, layer), x->size);
@@ -140,16 +143,32 @@ static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
         multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
 }
 
-static void reverse_in_gram(dense *x, size_t layer) {
-    const lane *map = x->maps + layer * x->square;
+/* dA = S A G + dq q^T. In the first layer A G is at hand, as its transpose, and S A of no other use. */
+static void reverse_map(const dense *x, size_t layer) {
+    const lane *map = x->maps + layer * x->square, *query = query_before(x, layer);
     lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), x->size);
-    lane_product d_gram = square_product(x, x->s, map, x->t, x->size);
 
-    map_rows(x->t, x->s, x->size, map, x->size, false);
     d_map.start = LANES_OUTER;
     d_map.outer_row = x->d_query;
-    d_map.outer_column = query_before(x, layer);
+    d_map.outer_column = query;
+    if (layer == 0) {
+        d_map.to_row = 1;
+        d_map.to_column = x->size;
+        d_map.a = x->first_t;
+        d_map.b = x->s;
+        d_map.outer_row = query;
+        d_map.outer_column = x->d_query;
+    } else {
+        map_rows(x->t, x->s, x->size, map, x->size, false);
+    }
     KERNEL(lane_product)(&d_map);
+}
+
+static void reverse_in_gram(dense *x, size_t layer) {
+    const lane *map = x->maps + layer * x->square;
+    lane_product d_gram = square_product(x, x->s, map, x->t, x->size);
+
+    reverse_map(x, layer);
     for (size_t h = 0; h < x->plan->heads; h++)
         reverse_head_in_gram(x, layer, h);
     if (layer == 0)

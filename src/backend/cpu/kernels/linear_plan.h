@@ -19,10 +19,11 @@ typedef struct HOST(linear_plan) {
     size_t size;    /* D */
     size_t context; /* n; of no meaning where a Gram matrix is given */
     size_t depth, heads;
-    size_t full;  /* layers whose Gram matrix or tokens are carried on: all but the last two */
+    size_t full;  /* layers whose Gram matrix or tokens are carried on: all but the last two or three */
     size_t block; /* rows and columns of a dense part that are parameters: D, or d */
     size_t used;  /* parameters of the layers in use */
     bool in_tokens, has_gradient;
+    bool passes; /* dense forms: the layer before the last two is passed on to vectors, not carried on */
     real factor;
 
     /*
