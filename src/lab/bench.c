@@ -169,10 +169,10 @@ static double step_flops(const icl_recipe *recipe) {
         .heads = (size_t)icl_recipe_count(recipe, "model", "heads"),
         .space = space < COMPOSED ? (icl_linear_space)space : ICL_SPACE_AUTO,
     };
-    return icl_bench_linear_flops(&params, (size_t)icl_recipe_count(recipe, "task", "d"),
-                                  (size_t)icl_recipe_count(recipe, "task", "n"),
-                                  (size_t)icl_recipe_count(recipe, "train", "batch"),
-                                  icl_recipe_word(recipe, "task", "sampler") == GRAM_SAMPLER, true);
+    const bool is_gram = icl_recipe_word(recipe, "task", "sampler") == GRAM_SAMPLER;
+    return icl_linear_transformer_flops(&params, (size_t)icl_recipe_count(recipe, "task", "d"),
+                                        is_gram ? 0 : (size_t)icl_recipe_count(recipe, "task", "n"),
+                                        (size_t)icl_recipe_count(recipe, "train", "batch"), true);
 }
 
 /* Every layer is in use from the first step on, the budget never ends, and nothing diverges. */

@@ -18,10 +18,6 @@ typedef struct icl_bench_work {
 
 icl_bench_work icl_bench_work_of(const icl_case *c, size_t element_size);
 
-/* Operations of icl_linear_transformer_gradient, or of icl_linear_transformer_predict, over `batch` sequences. */
-double icl_bench_linear_flops(const icl_linear_transformer_params *params, size_t d, size_t n, size_t batch,
-                              bool gram_given, bool gradient);
-
 /* The cases, in a fixed order: one or two shapes an op. Those with `is_long` run only where they are named. */
 typedef struct icl_bench_case {
     icl_case c;
