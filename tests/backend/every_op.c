@@ -24,6 +24,20 @@ static icl_status make(run *r, int rank, const size_t *shape, icl_tensor *tensor
     return status;
 }
 
+/* A tensor that a run needs. */
+typedef struct wanted {
+    icl_tensor *tensor;
+    int rank;
+    size_t shape[3];
+} wanted;
+
+static icl_status make_all(run *r, const wanted *all, size_t count) {
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < count && status == ICL_OK; i++)
+        status = make(r, all[i].rank, all[i].shape, all[i].tensor);
+    return status;
+}
+
 /* Normals, the same ones whenever the calls come in the same order. */
 static icl_status make_input(run *r, int rank, const size_t *shape, icl_tensor *tensor) {
     const icl_random_params params = {
@@ -35,17 +49,26 @@ done:
     return status;
 }
 
+static icl_status make_inputs(run *r, const wanted *all, size_t count) {
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < count && status == ICL_OK; i++)
+        status = make_input(r, all[i].rank, all[i].shape, all[i].tensor);
+    return status;
+}
+
 static void release_all(run *r) {
     while (r->made_count > 0)
         icl_tensor_release(&r->made[--r->made_count]);
 }
 
 ICL_PRINTF(3, 4) static icl_status keep(run *r, icl_tensor tensor, const char *format, ...) {
-    va_list arguments;
     if (r->results->count == MAX_RESULTS)
         return icl_fail(r->error, ICL_ERROR_INPUT, "more than %d results", MAX_RESULTS);
     op_result *result = &r->results->result[r->results->count++];
+    va_list arguments;
     va_start(arguments, format);
+    /* clang-tidy 14 no longer sees va_start where a file is compiled a second time.
+     * NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
     vsnprintf(result->name, sizeof result->name, format, arguments);
     va_end(arguments);
     result->count = icl_tensor_count(&tensor);
@@ -53,6 +76,19 @@ ICL_PRINTF(3, 4) static icl_status keep(run *r, icl_tensor tensor, const char *f
     if (!result->values)
         return icl_fail(r->error, ICL_ERROR_MEMORY, "no memory for a result");
     return icl_tensor_read_double(tensor, result->values, r->error);
+}
+
+typedef struct named {
+    const char *name;
+    icl_tensor tensor;
+} named;
+
+/* What one call wrote. */
+static icl_status keep_all(run *r, const char *title, const named *all, size_t count) {
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < count && status == ICL_OK; i++)
+        status = keep(r, all[i].tensor, "%s: %s", title, all[i].name);
+    return status;
 }
 
 static icl_status run_random(run *r) {
@@ -80,43 +116,47 @@ done:
 }
 
 /* The table's values are of no matter: any polynomials do. */
+static icl_status run_gram_case(run *r, const size_t sizes[3], bool has_roots) {
+    const size_t batch = sizes[0], d = sizes[1], n = sizes[2];
+    const icl_gram_params params = {.key = {5, 6, (uint64_t)1 << 40},
+                                    .context = n,
+                                    .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
+    icl_tensor gram, query, targets, weights, noise, chi, roots = {0};
+    const wanted outputs[] = {{&gram, 3, {batch, d + 1, d + 1}},
+                              {&query, 2, {batch, d + 1}},
+                              {&targets, 1, {batch}},
+                              {&weights, 2, {batch, d}},
+                              {&noise, 1, {batch}}};
+    char title[48];
+    icl_status status = ICL_OK;
+    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
+    ICL_TRY(make_input(r, 3, (size_t[]){d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS}, &chi));
+    if (has_roots)
+        ICL_TRY(make_input(r, 3, (size_t[]){2, d, d}, &roots));
+    ICL_TRY(icl_gram_sample(r->backend, &params, gram, query, targets, weights, noise, chi, roots, r->error));
+    const named results[] = {
+        {"gram", gram}, {"query", query}, {"targets", targets}, {"weights", weights}, {"noise", noise}};
+    snprintf(title, sizeof title, "gram_sample of %zu x %zu", d, n);
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
+done:
+    release_all(r);
+    return status;
+}
+
 static icl_status run_gram(run *r) {
     static const size_t sizes[][3] = {{2017, 20, 50}, {301, 7, 4}, {33, 1, 9}};
     icl_status status = ICL_OK;
-    for (size_t i = 0; i < 6; i++) {
-        const size_t batch = sizes[i / 2][0], d = sizes[i / 2][1], n = sizes[i / 2][2];
-        const icl_gram_params params = {.key = {5, 6, (uint64_t)1 << 40},
-                                        .context = n,
-                                        .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
-        icl_tensor gram, query, targets, weights, noise, chi, roots = {0};
-        ICL_TRY(make(r, 3, (size_t[]){batch, d + 1, d + 1}, &gram));
-        ICL_TRY(make(r, 2, (size_t[]){batch, d + 1}, &query));
-        ICL_TRY(make(r, 1, &batch, &targets));
-        ICL_TRY(make(r, 2, (size_t[]){batch, d}, &weights));
-        ICL_TRY(make(r, 1, &batch, &noise));
-        ICL_TRY(make_input(r, 3, (size_t[]){d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS}, &chi));
-        if (i % 2)
-            ICL_TRY(make_input(r, 3, (size_t[]){2, d, d}, &roots));
-        ICL_TRY(
-            icl_gram_sample(r->backend, &params, gram, query, targets, weights, noise, chi, roots, r->error));
-        ICL_TRY(keep(r, gram, "gram of %zu x %zu", d, n));
-        ICL_TRY(keep(r, query, "query of %zu x %zu", d, n));
-        ICL_TRY(keep(r, targets, "targets of %zu x %zu", d, n));
-        ICL_TRY(keep(r, weights, "weights of %zu x %zu", d, n));
-        ICL_TRY(keep(r, noise, "noise of %zu x %zu", d, n));
-        release_all(r);
-    }
+    for (size_t i = 0; i < 6; i++)
+        ICL_TRY(run_gram_case(r, sizes[i / 2], i % 2 == 1));
 done:
-    release_all(r);
     return status;
 }
 
 static icl_status run_elementwise(run *r) {
     icl_status status = ICL_OK;
     icl_tensor a, b, row, out;
-    ICL_TRY(make_input(r, 2, (size_t[]){4001, 23}, &a));
-    ICL_TRY(make_input(r, 2, (size_t[]){4001, 23}, &b));
-    ICL_TRY(make_input(r, 2, (size_t[]){1, 23}, &row));
+    const wanted inputs[] = {{&a, 2, {4001, 23}}, {&b, 2, {4001, 23}}, {&row, 2, {1, 23}}};
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
     ICL_TRY(make(r, 2, (size_t[]){4001, 23}, &out));
     for (int kind = 0; kind < ICL_UNARY_COUNT; kind++) {
         ICL_TRY(icl_unary(r->backend, (icl_unary_kind)kind, out, a, r->error));
@@ -128,6 +168,17 @@ static icl_status run_elementwise(run *r) {
         ICL_TRY(icl_binary(r->backend, (icl_binary_kind)kind, out, row, b, r->error));
         ICL_TRY(keep(r, out, "%s of a row", icl_binary_name((icl_binary_kind)kind)));
     }
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_scalings(run *r) {
+    icl_status status = ICL_OK;
+    icl_tensor a, b, out;
+    const wanted inputs[] = {{&a, 2, {4001, 23}}, {&b, 2, {4001, 23}}};
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make(r, 2, (size_t[]){4001, 23}, &out));
     ICL_TRY(icl_scale_add(r->backend, out, 0.1, a, -0.3, b, r->error));
     ICL_TRY(keep(r, out, "scale_add"));
     ICL_TRY(icl_scale_add(r->backend, out, 0.1, out, 0, (icl_tensor){0}, r->error));
@@ -187,26 +238,30 @@ done:
 
 static icl_status run_attention_case(run *r, const icl_attention_params *params, const size_t sizes[5]) {
     const size_t batch = sizes[0], queries = sizes[1], keys = sizes[2], d = sizes[3], e = sizes[4];
-    icl_status status = ICL_OK;
+    const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;
     icl_tensor q, k, v, g, out, log_sum, d_q, d_k, d_v;
-    ICL_TRY(make_input(r, 3, (size_t[]){batch, queries, d}, &q));
-    ICL_TRY(make_input(r, 3, (size_t[]){batch, keys, d}, &k));
-    ICL_TRY(make_input(r, 3, (size_t[]){batch, keys, e}, &v));
-    ICL_TRY(make_input(r, 3, (size_t[]){batch, queries, e}, &g));
-    ICL_TRY(make(r, 3, (size_t[]){batch, queries, e}, &out));
-    ICL_TRY(make(r, 3, (size_t[]){batch, queries, 1}, &log_sum));
-    ICL_TRY(make(r, 3, (size_t[]){batch, queries, d}, &d_q));
-    ICL_TRY(make(r, 3, (size_t[]){batch, keys, d}, &d_k));
-    ICL_TRY(make(r, 3, (size_t[]){batch, keys, e}, &d_v));
+    const wanted inputs[] = {
+        {&q, 3, {batch, queries, d}},
+        {&k, 3, {batch, keys, d}},
+        {&v, 3, {batch, keys, e}},
+        {&g, 3, {batch, queries, e}},
+    };
+    const wanted outputs[] = {
+        {&out, 3, {batch, queries, e}}, {&log_sum, 3, {batch, queries, 1}}, {&d_q, 3, {batch, queries, d}},
+        {&d_k, 3, {batch, keys, d}},    {&d_v, 3, {batch, keys, e}},
+    };
+    char title[48];
+    icl_status status = ICL_OK;
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
     ICL_TRY(icl_attention_forward(r->backend, params, out, log_sum, q, k, v, r->error));
     ICL_TRY(icl_attention_backward(r->backend, params, d_q, d_k, d_v, g, out, log_sum, q, k, v, r->error));
-    const char *kind = params->kind == ICL_ATTENTION_SOFTMAX ? "softmax" : "linear";
-    ICL_TRY(keep(r, out, "%s mask %d [%zu, %zu]: out", kind, params->mask, batch, queries));
-    if (params->kind == ICL_ATTENTION_SOFTMAX && params->mask != ICL_MASK_CAUSAL)
-        ICL_TRY(keep(r, log_sum, "softmax mask %d [%zu, %zu]: log", params->mask, batch, queries));
-    ICL_TRY(keep(r, d_q, "%s mask %d [%zu, %zu]: d_q", kind, params->mask, batch, queries));
-    ICL_TRY(keep(r, d_k, "%s mask %d [%zu, %zu]: d_k", kind, params->mask, batch, queries));
-    ICL_TRY(keep(r, d_v, "%s mask %d [%zu, %zu]: d_v", kind, params->mask, batch, queries));
+    snprintf(title, sizeof title, "%s mask %d [%zu, %zu]", softmax ? "softmax" : "linear", (int)params->mask,
+             batch, queries);
+    const named results[] = {{"out", out}, {"d_q", d_q}, {"d_k", d_k}, {"d_v", d_v}};
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
+    if (softmax && params->mask != ICL_MASK_CAUSAL)
+        ICL_TRY(keep(r, log_sum, "%s: log", title));
 done:
     release_all(r);
     return status;
@@ -237,29 +292,33 @@ static icl_status run_transformer(run *r, icl_linear_form form, int given) {
     const size_t parameters = icl_linear_transformer_size(&params, size - 1);
     const bool is_gram = given == 2;
     const icl_tensor none = {0};
-    icl_status status = ICL_OK;
     icl_tensor theta, tokens, gram, query, targets, threshold, predictions, gradient, norms;
-    ICL_TRY(make_input(r, 1, &parameters, &theta));
+    const wanted inputs[] = {
+        {&theta, 1, {parameters}},
+        {&tokens, 3, {batch, context + 1, size}},
+        {&query, 2, {batch, size}},
+        {&targets, 1, {batch}},
+    };
+    const wanted outputs[] = {
+        {&gram, 3, {batch, size, size}}, {&threshold, 1, {1}}, {&predictions, 1, {batch}},
+        {&gradient, 1, {parameters}},    {&norms, 1, {batch}},
+    };
+    char title[48];
+    icl_status status = ICL_OK;
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
     ICL_TRY(icl_scale_add(r->backend, theta, 0.15, theta, 0, none, r->error));
-    ICL_TRY(make_input(r, 3, (size_t[]){batch, context + 1, size}, &tokens));
-    ICL_TRY(make_input(r, 2, (size_t[]){batch, size}, &query));
-    ICL_TRY(make_input(r, 1, &batch, &targets));
-    ICL_TRY(make(r, 3, (size_t[]){batch, size, size}, &gram));
-    ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
-    ICL_TRY(make(r, 1, &batch, &predictions));
-    ICL_TRY(make(r, 1, &parameters, &gradient));
-    ICL_TRY(make(r, 1, &batch, &norms));
     ICL_TRY(icl_matmul(r->backend, gram, 1, icl_tensor_swap_axes(tokens, 1, 2), tokens, 0, r->error));
     ICL_TRY(icl_fill(r->backend, threshold, 1, r->error));
     ICL_TRY(icl_linear_transformer_predict(r->backend, &params, predictions, theta, is_gram ? none : tokens,
                                            is_gram ? gram : none, is_gram ? query : none, r->error));
-    ICL_TRY(keep(r, predictions, "linear_transformer %d %d: alone", (int)form, given));
+    snprintf(title, sizeof title, "linear_transformer %d %d", (int)form, given);
+    ICL_TRY(keep(r, predictions, "%s: alone", title));
     ICL_TRY(icl_linear_transformer_gradient(
         r->backend, &params, predictions, gradient, norms, theta, is_gram ? none : tokens,
         is_gram ? gram : none, is_gram ? query : none, targets, given == 1 ? threshold : none, r->error));
-    ICL_TRY(keep(r, predictions, "linear_transformer %d %d: predictions", (int)form, given));
-    ICL_TRY(keep(r, gradient, "linear_transformer %d %d: gradient", (int)form, given));
-    ICL_TRY(keep(r, norms, "linear_transformer %d %d: norms", (int)form, given));
+    const named results[] = {{"predictions", predictions}, {"gradient", gradient}, {"norms", norms}};
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
 done:
     release_all(r);
     return status;
@@ -274,40 +333,45 @@ done:
     return status;
 }
 
-static icl_status run_update(run *r) {
+static icl_status run_update(run *r, icl_update_kind kind) {
     enum { SIZE = 9001, BATCH = 4099 };
+    const icl_update_params params = {.kind = kind,
+                                      .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7},
+                                      .sgd = {1e-2, 0.9},
+                                      .clip = 2.5,
+                                      .fraction = 0.1};
+    icl_tensor parameters, states[2], measures, threshold, gradient, predictions, targets, norms;
+    const wanted inputs[] = {{&parameters, 1, {SIZE}}, {&states[0], 1, {SIZE}},    {&states[1], 1, {SIZE}},
+                             {&gradient, 1, {SIZE}},   {&predictions, 1, {BATCH}}, {&targets, 1, {BATCH}},
+                             {&norms, 1, {BATCH}}};
+    char title[48];
     icl_status status = ICL_OK;
-    for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++) {
-        const icl_update_params params = {.kind = (icl_update_kind)kind,
-                                          .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7},
-                                          .sgd = {1e-2, 0.9},
-                                          .clip = 2.5,
-                                          .fraction = 0.1};
-        icl_tensor parameters, states[2], measures, threshold, gradient, predictions, targets, norms;
-        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &parameters));
-        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &states[0]));
-        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &states[1]));
-        ICL_TRY(make_input(r, 1, (size_t[]){SIZE}, &gradient));
-        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &predictions));
-        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &targets));
-        ICL_TRY(make_input(r, 1, (size_t[]){BATCH}, &norms));
-        ICL_TRY(make(r, 1, (size_t[]){3}, &measures));
-        ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
-        ICL_TRY(icl_unary(r->backend, ICL_SQUARE, states[1], states[1], r->error));
-        ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
-        ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
-        for (int step = 0; step < 2; step++) /* the first threshold, then a new one */
-            ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient,
-                                    predictions, targets, norms, r->error));
-        ICL_TRY(keep(r, parameters, "update %d: parameters", kind));
-        ICL_TRY(keep(r, states[0], "update %d: first state", kind));
-        ICL_TRY(keep(r, states[1], "update %d: second state", kind));
-        ICL_TRY(keep(r, measures, "update %d: measures", kind));
-        ICL_TRY(keep(r, threshold, "update %d: threshold", kind));
-        release_all(r);
-    }
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make(r, 1, (size_t[]){3}, &measures));
+    ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
+    ICL_TRY(icl_unary(r->backend, ICL_SQUARE, states[1], states[1], r->error));
+    ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
+    ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
+    for (int step = 0; step < 2; step++) /* the first threshold, then a new one */
+        ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient,
+                                predictions, targets, norms, r->error));
+    const named results[] = {{"parameters", parameters},
+                             {"first state", states[0]},
+                             {"second state", states[1]},
+                             {"measures", measures},
+                             {"threshold", threshold}};
+    snprintf(title, sizeof title, "update %d", (int)kind);
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
 done:
     release_all(r);
+    return status;
+}
+
+static icl_status run_updates(run *r) {
+    icl_status status = ICL_OK;
+    for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++)
+        ICL_TRY(run_update(r, (icl_update_kind)kind));
+done:
     return status;
 }
 
@@ -316,10 +380,9 @@ static icl_status run_optimizers(run *r) {
     const icl_sgd_params sgd = {1e-2, 0.9};
     icl_status status = ICL_OK;
     icl_tensor parameters, first, second, gradient, norm;
-    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &parameters));
-    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &first));
-    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &second));
-    ICL_TRY(make_input(r, 1, (size_t[]){70001}, &gradient));
+    const wanted inputs[] = {
+        {&parameters, 1, {70001}}, {&first, 1, {70001}}, {&second, 1, {70001}}, {&gradient, 1, {70001}}};
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
     ICL_TRY(make(r, 1, (size_t[]){1}, &norm));
     ICL_TRY(icl_unary(r->backend, ICL_SQUARE, second, second, r->error));
     ICL_TRY(icl_reduce(r->backend, ICL_NORM, 1, norm, gradient, r->error));
@@ -342,12 +405,13 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     ICL_TRY(run_random(&r));
     ICL_TRY(run_gram(&r));
     ICL_TRY(run_elementwise(&r));
+    ICL_TRY(run_scalings(&r));
     ICL_TRY(run_reductions(&r));
     ICL_TRY(run_products(&r));
     ICL_TRY(run_attention(&r));
     ICL_TRY(run_transformers(&r));
     ICL_TRY(run_optimizers(&r));
-    ICL_TRY(run_update(&r));
+    ICL_TRY(run_updates(&r));
 done:
     return status;
 }
