@@ -1,0 +1,77 @@
+/* Cases of attention, forward and backward: both kinds, every mask. */
+#include "lab/conformance/cases.h"
+
+#include <stdio.h>
+
+static void add_attention(icl_case_list *list, icl_attention_params params, bool is_backward,
+                          const size_t s[5], icl_values values) {
+    const size_t batch = s[0], queries = s[1], keys = s[2], d = s[3], e = s[4];
+    const bool softmax = params.kind == ICL_ATTENTION_SOFTMAX;
+    static const char *const masks[] = {"all", "query-excluded", "causal"};
+    char what[64];
+
+    icl_case c = {.op = is_backward ? ICL_OP_attention_backward : ICL_OP_attention_forward,
+                  .params = {.attention = params},
+                  .values = values};
+    const int q = is_backward ? 6 : 2, out = is_backward ? 4 : 0;
+    icl_case_set_shape(&c, out, softmax || !is_backward ? 3 : -1, batch, queries, e, 0);
+    icl_case_set_shape(&c, out + 1, softmax ? 3 : -1, batch, queries, 1, 0);
+    icl_case_set_shape(&c, q, 3, batch, queries, d, 0);
+    icl_case_set_shape(&c, q + 1, 3, batch, keys, d, 0);
+    icl_case_set_shape(&c, q + 2, 3, batch, keys, e, 0);
+    if (is_backward) {
+        icl_case_set_shape(&c, 0, 3, batch, queries, d, 0);
+        icl_case_set_shape(&c, 1, 3, batch, keys, d, 0);
+        icl_case_set_shape(&c, 2, 3, batch, keys, e, 0);
+        icl_case_set_shape(&c, 3, 3, batch, queries, e, 0);
+    }
+    snprintf(what, sizeof what, "%s %s %s", softmax ? "softmax" : "linear",
+             is_backward ? "backward" : "forward", masks[params.mask]);
+    icl_cases_add(list, c, what);
+}
+
+/* Shapes around the blocks of queries and keys, and of columns, that a softmax pass may work in; and scores so far apart that weights
+ * underflow and each key may raise the maximum. */
+static void softmax_cases(icl_case_list *list, icl_attention_mask mask, bool is_backward) {
+    static const size_t shapes[][5] = {
+        {1, 33, 34, 2, 1},   {1, 1, 64, 64, 64},    {1, 63, 65, 5, 1},   {2, 64, 63, 64, 5},
+        {1, 65, 130, 1, 70}, {1, 130, 64, 70, 1},   {1, 130, 130, 5, 5}, {1, 65, 1, 5, 64},
+        {1, 3, 65, 1, 1},    {1, 33, 200, 70, 130},
+    };
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 0.25};
+        add_attention(list, params, is_backward, shapes[s], ICL_VALUES_RANDOM);
+        params.scale = 16;
+        add_attention(list, params, is_backward, shapes[s], ICL_VALUES_CANCELLING);
+    }
+}
+
+void icl_cases_attention(icl_case_list *list) {
+    static const size_t shapes[][5] = {
+        {1, 1, 1, 1, 1},   {5, 21, 21, 11, 11}, {3, 1, 21, 11, 11}, {2, 33, 7, 5, 3},
+        {2, 7, 33, 3, 17}, {1, 65, 130, 33, 9}, {2, 4, 0, 3, 2},    {17, 6, 6, 2, 1},
+        {1, 3, 257, 8, 8}, {0, 3, 3, 2, 2},     {1, 9, 9, 40, 70},
+    };
+    for (int variant = 0; variant < 12; variant++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            const icl_attention_params params = {(icl_attention_kind)(variant / 6),
+                                                 (icl_attention_mask)(variant / 2 % 3), s % 2 ? 0.25 : 1};
+            add_attention(list, params, variant % 2, shapes[s], ICL_VALUES_RANDOM);
+            add_attention(list, params, variant % 2, shapes[s],
+                          s % 2 ? ICL_VALUES_INTEGERS : ICL_VALUES_CANCELLING);
+        }
+        if (variant >= 6)
+            softmax_cases(list, (icl_attention_mask)(variant / 2 % 3), variant % 2);
+    }
+    /* One set of keys and values for the whole batch. */
+    for (int softmax = 0; softmax < 2; softmax++) {
+        icl_case shared = {.op = ICL_OP_attention_forward,
+                           .params = {.attention = {(icl_attention_kind)softmax, ICL_MASK_NONE, 1}}};
+        icl_case_set_shape(&shared, 0, 3, 6, 5, 4, 0);
+        icl_case_set_shape(&shared, 1, softmax ? 3 : -1, 6, 5, 1, 0);
+        icl_case_set_shape(&shared, 2, 3, 6, 5, 3, 0);
+        icl_case_set_shape(&shared, 3, 3, 1, 9, 3, 0);
+        icl_case_set_shape(&shared, 4, 3, 1, 9, 4, 0);
+        icl_cases_add(list, shared, softmax ? "softmax forward shared keys" : "linear forward shared keys");
+    }
+}
