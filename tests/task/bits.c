@@ -2,14 +2,10 @@
  * The same bits on every device: 100 batches against the cpu backend, all 32 bits of every element, and the first of
  * them against a recomputation on the host from the definition of the task and of the random numbers.
  */
-#include <stdint.h>
-
-#include "core/allocate.h"
-#include "core/status.h"
-#include "make_task.h"
+#include "same_bits.h"
 #include "task/streams.h"
 
-enum { BATCH = 48, BATCHES = 100, SEED = 7 };
+enum { BATCH = 48, BATCHES = 100 };
 
 static const char *const recipes[] = {
     "task.d=10 task.n=20 task.noise=uniform:5",
@@ -19,52 +15,6 @@ static const char *const recipes[] = {
      "task.weights=inverse-covariance"),
     "task.d=4 task.n=3 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25,9",
 };
-
-/* One batch on the host: tokens, targets, noise, weights. */
-typedef struct parts {
-    size_t count[4];
-    float *values[4];
-} parts;
-
-static void parts_release(parts *all) {
-    for (int i = 0; i < 4; i++)
-        icl_free(&all->values[i]);
-}
-
-static icl_status parts_create(const icl_task *task, parts *all, icl_error *error) {
-    const size_t n = icl_task_context(task), d = icl_task_dimension(task);
-    const size_t counts[4] = {BATCH * (n + 1) * (d + 1), BATCH, BATCH, BATCH * d};
-    icl_status status = ICL_OK;
-
-    for (int i = 0; i < 4 && status == ICL_OK; i++) {
-        all->count[i] = counts[i];
-        status = icl_allocate(counts[i], sizeof(float), "batch on the host", &all->values[i], error);
-    }
-    return status;
-}
-
-static icl_status parts_read(const icl_batch *batch, parts *all, icl_error *error) {
-    const icl_tensor *tensors[4] = {&batch->tokens, &batch->targets, &batch->noise, &batch->weights};
-    icl_status status = ICL_OK;
-
-    for (int i = 0; i < 4 && status == ICL_OK; i++)
-        status = icl_tensor_read(*tensors[i], all->values[i], error);
-    return status;
-}
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static size_t parts_differ(const parts *a, const parts *b) {
-    size_t different = 0;
-    for (int i = 0; i < 4; i++)
-        for (size_t k = 0; k < a->count[i]; k++)
-            different += bits_of(a->values[i][k]) != bits_of(b->values[i][k]);
-    return different;
-}
 
 /* ---- The definition, on the host ---- */
 
@@ -113,13 +63,13 @@ static void recompute(const icl_task *task, uint64_t step, parts *all) {
     float normals[16];
 
     for (size_t s = 0; s < BATCH; s++) {
-        float *tokens = all->values[0] + s * (n + 1) * (d + 1), *w = all->values[3] + s * d;
+        float *tokens = all->values[TOKENS] + s * (n + 1) * (d + 1), *w = all->values[WEIGHTS] + s * d;
         const float sigma = noise_level(prior, step, s);
 
         for (size_t k = 0; k < d; k++)
             normals[k] = normal(ICL_ROLE_WEIGHTS, step, s * d + k);
         coloured(prior->weight_root, d, normals, w);
-        all->values[2][s] = sigma;
+        all->values[NOISE][s] = sigma;
         for (size_t i = 0; i <= n; i++) {
             float *x = tokens + i * (d + 1);
             for (size_t k = 0; k < d; k++)
@@ -127,7 +77,7 @@ static void recompute(const icl_task *task, uint64_t step, parts *all) {
             coloured(prior->covariance_root, d, normals, x);
             x[d] = i < n ? label(d, x, w, normal(ICL_ROLE_LABEL_NOISE, step, s * n + i), sigma) : 0;
             if (i == n)
-                all->values[1][s] = label(d, x, w, 0, sigma);
+                all->values[TARGETS][s] = label(d, x, w, 0, sigma);
         }
     }
 }
@@ -136,54 +86,34 @@ static void recompute(const icl_task *task, uint64_t step, parts *all) {
 
 static icl_status compare_recipe(tap_run *tap, const char *overrides, icl_backend *backend, icl_backend *cpu,
                                  icl_error *error) {
-    icl_task *task = NULL;
-    icl_batch ours = {0}, theirs = {0};
-    parts seen = {{0}, {0}}, expected = {{0}, {0}};
+    two_devices both;
     size_t different = 0, first = 0;
     icl_status status;
 
-    ICL_TRY(make_task(overrides, &task, error));
-    ICL_TRY(parts_create(task, &seen, error));
-    ICL_TRY(parts_create(task, &expected, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &ours, error));
-    ICL_TRY(icl_batch_create(task, cpu, ICL_FOR_TRAINING, BATCH, &theirs, error));
-    for (uint64_t step = 0; step < BATCHES; step++) {
-        /* Steps beyond 32 bits, and not in order: a batch depends on nothing before it. */
-        const uint64_t shuffled = (step * 37 % BATCHES) + (step % 3 ? 0 : (uint64_t)1 << 33);
-        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_TRAINING, SEED, shuffled, &ours, error));
-        ICL_TRY(icl_task_sample(task, cpu, ICL_FOR_TRAINING, SEED, shuffled, &theirs, error));
-        ICL_TRY(parts_read(&ours, &seen, error));
-        ICL_TRY(parts_read(&theirs, &expected, error));
-        different += parts_differ(&seen, &expected);
-        if (step == 1) {
-            recompute(task, shuffled, &expected);
-            first = parts_differ(&seen, &expected);
+    ICL_TRY(two_devices_open(&both, overrides, BATCH, backend, cpu, error));
+    for (uint64_t i = 0; i < BATCHES; i++) {
+        const uint64_t step = shuffled_step(i, 37, BATCHES);
+        ICL_TRY(two_devices_sample(&both, step, error));
+        different += parts_differ(&both.seen, &both.expected);
+        if (i == 1) {
+            recompute(both.task, step, &both.expected);
+            first = parts_differ(&both.seen, &both.expected);
         }
     }
     tap_ok(tap, different == 0, "100 batches have the cpu's bits: %s (%zu elements differ)", overrides,
            different);
     tap_ok(tap, first == 0, "and those of the definition (%zu elements differ)", first);
 done:
-    icl_batch_release(&ours);
-    icl_batch_release(&theirs);
-    parts_release(&seen);
-    parts_release(&expected);
-    icl_task_destroy(&task);
+    two_devices_close(&both);
     return status;
 }
 
-int main(int count, char **arguments) {
-    tap_run tap = {0};
+static void compare_recipes(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
     icl_error error = {0};
-    icl_backend *backend = tap_open_device(&tap, count > 1 ? arguments[1] : "cpu"), *cpu = NULL;
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++)
+        tap_status(tap, compare_recipe(tap, recipes[i], backend, cpu, &error), &error, "sampling runs");
+}
 
-    if (backend && tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &cpu, &error),
-                              &error, "open the cpu to compare with"))
-        for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
-            tap_status(&tap, compare_recipe(&tap, recipes[i], backend, cpu, &error), &error, "sampling runs");
-    if (backend)
-        tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "every op ran on the device itself");
-    icl_backend_close(&cpu);
-    icl_backend_close(&backend);
-    return tap_done(&tap);
+int main(int count, char **arguments) {
+    return test_beside_cpu(count, arguments, compare_recipes);
 }
