@@ -4,36 +4,39 @@
  */
 #include "backend/cpu/kernels/linear.h"
 
-/* As many sums as registers allow beside one row of a's factors and one factor of b. */
-#define BLOCK_ROWS 3
+/*
+ * The widest blocks of 1, 2, 3 and 4 rows whose sums registers hold beside a column of a's factors and one factor of b. Enough sums hide the
+ * latency of the two units: 8 and more. None of four rows: 0.
+ */
 #if defined(__AVX512F__) || defined(__aarch64__)
-#define BLOCK_COLUMNS 7
-#define EACH_COLUMNS(ROW)                                                                                    \
-    ROW(1)                                                                                                   \
-    ROW(2)                                                                                                   \
-    ROW(3)                                                                                                   \
-    ROW(4)                                                                                                   \
-    ROW(5)                                                                                                   \
-    ROW(6)                                                                                                   \
-    ROW(7)
+#define WIDEST_1 12
+#define WIDEST_2 12
+#define WIDEST_3 7
+#define WIDEST_4 6
 #elif defined(__FMA__)
-#define BLOCK_COLUMNS 4
-#define EACH_COLUMNS(ROW)                                                                                    \
-    ROW(1)                                                                                                   \
-    ROW(2)                                                                                                   \
-    ROW(3)                                                                                                   \
-    ROW(4)
+#define WIDEST_1 12
+#define WIDEST_2 6
+#define WIDEST_3 4
+#define WIDEST_4 0
 #else
-#define BLOCK_COLUMNS 3
-#define EACH_COLUMNS(ROW)                                                                                    \
-    ROW(1)                                                                                                   \
-    ROW(2)                                                                                                   \
-    ROW(3)
+#define WIDEST_1 8
+#define WIDEST_2 5
+#define WIDEST_3 3
+#define WIDEST_4 0
 #endif
+#define WIDEST WIDEST_1
+#if WIDEST == 12
+#define EACH_WIDTH(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12)
+#else
+#define EACH_WIDTH(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8)
+#endif
+
+/* Of a single column so many rows, for the same reason. */
+#define TALLEST 7
 
 /* Where the sums of a block begin. */
 ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const lane_product *x, size_t row,
-                               size_t column, lane sum[BLOCK_ROWS][BLOCK_COLUMNS]) {
+                               size_t column, lane sum[TALLEST][WIDEST]) {
     if (x->start == LANES_ADD) {
         const lane *to = x->to + row * x->to_row + column * x->to_column;
         const size_t to_row = x->to_row, to_column = x->to_column;
@@ -52,90 +55,162 @@ ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const la
     }
 }
 
-ALWAYS_INLINE void store_block(const size_t rows, const size_t columns, lane *to, size_t to_row,
-                               size_t to_column, lane sum[BLOCK_ROWS][BLOCK_COLUMNS]) {
+/* Columns from `first` on, that one to `to`. */
+ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size_t columns, lane *to,
+                               size_t to_row, size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
     LANE_FORGET(to_row);
     LANE_FORGET(to_column);
-    UNROLL for (size_t j = 0; j < columns; j++) {
+    UNROLL for (size_t j = first; j < columns; j++) {
         UNROLL for (size_t i = 0; i < rows; i++) to[i * to_row] = sum[i][j];
         to += to_column;
         LANE_FORGET(to);
     }
 }
 
-/* Blocks of `rows` rows in one panel of `columns` columns, from row `first` on, as many as fit before row `last`. The extents are
- * constants at each call, so that the block unrolls. Returns the first row left over. */
-ALWAYS_INLINE size_t compute_blocks(const size_t rows, const size_t columns, const bool is_shared,
-                                    const lane_product *x, size_t first, size_t last, size_t column) {
-    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth, depth = x->depth;
-    size_t row = first;
+/* to += block, and *squares += its squares. */
+ALWAYS_INLINE void tally_block(const size_t rows, const size_t columns, lane *to, size_t to_row,
+                               size_t to_column, lane *squares, bool add, lane sum[TALLEST][WIDEST]) {
+    lane total[TALLEST];
 
-    for (; row + rows <= last; row += rows) {
-        lane sum[BLOCK_ROWS][BLOCK_COLUMNS];
-        const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
-        const real *shared = is_shared ? x->shared + column : NULL;
-
-        start_block(rows, columns, x, row, column, sum);
-        UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
-            lane left[BLOCK_ROWS];
-            UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
-            UNROLL for (size_t j = 0; j < columns; j++) {
-                lane right = is_shared ? lane_set(shared[j]) : b[j];
-                LANE_KEEP(right);
-                UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_fma(left[i], right, sum[i][j]);
-            }
-            a += a_depth;
-            if (is_shared)
-                shared += b_depth;
-            else
-                b += b_depth;
-        }
-        store_block(rows, columns, x->to + row * x->to_row + column * x->to_column, x->to_row, x->to_column,
-                    sum);
-        if (x->symmetric && row < column)
-            store_block(rows, columns, x->to + row * x->to_column + column * x->to_row, x->to_column,
-                        x->to_row, sum);
+    UNROLL for (size_t i = 0; i < rows; i++) {
+        total[i] = lane_multiply(sum[i][0], sum[i][0]);
+        UNROLL for (size_t j = 1; j < columns; j++) total[i] = lane_fma(sum[i][j], sum[i][j], total[i]);
     }
-    return row;
+    UNROLL for (size_t i = 1; i < rows; i++) total[0] = lane_add(total[0], total[i]);
+    *squares = lane_add(*squares, total[0]);
+    if (!add) {
+        store_block(rows, 0, columns, to, to_row, to_column, sum);
+        return;
+    }
+    LANE_FORGET(to);
+    LANE_FORGET(to_row);
+    LANE_FORGET(to_column);
+    UNROLL for (size_t j = 0; j < columns; j++) {
+        UNROLL for (size_t i = 0; i < rows; i++) to[i * to_row] = lane_add(to[i * to_row], sum[i][j]);
+        to += to_column;
+        LANE_FORGET(to);
+    }
+}
+
+/* A block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
+ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared,
+                                 const lane_product *x, size_t row, size_t column) {
+    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth, depth = x->depth;
+    lane sum[TALLEST][WIDEST];
+    const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
+    const real *shared = is_shared ? x->shared + column : NULL;
+
+    start_block(rows, columns, x, row, column, sum);
+    UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
+        lane left[TALLEST];
+        UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
+        UNROLL for (size_t j = 0; j < columns; j++) {
+            lane right = is_shared ? lane_set(shared[j]) : b[j];
+            if (rows > 1)
+                LANE_KEEP(right);
+            UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_fma(left[i], right, sum[i][j]);
+        }
+        a += a_depth;
+        if (is_shared)
+            shared += b_depth;
+        else
+            b += b_depth;
+    }
+    lane *to = x->to + row * x->to_row + column * x->to_column;
+    if (x->squares) {
+        tally_block(rows, columns, to, x->to_row, x->to_column, x->squares, x->tally, sum);
+        return;
+    }
+    store_block(rows, 0, columns, to, x->to_row, x->to_column, sum);
+    if (!x->symmetric)
+        return;
+    if (row < column)
+        store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column,
+                    x->to_row, sum);
+    else /* a square on the diagonal, which is whole, and what stands beside it */
+        store_block(rows, rows, columns, x->to + row * x->to_column + (column + rows) * x->to_row,
+                    x->to_column, x->to_row, sum);
 }
 
 /* Rows [first, last) of the panel at `column`. */
 typedef void panel_function(const lane_product *x, size_t first, size_t last, size_t column);
 
-#define DEFINE_PANEL(name, columns, is_shared)                                                               \
-    static void name##columns(const lane_product *x, size_t first, size_t last, size_t column) {             \
-        first = compute_blocks(3, columns, is_shared, x, first, last, column);                               \
-        first = compute_blocks(2, columns, is_shared, x, first, last, column);                               \
-        compute_blocks(1, columns, is_shared, x, first, last, column);                                       \
+/* Blocks of three rows; where one row would be left over, of four, or of twice two. */
+ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *x,
+                                 size_t first, size_t last, size_t column) {
+    size_t row = first;
+
+    if (columns == 1)
+        for (; row + TALLEST <= last; row += TALLEST)
+            compute_block(TALLEST, columns, is_shared, x, row, column);
+    if (columns <= WIDEST_3) {
+        for (; last - row >= 5 || last - row == 3; row += 3)
+            compute_block(3, columns, is_shared, x, row, column);
+        if (columns <= WIDEST_4 && last - row == 4) {
+            compute_block(4, columns, is_shared, x, row, column);
+            return;
+        }
     }
+    if (columns <= WIDEST_2)
+        for (; last - row >= 2; row += 2)
+            compute_block(2, columns, is_shared, x, row, column);
+    for (; row < last; row++)
+        compute_block(1, columns, is_shared, x, row, column);
+}
+
 #define DEFINE_PANELS(columns)                                                                               \
-    DEFINE_PANEL(lanes_, columns, false)                                                                     \
-    DEFINE_PANEL(shared_, columns, true)
-EACH_COLUMNS(DEFINE_PANELS)
+    static void lanes_##columns(const lane_product *x, size_t first, size_t last, size_t column) {           \
+        compute_panel(columns, false, x, first, last, column);                                               \
+    }                                                                                                        \
+    static void shared_##columns(const lane_product *x, size_t first, size_t last, size_t column) {          \
+        compute_panel(columns, true, x, first, last, column);                                                \
+    }
+EACH_WIDTH(DEFINE_PANELS)
 
 #define LANES_ENTRY(columns)  lanes_##columns,
 #define SHARED_ENTRY(columns) shared_##columns,
 
 /* [b is shared][columns - 1] */
-static panel_function *const panels[2][BLOCK_COLUMNS] = {
-    {EACH_COLUMNS(LANES_ENTRY)},
-    {EACH_COLUMNS(SHARED_ENTRY)},
+static panel_function *const panels[2][WIDEST] = {
+    {EACH_WIDTH(LANES_ENTRY)},
+    {EACH_WIDTH(SHARED_ENTRY)},
 };
 
-void KERNEL(lane_product)(const lane_product *x) {
-    const size_t count = (x->columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
-    size_t column = 0;
+/* Columns that a panel may have. */
+static unsigned widest_panel(size_t rows) {
+    if (rows <= 2)
+        return rows == 1 ? WIDEST_1 : WIDEST_2;
+    return WIDEST_4 > 0 && rows % 3 == 1 ? WIDEST_4 : WIDEST_3;
+}
 
-    /* Panels as even as can be. */
-    for (size_t left = count; left > 0; left--) {
-        const size_t width = (x->columns - column + left - 1) / left;
-        panel_function *panel = panels[x->shared != NULL][width - 1];
-        if (x->symmetric) { /* what stands above the panel's own square, which is mirrored; then that square */
-            panel(x, 0, column, column);
-            panel(x, column, column + width, column);
+/* The upper triangle of the square at `first`, in steps of three rows, or of four at the end. */
+static void compute_triangle(const lane_product *x, size_t first, size_t last) {
+    panel_function *const *panel = panels[x->shared != NULL];
+
+    while (first < last) {
+        const size_t left = last - first, rows = left < 5 && left <= WIDEST_4 ? left : left < 3 ? left : 3;
+        panel[left - 1](x, first, first + rows, first);
+        first += rows;
+    }
+}
+
+/* Panels as even as can be. Divisions of long numbers would take as long as a small product. */
+void KERNEL(lane_product)(const lane_product *x) {
+    const unsigned columns = (unsigned)x->columns, widest = widest_panel(x->rows);
+    unsigned count = 1;
+    while (count * widest < columns)
+        count++;
+    const unsigned narrow = columns / count, wider = columns % count;
+    panel_function *const *panel = panels[x->shared != NULL];
+
+    for (unsigned i = 0, column = 0; column < columns; i++) {
+        const unsigned width = narrow + (i < wider);
+        if (x->symmetric) { /* what stands above the panel's own square, then that square */
+            panel[width - 1](x, 0, column, column);
+            compute_triangle(x, column, column + width);
         } else {
-            panel(x, 0, x->rows, column);
+            panel[width - 1](x, 0, x->rows, column);
         }
         column += width;
     }

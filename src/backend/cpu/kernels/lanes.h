@@ -138,6 +138,8 @@ typedef struct lane_product {
     } start;
     const lane *outer_row, *outer_column;
     bool symmetric; /* the result is symmetric: half of it is computed, and mirrored */
+    lane *squares;  /* where given, a b's squares are added to it, all of them; not for a symmetric result */
+    bool tally;     /* with `squares`: to += a b, of which the squares do not take in what was there */
 } lane_product;
 
 #endif

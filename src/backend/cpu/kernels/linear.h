@@ -124,23 +124,29 @@ ALWAYS_INLINE void map_vector(lane *to, const lane *m, const lane *x, size_t siz
                      .b_depth = 1});
 }
 
-/* to [extent][extent] = (or +=) the sum over `rows` rows of x^T y, both [rows][D]: the corner of that extent. */
-ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t rows, size_t extent, size_t size,
-                              bool add, bool symmetric) {
-    KERNEL(lane_product)
-    (&(lane_product){.rows = extent,
-                     .columns = extent,
-                     .depth = rows,
-                     .to = to,
-                     .to_row = extent,
-                     .to_column = 1,
-                     .a = x,
-                     .a_row = 1,
-                     .a_depth = size,
-                     .b = y,
-                     .b_depth = size,
-                     .start = add ? LANES_ADD : LANES_SET,
-                     .symmetric = symmetric});
+/* to [extent][extent] = the sum over `rows` rows of x^T y, both [rows][D]: the corner of that extent. */
+ALWAYS_INLINE lane_product outer_product(lane *to, const lane *x, const lane *y, size_t rows, size_t extent,
+                                         size_t size) {
+    return (lane_product){.rows = extent,
+                          .columns = extent,
+                          .depth = rows,
+                          .to = to,
+                          .to_row = extent,
+                          .to_column = 1,
+                          .a = x,
+                          .a_row = 1,
+                          .a_depth = size,
+                          .b = y,
+                          .b_depth = size};
+}
+
+/* The same [D][D], or added to it. */
+ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t rows, size_t size, bool add,
+                              bool symmetric) {
+    lane_product product = outer_product(to, x, y, rows, size, size);
+    product.start = add ? LANES_ADD : LANES_SET;
+    product.symmetric = symmetric;
+    KERNEL(lane_product)(&product);
 }
 
 /* ---- One group of sequences ---- */
@@ -152,8 +158,30 @@ typedef struct linear_group {
     lane *gram;          /* [D][D], before the first layer, times the factor */
     lane *tokens;        /* [n + 1][D], where the sequences come so */
     lane *query;         /* [D]; the last row of tokens, where there are any */
-    lane *gradient;      /* [used]: each sequence's own, not clipped */
+    lane *gradient; /* [used]: each sequence's own, not clipped; where `tallies`, a sum that it is added to */
+    bool tallies;
+    lane *squares; /* grows by the squares of the gradient's elements */
 } linear_group;
+
+/* ---- Writing a gradient: each element once ---- */
+
+ALWAYS_INLINE void write_element(const linear_group *group, lane *to, lane value) {
+    *group->squares = lane_fma(value, value, *group->squares);
+    *to = group->tallies ? lane_add(*to, value) : value;
+}
+
+ALWAYS_INLINE void write_product(const linear_group *group, lane_product product) {
+    product.squares = group->squares;
+    product.tally = group->tallies;
+    KERNEL(lane_product)(&product);
+}
+
+/* [extent][extent]: the sum over `rows` rows of x^T y, as in outer_rows. */
+ALWAYS_INLINE void write_outer(const linear_group *group, lane *to, const lane *x, const lane *y, size_t rows,
+                               size_t extent) {
+    const size_t size = group->plan->size;
+    write_product(group, outer_product(to, x, y, rows, extent, size));
+}
 
 /* Writes the predictions, given minus them, and returns the derivatives of (prediction - target)^2 by the numbers given; zero for lanes
  * without a sequence. */
@@ -169,7 +197,7 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace);
 
 /* G = factor * Z^T Z over the context, of the tokens Z [n + 1][D]. */
 ALWAYS_INLINE void form_gram(const linear_plan *plan, const lane *tokens, lane *gram) {
-    outer_rows(gram, tokens, tokens, plan->context, plan->size, plan->size, false, true);
+    outer_rows(gram, tokens, tokens, plan->context, plan->size, false, true);
     lanes_scale(gram, lane_set(plan->factor), gram, plan->size * plan->size);
 }
 

@@ -136,9 +136,9 @@ static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
     const lane_product q =
         square_product(x, gradient_of_q(x->group, layer, h), gram_before(x, layer), x->d_r, x->plan->block);
 
-    KERNEL(lane_product)(&p);
+    write_product(x->group, p);
     multiply_left(x, x->d_r, dense_p(x->plan, layer, h), x->d_map, false, false);
-    KERNEL(lane_product)(&q);
+    write_product(x->group, q);
     if (layer > 0)
         multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
 }
@@ -214,15 +214,14 @@ static void reverse_in_tokens(dense *x, size_t layer) {
     lanes_copy(x->d_tokens_before, x->d_tokens, count);
     for (size_t h = 0; h < x->plan->heads; h++) {
         const size_t at = (layer * x->plan->heads + h) * count;
-        outer_rows(gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block, x->size, false,
-                   false);
+        write_outer(x->group, gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block);
         map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), x->size, false);
         map_rows(x->d_u, x->d_v, x->rows, gram, x->size, false);
-        outer_rows(gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block, x->size, false, false);
+        write_outer(x->group, gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block);
         if (layer == 0)
             continue;
-        outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, x->size, h > 0, true);
-        outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, x->size, true, true);
+        outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, h > 0, true);
+        outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, true, true);
         map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), x->size, true);
     }
     if (layer == 0)

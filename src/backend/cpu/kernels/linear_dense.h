@@ -63,7 +63,7 @@ void KERNEL(linear_pass_reverse)(const linear_group *group, const head_memory *h
 /* S [D][D] = sum over `pairs` pairs of l^T r + r^T l, from rows l, then rows r; behind them room for the l again. */
 ALWAYS_INLINE void sum_pairs(lane *s, lane *rows, size_t pairs, size_t size) {
     lanes_copy(rows + 2 * pairs * size, rows, pairs * size);
-    outer_rows(s, rows, rows + pairs * size, 2 * pairs, size, size, false, true);
+    outer_rows(s, rows, rows + pairs * size, 2 * pairs, size, false, true);
 }
 
 /* P and Q of a head, and where its gradients stand in the group's. */

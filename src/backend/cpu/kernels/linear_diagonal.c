@@ -111,11 +111,11 @@ static void write_gradient(const diagonal *x, size_t layer, const lane d[WEIGHTS
         const lane p_x = lane_set(part[0]), p_y = lane_set(part[1]), q_x = lane_set(part[2]),
                    q_y = lane_set(part[3]);
         lane *to = x->group->gradient + (layer * x->plan->heads + h) * per_head;
-        to[0] = lane_fma(d[XX], q_x, lane_multiply(d[XY], q_y));
-        to[1] = lane_fma(d[YX], q_x, lane_multiply(d[YY], q_y));
-        to[2] = lane_fma(d[XX], p_x, lane_multiply(d[YX], p_y));
+        write_element(x->group, to + 0, lane_fma(d[XX], q_x, lane_multiply(d[XY], q_y)));
+        write_element(x->group, to + 1, lane_fma(d[YX], q_x, lane_multiply(d[YY], q_y)));
+        write_element(x->group, to + 2, lane_fma(d[XX], p_x, lane_multiply(d[YX], p_y)));
         if (per_head == 4)
-            to[3] = lane_fma(d[XY], p_x, lane_multiply(d[YY], p_y));
+            write_element(x->group, to + 3, lane_fma(d[XY], p_x, lane_multiply(d[YY], p_y)));
     }
 }
 
@@ -220,7 +220,7 @@ static void reverse_gram(const diagonal *x, const lane *tokens, lane *d_tokens) 
 static void reverse_in_tokens(diagonal *x, size_t layer) {
     const lane *map = x->maps + layer * x->square, *tokens = tokens_before(x, layer);
 
-    outer_rows(x->d_map, x->d_tokens, tokens, x->rows, x->size, x->size, false, false);
+    outer_rows(x->d_map, x->d_tokens, tokens, x->rows, x->size, false, false);
     reverse_map(x, layer);
     if (layer == 0)
         return;
@@ -277,7 +277,7 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
     weigh_last(x, d_query_after, x->d_w);
     d_query_after[size - 1] = lane_add(d_query_after[size - 1], slope);
     lanes_copy(x->pair_right + size, query, size);
-    outer_rows(x->d_map, x->pair_left, x->pair_right, 2, size, size, false, false);
+    outer_rows(x->d_map, x->pair_left, x->pair_right, 2, size, false, false);
     lanes_add(x->d_map + (size - 1) * size, x->d_start, size);
     block_sums(x->d_map, gram, size, d_weights);
     write_gradient(x, layer, d_weights);
@@ -287,8 +287,8 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
     add_transpose(x->s, size);
     lanes_scale(x->pair_left, slope, x->ends, size);
     lanes_scale(x->pair_right, slope, x->ends + size, size);
-    outer_rows(x->s, x->pair_left, x->ends + size, 1, size, size, true, true);
-    outer_rows(x->s, x->pair_right, x->ends, 1, size, size, true, true);
+    outer_rows(x->s, x->pair_left, x->ends + size, 1, size, true, true);
+    outer_rows(x->s, x->pair_right, x->ends, 1, size, true, true);
     map_rows(x->d_query, d_query_after, 1, map, size, false);
 }
 

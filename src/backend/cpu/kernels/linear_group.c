@@ -1,7 +1,7 @@
 /*
- * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients. Clipping needs each
- * sequence's whole gradient, so a group's gradients stand apart before they are added up, lane by lane; the lanes are added at the
- * end of a slice.
+ * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients, lane by lane; the lanes are
+ * added at the end of a slice. Without clipping gradients are added up as they come. Clipping needs each sequence's whole gradient
+ * first, so a group's gradients stand apart then.
  */
 #include <math.h>
 #include <string.h>
@@ -13,8 +13,9 @@
 typedef struct slice {
     const linear_plan *plan;
     linear_group group;
-    lane *sums;  /* [used] */
-    lane *forms; /* what the form asks for */
+    lane *gradient; /* [used], of one group */
+    lane *sums;     /* [used] */
+    lane *forms;    /* what the form asks for */
 } slice;
 
 static slice describe(const linear_plan *plan, lane_memory *memory) {
@@ -29,7 +30,7 @@ static slice describe(const linear_plan *plan, lane_memory *memory) {
     } else {
         x.group.query = take_lanes(memory, size);
     }
-    x.group.gradient = take_lanes(memory, used);
+    x.gradient = take_lanes(memory, used);
     x.sums = take_lanes(memory, used);
     if (plan->form == ICL_LINEAR_SPARSE)
         forms = KERNEL(linear_sparse_lanes)(plan);
@@ -122,6 +123,15 @@ lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction) 
     return slope;
 }
 
+static void run_form(const slice *x) {
+    if (x->plan->form == ICL_LINEAR_SPARSE)
+        KERNEL(linear_sparse)(&x->group, x->forms);
+    else if (x->plan->form == ICL_LINEAR_DIAG || x->plan->form == ICL_LINEAR_GDPP)
+        KERNEL(linear_diagonal)(&x->group, x->forms);
+    else
+        KERNEL(linear_dense)(&x->group, x->forms);
+}
+
 /* ---- Gradients ---- */
 
 /* A range of parameters whose gradients the form has written; the others are zero. */
@@ -144,7 +154,7 @@ static void each_range(const linear_plan *plan, range_function *visit, void *con
     }
 }
 
-/* One pass over the gradients of a group: sums += share * gradient, where there are sums, and squares. */
+/* One pass over the gradients of a group: the sum of their squares, or sums += share * gradient. */
 typedef struct pass {
     const lane *gradient;
     lane *sums;
@@ -152,27 +162,6 @@ typedef struct pass {
     lane scale;   /* of the numbers that are squared */
     lane squares; /* the sum */
 } pass;
-
-static void add_plain(void *context, size_t first, size_t count) {
-    pass *x = context;
-    const lane *gradient = x->gradient + first;
-    lane *sums = x->sums + first, squares[4];
-    size_t i = 0;
-
-    UNROLL for (size_t j = 0; j < 4; j++) squares[j] = lane_set(0);
-    for (; i + 4 <= count; i += 4) {
-        UNROLL for (size_t j = 0; j < 4; j++) {
-            sums[i + j] = lane_add(sums[i + j], gradient[i + j]);
-            squares[j] = lane_fma(gradient[i + j], gradient[i + j], squares[j]);
-        }
-    }
-    for (; i < count; i++) {
-        sums[i] = lane_add(sums[i], gradient[i]);
-        squares[0] = lane_fma(gradient[i], gradient[i], squares[0]);
-    }
-    x->squares =
-        lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
-}
 
 static void add_squares(void *context, size_t first, size_t count) {
     pass *x = context;
@@ -214,28 +203,45 @@ static void add_clipped(void *context, size_t first, size_t count) {
 #define FEW    1e-25F
 #endif
 
+static bool is_out_of_range(real squares, bool large) {
+    return large ? !(squares <= MANY) : squares < FEW;
+}
+
+/* The group's gradients by themselves, where they were added up as they came. */
+static void isolate(slice *x) {
+    lane squares = lane_set(0);
+
+    if (!x->group.tallies)
+        return;
+    x->group.tallies = false;
+    x->group.gradient = x->gradient;
+    x->group.squares = &squares;
+    run_form(x);
+}
+
 /* Replaces the norms whose squares left the range in which sums of squares are exact enough. */
-static void measure_again(const linear_group *group, lane squares, bool large, lane *norms) {
-    pass x = {.gradient = group->gradient, .scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
+static void measure_again(slice *x, lane squares, bool large, lane *norms) {
+    pass again = {.gradient = x->gradient, .scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
     bool any = false;
 
-    for (size_t i = 0; i < group->count; i++)
-        any = any || (large ? !(lane_elements(&squares)[i] <= MANY) : lane_elements(&squares)[i] < FEW);
+    for (size_t i = 0; i < x->group.count; i++)
+        any = any || is_out_of_range(lane_elements(&squares)[i], large);
     if (!any)
         return;
-    each_range(group->plan, add_squares, &x);
+    isolate(x);
+    each_range(x->plan, add_squares, &again);
     for (size_t i = 0; i < LANE_COUNT; i++)
-        if (large ? !(lane_elements(&squares)[i] <= MANY) : lane_elements(&squares)[i] < FEW)
-            lane_elements(norms)[i] = REAL_SQRT(lane_elements(&x.squares)[i]) / (large ? SHRINK : GROW);
+        if (is_out_of_range(lane_elements(&squares)[i], large))
+            lane_elements(norms)[i] = REAL_SQRT(lane_elements(&again.squares)[i]) / (large ? SHRINK : GROW);
 }
 
 /* The norms of the group's gradients, by lane, from the sums of their squares. */
-static lane norms_of(const linear_group *group, lane squares) {
+static lane norms_of(slice *x, lane squares) {
     lane norms = lane_set(0);
     for (size_t i = 0; i < LANE_COUNT; i++)
         lane_elements(&norms)[i] = REAL_SQRT(lane_elements(&squares)[i]);
-    measure_again(group, squares, true, &norms);
-    measure_again(group, squares, false, &norms);
+    measure_again(x, squares, true, &norms);
+    measure_again(x, squares, false, &norms);
     return norms;
 }
 
@@ -258,20 +264,17 @@ static lane shares(const linear_group *group, lane norms) {
     return result;
 }
 
-static void finish(const slice *x) {
+static void finish(slice *x, lane squares) {
     const linear_plan *plan = x->plan;
     const linear_group *group = &x->group;
-    pass adding = {
-        .gradient = group->gradient, .sums = x->sums, .scale = lane_set(1), .squares = lane_set(0)};
     real *to = plan->norms.elements + group->first * plan->norms.stride[0];
+    lane norms = norms_of(x, squares);
 
-    each_range(plan, plan->threshold ? add_squares : add_plain, &adding);
-    lane norms = norms_of(group, adding.squares);
     for (size_t i = 0; i < group->count; i++)
         to[i * plan->norms.stride[0]] = lane_elements(&norms)[i];
     if (!plan->threshold)
         return;
-    adding.share = shares(group, norms);
+    pass adding = {.gradient = group->gradient, .sums = x->sums, .share = shares(group, norms)};
     each_range(plan, add_clipped, &adding);
 }
 
@@ -294,16 +297,15 @@ void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, vo
         lanes_clear(x.sums, plan->used);
     for (x.group.first = first; x.group.first < last; x.group.first += LANE_COUNT) {
         const size_t left = last - x.group.first;
+        lane squares = lane_set(0);
         x.group.count = left < LANE_COUNT ? left : LANE_COUNT;
+        x.group.tallies = !plan->threshold;
+        x.group.gradient = plan->threshold ? x.gradient : x.sums;
+        x.group.squares = &squares;
         load(&x.group);
-        if (plan->form == ICL_LINEAR_SPARSE)
-            KERNEL(linear_sparse)(&x.group, x.forms);
-        else if (plan->form == ICL_LINEAR_DIAG || plan->form == ICL_LINEAR_GDPP)
-            KERNEL(linear_diagonal)(&x.group, x.forms);
-        else
-            KERNEL(linear_dense)(&x.group, x.forms);
+        run_form(&x);
         if (plan->has_gradient)
-            finish(&x);
+            finish(&x, squares);
     }
     for (size_t i = 0; i < plan->used && plan->has_gradient; i++)
         sum[i] = fold_lane(lane_elements(x.sums + i));

@@ -163,11 +163,11 @@ static void write_last(const head *x, lane slope) {
 
     lanes_scale(m->d_w, slope, m->d_w, x->heads * size);
     for (size_t h = 0; h < x->heads; h++) {
-        outer_rows(gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1, block, size,
-                   false, false);
-        if (block == size)
-            lanes_scale(gradient_of_p(x->group, x->last, h) + (size - 1) * size, slope, m->d_v + h * size,
-                        size);
+        lane *last_row = gradient_of_p(x->group, x->last, h) + (size - 1) * size;
+        write_outer(x->group, gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1,
+                    block);
+        for (size_t i = 0; i < size && block == size; i++)
+            write_element(x->group, last_row + i, lane_multiply(slope, m->d_v[h * size + i]));
     }
 }
 
@@ -181,8 +181,8 @@ static void write_before(const head *x, lane slope) {
         lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->rho_v + k * heads), count);
         lanes_scale(m->pack_right + count, slope, mapped_row(x, opposite + x->rho_w + k * heads), count);
         lanes_scale(m->pack_right + 2 * count, slope, mapped_row(x, k), size);
-        outer_rows(gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1, block, size,
-                   false, false);
+        write_outer(x->group, gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1,
+                    block);
     }
     lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->y_v), count);
     lanes_scale(m->pack_right + count, slope, mapped_row(x, x->y_v), count);
@@ -191,8 +191,8 @@ static void write_before(const head *x, lane slope) {
         lanes_copy(m->pack_left, mapped_row(x, x->rho_v + k * heads), count);
         lanes_copy(m->pack_left + count, mapped_row(x, x->rho_w + k * heads), count);
         lanes_copy(m->pack_left + 2 * count, mapped_row(x, opposite + k), size);
-        outer_rows(gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right, 2 * heads + 1, block,
-                   size, false, false);
+        write_outer(x->group, gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right,
+                    2 * heads + 1, block);
     }
 }
 

@@ -110,10 +110,10 @@ void KERNEL(linear_pass_reverse)(const linear_group *group, const head_memory *h
     lanes_scale(m->x + count - size, slope, head->d_query, size);
     lanes_scale(m->x_p_gram, slope, m->x_p_gram, plan->heads * count);
     for (size_t h = 0; h < plan->heads; h++) {
-        outer_rows(gradient_of_p(group, plan->full, h), m->x, m->y_q_gram + h * count, rows, plan->block,
-                   size, false, false);
-        outer_rows(gradient_of_q(group, plan->full, h), m->x_p_gram + h * count, m->y, rows, plan->block,
-                   size, false, false);
+        write_outer(group, gradient_of_p(group, plan->full, h), m->x, m->y_q_gram + h * count, rows,
+                    plan->block);
+        write_outer(group, gradient_of_q(group, plan->full, h), m->x_p_gram + h * count, m->y, rows,
+                    plan->block);
     }
     if (plan->full == 0)
         return;

@@ -55,9 +55,8 @@ static void reverse(const linear_group *group, const sparse *x, lane slope) {
         lanes_scale(x->d_r, slope, group->query, d);
         if (layer + 1 < plan->depth)
             add_gram(group, x->d_r, x->d_u);
-        outer_rows(gradient, x->u + layer * d, x->d_r, 1, d, d, false, false);
-        for (size_t h = 1; h < plan->heads; h++)
-            lanes_copy(gradient + h * square, gradient, square);
+        for (size_t h = 0; h < plan->heads; h++)
+            write_outer(group, gradient + h * square, x->u + layer * d, x->d_r, 1, d);
         if (layer > 0)
             map_rows_shared(x->d_u, x->d_r, 1, plan->q_transposed + layer * square, d, true);
     }
