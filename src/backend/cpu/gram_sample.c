@@ -6,14 +6,14 @@
 #include "core/status.h"
 
 /* gram_sample's operands. */
-enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
+enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, OUTPUTS, CHI = OUTPUTS, ROOTS };
 
 typedef struct gram_run {
     const icl_strict_kernels *kernels;
     const icl_tensor *operands;
     icl_gram_job job;
-    icl_gram_rows rows;
-    float *lanes; /* of the first thread */
+    const uint32_t *rows; /* where the outputs' elements lie in the lanes, one output after the other */
+    float *lanes;         /* of the first thread */
     size_t lanes_length;
 } gram_run;
 
@@ -21,19 +21,17 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Rows [first, first + extents[0] * extents[1]) to elements [sequence, …] of a view whose axes after the batch have the given
- * extents. */
-static void store(const gram_run *run, const float *lanes, const icl_tensor *out, size_t sequence, size_t row,
-                  size_t rows, size_t columns) {
+/* The given rows of the lanes to elements [sequence, …] of a view whose axes after the batch have the given extents. */
+static void store(const gram_run *run, const float *lanes, const uint32_t *from, const icl_tensor *out,
+                  size_t sequence, size_t rows, size_t columns) {
     const size_t width = run->kernels->gram_lanes, count = smaller(width, out->shape[0] - sequence);
     const size_t column_stride = columns > 1 || out->rank > 2 ? out->stride[out->rank - 1] : 1;
     const size_t row_stride = out->rank > 2 ? out->stride[1] : 0;
     real *base = host_elements(out) + sequence * out->stride[0];
-    const float *from = lanes + row * width;
 
 #if !ICL_CPU_DOUBLE
     if (column_stride == 1 && (rows == 1 || row_stride == columns)) {
-        run->kernels->unpack_lanes(from, rows * columns, count, base, out->stride[0]);
+        run->kernels->unpack_lanes(lanes, from, rows * columns, count, base, out->stride[0]);
         return;
     }
 #endif
@@ -41,26 +39,43 @@ static void store(const gram_run *run, const float *lanes, const icl_tensor *out
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < columns; j++)
                 base[s * out->stride[0] + i * row_stride + j * column_stride] =
-                    (real)from[(i * columns + j) * width + s];
+                    (real)lanes[from[i * columns + j] * width + s];
 }
 
 static void run_groups(void *context, size_t first, size_t last, size_t thread) {
     const gram_run *run = context;
     const size_t width = run->kernels->gram_lanes, d = run->job.d;
-    const icl_tensor *operands = run->operands, *query = &operands[QUERY];
+    const icl_tensor *query = &run->operands[QUERY];
+    const size_t extents[OUTPUTS][2] = {{d + 1, d + 1}, {1, d}, {1, 1}, {1, d}, {1, 1}};
     float *lanes = run->lanes + thread * run->lanes_length;
 
     for (size_t group = first; group < last; group++) {
         const size_t sequence = group * width;
+        const uint32_t *rows = run->rows;
         run->kernels->gram(&run->job, sequence, lanes);
-        store(run, lanes, &operands[GRAM], sequence, run->rows.gram, d + 1, d + 1);
-        store(run, lanes, query, sequence, run->rows.query, 1, d);
-        store(run, lanes, &operands[TARGETS], sequence, run->rows.targets, 1, 1);
-        store(run, lanes, &operands[WEIGHTS], sequence, run->rows.weights, 1, d);
-        store(run, lanes, &operands[NOISE], sequence, run->rows.noise, 1, 1);
+        for (int i = GRAM; i < OUTPUTS; rows += extents[i][0] * extents[i][1], i++)
+            store(run, lanes, rows, &run->operands[i], sequence, extents[i][0], extents[i][1]);
         for (size_t s = 0; s < smaller(width, query->shape[0] - sequence); s++)
             host_elements(query)[(sequence + s) * query->stride[0] + d * query->stride[1]] = 0;
     }
+}
+
+static size_t element_count(size_t d) {
+    return (d + 1) * (d + 1) + d + 1 + d + 1;
+}
+
+static void list_rows(const icl_gram_rows *rows, size_t d, uint32_t *list) {
+    for (size_t i = 0; i <= d; i++)
+        for (size_t j = 0; j <= d; j++) {
+            const size_t below = i > j ? i : j, left = i > j ? j : i;
+            *list++ = (uint32_t)(rows->gram + below * (below + 1) / 2 + left);
+        }
+    for (size_t i = 0; i < d; i++)
+        *list++ = (uint32_t)(rows->query + i);
+    *list++ = (uint32_t)rows->targets;
+    for (size_t i = 0; i < d; i++)
+        *list++ = (uint32_t)(rows->weights + i);
+    *list = (uint32_t)rows->noise;
 }
 
 static void pack_chi(const icl_tensor *chi, size_t rows, float *packed) {
@@ -97,16 +112,19 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
     const size_t batch = operands[GRAM].shape[0], width = run.kernels->gram_lanes;
     icl_status status = ICL_OK;
     float *memory = NULL;
+    uint32_t *list;
 
     run.job = job_of(params, &operands[GRAM]);
     const size_t d = run.job.d, chi_length = run.job.columns * ICL_CHI_TERMS * ICL_CHI_ROW;
     const size_t roots_length = has_roots ? host_round_up(2 * d * d, LANES) : 0;
     if (has_roots) /* its presence decides where rows lie */
         run.job.roots = (const float *)host_elements(&operands[ROOTS]);
-    run.rows = run.kernels->gram_rows(&run.job);
-    run.lanes_length = host_round_up(run.rows.count * width, LANES);
+    const icl_gram_rows rows = run.kernels->gram_rows(&run.job);
+    const size_t list_length = host_round_up(element_count(d), LANES);
+    run.lanes_length = host_round_up(rows.count * width, LANES);
     ICL_TRY(HOST(scratch)(backend,
-                          (chi_length + roots_length + state->threads * run.lanes_length) * sizeof(float),
+                          (chi_length + roots_length + state->threads * run.lanes_length) * sizeof(float) +
+                              list_length * sizeof(uint32_t),
                           &memory, error));
     pack_chi(&operands[CHI], run.job.columns, memory);
     run.job.chi = memory;
@@ -115,7 +133,10 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
         pack_roots(&operands[ROOTS], d, memory + chi_length);
         run.job.roots = memory + chi_length;
     }
-    HOST(run)(state, (batch + width - 1) / width, batch * run.rows.count, run_groups, &run);
+    list = (uint32_t *)(void *)(run.lanes + state->threads * run.lanes_length);
+    list_rows(&rows, d, list);
+    run.rows = list;
+    HOST(run)(state, (batch + width - 1) / width, batch * rows.count, run_groups, &run);
 done:
     return status;
 }

@@ -3,7 +3,7 @@
  * made random_lanes, random_normals and chi_lanes.
  *
  * A row is W floats. Rows of the lanes: the normals in the order of the words, where L becomes F in place unless there are roots;
- * with roots, F and the images x_t, w; sigma, target; the full Gram matrix. Cost for each sequence, in multiplications and
+ * with roots, F and the images x_t, w; sigma, target; the Gram matrix's lower triangle. Cost for each sequence, in multiplications and
  * additions: D^3 / 3 for the Gram matrix; with roots D^3 more for F and 2/3 D^3 because F is no longer triangular.
  */
 DEFINE_VECTOR(lane_vector, float);
@@ -24,9 +24,14 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Elements of the trapezoid's rows before row i. */
+/* Elements of a triangle's rows before row i. */
+static size_t triangle(size_t i) {
+    return i * (i + 1) / 2;
+}
+
+/* Of a trapezoid's. */
 static size_t trapezoid(size_t columns, size_t i) {
-    return i <= columns ? i * (i + 1) / 2 : columns * (columns + 1) / 2 + (i - columns) * columns;
+    return i <= columns ? triangle(i) : triangle(columns) + (i - columns) * columns;
 }
 
 static inline size_t factor_row(const gram_factor *f, size_t i) {
@@ -50,7 +55,7 @@ static icl_gram_rows gram_rows(const icl_gram_job *job) {
     rows.noise = rows.count;
     rows.targets = rows.noise + 1;
     rows.gram = rows.targets + 1;
-    rows.count = rows.gram + (d + 1) * (d + 1);
+    rows.count = rows.gram + (d + 1) * (d + 2) / 2;
     return rows;
 }
 
@@ -135,13 +140,13 @@ static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_g
     }
 }
 
-/* A tile of rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a, and its mirror image. Rows of F get longer
- * downwards, so that the first column's length is common to all. height and width are constants at each call. */
+/* A tile of rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a. Rows of F get longer downwards, so that the
+ * first column's length is common to all. height and width are constants at each call. */
 ALWAYS_INLINE void gram_tile(const size_t height, const size_t width, const gram_factor *f, size_t a,
                              size_t b, const float *lanes, float *gram) {
     lane_vector sum[TILE_ROWS][TILE_ROWS];
     const float *left[TILE_ROWS], *right[TILE_ROWS];
-    const size_t extent = f->d + 1, common = factor_length(f, b);
+    const size_t common = factor_length(f, b);
 
     UNROLL for (size_t i = 0; i < height; i++) left[i] = lanes + factor_row(f, a + i) * W;
     UNROLL for (size_t j = 0; j < width; j++) right[j] = lanes + factor_row(f, b + j) * W;
@@ -156,8 +161,7 @@ ALWAYS_INLINE void gram_tile(const size_t height, const size_t width, const gram
             continue; /* above the diagonal */
         for (size_t k = common; k < factor_length(f, b + j); k++)
             sum[i][j] += row_at(left[i], k) * row_at(right[j], k);
-        set_row(gram, (a + i) * extent + b + j, sum[i][j]);
-        set_row(gram, (b + j) * extent + a + i, sum[i][j]);
+        set_row(gram, triangle(a + i) + b + j, sum[i][j]);
     }
 }
 
@@ -165,7 +169,7 @@ static void gram_product(const gram_factor *f, const float *lanes, float *gram) 
     const size_t extent = f->d + 1, tiled = extent / TILE_ROWS * TILE_ROWS;
 
     if (f->columns == 0) {
-        for (size_t i = 0; i < extent * extent * W; i++)
+        for (size_t i = 0; i < triangle(extent) * W; i++)
             gram[i] = 0;
         return;
     }

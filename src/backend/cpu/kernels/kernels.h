@@ -113,8 +113,9 @@ typedef struct icl_gram_job {
 
 /* Where a group's results lie in its lanes: rows of gram_lanes floats, one lane for each sequence. */
 typedef struct icl_gram_rows {
-    size_t gram, query, targets, weights, noise; /* first rows: D * D, d, 1, d, 1 */
-    size_t count;                                /* of rows in all */
+    size_t gram;                           /* first row of the lower triangle, row by row: D (D + 1) / 2 */
+    size_t query, targets, weights, noise; /* first rows: d, 1, d, 1 */
+    size_t count;                          /* of rows in all */
 } icl_gram_rows;
 
 /* Float on every backend. */
@@ -129,8 +130,9 @@ typedef struct icl_strict_kernels {
     size_t gram_lanes;
     icl_gram_rows (*gram_rows)(const icl_gram_job *job);
     void (*gram)(const icl_gram_job *job, uint64_t first, float *lanes);
-    /* out[s * stride + e] = rows[e][s]: `elements` rows of gram_lanes, the first `sequences` lanes. */
-    void (*unpack_lanes)(const float *rows, size_t elements, size_t sequences, float *out, size_t stride);
+    /* out[s * stride + e] = lanes[rows[e]][s]: `elements` rows of gram_lanes, the first `sequences` lanes. */
+    void (*unpack_lanes)(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
+                         float *out, size_t stride);
 } icl_strict_kernels;
 
 #define ICL_RANDOM_CHUNK 1024

@@ -76,10 +76,11 @@ static void chi_lanes(const float *row, float *values) {
     }
 }
 
-static void unpack_lanes(const float *rows, size_t elements, size_t sequences, float *out, size_t stride) {
+static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
+                         float *out, size_t stride) {
     for (size_t e = 0; e < elements; e++)
         for (size_t s = 0; s < sequences; s++)
-            out[s * stride + e] = rows[e * GRAM_LANES + s];
+            out[s * stride + e] = lanes[(size_t)rows[e] * GRAM_LANES + s];
 }
 
 #endif

@@ -22,19 +22,22 @@
 #define ALWAYS_INLINE             static inline
 #endif
 
-/* Loops that must unroll for their arrays to live in registers, and loops whose operands may coincide but never overlap
- * otherwise. */
+/* Loops that must unroll for their arrays to live in registers, loops that must not, and loops whose operands may coincide but
+ * never overlap otherwise. */
 #if defined(__clang__)
 #define UNROLL        _Pragma("clang loop unroll(full)")
 #define UNROLL_THRICE _Pragma("clang loop unroll_count(3)")
+#define ROLLED        _Pragma("clang loop unroll(disable)")
 #define INDEPENDENT   _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
 #define UNROLL        _Pragma("GCC unroll 16")
 #define UNROLL_THRICE _Pragma("GCC unroll 3")
+#define ROLLED        _Pragma("GCC unroll 1")
 #define INDEPENDENT   _Pragma("GCC ivdep")
 #else
 #define UNROLL
 #define UNROLL_THRICE
+#define ROLLED
 #define INDEPENDENT
 #endif
 
