@@ -23,11 +23,6 @@ typedef struct printer {
     bool has_header;
 } printer;
 
-/* The part of a case's name that names the op: everything before the shapes. */
-static int title_length(const icl_case *c) {
-    return (int)strcspn(c->name, "(") - 1;
-}
-
 static void repro_line(const printer *p, const icl_comparison *row, char *text, size_t capacity) {
     snprintf(text, capacity, "iclab compare --device %s --against %s --op '%s' --seed %" PRIu32,
              p->device_spec, p->against_spec, row->c->name, p->seed);
@@ -50,7 +45,7 @@ static void print_failure(const printer *p, const icl_comparison *row) {
 
 /* One line per op, once all its cases are in; failures and skips in full. */
 static void print_table_row(printer *p, const icl_comparison *row) {
-    const int length = title_length(row->c);
+    const int length = (int)icl_case_title_length(row->c);
     if ((int)strlen(p->title) != length || strncmp(p->title, row->c->name, (size_t)length) != 0) {
         close_title(p);
         snprintf(p->title, sizeof p->title, "%.*s", length, row->c->name);

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/host.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/tables.h"
 #include "every_op.h"
 #include "tap.h"
 
@@ -74,16 +75,6 @@ typedef struct kernel_variant {
     const HOST(kernels) * kernels;
     const icl_strict_kernels *strict;
 } kernel_variant;
-
-#if ICL_CPU_VARIANTS
-#if ICL_CPU_DOUBLE
-#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
-#else
-#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
-#endif
-extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
-extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
-#endif
 
 static const kernel_variant variants[] = {
     {"base", ICL_ISA_BASE, &KERNEL(table), &STRICT_KERNEL(table)},

@@ -4,22 +4,18 @@
 set -uo pipefail
 clang=$1
 shift
-number=0
-failed=0
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 for file in "$@"; do
     for lanes in 1 4 8 16; do
-        number=$((number + 1))
-        name="$number - $(basename "$file") with $lanes lanes"
+        name="$(basename "$file") with $lanes lanes"
         if [[ $clang == none ]]; then
-            echo "ok $name # SKIP clang is not installed"
-        elif "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -fsyntax-only -Werror -Wall \
-            -Wno-unused-function -DLANES="$lanes" "$file" 2>&1 | sed 's/^/# /'; then
-            echo "ok $name"
-        else
-            echo "not ok $name"
-            failed=1
+            skip "$name" "clang is not installed"
+            continue
         fi
+        "$clang" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -fsyntax-only -Werror -Wall \
+            -Wno-unused-function -DLANES="$lanes" "$file" 2>&1 | note
+        ok $? "$name"
     done
 done
-echo "1..$number"
-exit "$failed"
+finish

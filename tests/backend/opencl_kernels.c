@@ -22,14 +22,6 @@ static bool is_one_more(const icl_case *c) {
     return false;
 }
 
-static size_t title_length(const icl_case *c) {
-    return strcspn(c->name, "(") - 1;
-}
-
-static bool same_title(const icl_case *a, const icl_case *b) {
-    return title_length(a) == title_length(b) && strncmp(a->name, b->name, title_length(a)) == 0;
-}
-
 static bool is_small(const icl_case *c) {
     size_t elements = 0;
     for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++)
@@ -133,7 +125,7 @@ int main(int argc, char **argv) {
     if (tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         for (size_t first = 0, last; first < count; first = last) {
             size_t small = 0, seen = 0, run = 0, failed = 0;
-            for (last = first; last < count && same_title(&cases[last], &cases[first]); last++)
+            for (last = first; last < count && icl_case_same_title(&cases[last], &cases[first]); last++)
                 small += is_small(&cases[last]);
             const size_t step = small > CASES ? small / CASES : 1;
             for (size_t i = first; i < last; i++)
@@ -142,7 +134,7 @@ int main(int argc, char **argv) {
                     run++;
                     failed += !passes(&tap, &cases[i], backend);
                 }
-            tap_ok(&tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)title_length(&cases[first]),
+            tap_ok(&tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)icl_case_title_length(&cases[first]),
                    cases[first].name, run);
         }
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");

@@ -9,11 +9,6 @@
 #include "lab/conformance/case.h"
 #include "tap.h"
 
-/* The part of a case's name that names the op: everything before the shapes. */
-static size_t title_length(const icl_case *c) {
-    return strcspn(c->name, "(") - 1;
-}
-
 static void explain(const icl_case *c, const icl_case_result *r) {
     tap_note("%s: error/bound %.3g at %s: got %.9g, true %.9g, bound %.3g%s%s", c->name, r->error_over_bound,
              r->elements ? r->worst_name : "no element", r->elements ? r->outputs[r->worst] : 0, r->truth,
@@ -21,17 +16,12 @@ static void explain(const icl_case *c, const icl_case_result *r) {
              r->repeatable ? "" : "; a second run differs");
 }
 
-static bool same_title(const icl_case *a, const icl_case *b) {
-    const size_t length = title_length(a);
-    return title_length(b) == length && strncmp(a->name, b->name, length) == 0;
-}
-
 /* Runs the cases that have the first one's title. Returns how many. */
 static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *cases, size_t count) {
     size_t done = 0, failed = 0;
     double worst = 0;
 
-    for (; done < count && same_title(&cases[0], &cases[done]); done++) {
+    for (; done < count && icl_case_same_title(&cases[0], &cases[done]); done++) {
         const icl_case *c = &cases[done];
         icl_case_result result;
         icl_error error = {0};
@@ -44,8 +34,8 @@ static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *ca
         worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
         icl_case_result_clear(&result);
     }
-    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)title_length(&cases[0]),
-           cases[0].name, done, worst);
+    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g",
+           (int)icl_case_title_length(&cases[0]), cases[0].name, done, worst);
     return done;
 }
 

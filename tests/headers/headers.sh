@@ -4,18 +4,8 @@
 set -uo pipefail
 include=$1
 shift
-count=0
-failed=0
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-    fi
-}
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 
 for path in "$include"/iclab/*.h; do
     header=$(basename "$path")
@@ -29,5 +19,4 @@ for path in "$include"/iclab/*.h; do
         ok $? "iclab.h includes iclab/$header"
     fi
 done
-echo "1..$count"
-exit "$failed"
+finish

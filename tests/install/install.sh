@@ -8,34 +8,10 @@ source=$2
 prefix=$3
 shift 3
 compiler=("$@")
-count=0
-failed=0
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-    fi
-}
-
-skip() { # NAME REASON
-    count=$((count + 1))
-    echo "ok $count - $1 # SKIP $2"
-}
-
-note() {
-    sed 's/^/# /'
-}
-
-finish() {
-    echo "1..$count"
-    exit "$failed"
-}
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 
 meson install -C "$build" --no-rebuild --quiet --destdir "$root" >"$root.log" 2>&1
 installed=$?

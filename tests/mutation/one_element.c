@@ -73,11 +73,6 @@ static icl_op_function *const wrong_ops[ICL_OP_COUNT] = {
 #undef WRONG_ROW
 };
 
-/* The part of a case's name that names the op and its kind: everything before the shapes. */
-static size_t title_length(const icl_case *c) {
-    return strcspn(c->name, "(") - 1;
-}
-
 /* Runs cases first .. end - 1 on the mutant until one reports it. Returns how many it took; 0 when none did. */
 static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, size_t first, size_t end,
                                   int operand) {
@@ -123,9 +118,9 @@ int main(int argc, char **argv) {
     if (!tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         return tap_done(&tap);
     for (size_t first = 0; first < count; first = end) {
-        const int length = (int)title_length(&cases[first]);
-        for (end = first + 1; end < count && (int)title_length(&cases[end]) == length &&
-                              strncmp(cases[end].name, cases[first].name, (size_t)length) == 0;)
+        const int length = (int)icl_case_title_length(&cases[first]);
+        end = first + 1;
+        while (end < count && icl_case_same_title(&cases[end], &cases[first]))
             end++;
         for (int operand = 0; operand < icl_op_infos[cases[first].op].outputs; operand++) {
             if (!has_output(cases, first, end, operand))

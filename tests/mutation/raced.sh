@@ -7,18 +7,8 @@ right=$2
 oclgrind=$3
 kernel=$4
 cases=$5
-count=0
-failed=0
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-    fi
-}
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -37,6 +27,5 @@ grep -q 'data race' "$log"
 ok $? "the missing barrier is reported as a data race"
 grep -q "Kernel: $kernel" "$log"
 ok $? "in kernel $kernel"
-head -n 12 "$log" | sed 's/^/# /'
-echo "1..$count"
-exit "$failed"
+head -n 12 "$log" | note
+finish

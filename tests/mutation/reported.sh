@@ -10,18 +10,8 @@ op=$4
 cases=$5
 export ICLAB_RECIPES=${6:-}
 [[ $device != opencl* ]] || device=${ICLAB_TEST_OPENCL:-$device}
-count=0
-failed=0
-
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-    fi
-}
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 
 if [[ $("$right" devices --json | grep -vc '"kind": *"host"') -eq 0 ]]; then
     echo "1..0 # SKIP no OpenCL device on this machine"
@@ -41,13 +31,12 @@ grep -q "\"op\":\"$op\".*\"verdict\":\"FAIL\"" "$log"
 ok $? "a failing case names the op $op"
 ! grep '"verdict":"FAIL"' "$log" | grep -qv "\"op\":\"$op\""
 ok $? "and no other op is blamed"
-grep '"verdict":"FAIL"' "$log" | head -n 3 | sed 's/^/# /'
-grep '"summary"' "$log" | sed 's/^/# /'
+grep '"verdict":"FAIL"' "$log" | head -n 3 | note
+grep '"summary"' "$log" | note
 if [[ -n $ICLAB_RECIPES ]]; then
     "$faulty" compare --device "$device" --against cpu --train versatile --set model.space=composed --set train.batch=16 --steps 2 \
         --json >"$log" 2>&1
     [[ $? -eq 1 ]] && grep -q '"mode":"forced","step":1,.*"verdict":"FAIL"' "$log"
     ok $? "forced training fails at the first step"
 fi
-echo "1..$count"
-exit "$failed"
+finish

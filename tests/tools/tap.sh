@@ -1,28 +1,12 @@
 # shellcheck shell=bash
 # TAP for tests of the command, to be sourced. ICLAB is the command under test; `work` is a folder that goes away at the end.
-count=0
-failed=0
+# shellcheck source=tests/tap.sh
+source "${BASH_SOURCE[0]%/*}/../tap.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-ok() { # STATUS NAME
-    count=$((count + 1))
-    if [[ $1 -eq 0 ]]; then
-        echo "ok $count - $2"
-    else
-        failed=1
-        echo "not ok $count - $2"
-        [[ ! -s $work/err ]] || head -n 5 "$work/err" | sed 's/^/# /'
-    fi
-}
-
-note() {
-    sed 's/^/# /'
-}
-
-finish() {
-    echo "1..$count"
-    exit "$failed"
+explain() {
+    [[ ! -s $work/err ]] || head -n 5 "$work/err" | note
 }
 
 # run ARGUMENTS...: the command; its exit code in $code, its output in $work/out and $work/err.

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/host.h"
 #include "backend/cpu/machine.h"
+#include "backend/cpu/tables.h"
 #include "config.h"
 #include "core/allocate.h"
 #include "core/status.h"
@@ -18,16 +19,6 @@
 #endif
 
 /* ---- Kernels of each instruction set ---- */
-
-#if ICL_CPU_VARIANTS
-#if ICL_CPU_DOUBLE
-#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
-#else
-#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
-#endif
-extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
-extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
-#endif
 
 static size_t choose_kernels(HOST(state) * state) {
     const icl_isa isa = icl_machine_isa();

@@ -66,6 +66,10 @@ typedef struct icl_case {
 /* Every case, in a fixed order; the seed chooses the values. *cases is freed with icl_free. */
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error);
 
+/* The length of the part of the name that names the op and its kind, everything before the shapes; and whether two have it alike. */
+size_t icl_case_title_length(const icl_case *c);
+bool icl_case_same_title(const icl_case *a, const icl_case *b);
+
 /* Number of elements of an operand; 0 when it is absent. */
 size_t icl_case_count(const icl_case *c, int operand);
 

@@ -66,6 +66,15 @@ void icl_cases_add(icl_case_list *list, icl_case c, const char *what) {
     }
 }
 
+size_t icl_case_title_length(const icl_case *c) {
+    return strcspn(c->name, "(") - 1;
+}
+
+bool icl_case_same_title(const icl_case *a, const icl_case *b) {
+    const size_t length = icl_case_title_length(a);
+    return icl_case_title_length(b) == length && strncmp(a->name, b->name, length) == 0;
+}
+
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
     static void (*const groups[])(icl_case_list *) = {
         icl_cases_elementwise, icl_cases_gram,      icl_cases_reduce,
