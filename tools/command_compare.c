@@ -260,7 +260,7 @@ int command_compare(int count, char *const *arguments) {
             "--train runs N training steps on both devices and on ref, in double precision, with the same "
             "data. Forced: each\n"
             "step starts from the reference's state, so its difference was made in that step. "
-            "Free-running: training.every_step start alike\n"
+            "Free-running: both start alike\n"
             "and drift apart. A forced step fails when one device loses half of its digits and the other "
             "does not.\n"};
     icl_error error = {0};
