@@ -30,9 +30,9 @@ static void threshold_cases(icl_case_list *list) {
     static const size_t counts[] = {1, 7, 64, 65, 2048};
     static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_SPECIAL, ICL_VALUES_LARGE};
     static const double fractions[] = {0.01, 0.5, 1};
-    for (size_t s = 0; s < sizeof counts / sizeof *counts; s++)
-        for (size_t v = 0; v < sizeof values / sizeof *values; v++)
-            for (int first = 0; first < 2; first++) {
+    for (int first = 0; first < 2; first++)
+        for (size_t s = 0; s < sizeof counts / sizeof *counts; s++)
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
                 icl_case c = {.op = ICL_OP_track_threshold,
                               .params = {.threshold = {fractions[v], first}},
                               .values = values[v]};
