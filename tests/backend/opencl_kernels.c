@@ -59,8 +59,9 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
         small += icl_case_same_title(&cases[i], &cases[first]) && is_small(&cases[i]);
     const size_t step = small > CASES ? small / CASES : 1;
     for (size_t i = first; i < count; i++)
-        if (icl_case_same_title(&cases[i], &cases[first]) && ((is_small(&cases[i]) && seen++ % step == 0) ||
-                                                     (small == 0 && i == first) || is_one_more(&cases[i]))) {
+        if (icl_case_same_title(&cases[i], &cases[first]) &&
+            ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) ||
+             is_one_more(&cases[i]))) {
             run++;
             failed += !passes(&cases[i], backend);
         }
