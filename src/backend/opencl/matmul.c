@@ -4,7 +4,7 @@
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
 #define TILE      32  /* rows and columns of out of one work-group on GPUs */
-#define SPLIT     512 /* terms of one split of a long sum */
+#define SPLIT     256 /* terms of one split of a long sum */
 #define FEW_UNITS 64  /* with fewer units than this, a long sum is split */
 
 /* Two leading axes for every operand, so that the kernels see rank 4; strides batch, batch, row, column. */
