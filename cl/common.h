@@ -24,6 +24,8 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+#define UNROLL _Pragma("unroll")
+
 #define ICL_PASTE_(a, b) a##b
 #define ICL_PASTE(a, b)  ICL_PASTE_(a, b)
 
@@ -58,6 +60,12 @@ typedef ICL_PASTE(uint, LANES) uints;
 #define LANE_NUMBERS ((uints)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 #endif
 #endif
+
+/* Lanes to any address in one access: PoCL's vstore16 takes four. */
+typedef struct __attribute__((packed)) floats_anywhere {
+    floats value;
+} floats_anywhere;
+#define STORE_ANYWHERE(lanes, pointer) (((__global floats_anywhere *)(pointer))->value = (lanes))
 
 /* Copies count < LANES neighbouring floats. */
 #define COPY_RUN(to, from, count)                                                                            \

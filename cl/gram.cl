@@ -6,8 +6,8 @@
  * with roots F and the images x_t, w; then sigma and the target. rows: first row of F, of x_t, of w, of sigma; sizes: batch,
  * d, columns of L, Philox blocks of a sequence. Vector views have strides batch (if they have a second axis), element.
  *
- * CPUs: a unit is LANES sequences, a row LANES floats; behind the rows stands the full Gram matrix, and before all of them the
- * tables, packed. GPUs: a work-group is one sequence, a row one float.
+ * CPUs: a unit is LANES sequences, a row LANES floats; behind the rows stands the Gram matrix's lower triangle, and before all of
+ * them the tables, packed, and the places of the outputs' elements. GPUs: a work-group is one sequence, a row one float.
  *
  * Cost of a sequence: about 16 flops for each of D^2 / 2 + 2 d normals, D^3 / 3 flops for the Gram matrix; with roots D^3 more
  * for F and 2/3 D^3 because F is no longer triangular; 4 D^2 bytes written.
@@ -39,9 +39,9 @@ static floats noise_level(uints word, uint distribution, float2 range, uint choi
 }
 
 /* The rows of a group of sequences; ROW(i) is the place of row i. */
-#define ROW(i)        (lanes + (size_t)(i)*LANES)
-#define GET(i)        LOAD_LANES(ROW(i))
-#define SET(i, value) STORE_LANES(value, ROW(i))
+#define ROW(i)        (lanes + (size_t)(i))
+#define GET(i)        (*ROW(i))
+#define SET(i, value) (*ROW(i) = (value))
 
 /* sum over k < count of factor[k * step] * row (from + k). */
 #define ROOT_PRODUCT(sum, factor, step, from, count)                                                         \
@@ -51,44 +51,36 @@ static floats noise_level(uints word, uint distribution, float2 range, uint choi
 
 #if LANES > 1
 
-/* T_k: the polynomial of each lane's piece. row: [CHI_PIECES][CHI_TERMS]. */
+#define CHI_ROW 16 /* pieces of a row of the packed table; the last ones are unused */
+
+/* T_k: the polynomial of each lane's piece. row: [CHI_TERMS][CHI_ROW]. */
 static floats chi_from_normal(floats z, __global const float *row) {
     const ints piece = ICL_PASTE(convert_int, LANES)(z + (floats)((float)(CHI_PIECES / 2)));
     const floats t = z - (TO_FLOATS(piece) - (floats)(0.5f * (float)(CHI_PIECES - 1)));
+    floats value = (floats)(0.0f);
+#if LANES == 4
     int at[LANES];
-    floats coefficient[CHI_TERMS];
     STORE_LANES(piece, at);
+#endif
+    UNROLL for (int term = CHI_TERMS - 1; term >= 0; term--) {
 #if LANES >= 8
-    floats part[8];
-    for (int i = 0; i < 8; i++)
-#if LANES == 16
-        part[i] = (floats)(vload8((size_t)at[2 * i], row), vload8((size_t)at[2 * i + 1], row));
-#else
-        part[i] = vload8((size_t)at[i], row);
+        __global const floats *of_term = (__global const floats *)(row + term * CHI_ROW);
+        floats coefficient = PICK(of_term[0], AS_UINTS(piece));
+#if LANES == 8
+        coefficient = select(coefficient, PICK(of_term[1], AS_UINTS(piece)), piece >= LANES);
 #endif
-    transpose_eight(part, coefficient);
 #else
-    for (int term = 0; term < CHI_TERMS; term++) {
-        float lane[LANES];
-        for (int i = 0; i < LANES; i++)
-            lane[i] = row[at[i] * CHI_TERMS + term];
-        coefficient[term] = LOAD_LANES(lane);
+        __global const float *of_term = row + term * CHI_ROW;
+        const floats coefficient = (floats)(of_term[at[0]], of_term[at[1]], of_term[at[2]], of_term[at[3]]);
+#endif
+        value = term == CHI_TERMS - 1 ? coefficient : value * t + coefficient;
     }
-#endif
-    floats value = coefficient[7];
-    value = value * t + coefficient[6];
-    value = value * t + coefficient[5];
-    value = value * t + coefficient[4];
-    value = value * t + coefficient[3];
-    value = value * t + coefficient[2];
-    value = value * t + coefficient[1];
-    value = value * t + coefficient[0];
     return value;
 }
 
-/* LANES rows become columns. */
+/* Transposes each group of four lanes of four vectors. */
 #if LANES == 4
-static void transpose_lanes(floats *x) {
+static void transpose_fours(floats *x) { /* no shuffles, which Oclgrind does not know */
     float at[LANES][LANES];
     for (uint i = 0; i < LANES; i++)
         STORE_LANES(x[i], at[i]);
@@ -96,45 +88,84 @@ static void transpose_lanes(floats *x) {
         x[i] = (floats)(at[0][i], at[1][i], at[2][i], at[3][i]);
 }
 #else
-/* Takes even and odd columns apart: a rotation of the bits of (row, column). */
-static void rotate_lanes(const floats *x, floats *y) {
-    for (uint i = 0; i < LANES / 2; i++) {
-        y[i] = EVEN(x[2 * i], x[2 * i + 1]);
-        y[LANES / 2 + i] = ODD(x[2 * i], x[2 * i + 1]);
-    }
-}
-
-static void transpose_lanes(floats *x) {
-    floats y[LANES];
-    rotate_lanes(x, y);
-    rotate_lanes(y, x);
-    rotate_lanes(x, y);
-#if LANES == 16
-    rotate_lanes(y, x);
+#if LANES == 8
+#define FOURS(F) F(0, 1, 2, 3), F(4, 5, 6, 7)
 #else
-    for (uint i = 0; i < LANES; i++)
-        x[i] = y[i];
+#define FOURS(F) F(0, 1, 2, 3), F(4, 5, 6, 7), F(8, 9, a, b), F(c, d, e, f)
 #endif
+#define FIRST_PAIRS(i, j, k, l)  a.s##i, b.s##i, a.s##j, b.s##j
+#define LAST_PAIRS(i, j, k, l)   a.s##k, b.s##k, a.s##l, b.s##l
+#define FIRST_HALVES(i, j, k, l) a.s##i##j, b.s##i##j
+#define LAST_HALVES(i, j, k, l)  a.s##k##l, b.s##k##l
+#define JOIN(name, F)                                                                                        \
+    static floats name(floats a, floats b) {                                                                 \
+        return (floats)(FOURS(F));                                                                           \
+    }
+JOIN(first_pairs, FIRST_PAIRS)
+JOIN(last_pairs, LAST_PAIRS)
+JOIN(first_halves, FIRST_HALVES)
+JOIN(last_halves, LAST_HALVES)
+
+static void transpose_fours(floats *x) {
+    const floats a = first_pairs(x[0], x[1]), b = last_pairs(x[0], x[1]), c = first_pairs(x[2], x[3]),
+                 d = last_pairs(x[2], x[3]);
+    x[0] = first_halves(a, c);
+    x[1] = last_halves(a, c);
+    x[2] = first_halves(b, d);
+    x[3] = last_halves(b, d);
 }
 #endif
 
-/* Rows 0 .. count - 1 to `count` elements of each of the first `live` sequences. */
-static void unpack_rows(__global const float *lanes, uint count, uint live, __global float *out,
-                        int batch_stride, int stride) {
-    for (uint e = 0; e < count; e += LANES) {
-        floats x[LANES];
-        for (uint i = 0; i < LANES; i++)
-            x[i] = GET(min(e + i, count - 1));
-        transpose_lanes(x);
-        for (uint s = 0; s < live; s++)
-            store_run(x[s], out + (int)s * batch_stride + (int)e * stride, stride, count - e);
+/* Rows place[0 .. LANES - 1], as many neighbours of each sequence, in squares of 4 x 4: a vector of every fourth row's four
+ * lanes begins as one square's row of each. */
+static void unpack_block(__global const floats *lanes, __global const uint *place, __global float *out,
+                         int batch_stride) {
+#define FOUR(i) (*(__global const float4 *)((__global const float *)ROW(place[i]) + from))
+#if LANES == 4
+#define EVERY_FOURTH(i) FOUR(i)
+#elif LANES == 8
+#define EVERY_FOURTH(i) ((floats)(FOUR(i), FOUR((i) + 4)))
+#else
+#define EVERY_FOURTH(i) ((floats)(FOUR(i), FOUR((i) + 4), FOUR((i) + 8), FOUR((i) + 12)))
+#endif
+    UNROLL for (int from = 0; from < LANES; from += 4) {
+        floats x[4] = {EVERY_FOURTH(0), EVERY_FOURTH(1), EVERY_FOURTH(2), EVERY_FOURTH(3)};
+        transpose_fours(x);
+        UNROLL for (int i = 0; i < 4; i++) STORE_ANYWHERE(x[i], out + (from + i) * batch_stride);
     }
+}
+
+/* Rows place[0 .. count - 1] to `count` elements of each of the first `live` sequences. The last block overlaps the one before. */
+static void unpack_rows(__global const floats *lanes, __global const uint *place, uint count, uint live,
+                        __global float *out, int batch_stride, int stride) {
+    if (live == LANES && stride == 1 && count >= LANES) {
+        for (uint e = 0; e < count; e += LANES) {
+            const uint at = min(e, count - LANES);
+            unpack_block(lanes, place + at, out + at, batch_stride);
+        }
+        return;
+    }
+    for (uint e = 0; e < count; e++)
+        for (uint s = 0; s < live; s++)
+            out[(int)s * batch_stride + (int)e * stride] = ((__global const float *)ROW(place[e]))[s];
+}
+
+/* Where the elements of the outputs lie: D * D of the symmetric matrix, whose lower triangle is there, then x_t, then w. */
+static void list_places(__global uint *place, uint4 sizes, uint4 rows) {
+    const uint d = sizes.s1;
+    for (uint i = 0; i <= d; i++)
+        for (uint j = 0; j <= d; j++) {
+            const uint below = max(i, j);
+            *place++ = rows.s3 + 2 + below * (below + 1) / 2 + min(i, j);
+        }
+    for (uint i = 0; i < 2 * d; i++)
+        *place++ = i < d ? rows.s1 + i : rows.s2 + i - d;
 }
 
 /* The normals of every word, L's diagonal from them, and sigma from the last word. */
-static void draw_rows(__global float *lanes, __global const float *chi, ulong sequence, uint4 sizes,
+static void draw_rows(__global floats *lanes, __global const float *chi, ulong sequence, uint4 sizes,
                       uint4 rows, uint2 key, uint2 step, uint distribution, float2 range, uint choice_count,
-                      const float *choice, const float *table) {
+                      const float *choice) {
     const uint columns = sizes.s2, blocks = sizes.s3;
     const uint last = trapezoid(columns, sizes.s1 + 1) + 2 * sizes.s1;
     uint low[LANES], high[LANES];
@@ -146,25 +177,25 @@ static void draw_rows(__global float *lanes, __global const float *chi, ulong se
     const uints first_low = LOAD_LANES(low), first_high = LOAD_LANES(high);
     for (uint block = 0; block < blocks; block++) {
         uints word[BLOCK];
+        floats normal[BLOCK];
         word[0] = first_low + block;
         word[1] = first_high + select((uints)(0u), (uints)(1u), word[0] < first_low);
         word[2] = (uints)(step.s0);
         word[3] = (uints)(step.s1);
         philox(&word[0], &word[1], &word[2], &word[3], key.s0, key.s1);
-        for (uint w = 0; w < BLOCK; w++) {
-            SET(block * BLOCK + w, normal_from_word(word[w], table));
-            if (block * BLOCK + w == last)
-                SET(rows.s3, noise_level(word[w], distribution, range, choice_count, choice));
-        }
+        normals_from_words(word, normal);
+        UNROLL for (uint w = 0; w < BLOCK; w++) SET(block * BLOCK + w, normal[w]);
+        if (block + 1 == blocks)
+            SET(rows.s3, noise_level(word[last % BLOCK], distribution, range, choice_count, choice));
     }
     for (uint i = 0; i < columns; i++) {
         const uint row = trapezoid(columns, i) + i;
-        SET(row, chi_from_normal(GET(row), chi + i * (CHI_PIECES * CHI_TERMS)));
+        SET(row, chi_from_normal(GET(row), chi + i * (CHI_TERMS * CHI_ROW)));
     }
 }
 
 /* F = R L, x_t = R g, w = C h. roots: [2][d][d]. */
-static void apply_roots(__global float *lanes, __global const float *roots, uint4 sizes, uint4 rows) {
+static void apply_roots(__global floats *lanes, __global const float *roots, uint4 sizes, uint4 rows) {
     const uint d = sizes.s1, columns = sizes.s2, normals = trapezoid(columns, d + 1);
     for (uint i = 0; i < d; i++) {
         __global const float *input = roots + i * d, *weight = input + d * d;
@@ -182,7 +213,7 @@ static void apply_roots(__global float *lanes, __global const float *roots, uint
 }
 
 /* F's last row, and the target. */
-static void label_rows(__global float *lanes, uint4 sizes, uint4 rows, uint full) {
+static void label_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full) {
     const uint d = sizes.s1, columns = sizes.s2;
     const uint from = trapezoid(columns, d), to = rows.s0 + factor_row(d, columns, full, d);
     const floats sigma = GET(rows.s3);
@@ -204,29 +235,29 @@ static void label_rows(__global float *lanes, uint4 sizes, uint4 rows, uint full
     SET(rows.s3 + 1, target);
 }
 
-/* One element of F F^T from term `from` on, and its mirror image. */
-static void finish_element(__global float *lanes, __global const float *left, __global const float *right,
-                           floats sum, uint from, uint end, uint first, uint extent, uint a, uint b) {
+/* One element of F F^T from term `from` on. */
+static void finish_element(__global floats *to, __global const floats *left, __global const floats *right,
+                           floats sum, uint from, uint end) {
     for (uint k = from; k < end; k++)
-        sum += LOAD_LANES(left + k * LANES) * LOAD_LANES(right + k * LANES);
-    SET(first + a * extent + b, sum);
-    SET(first + b * extent + a, sum);
+        sum += left[k] * right[k];
+    *to = sum;
 }
 
 /* F F^T in tiles of 3 x 3, then what is left over. Rows of F get longer downwards, so that the length of a tile's first column is
  * common to all of it. */
-static void gram_rows(__global float *lanes, uint4 sizes, uint4 rows, uint full) {
-    const uint d = sizes.s1, columns = sizes.s2, extent = d + 1, tiled = extent / 3 * 3, first = rows.s3 + 2;
-#define FACTOR(i)   ((__global const float *)ROW(rows.s0 + factor_row(d, columns, full, i)))
-#define LENGTH(j)   factor_length(d, columns, full, j)
-#define AT(pointer) LOAD_LANES((pointer) + k * LANES)
+static void gram_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full) {
+    const uint d = sizes.s1, columns = sizes.s2, extent = d + 1, tiled = extent / 3 * 3;
+#define RESULT(i, j) ROW(rows.s3 + 2 + (i) * ((i) + 1) / 2 + (j))
+#define FACTOR(i)    ((__global const floats *)ROW(rows.s0 + factor_row(d, columns, full, i)))
+#define LENGTH(j)    factor_length(d, columns, full, j)
+#define AT(pointer)  (pointer)[k]
 #define FINISH(sum, i, j)                                                                                    \
     if (a + (i) >= b + (j))                                                                                  \
-    finish_element(lanes, l##i, r##j, sum, common, LENGTH(b + (j)), first, extent, a + (i), b + (j))
+    finish_element(RESULT(a + (i), b + (j)), l##i, r##j, sum, common, LENGTH(b + (j)))
     for (uint a = 0; a < tiled; a += 3) {
-        __global const float *l0 = FACTOR(a), *l1 = FACTOR(a + 1), *l2 = FACTOR(a + 2);
+        __global const floats *l0 = FACTOR(a), *l1 = FACTOR(a + 1), *l2 = FACTOR(a + 2);
         for (uint b = 0; b <= a; b += 3) {
-            __global const float *r0 = FACTOR(b), *r1 = FACTOR(b + 1), *r2 = FACTOR(b + 2);
+            __global const floats *r0 = FACTOR(b), *r1 = FACTOR(b + 1), *r2 = FACTOR(b + 2);
             const uint common = LENGTH(b);
             uint k = 0;
             floats y0 = AT(r0), y1 = AT(r1), y2 = AT(r2), x = AT(l0);
@@ -257,8 +288,7 @@ static void gram_rows(__global float *lanes, uint4 sizes, uint4 rows, uint full)
     }
     for (uint a = tiled; a < extent; a++)
         for (uint b = 0; b <= a; b++)
-            finish_element(lanes, FACTOR(a), FACTOR(b), LOAD_LANES(FACTOR(a)) * LOAD_LANES(FACTOR(b)), 1,
-                           LENGTH(b), first, extent, a, b);
+            finish_element(RESULT(a, b), FACTOR(a), FACTOR(b), *FACTOR(a) * *FACTOR(b), 1, LENGTH(b));
 }
 
 /* scratch: for each work-item scratch_rows rows, at first the packed tables, chi and roots. */
@@ -271,49 +301,51 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
                          float2 range, uint choice_count, float16 choices, __global float *scratch,
                          uint scratch_rows, uint table_rows) {
     const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, extent = d + 1;
-    const uint units = (batch + LANES - 1) / LANES, chi_length = columns * (CHI_PIECES * CHI_TERMS);
+    const uint units = (batch + LANES - 1) / LANES, chi_length = columns * (CHI_TERMS * CHI_ROW);
     __global float *packed = scratch + get_global_id(0) * scratch_rows * LANES;
-    __global float *packed_roots = packed + chi_length, *lanes = packed + table_rows * LANES;
-    float choice[16], table[TABLE_LENGTH];
+    __global uint *place = (__global uint *)(packed + chi_length + 2 * d * d * has_roots);
+    __global float *packed_roots = packed + chi_length;
+    __global floats *lanes = (__global floats *)packed + table_rows;
+    float choice[16];
     vstore16(choices, 0, choice);
-    prepare_table(table);
-    for (uint i = 0; i < chi_length && get_global_id(0) < units; i++) {
-        const uint piece = i / CHI_TERMS, row = piece / CHI_PIECES;
-        packed[i] = chi[c_offset + (int)row * c_stride.s1 + (int)(piece - row * CHI_PIECES) * c_stride.s2 +
-                        (int)(i % CHI_TERMS) * c_stride.s3];
+    if (get_global_id(0) >= units)
+        return;
+    for (uint i = 0; i < columns * CHI_TERMS; i++) {
+        const uint row = i / CHI_TERMS, term = i % CHI_TERMS;
+        __global const float *from = chi + c_offset + (int)row * c_stride.s1 + (int)term * c_stride.s3;
+        for (uint piece = 0; piece < CHI_ROW; piece++)
+            packed[i * CHI_ROW + piece] = piece < CHI_PIECES ? from[(int)piece * c_stride.s2] : 0.0f;
     }
-    for (uint i = 0; i < 2 * d * d * has_roots && get_global_id(0) < units; i++) {
+    for (uint i = 0; i < 2 * d * d * has_roots; i++) {
         const uint row = i / d, which = row / d;
         packed_roots[i] = roots[r_offset + (int)which * r_stride.s1 + (int)(row - which * d) * r_stride.s2 +
                                 (int)(i - row * d) * r_stride.s3];
     }
+    list_places(place, sizes, rows);
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const uint first = unit * LANES, live = min((uint)LANES, batch - first);
         __global float *g = gram + g_offset + (int)first * g_stride.s1;
         __global float *q = query + q_offset + (int)first * q_stride.s2;
-        draw_rows(lanes, packed, first, sizes, rows, key, step, distribution, range, choice_count, choice,
-                  table);
+        draw_rows(lanes, packed, first, sizes, rows, key, step, distribution, range, choice_count, choice);
         if (has_roots)
             apply_roots(lanes, packed_roots, sizes, rows);
         label_rows(lanes, sizes, rows, has_roots);
         if (columns > 0)
             gram_rows(lanes, sizes, rows, has_roots);
-        for (uint i = 0; i < extent * extent && columns == 0; i++)
+        for (uint i = 0; i < extent * (extent + 1) / 2 && columns == 0; i++)
             SET(rows.s3 + 2 + i, (floats)(0.0f));
-        if (g_stride.s3 == 1 && g_stride.s2 == (int)extent) {
-            unpack_rows(ROW(rows.s3 + 2), extent * extent, live, g, g_stride.s1, 1);
-        } else {
-            for (uint i = 0; i < extent; i++)
-                unpack_rows(ROW(rows.s3 + 2 + i * extent), extent, live, g + (int)i * g_stride.s2,
-                            g_stride.s1, g_stride.s3);
-        }
-        unpack_rows(ROW(rows.s1), d, live, q, q_stride.s2, q_stride.s3);
-        unpack_rows(ROW(rows.s2), d, live, weights + w_offset + (int)first * w_stride.s2, w_stride.s2,
-                    w_stride.s3);
+        const uint is_dense = g_stride.s3 == 1 && g_stride.s2 == (int)extent;
+        for (uint i = 0; i < (is_dense ? 1 : extent); i++)
+            unpack_rows(lanes, place + i * extent, is_dense ? extent * extent : extent, live,
+                        g + (int)i * g_stride.s2, g_stride.s1, g_stride.s3);
+        unpack_rows(lanes, place + extent * extent, d, live, q, q_stride.s2, q_stride.s3);
+        unpack_rows(lanes, place + extent * extent + d, d, live,
+                    weights + w_offset + (int)first * w_stride.s2, w_stride.s2, w_stride.s3);
         for (uint s = 0; s < live; s++) {
             q[(int)s * q_stride.s2 + (int)d * q_stride.s3] = 0.0f;
-            noise[s_offset + (int)(first + s) * s_stride.s3] = ROW(rows.s3)[s];
-            targets[t_offset + (int)(first + s) * t_stride.s3] = ROW(rows.s3 + 1)[s];
+            noise[s_offset + (int)(first + s) * s_stride.s3] = ((__global const float *)ROW(rows.s3))[s];
+            targets[t_offset + (int)(first + s) * t_stride.s3] =
+                ((__global const float *)ROW(rows.s3 + 1))[s];
         }
     }
 }
@@ -342,19 +374,19 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
     const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, blocks = sizes.s3, extent = d + 1;
     const uint normals = trapezoid(columns, extent), last = normals + 2 * d, id = get_local_id(0), items = 64;
     __global float *lanes = scratch + get_group_id(0) * scratch_rows;
-    float choice[16], table[TABLE_LENGTH];
+    float choice[16];
     vstore16(choices, 0, choice);
-    prepare_table(table);
     for (uint sequence = get_group_id(0); sequence < batch; sequence += get_num_groups(0)) {
         for (uint block = id; block < blocks; block += items) {
             const ulong counter = (ulong)sequence * blocks + block;
+            float normal[BLOCK];
             uint word[BLOCK] = {(uint)counter, (uint)(counter >> 32), step.s0, step.s1};
             philox(&word[0], &word[1], &word[2], &word[3], key.s0, key.s1);
-            for (uint w = 0; w < BLOCK; w++) {
-                lanes[block * BLOCK + w] = normal_from_word(word[w], table);
-                if (block * BLOCK + w == last)
-                    lanes[rows.s3] = noise_level(word[w], distribution, range, choice_count, choice);
-            }
+            normals_from_words(word, normal);
+            for (uint w = 0; w < BLOCK; w++)
+                lanes[block * BLOCK + w] = normal[w];
+            if (block + 1 == blocks)
+                lanes[rows.s3] = noise_level(word[last % BLOCK], distribution, range, choice_count, choice);
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
         for (uint i = id; i < columns; i += items) {

@@ -67,7 +67,6 @@ typedef uint place;
 
 #define TEAM_FLOATS   STATE const floats
 #define SHARED_FLOATS __global const float
-#define UNROLL        _Pragma("unroll")
 
 /* A step, see linear_steps.h. */
 typedef struct instruction {

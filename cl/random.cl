@@ -39,9 +39,7 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
                           uint count, uint units, uint seed, uint stream, uint2 step, ulong first_block,
                           uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
     float choice[16];
-    float table[TABLE_LENGTH];
     vstore16(choices, 0, choice);
-    prepare_table(table);
     for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
         const ulong block = first_block + (ulong)unit * LANES;
         const uints low = LANE_NUMBERS + (uint)block;
@@ -53,14 +51,12 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
         word[2] = (uints)(step.s0);
         word[3] = (uints)(step.s1);
         philox(&word[0], &word[1], &word[2], &word[3], seed, stream);
-        for (int w = 0; w < BLOCK; w++) {
-            if (distribution == KIND_UNIFORM)
-                value[w] = range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f);
-            else if (distribution == KIND_NORMAL)
-                value[w] = normal_from_word(word[w], table);
-            else
-                value[w] = chosen(word[w], choice_count, choice);
-        }
+        if (distribution == KIND_NORMAL)
+            normals_from_words(word, value);
+        for (int w = 0; w < BLOCK && distribution != KIND_NORMAL; w++)
+            value[w] = distribution == KIND_UNIFORM
+                           ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
+                           : chosen(word[w], choice_count, choice);
         interleave(value, run);
         /* run[i] is number 4 * block + i of the stream, so element unit * UNIT_LENGTH + i - skip of the view. */
         const uint before = unit == 0 ? skip : 0, start = unit * UNIT_LENGTH - (unit == 0 ? 0 : skip);

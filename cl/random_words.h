@@ -10,17 +10,29 @@
 
 #define BLOCK 4 /* words of a Philox block */
 
-#if LANES > 1
-#define EVEN(a, b) ((floats)((a).even, (b).even))
-#define ODD(a, b)  ((floats)((a).odd, (b).odd))
-#endif
-
 __constant float normal_table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMAL_TABLE};
 
+/* Weyl increments of Philox4x32-10, and a round; multipliers and increments of Salmon et al. 2011. */
+#define PHILOX_ROUNDS 10
+#define PHILOX_KEY_0  0x9E3779B9u
+#define PHILOX_KEY_1  0xBB67AE85u
+
 #if LANES == 1
-#define MULTIPLY_HIGH(factor, x) mul_hi((uints)(factor), x)
+static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1) {
+    for (int round_ = 0; round_ < PHILOX_ROUNDS; round_++) {
+        const uints high0 = mul_hi(0xD2511F53u, *c0), low0 = *c0 * 0xD2511F53u;
+        const uints high1 = mul_hi(0xCD9E8D57u, *c2), low1 = *c2 * 0xCD9E8D57u;
+        *c0 = high1 ^ *c1 ^ k0;
+        *c1 = low1;
+        *c2 = high0 ^ *c3 ^ k1;
+        *c3 = low0;
+        k0 += PHILOX_KEY_0;
+        k1 += PHILOX_KEY_1;
+    }
+}
 #else
-/* 64-bit products of the even and of the odd lanes: vector units have an instruction for these, and none for a high half. */
+/* Vector units multiply the low halves of 64-bit lanes, and have nothing for a high half. So the even and the odd lanes stand apart, a
+ * counter word in the low half of 64 bits; the upper half holds what is left over, which no product looks at. */
 #define AS_ULONGS(x) ICL_PASTE(as_ulong, HALF_LANES)(x)
 #if LANES == 4
 #define HALF_LANES 2
@@ -32,113 +44,96 @@ typedef ulong4 ulongs;
 #define HALF_LANES 8
 typedef ulong8 ulongs;
 #endif
-static uints multiply_high(uint factor, uints x) {
-    const ulongs low_half = (ulongs)(0xffffffffUL), pairs = AS_ULONGS(x);
-    const ulongs even = (pairs & low_half) * (ulongs)((ulong)factor),
-                 odd = (pairs >> 32) * (ulongs)((ulong)factor);
-    return AS_UINTS((even >> 32) | (odd & ~low_half));
-}
-#define MULTIPLY_HIGH(factor, x) multiply_high(factor, x)
-#endif
+#define LOW_HALF        ((ulongs)(0xffffffffUL))
+#define WIDE(factor, x) (((x)&LOW_HALF) * (ulongs)(factor))
 
-/* Philox4x32-10; multipliers and Weyl increments of Salmon et al. 2011. Each lane is one block. */
 static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1) {
-    for (int round_ = 0; round_ < 10; round_++) {
-        const uints high0 = MULTIPLY_HIGH(0xD2511F53u, *c0), low0 = *c0 * 0xD2511F53u;
-        const uints high1 = MULTIPLY_HIGH(0xCD9E8D57u, *c2), low1 = *c2 * 0xCD9E8D57u;
-        *c0 = high1 ^ *c1 ^ (uints)(k0);
-        *c1 = low1;
-        *c2 = high0 ^ *c3 ^ (uints)(k1);
-        *c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+    ulongs x0[2] = {AS_ULONGS(*c0), AS_ULONGS(*c0) >> 32}, x1[2] = {AS_ULONGS(*c1), AS_ULONGS(*c1) >> 32},
+           x2[2] = {AS_ULONGS(*c2), AS_ULONGS(*c2) >> 32}, x3[2] = {AS_ULONGS(*c3), AS_ULONGS(*c3) >> 32};
+    UNROLL for (int round_ = 0; round_ < PHILOX_ROUNDS; round_++) {
+        UNROLL for (int odd = 0; odd < 2; odd++) {
+            const ulongs product0 = WIDE(0xD2511F53UL, x0[odd]), product1 = WIDE(0xCD9E8D57UL, x2[odd]);
+            x0[odd] = (product1 >> 32) ^ x1[odd] ^ (ulongs)((ulong)k0);
+            x1[odd] = product1;
+            x2[odd] = (product0 >> 32) ^ x3[odd] ^ (ulongs)((ulong)k1);
+            x3[odd] = product0;
+        }
+        k0 += PHILOX_KEY_0;
+        k1 += PHILOX_KEY_1;
     }
+    *c0 = AS_UINTS((x0[0] & LOW_HALF) | x0[1] << 32);
+    *c1 = AS_UINTS((x1[0] & LOW_HALF) | x1[1] << 32);
+    *c2 = AS_UINTS((x2[0] & LOW_HALF) | x2[1] << 32);
+    *c3 = AS_UINTS((x3[0] & LOW_HALF) | x3[1] << 32);
 }
+#endif
 
-/*
- * The table as a work-item keeps it. Lanes of 8 and more: the first 8 coefficients of each octave side by side, so that a lane
- * fetches them with one load, and then the ninth of each.
- */
+/* PICK: element at[lane] of a row of LANES neighbours, in each lane. One instruction where the compiler knows it: what PoCL and others
+ * do for the standard's shuffle takes a load for each lane. Of `at` the bits below LANES count. */
 #if LANES >= 8
-#define TABLE_LENGTH (ICL_NORMAL_TERMS * ICL_NORMAL_OCTAVES)
-static void prepare_table(float *table) {
-    for (int octave = 0; octave < ICL_NORMAL_OCTAVES; octave++)
-        for (int term = 0; term < ICL_NORMAL_TERMS; term++)
-            table[term < 8 ? 8 * octave + term : 8 * ICL_NORMAL_OCTAVES + octave] =
-                normal_table[term][octave];
-}
-
-/* column[term] = element `term` of each lane's row of eight, of which row[i] holds LANES / 8: a transposition in three rounds of
- * taking even and odd columns apart. */
-static void transpose_eight(const floats *row, floats *column) {
-    const floats e0 = EVEN(row[0], row[1]), e1 = EVEN(row[2], row[3]), e2 = EVEN(row[4], row[5]),
-                 e3 = EVEN(row[6], row[7]), o0 = ODD(row[0], row[1]), o1 = ODD(row[2], row[3]),
-                 o2 = ODD(row[4], row[5]), o3 = ODD(row[6], row[7]);
-    const floats ee0 = EVEN(e0, e1), ee1 = EVEN(e2, e3), eo0 = ODD(e0, e1), eo1 = ODD(e2, e3);
-    const floats oe0 = EVEN(o0, o1), oe1 = EVEN(o2, o3), oo0 = ODD(o0, o1), oo1 = ODD(o2, o3);
-    column[0] = EVEN(ee0, ee1), column[4] = ODD(ee0, ee1);
-    column[2] = EVEN(eo0, eo1), column[6] = ODD(eo0, eo1);
-    column[1] = EVEN(oe0, oe1), column[5] = ODD(oe0, oe1);
-    column[3] = EVEN(oo0, oo1), column[7] = ODD(oo0, oo1);
-}
-
-/* coefficient[term], each lane from its own octave. */
-static void coefficients(const uint *octave, const float *table, floats *coefficient) {
-    floats row[8];
-    float ninth[LANES];
-    for (int i = 0; i < 8; i++)
-#if LANES == 16
-        row[i] = (floats)(vload8(octave[2 * i], table), vload8(octave[2 * i + 1], table));
-#else
-        row[i] = vload8(octave[i], table);
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define PICK(row, at) __builtin_shufflevector(row, at)
 #endif
-    transpose_eight(row, coefficient);
-    for (int i = 0; i < LANES; i++)
-        ninth[i] = table[8 * ICL_NORMAL_OCTAVES + octave[i]];
-    coefficient[8] = LOAD_LANES(ninth);
-}
-#else
-#define TABLE_LENGTH 1
-static void prepare_table(float *table) {
-    table[0] = 0.0f;
-}
-
-static void coefficients(const uint *octave, const float *table, floats *coefficient) {
-    for (int term = 0; term < ICL_NORMAL_TERMS; term++) {
-#if LANES == 1
-        coefficient[term] = normal_table[term][*octave];
-#else
-        float lane[LANES];
-        for (int i = 0; i < LANES; i++)
-            lane[i] = normal_table[term][octave[i]];
-        coefficient[term] = LOAD_LANES(lane);
 #endif
-    }
-}
+#ifndef PICK
+#define PICK(row, at) shuffle(row, at)
+#endif
 #endif
 
-/* The inverse normal CDF at (word + 1/2) / 2^32: random_words.h explains each step. */
-static floats normal_from_word(uints word, const float *table) {
+/* Where a word falls in the table: random_words.h explains each step. */
+typedef struct normal_place {
+    uints octave, sign;
+    floats r;
+} normal_place;
+
+static normal_place locate(uints word) {
     const uints upper = (uints)(0) - (word >> 31);
     const uints m = word ^ upper;
     const uints power = AS_UINTS(TO_FLOATS(AS_INTS(m & ~(m >> 1))));
     const uints octave = min((uints)(157u) - (power >> 23), (uints)(31u));
     const uints fraction = (((m * 2u + 1u) << octave) & 0x7fffffffu) >> 7;
-    const floats r = TO_FLOATS(AS_INTS((uints)(0x1000000u) - fraction)) * 0x1p-24f;
-    uint lane[LANES];
-    floats coefficient[ICL_NORMAL_TERMS];
-    STORE_LANES(octave, lane);
-    coefficients(lane, table, coefficient);
-    floats value = coefficient[8];
-    value = value * r + coefficient[7];
-    value = value * r + coefficient[6];
-    value = value * r + coefficient[5];
-    value = value * r + coefficient[4];
-    value = value * r + coefficient[3];
-    value = value * r + coefficient[2];
-    value = value * r + coefficient[1];
-    value = value * r + coefficient[0];
-    return AS_FLOATS(AS_UINTS(value) ^ (upper & 0x80000000u));
+    const normal_place place = {octave, upper & 0x80000000u,
+                                TO_FLOATS(AS_INTS((uints)(0x1000000u) - fraction)) * 0x1p-24f};
+    return place;
+}
+
+/* The coefficient of r^term, in each lane for its own octave. */
+static floats coefficient(int term, uints octave) {
+#if LANES == 1
+    return normal_table[term][octave];
+#else
+    uint at[LANES];
+    float lane[LANES];
+    STORE_LANES(octave, at);
+    for (int i = 0; i < LANES; i++)
+        lane[i] = normal_table[term][at[i]];
+    return LOAD_LANES(lane);
+#endif
+}
+
+/* The polynomials of a block's words, side by side, so that products do not wait for one another's sums. */
+#define POLYNOMIALS(COEFFICIENT)                                                                             \
+    UNROLL for (int term = ICL_NORMAL_TERMS - 1; term >= 0; term--) UNROLL for (int w = 0; w < BLOCK; w++) { \
+        const floats next = COEFFICIENT(term, at[w].octave);                                                 \
+        value[w] = term == ICL_NORMAL_TERMS - 1 ? next : value[w] * at[w].r + next;                          \
+    }
+
+/* The inverse normal CDF at (word + 1/2) / 2^32 for a block's words. All but the rarest are in the first octaves: one row of lanes. */
+static void normals_from_words(const uints *word, floats *value) {
+    normal_place at[BLOCK];
+    UNROLL for (int w = 0; w < BLOCK; w++) at[w] = locate(word[w]);
+#if LANES >= 8
+#define NEAR_COEFFICIENT(term, octave) PICK(LOAD_LANES(normal_table[term]), octave)
+    const uints most = max(max(at[0].octave, at[1].octave), max(at[2].octave, at[3].octave));
+    if (!any(most >= (uints)(LANES))) {
+        POLYNOMIALS(NEAR_COEFFICIENT)
+    } else
+#endif
+    {
+        POLYNOMIALS(coefficient)
+    }
+    UNROLL for (int w = 0; w < BLOCK; w++) value[w] = AS_FLOATS(AS_UINTS(value[w]) ^ at[w].sign);
 }
 
 static floats chosen(uints word, uint count, const float *choices) {
