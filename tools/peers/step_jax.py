@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from objective import loss_of
 
 
 def expand(parameters, form, d):
@@ -50,22 +51,11 @@ def predict_gram(big_p, big_q, tokens, factor):
 PREDICT = {"literal": predict_literal, "linear": predict_linear, "gram": predict_gram}
 
 
-def loss_of(formulation, form):
-    predict = PREDICT[formulation]
-
-    def loss(p, q, tokens, targets, factor):
-        d = tokens.shape[2] - 1
-        predictions = predict(expand(p, form, d), expand(q, form, d), tokens, factor)
-        return jnp.mean((predictions - targets) ** 2)
-
-    return loss
-
-
 def check(formulation, form, p, q, tokens, targets, factor):
     """Loss and gradients in double precision, as numpy arrays."""
     jax.config.update("jax_enable_x64", True)
     value, (p_gradient, q_gradient) = jax.jit(
-        jax.value_and_grad(loss_of(formulation, form), argnums=(0, 1)), static_argnums=4
+        jax.value_and_grad(loss_of(PREDICT[formulation], expand, form), argnums=(0, 1)), static_argnums=4
     )(p, q, tokens, targets, factor)
     return float(value), jax.device_get(p_gradient), jax.device_get(q_gradient)
 
@@ -88,7 +78,7 @@ def adam(parameters, gradient, first, second, step, rate=1e-12, beta1=0.9, beta2
 
 def make_step(options, shape):
     """A function that takes `count` steps and returns when they are done."""
-    loss = loss_of(options.formulation, options.form)
+    loss = loss_of(PREDICT[options.formulation], expand, options.form)
 
     @functools.partial(jax.jit, donate_argnums=(0, 1, 2))
     def step(parameters, first, second, key, number):

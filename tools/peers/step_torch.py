@@ -9,6 +9,7 @@ Tokens are rows e_i = (x_i, y_i), Z [B, n + 1, D]; the query comes last, carries
     gram     nothing but that matrix and the query is carried from layer to layer
 """
 import torch
+from objective import loss_of
 
 
 def expand(parameters, form, d):
@@ -57,21 +58,10 @@ def predict_gram(big_p, big_q, tokens, factor):
 PREDICT = {"literal": predict_literal, "linear": predict_linear, "gram": predict_gram}
 
 
-def loss_of(formulation, form):
-    predict = PREDICT[formulation]
-
-    def loss(p, q, tokens, targets, factor):
-        d = tokens.shape[2] - 1
-        predictions = predict(expand(p, form, d), expand(q, form, d), tokens, factor)
-        return torch.mean((predictions - targets) ** 2)
-
-    return loss
-
-
 def check(formulation, form, p, q, tokens, targets, factor):
     """Loss and gradients in double precision, as numpy arrays."""
     p, q = (torch.tensor(array, requires_grad=True) for array in (p, q))
-    loss = loss_of(formulation, form)(p, q, torch.tensor(tokens), torch.tensor(targets), factor)
+    loss = loss_of(PREDICT[formulation], expand, form)(p, q, torch.tensor(tokens), torch.tensor(targets), factor)
     loss.backward()
     return loss.item(), p.grad.numpy(), q.grad.numpy()
 
@@ -92,7 +82,7 @@ def make_step(options, shape):
     p, q = (torch.nn.Parameter(0.02 * torch.randn(shape)) for _ in range(2))
     # As for iclab: a rate so small that a long session does not diverge.
     optimizer = torch.optim.Adam((p, q), lr=1e-12, fused=True)
-    loss_function = loss_of(options.formulation, options.form)
+    loss_function = loss_of(PREDICT[options.formulation], expand, options.form)
     if options.compile:
         loss_function = torch.compile(loss_function)
 
