@@ -179,8 +179,9 @@ static panel_function *const panels[2][WIDEST] = {
 
 /* Columns that a panel may have. */
 static unsigned widest_panel(size_t rows) {
+    static const unsigned char few[] = {WIDEST, WIDEST_1, WIDEST_2};
     if (rows <= 2)
-        return rows == 1 ? WIDEST_1 : WIDEST_2;
+        return few[rows];
     return WIDEST_4 > 0 && rows % 3 == 1 ? WIDEST_4 : WIDEST_3;
 }
 
@@ -189,7 +190,9 @@ static void compute_triangle(const lane_product *x, size_t first, size_t last) {
     panel_function *const *panel = panels[x->shared != NULL];
 
     while (first < last) {
-        const size_t left = last - first, rows = left < 5 && left <= WIDEST_4 ? left : left < 3 ? left : 3;
+        const size_t left = last - first;
+        assert(left > 0 && left <= WIDEST);
+        const size_t rows = left < 5 && left <= WIDEST_4 ? left : left < 3 ? left : 3;
         panel[left - 1](x, first, first + rows, first);
         first += rows;
     }
@@ -206,6 +209,7 @@ void KERNEL(lane_product)(const lane_product *x) {
 
     for (unsigned i = 0, column = 0; column < columns; i++) {
         const unsigned width = narrow + (i < wider);
+        assert(width > 0 && width <= WIDEST);
         if (x->symmetric) { /* what stands above the panel's own square, then that square */
             panel[width - 1](x, 0, column, column);
             compute_triangle(x, column, column + width);

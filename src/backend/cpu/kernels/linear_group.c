@@ -217,6 +217,7 @@ static void isolate(slice *x) {
     x->group.gradient = x->gradient;
     x->group.squares = &squares;
     run_form(x);
+    x->group.squares = NULL;
 }
 
 /* Replaces the norms whose squares left the range in which sums of squares are exact enough. */

@@ -135,7 +135,7 @@ ALWAYS_INLINE void some_lanes(const size_t blocks, icl_random_key key, const uin
 
     UNROLL for (size_t i = 0; i < 2 * blocks; i++) {
         c0[i] = _mm512_add_epi64(_mm512_loadu_si512(counter + i % 2 * 8),
-                                 _mm512_set1_epi64((long long)(block + i / 2)));
+                                 _mm512_set1_epi64((long long)block + (long long)(i / 2)));
         c1[i] = _mm512_srli_epi64(c0[i], 32);
         c2[i] = _mm512_set1_epi64((uint32_t)key.step);
         c3[i] = _mm512_set1_epi64((uint32_t)(key.step >> 32));
