@@ -290,6 +290,24 @@ static real fold_lane(const real *lanes) {
     return half[0];
 }
 
+/* to[i] = the sum of x[i]'s lanes. In squares where there are shuffles, in the same order of addition. */
+static void fold_lanes(real *to, const lane *x, size_t count) {
+    size_t first = 0;
+
+#ifdef LANE_TRANSPOSE
+    for (; first + LANE_COUNT <= count; first += LANE_COUNT) {
+        lane parts[LANE_COUNT];
+        transpose_lanes(parts, (const real *)(x + first), LANE_COUNT);
+        UNROLL for (size_t width = LANE_COUNT / 2; width > 0; width /= 2) {
+            UNROLL for (size_t i = 0; i < width; i++) parts[i] = lane_add(parts[i], parts[i + width]);
+        }
+        memcpy(to + first, &parts[0], sizeof parts[0]);
+    }
+#endif
+    for (; first < count; first++)
+        to[first] = fold_lane((const real *)(x + first));
+}
+
 void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
     lane_memory memory = memory_at(workspace);
     slice x = describe(plan, &memory);
@@ -308,6 +326,6 @@ void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, vo
         if (plan->has_gradient)
             finish(&x, squares);
     }
-    for (size_t i = 0; i < plan->used && plan->has_gradient; i++)
-        sum[i] = fold_lane(lane_elements(x.sums + i));
+    if (plan->has_gradient)
+        fold_lanes(sum, x.sums, plan->used);
 }
