@@ -51,12 +51,13 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 /*
  * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise work of D^2 is left out.
  * The last two layers are products of matrices and vectors, the one before them may be, and the first layer's own tokens or Gram matrix need no
- * gradient: src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_pass.c, linear_diagonal.c and linear_sparse.c hold the formulas.
+ * gradient: src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_pass.c, linear_diagonal.c, linear_diagonal_gram.c and linear_sparse.c hold the formulas.
  */
 typedef struct sizes {
-    double square, cube;  /* D^2, D^3 */
-    double context, rows; /* n D^2, (n + 1) D^2 */
-    double heads, layers; /* H, and layers before the last two */
+    double square, cube;             /* D^2, D^3 */
+    double inner_square, inner_cube; /* d^2, d^3 */
+    double context, rows;            /* n D^2, (n + 1) D^2 */
+    double heads, layers;            /* H, and layers before the last two */
     size_t depth;
     bool in_tokens, has_gradient;
 } sizes;
@@ -66,6 +67,8 @@ static sizes sizes_of(const icl_linear_transformer_params *params, size_t d, siz
     const double size = (double)d + 1, depth = (double)(params->depth > 0 ? params->depth : params->layers);
     return (sizes){.square = size * size,
                    .cube = size * size * size,
+                   .inner_square = (double)d * (double)d,
+                   .inner_cube = (double)d * (double)d * (double)d,
                    .context = (double)n * size * size,
                    .rows = ((double)n + 1) * size * size,
                    .heads = params->heads > 0 ? (double)params->heads : 1,
@@ -130,9 +133,11 @@ bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d) {
 }
 
 static double diagonal_layers(const sizes *is) {
-    const double forward = is->in_tokens ? is->rows + 0.5 * is->context : 1.5 * is->cube;
-    const double reverse = is->in_tokens ? 2 * is->rows + is->context : 2.5 * is->cube;
-    const double first = is->in_tokens ? is->rows : 2 * is->cube;
+    const double forward =
+        is->in_tokens ? is->rows + 0.5 * is->context : is->inner_cube + 4 * is->inner_square;
+    const double reverse =
+        is->in_tokens ? 2 * is->rows + is->context : 2 * is->inner_cube + 8 * is->inner_square;
+    const double first = is->in_tokens ? is->rows : is->inner_square;
     const double head = is->square * (is->depth > 1 ? (is->has_gradient ? 10 : 4) : 0);
     if (is->layers == 0)
         return head;

@@ -164,13 +164,13 @@ done:
 
 /* Both are double: what separates them is rounding alone, which steep deep models magnify. */
 static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t depth, given how) {
-    static const size_t shapes[][3] = {{2, 5, 3}, {5, 3, 19}, {4, 4, 2}}; /* d, n, batch */
+    static const size_t shapes[][3] = {{2, 5, 3}, {5, 3, 19}, {4, 4, 2}, {1, 4, 2}}; /* d, n, batch */
     double worst = 0.0;
     icl_error error = {0};
 
     for (size_t heads = 1; heads <= 3; heads++)
         for (int mean = 0; mean < 2; mean++)
-            for (size_t s = 0; s < 3; s++) {
+            for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                 const size_t layers = depth + (heads == 2);
                 const setting is = {form, mean, heads, layers, shapes[s][0], shapes[s][1], shapes[s][2]};
                 const double seen = composed_distance(ref, &is, depth, how, &error);

@@ -123,7 +123,7 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
         return;
     }
     store_block(rows, 0, columns, to, x->to_row, x->to_column, sum);
-    if (!x->symmetric)
+    if (!x->symmetric || x->unmirrored)
         return;
     if (row < column)
         store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column,

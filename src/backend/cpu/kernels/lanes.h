@@ -137,9 +137,10 @@ typedef struct lane_product {
         LANES_OUTER,   /* to = outer_row outer_column^T + a b */
     } start;
     const lane *outer_row, *outer_column;
-    bool symmetric; /* the result is symmetric: half of it is computed, and mirrored */
-    lane *squares;  /* where given, a b's squares are added to it, all of them; not for a symmetric result */
-    bool tally;     /* with `squares`: to += a b, of which the squares do not take in what was there */
+    bool symmetric;  /* the result is symmetric: half of it is computed, and mirrored */
+    bool unmirrored; /* with `symmetric`: what stands below the diagonal is not written, or no matter */
+    lane *squares;   /* where given, a b's squares are added to it, all of them; not for a symmetric result */
+    bool tally;      /* with `squares`: to += a b, of which the squares do not take in what was there */
 } lane_product;
 
 #endif

@@ -56,6 +56,12 @@ ALWAYS_INLINE void lanes_scale(lane *x, lane a, const lane *y, size_t count) {
         x[i] = lane_multiply(a, y[i]);
 }
 
+/* x += a y */
+ALWAYS_INLINE void lanes_add_scaled(lane *x, lane a, const lane *y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = lane_fma(a, y[i], x[i]);
+}
+
 ALWAYS_INLINE lane lanes_dot(const lane *x, const lane *y, size_t count) {
     lane sum = lane_set(0);
     for (size_t i = 0; i < count; i++)

@@ -1,33 +1,17 @@
 /*
  * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer come to four weights,
- * w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and column. Then, per layer,
+ * w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and column. Gram space:
+ * linear_diagonal_gram.c. In token space, with tokens as the rows of Z (the query last),
  *
- *     T = A G,  G <- T A^T,  q <- A q                                                               1.5 D^3
- *     T = S A,  dA = T G + dq q^T,  dw_kl = sum of dA o G over the block kl,
- *     S <- A^T T + W o dA + (W o dA)^T,  dq <- A^T dq                                               2.5 D^3
+ *     Z <- Z A^T, G of these                                                                        1.5 n D^2
+ *     dA = dZ^T Z, dw_kl = sum of dA o G over the block kl, S = W o dA + (W o dA)^T,
+ *     dZ <- dZ A + factor * Z S                                                                     3 n D^2
  *
- * or, for tokens as the rows of Z (the query last), Z <- Z A^T, dA = dZ^T Z, dZ <- dZ A + factor * Z S: 1.5 and 3 n D^2. The
- * last two layers a and b cost products of matrices and vectors alone: with v = e_D, of the last one only w_y. matter, and
+ * The last two layers a and b cost products of matrices and vectors alone: with v = e_D, of the last one only w_y. matter, and
  *
  *     s = A^T e_D,  t = A^T w,  w = (w_yx … w_yx, w_yy) o q',  q' = A q,  last coordinate = q'_D + s^T G t.
  */
-#include "backend/cpu/kernels/linear.h"
-
-enum { XX, XY, YX, YY, WEIGHTS };
-
-typedef struct diagonal {
-    const linear_group *group;
-    const linear_plan *plan;
-    size_t size, square, rows; /* D, D^2, n + 1 */
-
-    lane *grams, *queries, *maps; /* [full][D][D], [full][D], [full + 1][D][D]: the last is that of layer a */
-    lane *tokens;                 /* [full][n + 1][D] */
-    lane *s, *t, *d_map, *d_query, *d_query_before, *d_tokens, *d_tokens_before;
-
-    lane *pair_left, *pair_right; /* [2][D]: w and dq'; dt and q */
-    lane *query_after, *ends, *gram_ends, *d_w,
-        *d_start; /* q', (s; t) [2][D], G times these, and gradients of w and s */
-} diagonal;
+#include "backend/cpu/kernels/linear_diagonal.h"
 
 static diagonal describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
     const size_t size = plan->size, square = size * size, full = plan->full,
@@ -35,18 +19,22 @@ static diagonal describe(const linear_plan *plan, const linear_group *group, lan
     diagonal x = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
 
     x.grams = take_lanes(memory, full * square);
-    x.maps = take_lanes(memory, (full + 1) * square);
+    x.last_map = take_lanes(memory, square);
     x.s = take_lanes(memory, square);
     x.t = take_lanes(memory, square);
     x.d_map = take_lanes(memory, square);
     x.d_query = take_lanes(memory, size);
     x.d_query_before = take_lanes(memory, size);
     if (plan->in_tokens) {
+        x.maps = take_lanes(memory, full * square);
         x.tokens = take_lanes(memory, full * tokens);
         x.d_tokens = take_lanes(memory, tokens);
         x.d_tokens_before = take_lanes(memory, tokens);
     } else {
         x.queries = take_lanes(memory, full * size);
+        x.kept = take_lanes(memory, full * KERNEL(diagonal_kept_lanes)(plan));
+        x.scratch = take_lanes(memory, full > 0 ? KERNEL(diagonal_scratch_lanes)(plan) : 0);
+        x.s_before = take_lanes(memory, full > 1 ? square : 0);
     }
     x.pair_left = take_lanes(memory, 2 * size);
     x.pair_right = take_lanes(memory, 2 * size);
@@ -56,22 +44,6 @@ static diagonal describe(const linear_plan *plan, const linear_group *group, lan
     x.d_w = take_lanes(memory, size);
     x.d_start = take_lanes(memory, size);
     return x;
-}
-
-static lane *gram_before(const diagonal *x, size_t layer) {
-    return layer == 0 ? x->group->gram : x->grams + (layer - 1) * x->square;
-}
-
-static lane *query_before(const diagonal *x, size_t layer) {
-    return layer == 0 ? x->group->query : x->queries + (layer - 1) * x->size;
-}
-
-static lane *tokens_before(const diagonal *x, size_t layer) {
-    return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
-}
-
-static const real *weights_of(const diagonal *x, size_t layer) {
-    return x->plan->weights + layer * WEIGHTS;
 }
 
 /* to = W o m */
@@ -103,70 +75,16 @@ static void block_sums(const lane *a, const lane *b, size_t size, lane d_weights
     }
 }
 
-/* From the gradients of a layer's weights to those of its parameters. */
-static void write_gradient(const diagonal *x, size_t layer, const lane d[WEIGHTS]) {
-    const size_t per_head = x->plan->form == ICL_LINEAR_DIAG ? 4 : 3;
-    for (size_t h = 0; h < x->plan->heads; h++) {
-        const real *part = x->plan->parts + (layer * x->plan->heads + h) * 4;
-        const lane p_x = lane_set(part[0]), p_y = lane_set(part[1]), q_x = lane_set(part[2]),
-                   q_y = lane_set(part[3]);
-        lane *to = x->group->gradient + (layer * x->plan->heads + h) * per_head;
-        write_element(x->group, to + 0, lane_fma(d[XX], q_x, lane_multiply(d[XY], q_y)));
-        write_element(x->group, to + 1, lane_fma(d[YX], q_x, lane_multiply(d[YY], q_y)));
-        write_element(x->group, to + 2, lane_fma(d[XX], p_x, lane_multiply(d[YX], p_y)));
-        if (per_head == 4)
-            write_element(x->group, to + 3, lane_fma(d[XY], p_x, lane_multiply(d[YY], p_y)));
-    }
-}
+/* ---- Layers before the last two, in token space ---- */
 
-/* A symmetric to = (or +=) a b, or (of_transpose) a^T b. */
-static void symmetric_product(const diagonal *x, lane *to, const lane *a, const lane *b, bool of_transpose,
-                              bool add) {
-    const size_t size = x->size;
-    KERNEL(lane_product)
-    (&(lane_product){.rows = size,
-                     .columns = size,
-                     .depth = size,
-                     .to = to,
-                     .to_row = size,
-                     .to_column = 1,
-                     .a = a,
-                     .a_row = of_transpose ? 1 : size,
-                     .a_depth = of_transpose ? size : 1,
-                     .b = b,
-                     .b_depth = size,
-                     .start = add ? LANES_ADD : LANES_SET,
-                     .symmetric = true});
-}
-
-/* ---- Layers before the last two ---- */
-
-static void forward_layer(const diagonal *x, size_t layer) {
+static void forward_in_tokens(const diagonal *x, size_t layer) {
     lane *map = x->maps + layer * x->square;
     const size_t size = x->size;
 
     make_map(x, layer, false, gram_before(x, layer), map);
-    if (x->plan->in_tokens) {
-        make_map(x, layer, true, gram_before(x, layer), x->t);
-        map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, x->t, size, false);
-        form_gram(x->plan, tokens_before(x, layer + 1), gram_before(x, layer + 1));
-        return;
-    }
-    /* T^T, as A G A^T = A T^T. */
-    KERNEL(lane_product)
-    (&(lane_product){.rows = size,
-                     .columns = size,
-                     .depth = size,
-                     .to = x->t,
-                     .to_row = 1,
-                     .to_column = size,
-                     .a = map,
-                     .a_row = size,
-                     .a_depth = 1,
-                     .b = gram_before(x, layer),
-                     .b_depth = size});
-    symmetric_product(x, gram_before(x, layer + 1), map, x->t, false, false);
-    map_vector(query_before(x, layer + 1), map, query_before(x, layer), size);
+    make_map(x, layer, true, gram_before(x, layer), x->t);
+    map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, x->t, size, false);
+    form_gram(x->plan, tokens_before(x, layer + 1), gram_before(x, layer + 1));
 }
 
 /* Gradients of the layer's weights; and S becomes W o dA + (W o dA)^T where layers come before. */
@@ -179,36 +97,6 @@ static void reverse_map(const diagonal *x, size_t layer) {
         return;
     weigh(x->s, weights_of(x, layer), x->d_map, x->size);
     add_transpose(x->s, x->size);
-}
-
-static void reverse_in_gram(diagonal *x, size_t layer) {
-    const lane *map = x->maps + layer * x->square, *gram = gram_before(x, layer);
-    const size_t size = x->size;
-
-    map_rows(x->t, x->s, size, map, size, false);
-    KERNEL(lane_product)
-    (&(lane_product){.rows = size,
-                     .columns = size,
-                     .depth = size,
-                     .to = x->d_map,
-                     .to_row = size,
-                     .to_column = 1,
-                     .a = x->t,
-                     .a_row = size,
-                     .a_depth = 1,
-                     .b = gram,
-                     .b_depth = size,
-                     .start = LANES_OUTER,
-                     .outer_row = x->d_query,
-                     .outer_column = query_before(x, layer)});
-    reverse_map(x, layer);
-    if (layer == 0)
-        return;
-    symmetric_product(x, x->s, map, x->t, true, true);
-    map_rows(x->d_query_before, x->d_query, 1, map, size, false);
-    lane *free = x->d_query;
-    x->d_query = x->d_query_before;
-    x->d_query_before = free;
 }
 
 /* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
@@ -294,7 +182,7 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
 
 static void run_last_two(const diagonal *x, const lane *gram, const lane *query) {
     const size_t size = x->size, layer = x->plan->full;
-    lane *map = x->maps + layer * x->square, *weighted = x->pair_left;
+    lane *map = x->last_map, *weighted = x->pair_left;
 
     make_map(x, layer, false, gram, map);
     map_vector(x->query_after, map, query, size);
@@ -323,8 +211,12 @@ void KERNEL(linear_diagonal)(const linear_group *group, lane *workspace) {
     lane_memory memory = memory_at(workspace);
     diagonal x = describe(plan, group, &memory);
 
-    for (size_t layer = 0; layer < full; layer++)
-        forward_layer(&x, layer);
+    for (size_t layer = 0; layer < full; layer++) {
+        if (plan->in_tokens)
+            forward_in_tokens(&x, layer);
+        else
+            KERNEL(diagonal_forward_in_gram)(&x, layer);
+    }
     const lane *gram = gram_before(&x, full);
     const lane *query = in_tokens ? tokens_before(&x, full) + plan->context * x.size : query_before(&x, full);
     if (plan->depth == 1)
@@ -342,6 +234,6 @@ void KERNEL(linear_diagonal)(const linear_group *group, lane *workspace) {
         if (in_tokens)
             reverse_in_tokens(&x, layer);
         else
-            reverse_in_gram(&x, layer);
+            KERNEL(diagonal_reverse_in_gram)(&x, layer);
     }
 }
