@@ -12,16 +12,18 @@
 
 __constant float normal_table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMAL_TABLE};
 
-/* Weyl increments of Philox4x32-10, and a round; multipliers and increments of Salmon et al. 2011. */
-#define PHILOX_ROUNDS 10
-#define PHILOX_KEY_0  0x9E3779B9u
-#define PHILOX_KEY_1  0xBB67AE85u
+/* Philox4x32-10: multipliers and Weyl increments of Salmon et al. 2011. */
+#define PHILOX_ROUNDS       10
+#define PHILOX_MULTIPLIER_0 0xD2511F53u
+#define PHILOX_MULTIPLIER_1 0xCD9E8D57u
+#define PHILOX_KEY_0        0x9E3779B9u
+#define PHILOX_KEY_1        0xBB67AE85u
 
 #if LANES == 1
 static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1) {
     for (int round_ = 0; round_ < PHILOX_ROUNDS; round_++) {
-        const uints high0 = mul_hi(0xD2511F53u, *c0), low0 = *c0 * 0xD2511F53u;
-        const uints high1 = mul_hi(0xCD9E8D57u, *c2), low1 = *c2 * 0xCD9E8D57u;
+        const uints high0 = mul_hi(PHILOX_MULTIPLIER_0, *c0), low0 = *c0 * PHILOX_MULTIPLIER_0;
+        const uints high1 = mul_hi(PHILOX_MULTIPLIER_1, *c2), low1 = *c2 * PHILOX_MULTIPLIER_1;
         *c0 = high1 ^ *c1 ^ k0;
         *c1 = low1;
         *c2 = high0 ^ *c3 ^ k1;
@@ -52,7 +54,8 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
            x2[2] = {AS_ULONGS(*c2), AS_ULONGS(*c2) >> 32}, x3[2] = {AS_ULONGS(*c3), AS_ULONGS(*c3) >> 32};
     UNROLL for (int round_ = 0; round_ < PHILOX_ROUNDS; round_++) {
         UNROLL for (int odd = 0; odd < 2; odd++) {
-            const ulongs product0 = WIDE(0xD2511F53UL, x0[odd]), product1 = WIDE(0xCD9E8D57UL, x2[odd]);
+            const ulongs product0 = WIDE(PHILOX_MULTIPLIER_0, x0[odd]);
+            const ulongs product1 = WIDE(PHILOX_MULTIPLIER_1, x2[odd]);
             x0[odd] = (product1 >> 32) ^ x1[odd] ^ (ulongs)((ulong)k0);
             x1[odd] = product1;
             x2[odd] = (product0 >> 32) ^ x3[odd] ^ (ulongs)((ulong)k1);
