@@ -13,18 +13,37 @@
 #define VECTOR_BYTES 16
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+
 #if defined(__GNUC__) || defined(__clang__)
 #define DEFINE_VECTOR(name, type)                                                                            \
     typedef type name __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(type)), may_alias))
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 #else
 #define DEFINE_VECTOR(name, type) typedef type name
-#define ALWAYS_INLINE             static inline
 #endif
 
-/* Loops that must unroll for their arrays to live in registers, loops that must not, and loops whose operands may coincide but
- * never overlap otherwise. */
-#if defined(__clang__)
+/*
+ * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in registers,
+ * loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put branches about each
+ * access, so that blocks of registers would compile for minutes: there the compiler chooses. The same bits come out.
+ */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(IS_SANITIZED)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
+#if defined(IS_SANITIZED)
+#define UNROLL
+#define UNROLL_THRICE
+#define ROLLED
+#define INDEPENDENT
+#elif defined(__clang__)
 #define UNROLL        _Pragma("clang loop unroll(full)")
 #define UNROLL_THRICE _Pragma("clang loop unroll_count(3)")
 #define ROLLED        _Pragma("clang loop unroll(disable)")
