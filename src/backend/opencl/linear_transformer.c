@@ -116,9 +116,10 @@ static void choose_units(const icl_opencl *opencl, size_t batch, cut *c) {
     c->units = blocks_of(groups, c->per_unit);
 }
 
-/* What the steps depend on. */
-static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t size, bool is_gram,
-                             bool train) {
+/* What the steps depend on. A team of work-items on a GPU has too little to do in products with few vectors, and no room for one matrix
+ * more. */
+static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t size, size_t lanes,
+                             bool is_gram, bool train) {
     static const icl_linear_layout layouts[] = {[ICL_LINEAR_FULL] = ICL_LAYOUT_DENSE,
                                                 [ICL_LINEAR_DIAG] = ICL_LAYOUT_DIAGONAL,
                                                 [ICL_LINEAR_GDPP] = ICL_LAYOUT_DIAGONAL,
@@ -136,13 +137,16 @@ static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t
         .train = train,
         .tokens = !is_gram,
         .scaled = params->factor != 1.0,
+        .passes = lanes > 1 && params->depth > 2 &&
+                  (params->form == ICL_LINEAR_FULL || params->form == ICL_LINEAR_SPARSE_B),
+        .keeps_first = lanes > 1 && train,
     };
 }
 
 static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
                   bool is_gram) {
     const size_t size = of->query->shape[1];
-    cut c = {.key = key_of(params, size, is_gram, of->gradient != NULL)};
+    cut c = {.key = key_of(params, size, opencl->lanes, is_gram, of->gradient != NULL)};
     const bool is_diagonal = c.key.layout == ICL_LAYOUT_DIAGONAL,
                is_sparse = c.key.layout == ICL_LAYOUT_SPARSE;
     const size_t parts = is_sparse ? params->depth : params->depth * params->heads * 2;
