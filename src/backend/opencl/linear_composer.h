@@ -1,6 +1,6 @@
 /*
  * What the files share that compose the steps of a linear transformer: linear_program.c (memory, input, the sparse form),
- * linear_full.c, linear_pass.c, linear_head.c. linear_program.c has the mathematics.
+ * linear_full.c or linear_tokens.c, linear_pass.c, linear_head.c. linear_program.c has the mathematics.
  */
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_COMPOSER_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_COMPOSER_H
@@ -30,11 +30,13 @@ typedef struct composer {
     cl_uint grams;                      /* G before each full layer, and after them; S begins there */
     cl_uint forms; /* A, then R^T of each head, for every full layer or for one at a time */
     cl_uint t, x, y, y_transposed, m;
-    cl_uint first_t;                  /* (A G)^T of the first layer, or t */
-    cl_uint tokens, most_rows;        /* rows of tokens at a time: in the place of t and what follows it */
-    cl_uint queries;                  /* q before each full layer, and after them */
-    cl_uint after, d_query, d_before; /* q', d_q, and d_q before the layer */
-    cl_uint r, g_r, d_z;              /* r(w) and r(v), G times them, d_w and d_v */
+    cl_uint first_t;           /* (A G)^T of the first layer, or t */
+    cl_uint tokens, most_rows; /* rows of tokens at a time: in the place of t and what follows it */
+    cl_uint u, v; /* in token space, where tokens are those before each layer, and after them: U, V */
+    cl_uint d_tokens, d_tokens_before, d_u, d_v; /* d_query is the last row of d_tokens */
+    cl_uint queries;                             /* q before each full layer, and after them */
+    cl_uint after, d_query, d_before;            /* q', d_q, and d_q before the layer */
+    cl_uint r, g_r, d_z;                         /* r(w) and r(v), G times them, d_w and d_v */
     cl_uint p_left, p_right; /* d_P_k = sum of p_left[i] p_right[k][i]^T: w, v and d_q' on the left */
     cl_uint q_left, q_right; /* d_Q_k = sum of q_left[k][i] q_right[i]^T: d_r(w), d_r(v) and q on the right */
     cl_uint pairs;           /* S = sum of u w^T + w u^T: all u, all w, all u again, or d_q */
@@ -180,6 +182,13 @@ void icl_compose_full_layer(composer *c, cl_uint layer);
 
 /* Its reverse: S in the place of gram(c), d_q from `d_query`, to `d_before` where there are layers before. */
 void icl_compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_query, cl_uint d_before);
+
+/* In token space (linear_tokens.c): reads the tokens; a layer that is carried on; where the query stands after all of them; and
+ * the way back through them, from S in the place of gram(c) and c->d_query. */
+void icl_compose_token_input(composer *c);
+void icl_compose_token_layer(composer *c, cl_uint layer);
+cl_uint icl_compose_token_query(const composer *c);
+void icl_compose_token_layers_backwards(composer *c);
 
 /* The layer passed on to vectors (linear_pass.c): `count` rows from pairs' row `row` on, times the Gram matrix behind it; the query
  * to c->passed_query; and the way back, from and to c->d_query, with S. */

@@ -12,6 +12,8 @@
  *     T = S A,  d_A = T G + d_q q^T,  d_P = d_A R^T (R = G Q),  d_R = P^T d_A,  d_Q = G d_R,
  *     S <- A^T T + M + M^T (M = d_R Q^T),  d_q <- A^T d_q.
  *
+ * Where full layers carry tokens on instead of G, linear_tokens.c has the formulas.
+ *
  * P and Q are dense, 20 D^3 flops a full layer, or diagonal: then A = I + W o G elementwise with W_ij = sum_h p_hi q_hj, 8 D^3.
  * In the sparse form, P = e_D e_D^T and Q = [A 0; 0 0], labels alone change: of G = [X g; g^T .] only g is carried along, with
  * A the sum of the heads' and q = (x, y),
@@ -56,6 +58,23 @@ static void lay_out_work(composer *c) {
     c->most_rows = (c->used - c->tokens) / key->pitch;
 }
 
+/* In token space. U and V are kept for the backward pass, or are those of one layer. */
+static void lay_out_tokens(composer *c) {
+    const cl_uint rows = c->key.rows, kept = (c->key.keep ? c->full : 1) * c->key.heads * rows;
+
+    c->grams = take(c, (c->full + 1) * c->square);
+    c->tokens = take_vectors(c, (c->full + 1) * rows);
+    c->u = take_vectors(c, kept);
+    c->v = take_vectors(c, kept);
+    if (c->key.train) {
+        c->d_tokens = take_vectors(c, rows);
+        c->d_query = vector_at(c, c->d_tokens, rows - 1);
+        c->d_tokens_before = take_vectors(c, rows);
+        c->d_u = take_vectors(c, rows);
+        c->d_v = take_vectors(c, rows);
+    }
+}
+
 static void lay_out_pass(composer *c) {
     const cl_uint rows = 2 * c->pair_count + 1;
 
@@ -71,11 +90,15 @@ static void lay_out_pass(composer *c) {
 static void lay_out(composer *c) {
     const cl_uint heads = c->key.heads;
 
-    lay_out_work(c);
-    c->queries = take_vectors(c, c->full + 1);
+    if (c->key.rows > 0) {
+        lay_out_tokens(c);
+    } else {
+        lay_out_work(c);
+        c->queries = take_vectors(c, c->full + 1);
+        c->d_query = take_vectors(c, 1);
+        c->d_before = take_vectors(c, 1);
+    }
     c->after = take_vectors(c, 1);
-    c->d_query = take_vectors(c, 1);
-    c->d_before = take_vectors(c, 1);
     if (c->key.layout == ICL_LAYOUT_SPARSE) {
         c->r = take_vectors(c, c->key.depth);      /* rho of each layer */
         c->p_left = take_vectors(c, c->key.depth); /* g before each layer */
@@ -118,6 +141,10 @@ size_t icl_linear_state_length(const icl_linear_key *key) {
 static void compose_input(composer *c) {
     const matrix g = square_at(c, c->grams, 0), rows = rows_at(c, c->tokens);
 
+    if (c->key.rows > 0) {
+        icl_compose_token_input(c);
+        return;
+    }
     if (c->key.tokens) {
         step *s = add(c, STEP_TAKE, START_LATER, rows, nothing, nothing);
         s->rows = c->most_rows;
@@ -134,11 +161,15 @@ static void compose_input(composer *c) {
 }
 
 static void compose_full(composer *c) {
-    const cl_uint carried = vector_at(c, c->queries, c->full);
+    const bool in_tokens = c->key.rows > 0;
+    const cl_uint carried = in_tokens ? icl_compose_token_query(c) : vector_at(c, c->queries, c->full);
     const cl_uint query = c->key.passes ? c->passed_query : carried;
 
     for (cl_uint layer = 0; layer < c->full; layer++)
-        icl_compose_full_layer(c, layer);
+        if (in_tokens)
+            icl_compose_token_layer(c, layer);
+        else
+            icl_compose_full_layer(c, layer);
     if (c->key.passes)
         icl_compose_pass_query(c, carried);
     icl_compose_last_layers(c, query);
@@ -147,6 +178,10 @@ static void compose_full(composer *c) {
     icl_compose_last_layers_backwards(c, query);
     if (c->key.passes)
         icl_compose_pass_backwards(c);
+    if (in_tokens) {
+        icl_compose_token_layers_backwards(c);
+        return;
+    }
     for (cl_uint layer = c->full, done = 0; layer-- > 0; done++)
         icl_compose_full_layer_backwards(c, layer, done % 2 == 0 ? c->d_query : c->d_before,
                                          done % 2 == 0 ? c->d_before : c->d_query);
@@ -186,7 +221,7 @@ static void compose_sparse(composer *c) {
 
 icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error) {
     composer c = composer_of(key);
-    const size_t heads = key->heads, most = 64 + 40 * heads + c.full * (24 + 10 * heads) +
+    const size_t heads = key->heads, most = 64 + 40 * heads + c.full * (24 + 14 * heads) +
                                             8 * (size_t)key->depth +
                                             key->passes * (64 + (4 * heads + 4) * (6 * heads + 2));
     icl_status status = ICL_OK;

@@ -21,6 +21,7 @@ typedef struct icl_linear_key {
     cl_uint is_direct;          /* shared holds all layers, not only those in use */
     cl_uint is_short;           /* the second element of a diagonal Q is no parameter */
     cl_uint train, keep, tokens, scaled;
+    cl_uint rows;        /* n + 1 where layers carry tokens on, 0 where they carry Gram matrices */
     cl_uint passes;      /* the layer before the last two is passed on to vectors, not carried on */
     cl_uint keeps_first; /* A G of the first layer is kept for the backward pass */
 } icl_linear_key;
