@@ -126,10 +126,14 @@ static double dense_carrying(const sizes *is) {
     return dense_layers(is, is->layers) + dense_head(is, is->layers > 0);
 }
 
-bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d) {
-    const sizes is = sizes_of(params, d, 0, false, true);
+static bool passes(const icl_linear_transformer_params *params, size_t d, size_t n, bool in_tokens) {
+    const sizes is = sizes_of(params, d, n, in_tokens, true);
     const bool is_dense = params->form == ICL_LINEAR_FULL || params->form == ICL_LINEAR_SPARSE_B;
     return is_dense && is.layers > 0 && dense_passing(&is) < dense_carrying(&is);
+}
+
+bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d, size_t n) {
+    return passes(params, d, n, params->space == ICL_SPACE_TOKENS);
 }
 
 static double diagonal_layers(const sizes *is) {
@@ -152,7 +156,7 @@ static double multiplications(const icl_linear_transformer_params *params, size_
     switch (params->form) {
     case ICL_LINEAR_FULL:
     case ICL_LINEAR_SPARSE_B:
-        return first_gram + (icl_linear_passes(params, d) ? dense_passing(&is) : dense_carrying(&is));
+        return first_gram + (passes(params, d, n, in_tokens) ? dense_passing(&is) : dense_carrying(&is));
     case ICL_LINEAR_DIAG:
     case ICL_LINEAR_GDPP:
         return first_gram + diagonal_layers(&is);

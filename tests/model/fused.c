@@ -52,17 +52,20 @@ static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t dept
            given_names[how], worst);
 }
 
-/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are. */
+/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are, and of many tokens. */
 static void check_passed(tap_run *tap, icl_backend *ref, int form, given how) {
-    static const size_t shapes[][4] = {{1, 10, 6, 5}, {2, 33, 4, 2}}; /* heads, d, n, batch */
+    static const size_t shapes[][4] = {{1, 10, 12, 5}, {2, 33, 30, 1}}; /* heads, d, n, batch */
     icl_error error = {0};
 
     for (size_t s = 0; s < 2; s++) {
         const setting is = {form, true, shapes[s][0], 4, shapes[s][1], shapes[s][2], shapes[s][3]};
-        icl_linear_transformer_params params = {.form = (icl_linear_form)form, .heads = is.heads};
+        icl_linear_transformer_params params = {.form = (icl_linear_form)form,
+                                                .heads = is.heads,
+                                                .space =
+                                                    how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
         for (params.depth = 3; params.depth <= 4; params.depth++) {
             const double seen = composed_distance(ref, &is, params.depth, how, &error);
-            tap_ok(tap, seen <= 1e-11 && icl_linear_passes(&params, is.dimension),
+            tap_ok(tap, seen <= 1e-11 && icl_linear_passes(&params, is.dimension, is.context),
                    "%s, d %zu, heads %zu, depth %zu, from %s: as composed (%.2g)", parameterizations[form],
                    is.dimension, is.heads, params.depth, given_names[how], seen);
         }

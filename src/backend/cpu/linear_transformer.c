@@ -219,7 +219,7 @@ static transformer describe(const icl_backend *backend, const icl_linear_transfo
     plan->context = gram->buffer ? 0 : tokens->shape[1] - 1;
     plan->depth = params->depth;
     plan->heads = params->heads;
-    plan->passes = icl_linear_passes(params, plan->size - 1);
+    plan->passes = icl_linear_passes(params, plan->size - 1, plan->context);
     plan->full = params->depth > 2 ? params->depth - (plan->passes ? 3 : 2) : 0;
     plan->block = params->form == ICL_LINEAR_FULL ? plan->size : plan->size - 1;
     plan->used = icl_linear_transformer_size(params, plan->size - 1) / params->layers * params->depth;

@@ -3,7 +3,7 @@
  * cl/linear_transformer_sum.cl adds these up. Two launches, or one where only predictions are wanted.
  *
  * In token space dense layers carry the tokens on. Others turn them into Gram matrices first, whatever space the caller asks for, and
- * so do dense ones where carries_tokens says so: the polynomial is the same one.
+ * so do dense ones where choose_tokens says so: the polynomial is the same one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -146,22 +146,26 @@ static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t
 }
 
 /*
- * Whether layers carry tokens on: dense ones that are asked to, where any are carried at all. Gram matrices are carried where tokens
+ * Layers carry tokens on where the caller asks for it, for dense ones, if any are carried at all. Gram matrices are carried where tokens
  * need too much memory, and where they are too many for a GPU: for each term a sum of a thin product takes two loads and a
  * multiplication, and one of a block of side s only 2 / s loads. So rows D sums at 3 stand against D^2 at 1 + 2 / s.
  */
-static bool carries_tokens(const icl_linear_transformer_params *params, const cut *c, size_t rows,
-                           size_t lanes) {
+static void choose_tokens(const icl_linear_transformer_params *params, size_t rows, size_t lanes, cut *c) {
     const bool is_dense = c->key.layout == ICL_LAYOUT_DENSE || c->key.layout == ICL_LAYOUT_CORNER;
-    const size_t last = 2 + c->key.passes, kept = 1 + 2 * params->heads; /* Z, U, V */
+    const bool passes = lanes > 1 && icl_linear_passes(params, c->key.size - 1, rows - 1);
+    const size_t last = 2 + passes, kept = 1 + 2 * params->heads; /* Z, U, V */
 
     if (params->space != ICL_SPACE_TOKENS || !is_dense || params->depth <= last)
-        return false;
+        return;
     if (lanes == 1 && 3 * rows * c->rows >= c->key.size * (c->rows + 2))
-        return false;
-    return (double)rows * (double)(c->key.pitch * lanes * sizeof(cl_float)) * (double)kept *
-               (double)(params->depth - last) <=
-           TOKEN_BYTES;
+        return;
+    if ((double)rows * (double)(c->key.pitch * lanes * sizeof(cl_float)) * (double)kept *
+            (double)(params->depth - last) >
+        TOKEN_BYTES)
+        return;
+    c->key.rows = (cl_uint)rows;
+    c->key.passes = passes;
+    c->key.keeps_first = 0;
 }
 
 static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
@@ -183,10 +187,8 @@ static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params 
     c.key.sides = c.key.shared_pitch = (cl_uint)padded;
     c.key.pitch =
         (cl_uint)padded | 1; /* odd: columns spread over the banks of local memory and the sets of caches */
-    if (!is_gram && carries_tokens(params, &c, of->data->shape[1], opencl->lanes)) {
-        c.key.rows = (cl_uint)of->data->shape[1];
-        c.key.keeps_first = 0;
-    }
+    if (!is_gram)
+        choose_tokens(params, of->data->shape[1], opencl->lanes, &c);
     if (opencl->lanes > 1 || params->form != ICL_LINEAR_FULL || of->parameters->stride[0] != 1) {
         c.flags |= FLAG_EXPAND;
         c.expanded_length = round_up(parts * (is_diagonal ? 2 : padded * padded), 16);
