@@ -76,6 +76,11 @@ static inline matrix gram(const composer *c) {
     return square_at(c, c->grams, c->full);
 }
 
+/* A of a layer that is carried on; of dense parts, R^T of each head follows. */
+static inline matrix form_of(const composer *c, cl_uint layer) {
+    return square_at(c, c->forms, c->key.keep ? layer * (is_dense(c) ? 1 + c->key.heads : 1) : 0);
+}
+
 static inline cl_uint part_index(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
     return c->key.layout == ICL_LAYOUT_SPARSE ? layer : (layer * c->key.heads + head) * 2 + is_q;
 }
@@ -176,6 +181,12 @@ static inline void add_gradient(composer *c, cl_uint layer, cl_uint head, bool i
 }
 
 /* ---- Layers ---- */
+
+/* A of a layer, and where parts are dense R^T of each head. */
+void icl_compose_form(composer *c, cl_uint layer);
+
+/* Diagonal parts: from d_A in the place c->x to the gradients of the layer's parts, and to M in c->m where layers come before. */
+void icl_compose_weight_gradients(composer *c, cl_uint layer);
 
 /* A layer that is carried on: G and q to those after it. */
 void icl_compose_full_layer(composer *c, cl_uint layer);

@@ -1,10 +1,6 @@
 /* Steps of the layers whose Gram matrix is carried on: linear_program.c has the formulas. */
 #include "backend/opencl/linear_composer.h"
 
-static matrix form_of(const composer *c, cl_uint layer) {
-    return square_at(c, c->forms, c->key.keep ? layer * (is_dense(c) ? 1 + c->key.heads : 1) : 0);
-}
-
 static matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {
     return square_at(c, form_of(c, layer).at, 1 + head);
 }
@@ -16,8 +12,7 @@ static void weigh(composer *c, cl_uint layer, cl_uint mode, matrix to, matrix fr
     s->depth = c->key.heads;
 }
 
-/* A, and R^T of each head. */
-static void compose_form(composer *c, cl_uint layer) {
+void icl_compose_form(composer *c, cl_uint layer) {
     const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer), r = square_at(c, c->t, 0);
 
     if (!is_dense(c)) {
@@ -35,11 +30,24 @@ void icl_compose_full_layer(composer *c, cl_uint layer) {
     const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer),
                  t = square_at(c, layer == 0 ? c->first_t : c->t, 0);
 
-    compose_form(c, layer);
+    icl_compose_form(c, layer);
     multiply(c, START_NONE, transposed(t), a, g);
     multiply(c, START_NONE | MODE_SYMMETRIC, square_at(c, c->grams, layer + 1), a, t);
     apply(c, vector_at(c, c->queries, layer + 1), vector_at(c, c->queries, layer), transposed(a), 1,
           c->key.size, NULL);
+}
+
+void icl_compose_weight_gradients(composer *c, cl_uint layer) {
+    const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer);
+
+    add(c, STEP_ROW_SUMS, 0, rows_at(c, c->spare), d_a, g)->rows = c->key.size;
+    step *s = add(c, STEP_GRADIENT_WEIGHTS, c->key.is_short ? MODE_SHORT : 0,
+                  (matrix){gradient_at(c, layer, 0, false), 0, 0}, rows_at(c, c->spare),
+                  part_at(c, layer, 0, false));
+    s->columns = c->key.size;
+    s->depth = c->key.heads;
+    if (layer > 0)
+        weigh(c, layer, 0, square_at(c, c->m, 0), d_a);
 }
 
 /* From d_A to the gradients of the layer's parts, and to M. */
@@ -47,24 +55,17 @@ static void compose_part_gradients(composer *c, cl_uint layer) {
     const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer), y = square_at(c, c->y, 0),
                  y_transposed = square_at(c, c->y_transposed, 0), m = square_at(c, c->m, 0);
 
-    for (cl_uint head = 0; head < c->key.heads && is_dense(c); head++) {
+    if (!is_dense(c)) {
+        icl_compose_weight_gradients(c, layer);
+        return;
+    }
+    for (cl_uint head = 0; head < c->key.heads; head++) {
         const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
         add_gradient(c, layer, head, false, transposed(d_a), r_transposed_of(c, layer, head), c->key.size);
         multiply_shared(c, MODE_TWICE, y, transposed(p), d_a)->extra = y_transposed.at;
         add_gradient(c, layer, head, true, g, y, c->key.size); /* G is symmetric */
         if (layer > 0)
             multiply_shared(c, head == 0 ? START_NONE : START_SELF, m, q, y_transposed); /* M^T */
-    }
-    if (!is_dense(c)) {
-        step *s = add(c, STEP_ROW_SUMS, 0, rows_at(c, c->spare), d_a, g);
-        s->rows = c->key.size;
-        s = add(c, STEP_GRADIENT_WEIGHTS, c->key.is_short ? MODE_SHORT : 0,
-                (matrix){gradient_at(c, layer, 0, false), 0, 0}, rows_at(c, c->spare),
-                part_at(c, layer, 0, false));
-        s->columns = c->key.size;
-        s->depth = c->key.heads;
-        if (layer > 0)
-            weigh(c, layer, 0, m, d_a);
     }
 }
 
@@ -90,7 +91,7 @@ void icl_compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_quer
     const matrix a = form_of(c, layer), t = square_at(c, c->t, 0), s = gram(c);
 
     if (!c->key.keep)
-        compose_form(c, layer);
+        icl_compose_form(c, layer);
     compose_map_backwards(c, layer, d_query);
     compose_part_gradients(c, layer);
     if (layer > 0) {

@@ -58,20 +58,28 @@ static void lay_out_work(composer *c) {
     c->most_rows = (c->used - c->tokens) / key->pitch;
 }
 
-/* In token space. U and V are kept for the backward pass, or are those of one layer. */
+/* In token space. A, or U and V, are kept for the backward pass, or are those of one layer. */
 static void lay_out_tokens(composer *c) {
-    const cl_uint rows = c->key.rows, kept = (c->key.keep ? c->full : 1) * c->key.heads * rows;
+    const cl_uint rows = c->key.rows, layers = c->key.keep ? c->full : 1;
 
     c->grams = take(c, (c->full + 1) * c->square);
     c->tokens = take_vectors(c, (c->full + 1) * rows);
-    c->u = take_vectors(c, kept);
-    c->v = take_vectors(c, kept);
-    if (c->key.train) {
-        c->d_tokens = take_vectors(c, rows);
-        c->d_query = vector_at(c, c->d_tokens, rows - 1);
-        c->d_tokens_before = take_vectors(c, rows);
+    if (is_dense(c)) {
+        c->u = take_vectors(c, layers * c->key.heads * rows);
+        c->v = take_vectors(c, layers * c->key.heads * rows);
+    } else {
+        c->forms = take(c, layers * c->square);
+    }
+    if (!c->key.train)
+        return;
+    c->d_tokens = take_vectors(c, rows);
+    c->d_query = vector_at(c, c->d_tokens, rows - 1);
+    c->d_tokens_before = take_vectors(c, rows);
+    if (is_dense(c)) {
         c->d_u = take_vectors(c, rows);
         c->d_v = take_vectors(c, rows);
+    } else {
+        c->x = c->m = take(c, c->square);
     }
 }
 

@@ -6,8 +6,13 @@
  *     d_P = d_Z^T V,  d_V = d_Z P,  d_U = d_V G,  d_Q = d_U^T Z,  S = sum of (d_V^T U + U^T d_V),
  *     d_Z <- d_Z + sum of d_U Q + (factor * Z S, but for the query's row)                                7 n D^2
  *
- * multiplications, for one head; and S behind the last of them is what the layers after them leave in the place of gram(c).
- * src/backend/cpu/kernels/linear_dense.c does the same.
+ * multiplications, for one head; and one of diagonal P and Q, A = I + W o G as in linear_program.c,
+ *
+ *     Z <- Z A^T                                                                                         1.5 n D^2
+ *     d_A = d_Z^T Z,  S = W o d_A + (W o d_A)^T,  d_Z <- d_Z A + (factor * Z S, but for the query's row)   3 n D^2
+ *
+ * S behind the last of them is what the layers after them leave in the place of gram(c). src/backend/cpu/kernels/linear_dense.c and
+ * linear_diagonal.c do the same.
  */
 #include "backend/opencl/linear_composer.h"
 
@@ -53,7 +58,11 @@ static void compose_values(composer *c, cl_uint layer, cl_uint head) {
 void icl_compose_token_layer(composer *c, cl_uint layer) {
     const cl_uint from = tokens_before(c, layer), to = tokens_before(c, layer + 1);
 
-    for (cl_uint head = 0; head < c->key.heads; head++) {
+    if (!is_dense(c)) {
+        icl_compose_form(c, layer);
+        apply(c, to, from, transposed(form_of(c, layer)), c->key.rows, c->key.size, NULL);
+    }
+    for (cl_uint head = 0; head < c->key.heads && is_dense(c); head++) {
         compose_values(c, layer, head);
         apply_shared(c, to, kept_of(c, c->v, layer, head), transposed(part_at(c, layer, head, false)),
                      c->key.rows, c->key.size, head == 0 ? &from : &to);
@@ -81,7 +90,7 @@ static void compose_gram_backwards(composer *c, cl_uint layer, cl_uint d_tokens,
           adds ? &d_tokens : NULL);
 }
 
-static void compose_layer_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
+static void compose_dense_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
     const cl_uint from = tokens_before(c, layer), rows = c->key.rows, size = c->key.size;
 
     for (cl_uint head = 0; head < c->key.heads; head++) {
@@ -102,13 +111,33 @@ static void compose_layer_backwards(composer *c, cl_uint layer, cl_uint d_tokens
         compose_gram_backwards(c, layer, d_before, true);
 }
 
+static void compose_diagonal_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
+    const matrix d_a = square_at(c, c->x, 0), m = square_at(c, c->m, 0);
+    const cl_uint from = tokens_before(c, layer);
+
+    if (!c->key.keep)
+        icl_compose_form(c, layer);
+    multiply(c, START_NONE, d_a, transposed(rows_at(c, d_tokens)), rows_at(c, from))->depth = c->key.rows;
+    icl_compose_weight_gradients(c, layer);
+    if (layer == 0)
+        return;
+    step *both = multiply(c, START_TWO_SIDED | MODE_SYMMETRIC, gram(c), m, m);
+    both->start = m.at;
+    both->depth = 0; /* M and its transpose alone */
+    apply(c, d_before, d_tokens, form_of(c, layer), c->key.rows, c->key.size, NULL);
+    compose_gram_backwards(c, layer, d_before, true);
+}
+
 void icl_compose_token_layers_backwards(composer *c) {
     cl_uint d_tokens = c->d_tokens, d_before = c->d_tokens_before;
 
     compose_gram_backwards(c, c->full, d_tokens, false);
     for (cl_uint layer = c->full; layer-- > 0;) {
         const cl_uint spare = d_tokens;
-        compose_layer_backwards(c, layer, d_tokens, d_before);
+        if (is_dense(c))
+            compose_dense_backwards(c, layer, d_tokens, d_before);
+        else
+            compose_diagonal_backwards(c, layer, d_tokens, d_before);
         d_tokens = d_before;
         d_before = spare;
     }

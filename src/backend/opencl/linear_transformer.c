@@ -2,8 +2,8 @@
  * Whole linear transformers: cl/linear_transformer.cl computes predictions and the gradients' sums of each unit of sequences,
  * cl/linear_transformer_sum.cl adds these up. Two launches, or one where only predictions are wanted.
  *
- * In token space dense layers carry the tokens on. Others turn them into Gram matrices first, whatever space the caller asks for, and
- * so do dense ones where choose_tokens says so: the polynomial is the same one.
+ * In token space layers carry the tokens on. Those of the sparse form turn them into Gram matrices first, whatever space the caller
+ * asks for, and so do others where choose_tokens says so: the polynomial is the same one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -146,16 +146,16 @@ static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t
 }
 
 /*
- * Layers carry tokens on where the caller asks for it, for dense ones, if any are carried at all. Gram matrices are carried where tokens
+ * Layers carry tokens on where the caller asks for it, if any are carried at all. Gram matrices are carried where tokens
  * need too much memory, and where they are too many for a GPU: for each term a sum of a thin product takes two loads and a
  * multiplication, and one of a block of side s only 2 / s loads. So rows D sums at 3 stand against D^2 at 1 + 2 / s.
  */
 static void choose_tokens(const icl_linear_transformer_params *params, size_t rows, size_t lanes, cut *c) {
     const bool is_dense = c->key.layout == ICL_LAYOUT_DENSE || c->key.layout == ICL_LAYOUT_CORNER;
     const bool passes = lanes > 1 && icl_linear_passes(params, c->key.size - 1, rows - 1);
-    const size_t last = 2 + passes, kept = 1 + 2 * params->heads; /* Z, U, V */
+    const size_t last = 2 + passes, kept = is_dense ? 1 + 2 * params->heads : 1; /* Z, and U, V */
 
-    if (params->space != ICL_SPACE_TOKENS || !is_dense || params->depth <= last)
+    if (params->space != ICL_SPACE_TOKENS || c->key.layout == ICL_LAYOUT_SPARSE || params->depth <= last)
         return;
     if (lanes == 1 && 3 * rows * c->rows >= c->key.size * (c->rows + 2))
         return;
