@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "core/allocate.h"
+#include "core/clock.h"
 #include "core/file.h"
 #include "iclab/lab.h"
 #include "lab/run.h"
@@ -35,6 +36,7 @@ typedef struct training {
     char *recipe_name; /* as the run was first given it */
     char *command_line;
     progress_printer progress;
+    double start, first_step, end; /* on icl_clock_seconds */
 } training;
 
 /* ---- Signals ---- */
@@ -153,6 +155,8 @@ static icl_status write_facts(const training *run, const char *state, icl_error 
         .steps = progress.step,
         .skipped_steps = progress.skipped_steps,
         .dropped_sequences = progress.dropped_sequences,
+        .startup_seconds = run->first_step - run->start,
+        .training_seconds = run->end - run->first_step,
         .status = state,
     };
     return icl_run_write_facts(run->folder, &facts, error);
@@ -175,6 +179,7 @@ static icl_status open_run(training *run, const icl_session_params *session, icl
         ICL_TRY(icl_run_write_recipe(run->folder, run->recipe, error));
     else
         ICL_TRY(icl_run_create(run->folder, run->recipe, error));
+    run->first_step = run->end = icl_clock_seconds();
     ICL_TRY(write_facts(run, "running", error));
 done:
     return status;
@@ -200,6 +205,7 @@ static icl_status train(training *run, icl_error *error) {
     progress_start(&run->progress);
     catch_signals();
     status = icl_session_train(&session, run->trainer, error);
+    run->end = icl_clock_seconds();
     release_signals();
     progress_end(&run->progress);
     if (status == ICL_OK)
@@ -248,9 +254,9 @@ static icl_status print_result(const training *run, icl_error *error) {
         fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
                 icl_recipe_count(run->recipe, "eval", "sequences"));
     if (!run->options->json)
-        printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained on %s (%s)\n\n", run->folder,
+        printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained in %.3g s on %s (%s)\n\n", run->folder,
                icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
-               device->spec, device->name);
+               run->end - run->start, device->spec, device->name);
     if (!run->options->json)
         print_mishaps(run->trainer);
     return print_evaluation(run->backend, run->trainer, run->recipe, run->options->json, error);
@@ -353,7 +359,7 @@ int command_train(int count, char *const *arguments) {
         .option_count = sizeof table / sizeof *table,
         .notes = notes,
     };
-    training run = {.options = &options};
+    training run = {.options = &options, .start = icl_clock_seconds()};
     icl_error error = {0};
     icl_status status;
 

@@ -3,17 +3,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "core/clock.h"
 
 #define SECONDS_BETWEEN_LINES   30.0
 #define SECONDS_BETWEEN_UPDATES 0.1
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 void progress_start(progress_printer *printer) {
     *printer = (progress_printer){.terminal = isatty(STDERR_FILENO) == 1};
@@ -35,7 +30,7 @@ static const char *duration(double seconds, char text[32]) {
 
 void progress_report(void *user, const icl_session_progress *progress) {
     progress_printer *printer = user;
-    const double time = now();
+    const double time = icl_clock_seconds();
     const double interval = printer->terminal ? SECONDS_BETWEEN_UPDATES : SECONDS_BETWEEN_LINES;
     const bool last = progress->step == progress->total_steps;
     char left[32], evaluated[48] = "", skipped[48] = "";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/clock.h"
 #include "core/status.h"
 #include "iclab/train.h"
 
@@ -253,10 +254,10 @@ static icl_status answer(icl_backend *backend, icl_bench_function *function, voi
         ICL_TRY(next(user, seconds, &calls, error));
         if (calls == 0)
             break;
-        const double start = icl_bench_now();
+        const double start = icl_clock_seconds();
         ICL_TRY(function(context, calls, error));
         ICL_TRY(icl_backend_sync(backend, error));
-        seconds = icl_bench_now() - start;
+        seconds = icl_clock_seconds() - start;
     }
 done:
     return status;

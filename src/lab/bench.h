@@ -79,9 +79,6 @@ icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_reques
 
 /* ---- Within the lab ---- */
 
-/* Times on the monotonic clock, in seconds. */
-double icl_bench_now(void);
-
 /* What the device can do at best, in operations and bytes a second; NaN where it is not known. */
 typedef struct icl_bench_peaks {
     double flops, bytes;

@@ -1,27 +1,21 @@
 /* The clock of `iclab bench`. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/status.h"
 #include "lab/bench.h"
 
 enum { MIN_TURNS = 3, MAX_TURNS = 15, MAX_CALLS = 4096 };
 
-double icl_bench_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static icl_status take_turn(const icl_bench_contender *contender, size_t calls, double *seconds,
                             icl_error *error) {
     icl_status status = ICL_OK;
-    const double start = icl_bench_now();
+    const double start = icl_clock_seconds();
 
     ICL_TRY(contender->function(contender->context, calls, error));
     ICL_TRY(icl_backend_sync(contender->backend, error));
-    *seconds = (icl_bench_now() - start) / (double)calls;
+    *seconds = (icl_clock_seconds() - start) / (double)calls;
 done:
     return status;
 }
@@ -63,7 +57,7 @@ icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, d
     enum { MOST = 2 };
     double times[MOST][MAX_TURNS];
     icl_status status = ICL_OK;
-    const double end = icl_bench_now() + seconds;
+    const double end = icl_clock_seconds() + seconds;
     size_t turns = 0;
 
     if (count > MOST)
@@ -71,7 +65,7 @@ icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, d
     for (size_t i = 0; i < count; i++)
         if (contenders[i].backend)
             ICL_TRY(warm_up(&contenders[i], seconds / (double)(MAX_TURNS * count), error));
-    while (turns < MIN_TURNS || (turns < MAX_TURNS && icl_bench_now() < end)) {
+    while (turns < MIN_TURNS || (turns < MAX_TURNS && icl_clock_seconds() < end)) {
         for (size_t i = 0; i < count; i++)
             if (contenders[i].backend)
                 ICL_TRY(take_turn(&contenders[i], contenders[i].times.calls_a_turn, &times[i][turns], error));

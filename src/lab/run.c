@@ -86,6 +86,8 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_count(&json, "steps", facts->steps);
     icl_json_count(&json, "skipped_steps", facts->skipped_steps);
     icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
+    icl_json_number(&json, "startup_seconds", facts->startup_seconds);
+    icl_json_number(&json, "training_seconds", facts->training_seconds);
     icl_json_text(&json, "status", facts->status);
     ICL_TRY(icl_json_finish(&json, true, &text, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));

@@ -33,6 +33,7 @@ typedef struct icl_run_facts {
     uint32_t seed;
     uint64_t steps;                            /* done */
     uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
+    double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;
 

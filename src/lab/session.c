@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/allocate.h"
+#include "core/clock.h"
 #include "core/csv.h"
 #include "core/file.h"
 #include "lab/run.h"
@@ -106,12 +106,6 @@ static void close_session(session *run) {
 
 /* ---- Steps ---- */
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
 static icl_status save(session *run, icl_error *error) {
     icl_status status = ICL_OK;
@@ -205,7 +199,7 @@ static icl_status advance(session *run, icl_error *error) {
     const uint64_t due =
         next_due(before, run->evaluate_every, next_due(before, run->checkpoint_every, total));
     const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
-    const double start = now();
+    const double start = icl_clock_seconds();
     double seconds, half_adjusted = (double)NAN;
     icl_status status = icl_trainer_run(run->trainer, steps, error);
 
@@ -216,7 +210,7 @@ static icl_status advance(session *run, icl_error *error) {
     }
     if (status != ICL_OK)
         return status;
-    seconds = now() - start;
+    seconds = icl_clock_seconds() - start;
     if (seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
         run->chunk *= 2;
     else if (seconds > SECONDS_A_CHUNK && run->chunk > 1)
