@@ -32,9 +32,7 @@
 #define TEAM    ((uint)get_global_id(0))
 #define TEAMS   ((uint)get_global_size(0))
 #define MEET
-#define THIN_ROWS              2
-#define THIN_COLUMNS           COLUMNS
-#define ROW_AT(R, i, r, count) (R == THIN_ROWS && r > 0 && i + r >= (count) ? (i) : (i) + (r))
+#define CLAMPED(i, count)      (i)
 #define COLUMN_FROM(j)         (j)
 #define COLUMN_TO(j, c, count) (c)
 #define HOLDS(i, count)        1
@@ -50,9 +48,7 @@ typedef size_t place;
 #define TEAM                   ((uint)get_group_id(0))
 #define TEAMS                  ((uint)get_num_groups(0))
 #define MEET                   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define THIN_ROWS              1
-#define THIN_COLUMNS           1
-#define ROW_AT(R, i, r, count) min((i) + (r), (count)-1)
+#define CLAMPED(i, count)      min(i, (count)-1)
 #define COLUMN_FROM(j)         0
 #define COLUMN_TO(j, c, count) min(j + c, (count)-1)
 #define HOLDS(i, count)        ((i) < (count))
@@ -88,27 +84,35 @@ static instruction read_step(__global const uint *words) {
     floats sum[R][C];                                                                                        \
     A_FLOATS *a_at_[R];                                                                                      \
     B_FLOATS *b_at_ = (b) + COLUMN_FROM(j) * (b_stride);                                                     \
+    const place a_step_ = (s).a_column, b_step_ = (s).b_row;                                                 \
     UNROLL for (uint r = 0; r < R; r++) {                                                                    \
-        a_at_[r] = (a) + (place)ROW_AT(R, i, r, row_count) * (s).a_row;                                      \
+        a_at_[r] = (a) + (place)CLAMPED(i + r, row_count) * (s).a_row;                                       \
         UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);                                      \
     }                                                                                                        \
     for (uint k = 0; k < (terms); k++) {                                                                     \
         floats y_[C];                                                                                        \
         UNROLL for (uint c = 0; c < C; c++) y_[c] =                                                          \
             (floats)(b_at_[COLUMN_TO(j, c, column_count) * (b_stride)]);                                     \
-        b_at_ += (s).b_row;                                                                                  \
+        b_at_ += b_step_;                                                                                    \
         UNROLL for (uint r = 0; r < R; r++) {                                                                \
             const floats x_ = (floats)(*a_at_[r]);                                                           \
-            a_at_[r] += (s).a_column;                                                                        \
+            a_at_[r] += a_step_;                                                                             \
             UNROLL for (uint c = 0; c < C; c++) sum[r][c] = MULTIPLY_ADD(x_, y_[c], sum[r][c]);              \
         }                                                                                                    \
     }
 
-/* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. */
+/* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. On CPUs a panel of b's columns stays
+ * in the first cache while the rows of a pass by. */
+#if LANES > 1
+#define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                        \
+    for (place j = 0; j < (column_count); j += C)                                                            \
+        for (place i = 0; i < (row_count); i += R)
+#else
 #define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                        \
     const uint across_ = ((column_count) + C - 1) / C, blocks_ = ((row_count) + R - 1) / R * across_;        \
     for (uint block_ = MEMBER; block_ < blocks_; block_ += MEMBERS)                                          \
         for (place i = block_ / across_ * R, j = block_ % across_ * C, once_ = 1; once_; once_ = 0)
+#endif
 
 #define FOR_EACH_SUM(R, C) UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++)
 
@@ -172,20 +176,48 @@ static void multiply_shared(const instruction *s, STATE floats *state, __global 
     }
 }
 
-/* STEP_APPLY, STEP_APPLY_SHARED: 2 rows columns depth flops. */
+/* to = start + a block's sums: STEP_APPLY and STEP_APPLY_SHARED. */
+#define THIN_BLOCK(R, C, B_FLOATS, b_stride)                                                                 \
+    {                                                                                                        \
+        SUM_BLOCK(R, C, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, b_stride, s->rows, s->columns, s->depth)       \
+        FOR_EACH_SUM(R, C)                                                                                   \
+        if (i + r < s->rows && HOLDS(j + c, s->columns)) {                                                   \
+            const place at = (i + r) * s->to_row + j + c;                                                    \
+            to[at] = s->mode & START_GIVEN ? sum[r][c] + start[at] : sum[r][c];                              \
+        }                                                                                                    \
+    }
+
+/* On CPUs rows in pairs, and the last odd row in blocks of `wide` columns. */
+#if LANES > 1
+#define THIN_BLOCKS(B_FLOATS, b_stride, wide)                                                                \
+    const place pairs_ = s->rows & ~1u, cover_ = (s->columns + COLUMNS - 1) / COLUMNS * COLUMNS;             \
+    FOR_EACH_BLOCK(2, COLUMNS, pairs_, s->columns)                                                           \
+    THIN_BLOCK(2, COLUMNS, B_FLOATS, b_stride) if (pairs_ < s->rows) {                                       \
+        const place i = pairs_;                                                                              \
+        place j = 0;                                                                                         \
+        for (; j + wide <= cover_; j += wide)                                                                \
+            THIN_BLOCK(1, wide, B_FLOATS, b_stride)                                                          \
+        for (; j < cover_; j += COLUMNS)                                                                     \
+            THIN_BLOCK(1, COLUMNS, B_FLOATS, b_stride)                                                       \
+    }
+#define WIDE ((LANES == 16 ? 21 : 12) / COLUMNS * COLUMNS) /* as registers allow */
+#define THIN_PRODUCTS(B_FLOATS)                                                                              \
+    if (s->b_column == 1) {                                                                                  \
+        THIN_BLOCKS(B_FLOATS, 1, WIDE)                                                                       \
+    } else { /* an address for each column takes registers as well */                                        \
+        THIN_BLOCKS(B_FLOATS, s->b_column, COLUMNS)                                                          \
+    }
+#else
+#define THIN_PRODUCTS(B_FLOATS)                                                                              \
+    FOR_EACH_BLOCK(1, 1, s->rows, s->columns) THIN_BLOCK(1, 1, B_FLOATS, s->b_column)
+#endif
+
+/* 2 rows columns depth flops. */
 #define THIN_PRODUCT(name, B_FLOATS)                                                                         \
     static void name(const instruction *s, STATE floats *state, B_FLOATS *b) {                               \
         STATE floats *to = state + s->to;                                                                    \
         STATE const floats *a = state + s->a, *start = state + s->start;                                     \
-        FOR_EACH_BLOCK(THIN_ROWS, THIN_COLUMNS, s->rows, s->columns) {                                       \
-            SUM_BLOCK(THIN_ROWS, THIN_COLUMNS, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, s->b_column, s->rows,   \
-                      s->columns, s->depth)                                                                  \
-            FOR_EACH_SUM(THIN_ROWS, THIN_COLUMNS)                                                            \
-            if (i + r < s->rows && HOLDS(j + c, s->columns)) {                                               \
-                const place at = (i + r) * s->to_row + j + c;                                                \
-                to[at] = s->mode & START_GIVEN ? sum[r][c] + start[at] : sum[r][c];                          \
-            }                                                                                                \
-        }                                                                                                    \
+        THIN_PRODUCTS(B_FLOATS)                                                                              \
     }
 
 THIN_PRODUCT(apply, TEAM_FLOATS)
