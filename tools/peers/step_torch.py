@@ -81,7 +81,10 @@ def make_step(options, shape):
     torch.manual_seed(1)
     p, q = (torch.nn.Parameter(0.02 * torch.randn(shape)) for _ in range(2))
     # As for iclab: a rate so small that a long session does not diverge.
-    optimizer = torch.optim.Adam((p, q), lr=1e-12, fused=True)
+    try:
+        optimizer = torch.optim.Adam((p, q), lr=1e-12, fused=True)
+    except RuntimeError:  # before 2.4 only on CUDA
+        optimizer = torch.optim.Adam((p, q), lr=1e-12)
     loss_function = loss_of(PREDICT[options.formulation], expand, options.form)
     if options.compile:
         loss_function = torch.compile(loss_function)
