@@ -116,8 +116,9 @@ static instruction read_step(__global const uint *words) {
 
 #define FOR_EACH_SUM(R, C) UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++)
 
-/* STEP_MULTIPLY: 2 rows^2 depth flops, half of that where the result is symmetric. depth: fewer terms for the last rows of tokens. */
-static void multiply(const instruction *s, STATE floats *state, uint depth, uint from) {
+/* STEP_MULTIPLY: 2 rows^2 depth flops, half of that where the result is symmetric. depth: fewer terms for the last rows of tokens.
+ * scale: of the sums and what they are added to. */
+static void multiply(const instruction *s, STATE floats *state, uint depth, uint from, float scale) {
     STATE floats *to = state + s->to, *start = state + s->start;
     STATE const floats *a = state + s->a, *b = state + s->b;
     const uint size = s->rows;
@@ -139,6 +140,8 @@ static void multiply(const instruction *s, STATE floats *state, uint depth, uint
             if (HOLDS(i + r, size) && HOLDS(j + c, size))
                 sum[r][c] = MULTIPLY_ADD(start[i + r], right[j + c], sum[r][c]);
         }
+        if (scale != 1.0f)
+            FOR_EACH_SUM(ROWS, COLUMNS) sum[r][c] *= scale;
         if (s->mode & MODE_SYMMETRIC) {
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (i + r <= j + c && HOLDS(j + c, size)) {

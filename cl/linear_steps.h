@@ -28,7 +28,8 @@
 #define STEP_SCALE     2 /* to [rows, columns] *= factor */
 
 /* Products. */
-#define STEP_MULTIPLY 3 /* to = start + a b; to [rows, rows], a [rows, depth], b's columns are neighbours */
+#define STEP_MULTIPLY                                                                                        \
+    3 /* to = start + a b, or factor times that; to [rows, rows], a [rows, depth], b's columns are neighbours */
 #define STEP_MULTIPLY_SHARED                                                                                 \
     4 /* to = start + a b with a from S; MODE_TWICE: also, transposed, to the matrix at `extra` */
 #define STEP_GRADIENT     5 /* the gradient G `to` [rows, rows] is a b; b's columns are neighbours */
@@ -70,5 +71,6 @@
 #define MODE_QUERY      64u
 #define MODE_SLOPE      128u
 #define MODE_SHORT      256u
+#define MODE_SCALED     512u
 
 #endif

@@ -387,10 +387,12 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                     break;
                 case STEP_MULTIPLY: {
                     const uint from = s.mode & MODE_START;
+                    const float scale = s.mode & MODE_SCALED ? factor : 1.0f;
                     if (from == START_LATER)
-                        multiply(&s, state, min(s.depth, rest), row > 0 ? START_SELF : START_NONE);
+                        multiply(&s, state, min(s.depth, rest), row > 0 ? START_SELF : START_NONE,
+                                 rest > s.depth ? 1.0f : scale);
                     else
-                        multiply(&s, state, s.depth, from);
+                        multiply(&s, state, s.depth, from, scale);
                     break;
                 }
                 case STEP_MULTIPLY_SHARED:

@@ -122,6 +122,12 @@ static inline step *multiply(composer *c, cl_uint mode, matrix to, matrix a, mat
     return s;
 }
 
+/* What the last step, a product, has made is meant to be times the factor. */
+static inline void scale_product(composer *c) {
+    if (c->key.scaled)
+        c->steps[c->step_count - 1].mode |= MODE_SCALED;
+}
+
 static inline step *multiply_shared(composer *c, cl_uint mode, matrix to, matrix part, matrix b) {
     step *s = add(c, STEP_MULTIPLY_SHARED, mode, to, part, b);
     s->rows = s->columns = s->depth = c->key.size;

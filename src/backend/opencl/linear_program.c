@@ -158,13 +158,14 @@ static void compose_input(composer *c) {
         s->rows = c->most_rows;
         s->columns = c->key.size;
         multiply(c, START_LATER | MODE_SYMMETRIC, g, transposed(rows), rows)->depth = c->most_rows;
+        scale_product(c);
         add(c, STEP_MORE_ROWS, 0, nothing, nothing, nothing)->rows = c->most_rows;
     } else {
         step *s = add(c, STEP_TAKE, 0, g, nothing, nothing);
         s->rows = s->columns = c->key.size;
+        if (c->key.scaled)
+            elementwise(c, STEP_SCALE, 0, g.at, nothing, c->key.size);
     }
-    if (c->key.scaled)
-        elementwise(c, STEP_SCALE, 0, g.at, nothing, c->key.size);
     elementwise(c, STEP_TAKE, MODE_QUERY, c->queries, nothing, 1);
 }
 

@@ -30,16 +30,11 @@ static cl_uint kept_of(const composer *c, cl_uint base, cl_uint layer, cl_uint h
     return base + ((c->key.keep ? layer * c->key.heads : 0) + head) * tokens_length(c);
 }
 
-static void scale(composer *c, matrix m) {
-    if (c->key.scaled)
-        elementwise(c, STEP_SCALE, 0, m.at, nothing, c->key.size);
-}
-
 static void form_gram(composer *c, cl_uint layer) {
     const matrix rows = rows_at(c, tokens_before(c, layer)), g = square_at(c, c->grams, layer);
 
     multiply(c, START_NONE | MODE_SYMMETRIC, g, transposed(rows), rows)->depth = c->key.rows - 1;
-    scale(c, g);
+    scale_product(c);
 }
 
 void icl_compose_token_input(composer *c) {
@@ -83,9 +78,9 @@ static void add_gram_gradient(composer *c, cl_uint d_v, cl_uint u, bool is_first
     multiply(c, START_SELF | MODE_SYMMETRIC, gram(c), transposed(right), left)->depth = c->key.rows;
 }
 
-/* What the Gram matrix hands on to the tokens that it was made of: their gradient, or more of it. */
+/* What the Gram matrix hands on to the tokens that it was made of, right after the product that is S: their gradient, or more of it. */
 static void compose_gram_backwards(composer *c, cl_uint layer, cl_uint d_tokens, bool adds) {
-    scale(c, gram(c));
+    scale_product(c);
     apply(c, d_tokens, tokens_before(c, layer), gram(c), c->key.rows - 1, c->key.size,
           adds ? &d_tokens : NULL);
 }
@@ -104,8 +99,8 @@ static void compose_dense_backwards(composer *c, cl_uint layer, cl_uint d_tokens
         add_gradient(c, layer, head, true, rows_at(c, c->d_u), rows_at(c, from), rows);
         if (layer == 0)
             continue;
-        add_gram_gradient(c, c->d_v, kept_of(c, c->u, layer, head), head == 0);
         apply_shared(c, d_before, c->d_u, q, rows, size, head == 0 ? &d_tokens : &d_before);
+        add_gram_gradient(c, c->d_v, kept_of(c, c->u, layer, head), head == 0);
     }
     if (layer > 0)
         compose_gram_backwards(c, layer, d_before, true);
@@ -121,10 +116,10 @@ static void compose_diagonal_backwards(composer *c, cl_uint layer, cl_uint d_tok
     icl_compose_weight_gradients(c, layer);
     if (layer == 0)
         return;
+    apply(c, d_before, d_tokens, form_of(c, layer), c->key.rows, c->key.size, NULL);
     step *both = multiply(c, START_TWO_SIDED | MODE_SYMMETRIC, gram(c), m, m);
     both->start = m.at;
     both->depth = 0; /* M and its transpose alone */
-    apply(c, d_before, d_tokens, form_of(c, layer), c->key.rows, c->key.size, NULL);
     compose_gram_backwards(c, layer, d_before, true);
 }
 
