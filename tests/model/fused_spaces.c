@@ -45,7 +45,8 @@ done:
 
 static void check_spaces(tap_run *tap, icl_backend *device, icl_backend *ref, int form, size_t depth,
                          icl_linear_space space) {
-    static const size_t shapes[][3] = {{6, 2, 19}, {5, 9, 4}, {9, 4, 32}, {4, 1, 3}}; /* d, n, batch */
+    static const size_t shapes[][3] = {
+        {6, 2, 19}, {5, 9, 4}, {9, 4, 32}, {12, 14, 3}, {4, 1, 3}}; /* d, n, batch */
     double worst = 0.0;
     icl_error error = {0};
 

@@ -118,16 +118,18 @@ static void choose_units(const icl_opencl *opencl, size_t batch, cut *c) {
     c->units = blocks_of(groups, c->per_unit);
 }
 
-/* What the steps depend on. A team of work-items on a GPU has too little to do in products with few vectors, and no room for one matrix
- * more. */
+/* What the steps depend on, in Gram space. A team of work-items on a GPU has too little to do in products with few vectors, and no room
+ * for one matrix more. */
 static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t size, size_t lanes,
                              bool is_gram, bool train) {
+    icl_linear_transformer_params in_gram = *params;
     static const icl_linear_layout layouts[] = {[ICL_LINEAR_FULL] = ICL_LAYOUT_DENSE,
                                                 [ICL_LINEAR_DIAG] = ICL_LAYOUT_DIAGONAL,
                                                 [ICL_LINEAR_GDPP] = ICL_LAYOUT_DIAGONAL,
                                                 [ICL_LINEAR_SPARSE] = ICL_LAYOUT_SPARSE,
                                                 [ICL_LINEAR_SPARSE_B] = ICL_LAYOUT_CORNER};
     const bool is_block = params->form == ICL_LINEAR_SPARSE || params->form == ICL_LINEAR_SPARSE_B;
+    in_gram.space = ICL_SPACE_GRAM;
     return (icl_linear_key){
         .layout = layouts[params->form],
         .size = (cl_uint)size,
@@ -139,8 +141,7 @@ static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t
         .train = train,
         .tokens = !is_gram,
         .scaled = params->factor != 1.0,
-        .passes = lanes > 1 && params->depth > 2 &&
-                  (params->form == ICL_LINEAR_FULL || params->form == ICL_LINEAR_SPARSE_B),
+        .passes = lanes > 1 && icl_linear_passes(&in_gram, size - 1, 0),
         .keeps_first = lanes > 1 && train,
     };
 }
