@@ -22,8 +22,12 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
         return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
     if (seed > UINT32_MAX)
         return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
+    if (icl_recipe_count(recipe, "train", "refresh") == 0)
+        return icl_recipe_reject(recipe, "train", "refresh", error, "at least 1 step with a batch");
     trainer->seed = (uint32_t)seed;
     trainer->total_steps = steps;
+    trainer->refresh = icl_recipe_count(recipe, "train", "refresh");
+    trainer->batch_number = ICL_NO_BATCH;
     trainer->schedule = (icl_schedule){
         .kind = (icl_schedule_kind)icl_recipe_word(recipe, "train", "schedule"),
         .learning_rate = icl_recipe_number(recipe, "train", "learning_rate"),
@@ -253,6 +257,21 @@ done:
     return status;
 }
 
+/* The batch of the current step: number step / refresh, drawn where it is not at hand. */
+static icl_status draw_batch(icl_trainer *trainer, icl_error *error) {
+    const uint64_t number = trainer->step / trainer->refresh;
+    icl_status status = ICL_OK;
+
+    if (trainer->batch_number == number)
+        return ICL_OK;
+    trainer->batch_number = ICL_NO_BATCH;
+    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, number,
+                            &trainer->batch, error));
+    trainer->batch_number = number;
+done:
+    return status;
+}
+
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
     const icl_tensor measures =
         icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
@@ -260,8 +279,7 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
     icl_tensor predictions;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, trainer->step,
-                            &trainer->batch, error));
+    ICL_TRY(draw_batch(trainer, error));
     ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, dropped, &predictions, error)
                                                : differentiate_on_tape(trainer, &predictions, error));
     ICL_TRY(update_parameters(trainer, measures, predictions, error));

@@ -11,6 +11,9 @@
 /* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
 #define ICL_TRAIN_CHUNK 50
 
+/* No batch is drawn yet: the number of one that no budget of steps gets to. */
+#define ICL_NO_BATCH UINT64_MAX
+
 /* What the device remembers of the steps of a chunk, icl_trainer.history: the measures of icl_update_step for each. */
 enum {
     ICL_HISTORY_LOSS = 0, /* of a step's measures */
@@ -47,6 +50,8 @@ struct icl_trainer {
     icl_tensor threshold; /* [1]: where they are cut; 0 before the first step; absent without clipping */
     icl_tensor history;   /* [ICL_HISTORY_LENGTH] */
     icl_batch batch;
+    uint64_t refresh;        /* steps that share a batch */
+    uint64_t batch_number;   /* of the batch at hand: step / refresh, or ICL_NO_BATCH */
     icl_variable *variables; /* one per named parameter */
 
     double *values; /* [N]: the parameters after a chunk of steps */

@@ -24,6 +24,9 @@ static const char *const clipped[] = {SMALL,
                                       "train.sequence_clip=0.1",
                                       NULL};
 
+static const char *const refreshed[] = {SMALL, "model.parameterization=sparse-b", "model.layers=2",
+                                        "train.refresh=9", NULL};
+
 static const char *file_path(void) {
     static char path[64];
     snprintf(path, sizeof path, "test-trainer-%ld.safetensors", (long)getpid());
@@ -141,6 +144,28 @@ static void test_first_loss(tap_run *tap, icl_backend *backend) {
                "the loss is the mean squared error of the predictions: %g", loss);
     }
     icl_batch_release(&batch);
+    icl_trainer_destroy(&trainer);
+}
+
+/* Without a learning rate to speak of, a batch that is kept has the same loss again, and a new one another. */
+static void test_refresh(tap_run *tap, icl_backend *backend) {
+    static const char *const still[] = {SMALL, "model.layers=2", "train.refresh=9",
+                                        "train.learning_rate=1e-12", NULL};
+    icl_trainer *trainer = NULL;
+    icl_error error = {0};
+    size_t count = 0, kept = 0, renewed = 0;
+
+    if (!tap_status(tap, make_trainer(backend, still, &trainer, &error), &error, "trainer"))
+        return;
+    tap_status(tap, icl_trainer_run(trainer, 60, &error), &error, "60 steps");
+    const float *losses = icl_trainer_losses(trainer, &count);
+    for (size_t i = 1; i < count; i++) {
+        const double change = fabs((double)losses[i] - (double)losses[i - 1]);
+        kept += i % 9 != 0 && change < 1e-5 * (double)losses[i];
+        renewed += i % 9 == 0 && change > 1e-3 * (double)losses[i];
+    }
+    tap_ok(tap, count == 60 && kept == 53 && renewed == 6, "a batch of 9 steps: %zu kept, %zu renewed", kept,
+           renewed);
     icl_trainer_destroy(&trainer);
 }
 
@@ -322,6 +347,8 @@ int main(int argc, char **argv) {
     test_bits(&tap, backend, sgd, "sgd");
     test_bits(&tap, backend, growing, "growth");
     test_bits(&tap, backend, clipped, "sequence clipping");
+    test_bits(&tap, backend, refreshed, "a batch for nine steps");
+    test_refresh(&tap, backend);
     test_progress(&tap, backend);
     test_first_loss(&tap, backend);
     test_divergence(&tap, backend);
