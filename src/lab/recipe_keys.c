@@ -26,6 +26,7 @@ static const icl_recipe_key keys[] = {
 
     {"model", "family", ICL_KEY_WORD, "linear", .words = "linear", .help = "architecture"},
     {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},
+    {"model", "tied", ICL_KEY_FLAG, "false", .help = "one layer's parameters for all layers"},
     {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
     {"model", "parameterization", ICL_KEY_WORD, "full", .words = "full|diag|gd++|sparse|sparse-b",
      .help = "which entries of P and Q are trained"},

@@ -105,7 +105,7 @@ static const layer_start *start_of(const icl_model *model, size_t layer) {
 }
 
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
-    for (size_t layer = 0; layer < model->layers; layer++)
+    for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         initialize_layer(model, start_of(model, layer), layer, seed, values);
 }
 

@@ -13,6 +13,8 @@
  *     A_i = factor * sum_{j <= n} (u_i . e_j) e_j      (linear attention, keys = values = Z)
  *     Z <- Z + A P^T
  *
+ * With model.tied all layers are one, applied again and again (a looped transformer).
+ *
  * In the last layer only the query's row is needed. The bilinear form is e_j^T Q e_i, context on the left,
  * as in both papers' formulas; code that writes z_i^T Q z_j has the transpose of our Q.
  */
@@ -80,6 +82,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->pair = &pairs[state->form];
     model->composed = space == COMPOSED;
     state->space = model->composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
+    state->is_tied = icl_recipe_flag(recipe, "model", "tied");
     state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
@@ -87,7 +90,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
         ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
     if (state->heads == 0)
         ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
-    for (size_t layer = 0; layer < model->layers; layer++)
+    for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)
                 ICL_TRY(add_part(model, layer, head, &state->pair->parts[part], error));
@@ -97,6 +100,10 @@ done:
 
 static void destroy(icl_model *model) {
     icl_free(&model->state);
+}
+
+size_t icl_linear_own_layers(const icl_model *model) {
+    return ((const icl_linear_transformer_state *)model->state)->is_tied ? 1 : model->layers;
 }
 
 size_t icl_linear_trained_parts(const icl_linear_pair *pair) {
@@ -217,11 +224,12 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
                             icl_variable tokens, size_t depth) {
     const icl_linear_transformer_state *state = model->state;
     const size_t d = model->dimension, per_layer = state->heads * icl_linear_trained_parts(state->pair);
+    const size_t step = state->is_tied ? 0 : per_layer;
     const model_constants constants = make_constants(state->pair, d, tape);
 
     for (size_t i = 0; i + 1 < depth; i++)
-        tokens = apply_layer(model, tape, &constants, parameters + i * per_layer, tokens, tokens);
-    tokens = apply_layer(model, tape, &constants, parameters + (model->layers - 1) * per_layer, tokens,
+        tokens = apply_layer(model, tape, &constants, parameters + i * step, tokens, tokens);
+    tokens = apply_layer(model, tape, &constants, parameters + (model->layers - 1) * step, tokens,
                          icl_tape_slice(tape, tokens, 1, model->context, 1));
     return icl_tape_scale(tape, -1.0, icl_tape_slice(tape, tokens, 2, d, 1));
 }

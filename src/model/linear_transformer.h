@@ -32,10 +32,14 @@ typedef struct icl_linear_transformer_state {
     const icl_linear_pair *pair;
     size_t heads;
     icl_linear_space space; /* model.space, unless the model is composed on the tape */
+    bool is_tied;           /* every layer is the first one */
     bool is_mean;           /* attention carries 1/n */
     bool from_descent;      /* start near gradient descent instead of near zero */
     double init_std;
 } icl_linear_transformer_state;
+
+/* Layers that have parameters of their own. */
+size_t icl_linear_own_layers(const icl_model *model);
 
 /* Parameters of one head. */
 size_t icl_linear_trained_parts(const icl_linear_pair *pair);

@@ -51,6 +51,12 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && !icl_model_is_fused(trainer->model))
         return icl_recipe_reject(recipe, "train", "sequence_clip", error,
                                  "0: model.space = composed has no gradients of single sequences");
+    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && icl_recipe_flag(recipe, "model", "tied"))
+        return icl_recipe_reject(recipe, "train", "sequence_clip", error,
+                                 "0: with model.tied nobody adds up the layers' gradients of one sequence");
+    if (trainer->growth.steps_per_layer > 0 && icl_recipe_flag(recipe, "model", "tied"))
+        return icl_recipe_reject(recipe, "train", "growth", error,
+                                 "0: with model.tied there is but one layer");
     return icl_optimizer_read(recipe, &trainer->update, error);
 }
 

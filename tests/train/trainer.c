@@ -27,6 +27,9 @@ static const char *const clipped[] = {SMALL,
 static const char *const refreshed[] = {SMALL, "model.parameterization=sparse-b", "model.layers=2",
                                         "train.refresh=9", NULL};
 
+static const char *const tied[] = {SMALL, "model.parameterization=gd++", "model.layers=3", "model.tied=true",
+                                   NULL};
+
 static const char *file_path(void) {
     static char path[64];
     snprintf(path, sizeof path, "test-trainer-%ld.safetensors", (long)getpid());
@@ -322,9 +325,19 @@ static void test_bad_recipes(tap_run *tap, icl_backend *backend) {
     static const char *const composed_clip[] = {SMALL, "model.space=composed", "train.sequence_clip=0.1",
                                                 NULL};
     static const char *const composed_gram[] = {SMALL, "model.space=composed", "task.sampler=gram", NULL};
+    static const char *const tied_clip[] = {SMALL, "model.tied=true", "train.sequence_clip=0.1", NULL};
+    static const char *const tied_growth[] = {SMALL, "model.tied=true", "train.growth=10", NULL};
     icl_trainer *trainer = NULL;
     icl_error error = {0};
 
+    tap_ok(tap,
+           make_trainer(backend, tied_clip, &trainer, &error) == ICL_ERROR_INPUT && !trainer &&
+               strstr(error.message, "train.sequence_clip"),
+           "clipping sequences of a tied model: %s", error.message);
+    tap_ok(tap,
+           make_trainer(backend, tied_growth, &trainer, &error) == ICL_ERROR_INPUT && !trainer &&
+               strstr(error.message, "train.growth"),
+           "growing a tied model: %s", error.message);
     tap_ok(tap, make_trainer(backend, bad_growth, &trainer, &error) == ICL_ERROR_INPUT && !trainer,
            "growth past the budget: %s", error.message);
     tap_ok(tap,
@@ -348,6 +361,7 @@ int main(int argc, char **argv) {
     test_bits(&tap, backend, growing, "growth");
     test_bits(&tap, backend, clipped, "sequence clipping");
     test_bits(&tap, backend, refreshed, "a batch for nine steps");
+    test_bits(&tap, backend, tied, "tied layers");
     test_refresh(&tap, backend);
     test_progress(&tap, backend);
     test_first_loss(&tap, backend);
