@@ -9,7 +9,7 @@
 #include "iclab/random.h"
 
 /* In the order of the words of model.family. */
-static const icl_model_family *const families[] = {&icl_linear_transformer};
+static const icl_model_family *const families[] = {&icl_linear_transformer, &icl_softmax_attention};
 
 icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t context, icl_model **model,
                             icl_error *error) {

@@ -37,7 +37,7 @@ struct icl_model {
     void *state;   /* the family's own */
 };
 
-extern const icl_model_family icl_linear_transformer;
+extern const icl_model_family icl_linear_transformer, icl_softmax_attention;
 
 /* Appends a named parameter to the flat vector. The name is printed from the format. */
 icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *shape, icl_error *error,

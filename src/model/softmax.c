@@ -1,0 +1,96 @@
+/*
+ * One layer of attention that reads labels: Collins, Parulekar, Mokhtari, Sanghavi, Shakkottai 2024 (arXiv 2402.11639).
+ *
+ * With M = W_K^T W_Q restricted to the inputs (the optimum has no other part, and its values are the labels alone: lemma B.1) the
+ * prediction for the query x_q is
+ *
+ *     softmax:   sum_{i <= n} softmax_i(x_i^T M x_q) y_i
+ *     linear:    (1/n) sum_{i <= n} (x_i^T M x_q) y_i        (model.attention = linear: the same without the exponential)
+ *
+ * For inputs on the unit sphere and M = w I the softmax is a Nadaraya-Watson estimate with weights proportional to
+ * exp(-(w / 2) ||x_i - x_q||^2): a window of width w^(-1/2). The query is never a key. Unlike a linear transformer's, the
+ * prediction carries no minus sign: it is the attended label itself.
+ */
+#include "core/allocate.h"
+#include "iclab/ops.h"
+#include "model/model.h"
+
+typedef struct softmax_state {
+    icl_attention_kind kind; /* model.attention */
+    bool from_identity;      /* M starts near the identity instead of near zero */
+    double init_std;
+} softmax_state;
+
+static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    /* The words of these keys, in order. */
+    enum { ATTENTION_SOFTMAX, ATTENTION_LINEAR, INITIALIZATION_DESCENT = 1 };
+    const size_t shape[2] = {model->dimension, model->dimension};
+    softmax_state *state = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *state, "softmax attention", &state, error));
+    model->state = state;
+    model->layers = 1;
+    if (icl_recipe_count(recipe, "model", "layers") != 1)
+        ICL_TRY(
+            icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = softmax has one layer"));
+    if (icl_recipe_count(recipe, "model", "heads") != 1)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "1: model.family = softmax has one head"));
+    state->kind = icl_recipe_word(recipe, "model", "attention") == ATTENTION_LINEAR ? ICL_ATTENTION_LINEAR
+                                                                                    : ICL_ATTENTION_SOFTMAX;
+    state->from_identity = icl_recipe_word(recipe, "model", "initialization") == INITIALIZATION_DESCENT;
+    state->init_std = icl_recipe_number(recipe, "model", "init_std");
+    ICL_TRY(icl_model_add_parameter(model, 2, shape, error, "M"));
+done:
+    return status;
+}
+
+static void destroy(icl_model *model) {
+    icl_free(&model->state);
+}
+
+/* M = I, a window as wide as the sphere (softmax), or one step of gradient descent (linear); or M = 0. Plus N(0, init_std^2). */
+static void initialize(const icl_model *model, uint32_t seed, float *values) {
+    const softmax_state *state = model->state;
+    const size_t d = model->dimension;
+
+    for (size_t i = 0; i < d * d; i++) {
+        const double start = state->from_identity && i / d == i % d ? 1.0 : 0.0;
+        values[i] = (float)(start + state->init_std * (double)icl_model_noise(seed, i));
+    }
+}
+
+/* One layer is never one of several. */
+static void initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
+    (void)layer;
+    initialize(model, seed, values);
+}
+
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                            icl_variable tokens, size_t depth) {
+    const softmax_state *state = model->state;
+    const size_t d = model->dimension, n = model->context;
+    const icl_attention_params attention = {
+        .kind = state->kind,
+        .mask = ICL_MASK_QUERY_EXCLUDED,
+        .scale = state->kind == ICL_ATTENTION_LINEAR ? 1.0 / (double)n : 1.0,
+    };
+    const icl_variable inputs = icl_tape_slice(tape, tokens, 2, 0, d);
+    const icl_variable labels = icl_tape_slice(tape, tokens, 2, d, 1);
+    /* [1, B, d], so that the queries of all sequences are the rows of one product: x_q^T M^T. */
+    const icl_variable queries = icl_tape_swap_axes(tape, icl_tape_slice(tape, inputs, 1, n, 1), 0, 1);
+    const icl_variable mapped =
+        icl_tape_matmul(tape, 1.0, queries, icl_tape_swap_axes(tape, parameters[0], 0, 1));
+
+    (void)depth;
+    return icl_tape_attention(tape, &attention, icl_tape_swap_axes(tape, mapped, 0, 1), inputs, labels);
+}
+
+const icl_model_family icl_softmax_attention = {
+    .name = "softmax",
+    .create = create,
+    .destroy = destroy,
+    .initialize = initialize,
+    .initialize_inserted = initialize_inserted,
+    .predict = predict,
+};
