@@ -59,21 +59,31 @@ done:
     return status;
 }
 
-static inline icl_status fixture_open(model_fixture *f, icl_backend *backend, const setting *is,
-                                      icl_error *error) {
+/* What a prediction needs beside the model. */
+static inline icl_status fixture_tensors(model_fixture *f, icl_error *error) {
+    const setting *is = &f->is;
     const size_t tokens[] = {is->batch, is->context + 1, is->dimension + 1};
-    size_t size;
+    const size_t size = icl_model_size(f->model);
+    icl_backend *backend = f->backend;
     icl_status status = ICL_OK;
 
-    *f = (model_fixture){.is = *is, .backend = backend};
-    ICL_TRY(make_model(is, "normal", "0.3", &f->model, error));
-    size = icl_model_size(f->model);
     ICL_TRY(icl_tape_create(backend, &f->tape, error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &f->parameters, error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &f->gradient, error));
     ICL_TRY(icl_tensor_create(backend, 3, tokens, &f->tokens, error));
     ICL_TRY(icl_allocate(icl_model_parameter_count(f->model), sizeof *f->variables, "variables",
                          &f->variables, error));
+done:
+    return status;
+}
+
+static inline icl_status fixture_open(model_fixture *f, icl_backend *backend, const setting *is,
+                                      icl_error *error) {
+    icl_status status = ICL_OK;
+
+    *f = (model_fixture){.is = *is, .backend = backend};
+    ICL_TRY(make_model(is, "normal", "0.3", &f->model, error));
+    ICL_TRY(fixture_tensors(f, error));
 done:
     return status;
 }
