@@ -88,6 +88,16 @@ icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl
     return ICL_OK;
 }
 
+icl_status print_json_line(icl_json *json, icl_error *error) {
+    char *text = NULL;
+    const icl_status status = icl_json_finish(json, false, &text, error);
+
+    if (status == ICL_OK)
+        printf("%s\n", text);
+    icl_text_free(&text);
+    return status;
+}
+
 icl_status finish_output(icl_error *error) {
     if (fflush(stdout) != 0 || ferror(stdout))
         return icl_file_fail(error, "write", "standard output", errno);

@@ -2,6 +2,7 @@
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
+#include "core/json.h"
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
 #include "options.h"
@@ -24,6 +25,7 @@ int command_devices(int count, char *const *arguments);
 int command_train(int count, char *const *arguments);
 int command_eval(int count, char *const *arguments);
 int command_compare(int count, char *const *arguments);
+int command_reproduce(int count, char *const *arguments);
 int command_bench(int count, char *const *arguments);
 
 /* ---- Options that several commands have ---- */
@@ -63,6 +65,9 @@ icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl
 /* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. */
 icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
                             icl_error *error);
+
+/* Finishes a JSON object and prints it as one line. */
+icl_status print_json_line(icl_json *json, icl_error *error);
 
 /* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
 icl_status finish_output(icl_error *error);

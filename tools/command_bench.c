@@ -71,8 +71,6 @@ static void print_table_row(printer *p, const icl_bench_row *row) {
 
 static icl_status print_json_row(const icl_bench_row *row, icl_error *error) {
     icl_json json = {0};
-    char *text = NULL;
-    icl_status status;
 
     icl_json_text(&json, "case", row->name);
     icl_json_text(&json, "device", row->device);
@@ -90,11 +88,7 @@ static icl_status print_json_row(const icl_bench_row *row, icl_error *error) {
     icl_json_number(&json, "times_cpu", row->cpu_median / row->times.median);
     icl_json_count(&json, "turns", row->times.turns);
     icl_json_count(&json, "calls_a_turn", row->times.calls_a_turn);
-    status = icl_json_finish(&json, false, &text, error);
-    if (status == ICL_OK)
-        printf("%s\n", text);
-    icl_text_free(&text);
-    return status;
+    return print_json_line(&json, error);
 }
 
 /* Each row as soon as it is there: a long bench shows where it is. */

@@ -74,8 +74,7 @@ static double worst_output(const icl_case_result *result) {
 
 static icl_status print_json_row(const printer *p, const icl_comparison *row, icl_error *error) {
     icl_json json = {0};
-    char *text = NULL, repro[512];
-    icl_status status;
+    char repro[512];
 
     repro_line(p, row, repro, sizeof repro);
     icl_json_text(&json, "op", icl_op_infos[row->c->op].name);
@@ -103,11 +102,7 @@ static icl_status print_json_row(const printer *p, const icl_comparison *row, ic
     icl_json_text(&json, "verdict", icl_verdict_name(row->verdict));
     icl_json_text(&json, "reason", row->reason);
     icl_json_text(&json, "repro", repro);
-    status = icl_json_finish(&json, false, &text, error);
-    if (status == ICL_OK)
-        printf("%s\n", text);
-    icl_text_free(&text);
-    return status;
+    return print_json_line(&json, error);
 }
 
 static void print_csv_row(const icl_comparison *row) {

@@ -8,8 +8,6 @@
 static icl_status print_json(const icl_device *device, icl_error *error) {
     const icl_capabilities *capabilities = &device->capabilities;
     icl_json json = {0};
-    char *text = NULL;
-    icl_status status;
 
     icl_json_text(&json, "spec", capabilities->spec);
     icl_json_text(&json, "name", capabilities->name);
@@ -27,11 +25,7 @@ static icl_status print_json(const icl_device *device, icl_error *error) {
     icl_json_count(&json, "max_allocation", capabilities->max_allocation);
     icl_json_flag(&json, "fp64", capabilities->has_fp64);
     icl_json_flag(&json, "unified_memory", capabilities->unified_memory);
-    status = icl_json_finish(&json, false, &text, error);
-    if (status == ICL_OK)
-        printf("%s\n", text);
-    icl_text_free(&text);
-    return status;
+    return print_json_line(&json, error);
 }
 
 /* A size in bytes for people; "-" for what is unknown or without limit. */

@@ -1,5 +1,4 @@
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,13 +10,7 @@
 #include "lab/run.h"
 #include "lab/session.h"
 #include "progress.h"
-
-/* The signal that asked for an end. Signal handlers can reach nothing but a global. */
-static volatile sig_atomic_t stop_signal;
-
-static void request_stop(int signal_number) {
-    stop_signal = signal_number;
-}
+#include "stop.h"
 
 typedef struct train_options {
     const char *recipe_name, *out, *resume;
@@ -38,21 +31,6 @@ typedef struct training {
     progress_printer progress;
     double start, first_step, end; /* on icl_clock_seconds */
 } training;
-
-/* ---- Signals ---- */
-
-/* The first signal is a request; the handler then steps aside, so that a second one ends the process at once. */
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-}
-
-static void release_signals(void) {
-    (void)signal(SIGINT, SIG_DFL);
-    (void)signal(SIGTERM, SIG_DFL);
-}
 
 /* ---- The recipe and the folder ---- */
 
@@ -203,30 +181,16 @@ static icl_status train(training *run, icl_error *error) {
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
     progress_start(&run->progress);
-    catch_signals();
+    catch_stop_signals();
     status = icl_session_train(&session, run->trainer, error);
     run->end = icl_clock_seconds();
-    release_signals();
+    release_stop_signals();
     progress_end(&run->progress);
     if (status == ICL_OK)
         ICL_TRY(write_facts(run, "finished", error));
     else if (status == ICL_ERROR_INTERRUPTED || status == ICL_ERROR_DIVERGED)
         (void)write_facts(run, status == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
 done:
-    return status;
-}
-
-/* On "ref" the parameters are doubles and the exported ones floats: the table is to speak of the model in the file. */
-static icl_status round_parameters(icl_trainer *trainer, icl_error *error) {
-    icl_status status = ICL_OK;
-    float *values = NULL;
-
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values,
-                         error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-done:
-    icl_free(&values);
     return status;
 }
 
@@ -246,7 +210,8 @@ static void print_mishaps(const icl_trainer *trainer) {
 
 static icl_status print_result(const training *run, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
-    const icl_status status = round_parameters(run->trainer, error);
+    /* The table is to speak of the model in the file. */
+    const icl_status status = icl_trainer_round_parameters(run->trainer, error);
 
     if (status != ICL_OK)
         return status;

@@ -153,16 +153,6 @@ static void add_side(icl_json *json, const char *prefix, const icl_training_side
     }
 }
 
-static icl_status print_object(icl_json *json, icl_error *error) {
-    char *text = NULL;
-    const icl_status status = icl_json_finish(json, false, &text, error);
-
-    if (status == ICL_OK)
-        printf("%s\n", text);
-    icl_free(&text);
-    return status;
-}
-
 static icl_status print_step_json(const report *r, const icl_step_comparison *s, icl_error *error) {
     icl_json json = {0};
     char repro[1024];
@@ -179,7 +169,7 @@ static icl_status print_step_json(const report *r, const icl_step_comparison *s,
     icl_json_text(&json, "verdict", icl_verdict_name(s->verdict));
     icl_json_text(&json, "reason", s->reason);
     icl_json_text(&json, "repro", repro);
-    return print_object(&json, error);
+    return print_json_line(&json, error);
 }
 
 /* A nested object, which icl_json does not build, around a flat one. */

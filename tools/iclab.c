@@ -17,6 +17,8 @@ static const subcommand subcommands[] = {
     {"train", "RECIPE", "train a model in a run folder and compare it with the reference predictors",
      command_train},
     {"eval", "RUN", "the same comparison for a trained model, on fresh sequences", command_eval},
+    {"reproduce", "NAME", "a paper's table or figure, computed afresh beside the published one",
+     command_reproduce},
     {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
     {"bench", "", "how fast a device runs each op, or whole training steps", command_bench},
 };
@@ -29,7 +31,7 @@ static void print_help(void) {
            "OpenCL device "
            "or in\nplain C, and measures them against the best possible predictors.\n\n");
     for (size_t i = 0; i < SUBCOMMANDS; i++)
-        printf("  %-8s %-8s %s\n", subcommands[i].name, subcommands[i].arguments, subcommands[i].help);
+        printf("  %-9s %-8s %s\n", subcommands[i].name, subcommands[i].arguments, subcommands[i].help);
     printf("\n  iclab COMMAND --help   everything about one command\n"
            "  iclab --version\n\n"
            "First steps: iclab train quickstart\n\n"
@@ -55,8 +57,9 @@ int main(int count, char **arguments) {
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
     if (count < 2) {
-        fprintf(stderr,
-                "iclab: no command: expected devices, train, eval, compare or bench (iclab --help)\n");
+        fprintf(
+            stderr,
+            "iclab: no command: expected devices, train, eval, reproduce, compare or bench (iclab --help)\n");
         return EXIT_BAD_INPUT;
     }
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||

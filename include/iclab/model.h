@@ -38,6 +38,23 @@ ICL_API void icl_model_initialize(const icl_model *model, uint32_t seed, float *
 ICL_API void icl_model_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed,
                                            float *values);
 
+/* ---- What the parameters of a linear transformer stand for ---- */
+
+typedef enum icl_model_part { ICL_MODEL_P = 0, ICL_MODEL_Q } icl_model_part;
+
+/* Heads of each layer; 1 for families without. */
+ICL_API size_t icl_model_heads(const icl_model *model);
+
+/* P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is
+ * e <- e + factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says. ICL_ERROR_INPUT for other families. */
+ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
+                                   icl_model_part part, float *matrix, icl_error *error);
+
+/* Parameters of a full linear transformer that predicts the same as `from`, of any parameterization, with its parameters.
+ * ICL_ERROR_INPUT where layers, heads or dimension differ, or `to` is not full. */
+ICL_API icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
+                                   float *to_values, icl_error *error);
+
 /* Predictions [B, 1, 1] for tokens [B, n + 1, d + 1], recorded on the tape. `parameters` holds one
  * variable per named parameter, in order. */
 ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,

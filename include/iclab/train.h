@@ -53,6 +53,9 @@ ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 ICL_API icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error);
 ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error);
 
+/* Rounds the parameters to floats, as the exported file holds them; they are doubles on "ref" alone. */
+ICL_API icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error);
+
 /* Saves everything that the next step depends on to one safetensors file, atomically (written beside it,
  * flushed, renamed), and restores it. A restored trainer goes on with the bits of the one that was saved.
  * Restoring into another model or recipe is ICL_ERROR_INPUT. */

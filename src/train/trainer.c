@@ -381,6 +381,18 @@ icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values,
     return icl_tensor_write(trainer->parameters, values, error);
 }
 
+icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    float *values = NULL;
+
+    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 static icl_status predict_fused(icl_trainer *trainer, const icl_batch *batch, float *predictions,
                                 icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);

@@ -1,0 +1,10 @@
+/* The reproductions, as the files of the papers define them and the table (reproductions.c) lists them. */
+#ifndef ICLAB_LAB_PAPERS_H
+#define ICLAB_LAB_PAPERS_H
+
+#include "lab/reproduce/reproduce.h"
+
+/* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) */
+extern const icl_reproduction icl_versatile_table1;
+
+#endif

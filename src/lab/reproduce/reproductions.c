@@ -1,0 +1,34 @@
+/* The table of reproductions, paper by paper. */
+#include "core/nearest.h"
+#include "lab/reproduce/papers.h"
+#include "lab/reproduce/reproduce.h"
+
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static const icl_reproduction *const table[] = {
+    /* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" */
+    &icl_versatile_table1,
+};
+
+const icl_reproduction *const *icl_reproductions(size_t *count) {
+    *count = COUNT_OF(table);
+    return table;
+}
+
+icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error) {
+    const char *names[COUNT_OF(table)];
+
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        names[i] = table[i]->name;
+        if (strcmp(name, names[i]) == 0) {
+            *reproduction = table[i];
+            return ICL_OK;
+        }
+    }
+    return icl_fail(
+        error, ICL_ERROR_INPUT,
+        "reproduce: %s: unknown; the nearest known one is %s (iclab reproduce --list has them all)", name,
+        icl_nearest(name, names, COUNT_OF(table)));
+}

@@ -1,0 +1,178 @@
+/*
+ * Models of table 1 of arXiv 2402.14180, trained in a way that works in seconds: layers inserted one by one before the last, each
+ * sequence's own gradient cut, full layers started from a trained diagonal model, and the best of a few seeds.
+ */
+#include "lab/reproduce/versatile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+
+/* Selection: a seed has failed that comes out above this times the best. */
+#define FAILED_ABOVE 2.0
+
+const char *const icl_versatile_forms[ICL_VERSATILE_FORMS] = {"gd++", "diag", "full"};
+
+const icl_versatile_noise icl_versatile_noises[ICL_VERSATILE_NOISES] = {
+    {"uniform0", "fixed:0", "no noise"},
+    {"uniform1", "uniform:1", "sigma in [0, 1]"},
+    {"uniform2", "uniform:2", "sigma in [0, 2]"},
+    {"uniform3", "uniform:3", "sigma in [0, 3]"},
+    {"uniform4", "uniform:4", "sigma in [0, 4]"},
+    {"uniform5", "uniform:5", "sigma in [0, 5]"},
+    {"uniform6", "uniform:6", "sigma in [0, 6]"},
+    {"uniform7", "uniform:7", "sigma in [0, 7]"},
+    {"choice1-3", "choice:1,3", "sigma in {1, 3}"},
+    {"choice1-3-5", "choice:1,3,5", "sigma in {1, 3, 5}"},
+};
+
+void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_NAME]) {
+    snprintf(name, ICL_VERSATILE_NAME, "L%zu-%s-%s", cell->layers, icl_versatile_forms[cell->form],
+             icl_versatile_noises[cell->noise].name);
+}
+
+/* ---- Recipes ---- */
+
+/* Steps at each depth below the last, and at the last. */
+typedef struct budget {
+    unsigned growth, last, refine; /* refine: of a full model that starts from a diagonal one */
+} budget;
+
+static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 4000}, {1000, 3000, 4000}};
+
+icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                                icl_recipe **recipe, icl_error *error) {
+    const budget *steps = &budgets[run->params->scale];
+    const bool refines = cell->form == ICL_VERSATILE_FULL;
+    const unsigned growth = refines || cell->layers <= 2 ? 0 : steps->growth;
+    const unsigned total =
+        refines ? steps->refine : steps->last + growth * (unsigned)(cell->layers > 2 ? cell->layers - 2 : 0);
+    icl_recipe *made = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("versatile-table1", NULL, &made, error));
+    ICL_TRY(icl_reproduce_override(made, error, "task.noise=%s", icl_versatile_noises[cell->noise].recipe));
+    ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
+    ICL_TRY(
+        icl_reproduce_override(made, error, "model.parameterization=%s", icl_versatile_forms[cell->form]));
+    ICL_TRY(icl_reproduce_override(made, error, "train.growth=%u", growth));
+    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%u", total));
+    ICL_TRY(icl_reproduce_override(made, error, "train.warmup=%u", total / 10));
+    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, seed));
+    ICL_TRY(icl_reproduce_override(made, error, "eval.seed=%" PRIu32, run->params->seed));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+/* ---- Training ---- */
+
+static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                             icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
+
+/* The parameters of a full model that predicts what the trained diagonal one of the same seed does. */
+static icl_status start_from_diagonal(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                                      const icl_recipe *recipe, float **initial, icl_error *error) {
+    icl_versatile_cell simpler = *cell;
+    icl_trainer *diagonal = NULL;
+    icl_recipe *its_recipe = NULL;
+    icl_model *full = NULL;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    simpler.form = ICL_VERSATILE_DIAG;
+    ICL_TRY(train_seed(run, &simpler, seed, &diagonal, &its_recipe, error));
+    const icl_task *task = icl_trainer_task(diagonal);
+    const icl_model *from = icl_trainer_model(diagonal);
+    ICL_TRY(icl_model_create(recipe, icl_task_dimension(task), icl_task_context(task), &full, error));
+    ICL_TRY(icl_allocate(icl_model_size(from), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(diagonal, values, error));
+    ICL_TRY(icl_allocate(icl_model_size(full), sizeof **initial, "parameters", initial, error));
+    ICL_TRY(icl_model_embed(from, values, full, *initial, error));
+done:
+    icl_free(&values);
+    icl_model_destroy(&full);
+    icl_recipe_destroy(&its_recipe);
+    icl_trainer_destroy(&diagonal);
+    return status;
+}
+
+static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                             icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
+    char name[ICL_VERSATILE_NAME], folder[ICL_VERSATILE_NAME + 32];
+    float *initial = NULL;
+    icl_status status = ICL_OK;
+
+    icl_versatile_name(cell, name);
+    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, name, seed);
+    ICL_TRY(icl_versatile_recipe(run, cell, seed, recipe, error));
+    if (cell->form == ICL_VERSATILE_FULL)
+        ICL_TRY(start_from_diagonal(run, cell, seed, *recipe, &initial, error));
+    ICL_TRY(icl_reproduce_train_from(run, folder, *recipe, initial, trainer, error));
+done:
+    icl_free(&initial);
+    return status;
+}
+
+/* Takes the candidate if it is better; frees the other. */
+static void keep_better(icl_versatile_model *model, icl_trainer **trainer, icl_recipe **recipe, uint32_t seed,
+                        double loss, double *best) {
+    if (!model->trainer || loss < *best) {
+        icl_trainer *const worse = model->trainer;
+        icl_recipe *const its_recipe = model->recipe;
+        model->trainer = *trainer;
+        model->recipe = *recipe;
+        model->seed = seed;
+        *best = loss;
+        *trainer = worse;
+        *recipe = its_recipe;
+    }
+    icl_trainer_destroy(trainer);
+    icl_recipe_destroy(recipe);
+}
+
+icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
+                               icl_versatile_model *model, icl_error *error) {
+    enum { MOST_SEEDS = 16 };
+    double losses[MOST_SEEDS], best = (double)INFINITY;
+    icl_evaluator *evaluator = NULL;
+    icl_trainer *trainer = NULL;
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    for (model->seeds = 0; model->seeds < seeds && model->seeds < MOST_SEEDS; model->seeds++) {
+        const uint32_t seed = run->params->seed + (uint32_t)model->seeds;
+        double *const loss = &losses[model->seeds];
+        *loss = (double)INFINITY;
+        status = train_seed(run, cell, seed, &trainer, &recipe, error);
+        if (status == ICL_ERROR_DIVERGED) {
+            icl_recipe_destroy(&recipe);
+            continue;
+        }
+        ICL_TRY(status);
+        if (!evaluator)
+            ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(trainer),
+                                         (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
+                                         run->params->seed, &evaluator, error));
+        ICL_TRY(icl_evaluator_half_adjusted(evaluator, trainer, loss, error));
+        keep_better(model, &trainer, &recipe, seed, *loss, &best);
+    }
+    for (size_t i = 0; i < model->seeds; i++)
+        model->failed += !(losses[i] <= FAILED_ABOVE * best);
+    status = model->trainer ? ICL_OK : ICL_ERROR_DIVERGED;
+done:
+    icl_evaluator_destroy(&evaluator);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+void icl_versatile_model_clear(icl_versatile_model *model) {
+    icl_trainer_destroy(&model->trainer);
+    icl_recipe_destroy(&model->recipe);
+    *model = (icl_versatile_model){0};
+}

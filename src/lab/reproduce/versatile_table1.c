@@ -1,0 +1,167 @@
+/*
+ * Table 1 of Vladymyrov, von Oswald, Sandler, Ge 2024, "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180):
+ * adjusted evaluation loss, which is half of the mean squared distance to the oracle ridge prediction, of three kinds of linear
+ * transformer with 1 to 7 layers under ten distributions of the noise level.
+ *
+ * Full layers start from a trained diagonal model: from scratch they often end in worse minima.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "lab/reproduce/papers.h"
+#include "lab/reproduce/versatile.h"
+
+enum { LAYERS = 7 };
+
+/* [layers - 1][form][noise], as printed. */
+static const double published[LAYERS][ICL_VERSATILE_FORMS][ICL_VERSATILE_NOISES] = {
+    {{1.768, 1.639, 1.396, 1.175, 1.015, .907, .841, .806, 1.007, .819},
+     {1.767, 1.639, 1.396, 1.175, 1.015, .906, .841, .806, 1.007, .819},
+     {1.768, 1.640, 1.397, 1.176, 1.016, .907, .842, .806, 1.008, .820}},
+    {{.341, .295, .243, .265, .347, .366, .440, .530, .305, .427},
+     {.265, .214, .173, .188, .219, .242, .254, .259, .201, .246},
+     {.264, .215, .173, .188, .220, .245, .259, .263, .202, .276}},
+    {{.019, .021, .071, .161, .259, .344, .454, .530, .222, .422},
+     {.013, .015, .048, .087, .109, .118, .121, .123, .098, .119},
+     {.012, .015, .049, .075, .101, .117, .124, .127, .076, .113}},
+    {{9.91e-5, .014, .066, .160, .258, .344, .454, .530, .222, .422},
+     {1.19e-4, .006, .024, .041, .050, .059, .065, .073, .043, .062},
+     {1.63e-4, .005, .021, .038, .052, .065, .068, .076, .032, .061}},
+    {{1.14e-7, .014, .066, .161, .265, .344, .454, .530, .222, .422},
+     {1.81e-7, .004, .016, .029, .041, .051, .058, .062, .026, .051},
+     {1.79e-7, .002, .015, .026, .038, .048, .059, .065, .016, .048}},
+    {{2.37e-10, .009, .066, .161, .265, .344, .454, .530, .222, .422},
+     {2.57e-10, .003, .014, .028, .040, .048, .054, .059, .020, .047},
+     {2.71e-10, .002, .014, .025, .036, .044, .052, .059, .011, .043}},
+    {{2.65e-12, .009, .066, .161, .265, .344, .454, .530, .222, .422},
+     {2.50e-12, .002, .014, .027, .040, .047, .052, .059, .018, .046},
+     {2.50e-12, .002, .010, .025, .035, .047, .050, .057, .010, .035}},
+};
+
+/* Rows below the models', in the same columns. */
+static const struct {
+    const char *predictor;
+    double half_adjusted[ICL_VERSATILE_NOISES];
+} baselines[] = {
+    {"constrr", {0, .009, .066, .161, .265, .365, .454, .530, .222, .422}},
+    {"adarr", {0, .003, .016, .034, .053, .068, .081, .092, .051, .084}},
+    {"tunedrr", {0, .002, .010, .023, .037, .049, .060, .068, .021, .054}},
+};
+enum { BASELINES = sizeof baselines / sizeof *baselines };
+
+/* ---- Which cells ---- */
+
+/* What a scale has: layers from 1 up to most_layers, and the noise settings whose bits are set. */
+typedef struct extent {
+    size_t most_layers, seeds, sequences;
+    unsigned noises;
+} extent;
+
+#define NOISE(index) (1u << (index))
+static const extent extents[ICL_SCALES] = {
+    {2, 1, 20000, NOISE(5)},
+    {4, 3, 100000, NOISE(1) | NOISE(5) | NOISE(8)},
+    {LAYERS, 3, 100000, (1u << ICL_VERSATILE_NOISES) - 1},
+};
+
+/*
+ * What a cell may lie above the printed one. The table's own evaluation on 100,000 sequences is off by up to .01 where the loss is near 1
+ * (its row of one layer lies .004 to .012 above the closed form), and it is printed to three digits: 5 %, and one unit of the last
+ * digit. Without noise losses span twelve orders of magnitude, and twice the printed one is the same number of layers: each further
+ * layer squares it.
+ */
+static double tolerance(double target, size_t noise) {
+    return noise == 0 && target < .1 ? target : .05 * target + .001;
+}
+
+/* ---- Models ---- */
+
+static icl_status evaluate_model(icl_reproducing *run, const icl_versatile_cell *cell,
+                                 icl_versatile_model *model, icl_finding *finding, char note[128],
+                                 icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_override(model->recipe, error, "eval.sequences=%zu",
+                                   extents[run->params->scale].sequences));
+    ICL_TRY(icl_evaluate(run->params->backend, model->trainer, model->recipe, &evaluation, error));
+    const icl_score *score = &evaluation->scores[0];
+    finding->ours = score->half_adjusted;
+    finding->standard_error = score->half_adjusted_se;
+    snprintf(note, 128, "seed %" PRIu32 ", best of %zu, %zu failed; median %.3g, trimmed mean %.3g",
+             model->seed, model->seeds, model->failed, .5 * score->adjusted_median,
+             .5 * score->adjusted_trimmed);
+    (void)cell;
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell *cell, double *ours,
+                                 icl_error *error) {
+    const double target = published[cell->layers - 1][cell->form][cell->noise];
+    char name[ICL_VERSATILE_NAME], note[128] = "every seed diverged";
+    icl_versatile_model model = {0};
+    icl_status status = ICL_OK;
+    icl_finding finding = {
+        .what = name,
+        .quantity = "half adjusted loss",
+        .ours = (double)NAN,
+        .target = target,
+        .tolerance = tolerance(target, cell->noise),
+        .criterion = ICL_AT_MOST,
+        .evidence = ICL_READ,
+        .source = "table 1",
+        .note = note,
+    };
+
+    icl_versatile_name(cell, name);
+    status = icl_versatile_train(run, cell, extents[run->params->scale].seeds, &model, error);
+    if (status != ICL_ERROR_DIVERGED) {
+        ICL_TRY(status);
+        ICL_TRY(evaluate_model(run, cell, &model, &finding, note, error));
+    }
+    *ours = finding.ours;
+    ICL_TRY(icl_reproduce_found(run, &finding, error));
+done:
+    icl_versatile_model_clear(&model);
+    return status;
+}
+
+/* ---- The whole table ---- */
+
+static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error *error) {
+    double ours[LAYERS][ICL_VERSATILE_FORMS];
+    icl_status status = ICL_OK;
+
+    for (size_t layers = 1; layers <= extents[run->params->scale].most_layers; layers++)
+        for (int form = 0; form < ICL_VERSATILE_FORMS; form++) {
+            const icl_versatile_cell cell = {layers, (icl_versatile_form)form, noise};
+            char name[ICL_VERSATILE_NAME];
+            icl_versatile_name(&cell, name);
+            ours[layers - 1][form] = (double)NAN;
+            if (icl_reproduce_wants(run, name))
+                ICL_TRY(reproduce_cell(run, &cell, &ours[layers - 1][form], error));
+        }
+done:
+    return status;
+}
+
+static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (size_t noise = 0; noise < ICL_VERSATILE_NOISES; noise++)
+        if (extents[run->params->scale].noises & NOISE(noise))
+            ICL_TRY(reproduce_column(run, noise, error));
+done:
+    return status;
+}
+
+const icl_reproduction icl_versatile_table1 = {
+    .name = "versatile-table1",
+    .source = "arXiv 2402.14180, table 1",
+    .about = "adjusted loss of GD++, diagonal and full linear transformers beside ridge regressions",
+    .cost = {"5 s", "10 min", "2 h"},
+    .run = reproduce,
+};

@@ -1,0 +1,93 @@
+/* The matrices that the parameters of a linear transformer stand for, and one form's parameters from another's. */
+#include <string.h>
+
+#include "core/allocate.h"
+#include "model/linear_transformer.h"
+
+/* The parameter that a part of a head is made from; NULL where nothing is trained. */
+static const icl_parameter_info *find_parameter(const icl_model *model, size_t layer, size_t head, int part) {
+    const icl_linear_transformer_state *state = model->state;
+    const size_t trained = icl_linear_trained_parts(state->pair);
+    size_t index = (layer * state->heads + head) * trained;
+
+    if (!state->pair->parts[part].name)
+        return NULL;
+    for (int before = 0; before < part; before++)
+        index += state->pair->parts[before].name != NULL;
+    return &model->parameters[index];
+}
+
+static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t d, float *matrix) {
+    const size_t width = d + 1;
+
+    memset(matrix, 0, width * width * sizeof *matrix);
+    switch (kind) {
+    case ICL_PART_MATRIX:
+        memcpy(matrix, parameter, width * width * sizeof *matrix);
+        break;
+    case ICL_PART_DIAGONAL:
+    case ICL_PART_INPUT_DIAGONAL:
+        for (size_t i = 0; i < d; i++)
+            matrix[i * width + i] = parameter[0];
+        matrix[width * width - 1] = kind == ICL_PART_DIAGONAL ? parameter[1] : 0;
+        break;
+    case ICL_PART_INPUT_BLOCK:
+    case ICL_PART_INPUT_BLOCK_LABEL_ONE:
+        for (size_t i = 0; i < d; i++)
+            memcpy(matrix + i * width, parameter + i * d, d * sizeof *matrix);
+        matrix[width * width - 1] = kind == ICL_PART_INPUT_BLOCK_LABEL_ONE ? 1 : 0;
+        break;
+    case ICL_PART_LABEL_ONE:
+        matrix[width * width - 1] = 1;
+        break;
+    }
+}
+
+static icl_status check_family(const icl_model *model, icl_error *error) {
+    if (model->family == &icl_linear_transformer)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected linear: no other has P and Q",
+                    model->family->name);
+}
+
+icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
+                           icl_model_part part, float *matrix, icl_error *error) {
+    const icl_status status = check_family(model, error);
+
+    if (status != ICL_OK)
+        return status;
+    const icl_linear_transformer_state *state = model->state;
+    const icl_parameter_info *info = find_parameter(model, layer, head, (int)part);
+    fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, model->dimension, matrix);
+    return ICL_OK;
+}
+
+size_t icl_model_heads(const icl_model *model) {
+    const icl_linear_transformer_state *state = model->state;
+    return model->family == &icl_linear_transformer ? state->heads : 1;
+}
+
+icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
+                           float *to_values, icl_error *error) {
+    const icl_linear_transformer_state *state = to->state;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(check_family(from, error));
+    ICL_TRY(check_family(to, error));
+    if (state->form != ICL_LINEAR_FULL || from->layers != to->layers ||
+        icl_model_heads(from) != state->heads || from->dimension != to->dimension) {
+        status = icl_fail(
+            error, ICL_ERROR_INPUT,
+            "a model of %zu layers, %zu heads and %zu inputs cannot become the other: expected a "
+            "full one of as many (%zu, %zu, %zu)",
+            from->layers, icl_model_heads(from), from->dimension, to->layers, state->heads, to->dimension);
+        goto done;
+    }
+    for (size_t layer = 0; layer < to->layers; layer++)
+        for (size_t head = 0; head < state->heads; head++)
+            for (int part = 0; part < ICL_LINEAR_PARTS; part++)
+                ICL_TRY(icl_model_dense(from, from_values, layer, head, (icl_model_part)part,
+                                        to_values + find_parameter(to, layer, head, part)->offset, error));
+done:
+    return status;
+}

@@ -1,0 +1,304 @@
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "lab/reproduce/reproduce.h"
+#include "picture.h"
+#include "stop.h"
+
+typedef struct reproduce_options {
+    const char *name, *out, *only;
+    size_t scale; /* icl_scale */
+    option_count seed;
+    device_options device;
+    bool json, list;
+} reproduce_options;
+
+typedef struct printer {
+    const reproduce_options *options;
+    bool drawn, missing_gnuplot;
+    icl_status status; /* of printing JSON */
+} printer;
+
+/* ---- The list ---- */
+
+static icl_status print_list_json(const icl_reproduction *reproduction, icl_error *error) {
+    icl_json json = {0};
+
+    icl_json_text(&json, "name", reproduction->name);
+    icl_json_text(&json, "source", reproduction->source);
+    icl_json_text(&json, "about", reproduction->about);
+    for (int scale = 0; scale < ICL_SCALES; scale++) {
+        char member[32];
+        snprintf(member, sizeof member, "cost_%s", icl_scale_name((icl_scale)scale));
+        icl_json_text(&json, member, reproduction->cost[scale] ? reproduction->cost[scale] : "");
+    }
+    return print_json_line(&json, error);
+}
+
+static icl_status print_list(bool json, icl_error *error) {
+    size_t count;
+    const icl_reproduction *const *table = icl_reproductions(&count);
+    icl_status status = ICL_OK;
+
+    if (!json)
+        printf("%-24s %8s %8s %8s  %s\n", "name", "ci", "short", "full", "source, and what it shows");
+    for (size_t i = 0; i < count; i++) {
+        const icl_reproduction *r = table[i];
+        if (json)
+            ICL_TRY(print_list_json(r, error));
+        else
+            printf("%-24s %8s %8s %8s  %s\n%52s %s\n", r->name, r->cost[ICL_SCALE_CI],
+                   r->cost[ICL_SCALE_SHORT], r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-",
+                   r->source, "", r->about);
+    }
+    if (!json)
+        printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; all does them all.\n");
+    ICL_TRY(finish_output(error));
+done:
+    return status;
+}
+
+/* ---- Findings ---- */
+
+/* As many digits as tell it from zero and from its neighbours: four significant ones. */
+static const char *short_number(double value, char text[32]) {
+    snprintf(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
+    return text;
+}
+
+static void print_target(const icl_finding *finding, char *text, size_t size) {
+    static const char *const signs[] = {"", "<= ", ">= "};
+    char target[32], tolerance[32];
+
+    if (finding->evidence == ICL_EVIDENCE_NONE)
+        snprintf(text, size, "-");
+    else if (finding->tolerance == 0)
+        snprintf(text, size, "%s%s", signs[finding->criterion], short_number(finding->target, target));
+    else
+        snprintf(text, size, "%s%s +- %s", signs[finding->criterion], short_number(finding->target, target),
+                 short_number(finding->tolerance, tolerance));
+}
+
+static void print_row(const icl_finding *finding) {
+    const icl_judgement judgement = icl_finding_judge(finding);
+    char ours[32], error[32], target[96], result[96];
+
+    print_target(finding, target, sizeof target);
+    if (finding->standard_error > 0)
+        snprintf(result, sizeof result, "%s +- %s", short_number(finding->ours, ours),
+                 short_number(finding->standard_error, error));
+    else
+        snprintf(result, sizeof result, "%s", short_number(finding->ours, ours));
+    printf("%-28s %-28s %22s %24s  %s", finding->what, finding->quantity, result, target,
+           judgement == ICL_MISSED ? "MISSED" : icl_judgement_name(judgement));
+    if (judgement == ICL_MISSED)
+        printf(" by %s", short_number(icl_finding_miss(finding), ours));
+    if (finding->evidence != ICL_EVIDENCE_NONE)
+        printf(" [%s%s%s]", icl_evidence_name(finding->evidence), finding->source ? ": " : "",
+               finding->source ? finding->source : "");
+    printf("%s%s\n", finding->note ? "  " : "", finding->note ? finding->note : "");
+    fflush(stdout);
+}
+
+static icl_status print_row_json(const icl_reproduction *reproduction, const icl_finding *finding,
+                                 icl_error *error) {
+    icl_json json = {0};
+    const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
+
+    icl_json_text(&json, "reproduction", reproduction->name);
+    icl_json_text(&json, "what", finding->what);
+    icl_json_text(&json, "quantity", finding->quantity);
+    icl_json_number(&json, "ours", finding->ours);
+    icl_json_number(&json, "standard_error",
+                    finding->standard_error > 0 ? finding->standard_error : (double)NAN);
+    icl_json_number(&json, "target", has_target ? finding->target : (double)NAN);
+    icl_json_number(&json, "tolerance", has_target ? finding->tolerance : (double)NAN);
+    icl_json_text(&json, "judgement", icl_judgement_name(icl_finding_judge(finding)));
+    icl_json_number(&json, "missed_by", icl_finding_miss(finding));
+    icl_json_text(&json, "evidence", icl_evidence_name(finding->evidence));
+    icl_json_text(&json, "source", finding->source ? finding->source : "");
+    icl_json_text(&json, "note", finding->note ? finding->note : "");
+    return print_json_line(&json, error);
+}
+
+static void report(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
+    printer *p = user;
+
+    if (!p->options->json)
+        print_row(finding);
+    else if (p->status == ICL_OK)
+        p->status = print_row_json(reproduction, finding, NULL);
+}
+
+static void say(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "iclab: %s\n", text);
+}
+
+static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
+    printer *p = user;
+    bool drawn = false;
+    const icl_status status = draw_picture(folder, script, &drawn, error);
+
+    p->drawn = p->drawn || drawn;
+    p->missing_gnuplot = p->missing_gnuplot || (status == ICL_OK && !drawn);
+    return status;
+}
+
+/* ---- Running ---- */
+
+static icl_status print_summary(const printer *p, const icl_reproduction *reproduction,
+                                const icl_reproduce_summary *summary, const char *folder, icl_error *error) {
+    icl_json json = {0};
+
+    if (!p->options->json) {
+        printf("%s: %zu findings, %zu missed, %.3g s, in %s%s\n\n", reproduction->name, summary->findings,
+               summary->missed, summary->seconds, folder,
+               p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+        return finish_output(error);
+    }
+    icl_json_text(&json, "reproduction", reproduction->name);
+    icl_json_count(&json, "findings", summary->findings);
+    icl_json_count(&json, "missed", summary->missed);
+    icl_json_number(&json, "seconds", summary->seconds);
+    icl_json_text(&json, "folder", folder);
+    return print_json_line(&json, error);
+}
+
+static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend,
+                                const reproduce_options *options, size_t *missed, icl_error *error) {
+    printer p = {.options = options};
+    char folder[512];
+    icl_status status = ICL_OK;
+    icl_reproduce_summary summary;
+
+    snprintf(folder, sizeof folder, "%s/%s-%s", options->out ? options->out : "reproductions",
+             reproduction->name, icl_scale_name((icl_scale)options->scale));
+    const icl_reproduce_params params = {
+        .backend = backend,
+        .scale = (icl_scale)options->scale,
+        .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
+        .folder = folder,
+        .only = options->only,
+        .gemm = gemm_name(options->device.gemm),
+        .fast_math = options->device.fast_math,
+        .stop = &stop_signal,
+        .report = report,
+        .say = options->device.quiet ? NULL : say,
+        .draw = draw,
+        .user = &p,
+    };
+    if (!options->json)
+        printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name,
+               reproduction->about, reproduction->source, icl_scale_name(params.scale), params.seed,
+               icl_backend_capabilities(backend)->spec);
+    ICL_TRY(icl_reproduce(reproduction, &params, &summary, error));
+    ICL_TRY(p.status);
+    ICL_TRY(print_summary(&p, reproduction, &summary, folder, error));
+    *missed += summary.missed;
+done:
+    return status;
+}
+
+static icl_status reproduce(const reproduce_options *options, size_t *missed, icl_error *error) {
+    const icl_reproduction *one = NULL;
+    const bool all = strcmp(options->name, "all") == 0;
+    size_t count;
+    const icl_reproduction *const *table = icl_reproductions(&count);
+    icl_backend *backend = NULL;
+    icl_status status = ICL_OK;
+
+    if (!all)
+        ICL_TRY(icl_reproduction_find(options->name, &one, error));
+    ICL_TRY(open_device(&options->device, &backend, error));
+    catch_stop_signals();
+    for (size_t i = 0; i < count; i++)
+        if (all || table[i] == one)
+            ICL_TRY(reproduce_one(table[i], backend, options, missed, error));
+    if (!options->device.quiet)
+        report_fallbacks(backend);
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+/* ---- The command ---- */
+
+static icl_status check_usage(const reproduce_options *options, icl_error *error) {
+    if (!options->name && !options->list)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "reproduce: NAME is missing (iclab reproduce --list has them; all does them all)");
+    if (options->only && options->name && strcmp(options->name, "all") == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: expected one NAME, not all",
+                        options->only);
+    if (options->seed.given && (options->seed.value == 0 || options->seed.value > UINT32_MAX / 2))
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --seed %" PRIu64 ": expected 1 to %" PRIu32,
+                        options->seed.value, UINT32_MAX / 2);
+    return ICL_OK;
+}
+
+static int finish(icl_status status, const icl_error *error, size_t missed) {
+    if (status == ICL_ERROR_INTERRUPTED) {
+        fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
+        return 128 + (int)stop_signal;
+    }
+    if (status != ICL_OK)
+        return report_failure(status, error);
+    return missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE;
+}
+
+int command_reproduce(int count, char *const *arguments) {
+    reproduce_options options = {.scale = ICL_SCALE_SHORT};
+    bool wants_help = false;
+    size_t missed = 0;
+    const positional positionals[] = {{"NAME", "a reproduction of --list, or all", false, &options.name}};
+    const option table[] = {
+        {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost", &options.list},
+        {"--scale", OPTION_WORD, "ci|short|full",
+         "seconds; minutes on two cores (default); or the paper's own budget", &options.scale},
+        {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
+         &options.only},
+        {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)", &options.seed},
+        {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",
+         &options.out},
+        DEVICE_OPTION_ROWS(options.device),
+        {"--json", OPTION_FLAG, NULL, "one JSON object per finding, and one per reproduction", &options.json},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
+         &options.device.quiet},
+    };
+    const command_line line = {
+        .command = "reproduce",
+        .summary =
+            "Computes a published table or figure afresh and judges each number beside the published one.",
+        .positionals = positionals,
+        .positional_count = 1,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .notes =
+            "Each row: what, quantity, ours with its standard error, target with tolerance, and whether it "
+            "was met. [read]: printed in\nthe paper or its code; [computed]: in closed form or "
+            "independently; [inferred]: from what the paper says; [recalled]: from\nmemory, and never "
+            "judged. Exit code 1 when a target is missed.\n\n"
+            "DIR/NAME-SCALE holds findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and a run "
+            "folder for every training.\nThe same command again trains only what is not finished there; "
+            "every number is evaluated anew.\n"};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_command_help(&line);
+        return EXIT_DONE;
+    }
+    ICL_TRY(check_usage(&options, &error));
+    status = options.list ? print_list(options.json, &error) : reproduce(&options, &missed, &error);
+done:
+    return finish(status, &error, missed);
+}
