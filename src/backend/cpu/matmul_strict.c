@@ -2,6 +2,8 @@
  * Strict products: float on every backend, each element summed from left to right over all of k. Both operands are packed as
  * floats; the sums start at -0, to which adding the first product gives that product's own bits.
  */
+#include <string.h>
+
 #include "backend/cpu/host.h"
 
 #define BLOCK_ROWS 64
@@ -44,8 +46,11 @@ static void pack(const real *from, size_t row_stride, size_t column_stride, size
 
 static void multiply_block(const icl_strict_kernels *kernels, const matrices *x, size_t row, size_t lane) {
     const size_t rows = smaller(BLOCK_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
-    float acc[BLOCK_ROWS * LANES] = {0}, a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES] = {0};
+    float acc[BLOCK_ROWS * LANES], a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES];
 
+    /* Lanes without a column multiply zeros. Nothing else is cleared: most products here are thin, and as short as one term. */
+    if (lanes < LANES)
+        memset(b, 0, smaller(x->k, BLOCK_K) * LANES * sizeof *b);
     for (size_t i = 0; i < rows * LANES; i++)
         acc[i] = x->k > 0 ? -0.0f : 0.0f;
     for (size_t k = 0; k < x->k; k += BLOCK_K) {
