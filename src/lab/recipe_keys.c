@@ -71,6 +71,8 @@ static const icl_recipe_key keys[] = {
     {"train", "metrics_every", ICL_KEY_COUNT, "1", 1, MAX_STEPS, .help = "steps between rows of metrics.csv"},
     {"train", "checkpoint_every", ICL_KEY_COUNT, "1000", 0, MAX_STEPS,
      .help = "steps between checkpoints; 0: at the end alone"},
+    {"train", "snapshot_every", ICL_KEY_COUNT, "0", 0, MAX_STEPS,
+     .help = "steps between copies of the model that are kept, from step 0 on; 0: none"},
 
     {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e8, .help = "fresh sequences of the final table"},
     {"eval", "predictors", ICL_KEY_TEXT, "oracle,bayes,ols,constrr,adarr,tunedrr",

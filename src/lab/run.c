@@ -1,6 +1,7 @@
 #include "lab/run.h"
 
 #include <cJSON.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,20 +142,11 @@ static icl_status read_parameter(const char *path, const icl_safetensors *file,
     return ICL_OK;
 }
 
-icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error) {
-    icl_status status = ICL_OK;
+static icl_status read_model(const char *path, const icl_model *model, float *values, icl_error *error) {
     const size_t count = icl_model_parameter_count(model);
     icl_safetensors *file = NULL;
-    char *path = NULL;
+    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
-    if (!icl_path_exists(path)) {
-        status = icl_fail(
-            error, ICL_ERROR_INPUT,
-            "%s: missing: expected a trained model (iclab train --resume %s goes on with an unfinished run)",
-            path, folder);
-        goto done;
-    }
     ICL_TRY(icl_safetensors_read(path, &file, error));
     for (size_t i = 0; i < count; i++)
         ICL_TRY(read_parameter(path, file, icl_model_parameter(model, i), values, error));
@@ -164,6 +156,49 @@ icl_status icl_run_read_model(const char *folder, const icl_model *model, float 
                      path, icl_safetensors_count(file), count);
 done:
     icl_safetensors_destroy(&file);
+    return status;
+}
+
+icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
+    if (icl_path_exists(path))
+        status = read_model(path, model, values, error);
+    else
+        status = icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s: missing: expected a trained model (iclab train --resume %s goes on with an unfinished run)",
+            path, folder);
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_snapshot_path(const char *folder, uint64_t step, char **path, icl_error *error) {
+    icl_status status = ICL_OK;
+    char name[64];
+
+    snprintf(name, sizeof name, "%s/%" PRIu64 ".safetensors", ICL_RUN_SNAPSHOTS, step);
+    ICL_TRY(icl_path_join(folder, name, path, error));
+done:
+    return status;
+}
+
+icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
+                                 icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_run_snapshot_path(folder, step, &path, error));
+    if (icl_path_exists(path))
+        status = read_model(path, model, values, error);
+    else
+        status =
+            icl_fail(error, ICL_ERROR_INPUT,
+                     "%s: missing: expected a run whose train.snapshot_every divides %" PRIu64, path, step);
+done:
     icl_free(&path);
     return status;
 }

@@ -5,6 +5,7 @@
  *     run.json                      version, commit, device, seed, command line: where every number comes from
  *     metrics.csv                   loss, gradient norm and learning rate by step
  *     model.safetensors             the named matrices
+ *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
  *     checkpoint/state.safetensors  all that the next step depends on
  */
 #ifndef ICLAB_LAB_RUN_H
@@ -21,6 +22,7 @@
 #define ICL_RUN_FACTS      "run.json"
 #define ICL_RUN_METRICS    "metrics.csv"
 #define ICL_RUN_MODEL      "model.safetensors"
+#define ICL_RUN_SNAPSHOTS  "snapshots"
 #define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
 
 /* What run.json says beside version, commit and compiler. */
@@ -54,5 +56,12 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
 /* Reads model.safetensors into the model's flat vector (icl_model_size floats). ICL_ERROR_INPUT if it is missing, or does not hold
  * exactly this model's matrices, all finite. */
 icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error);
+
+/* The same of the snapshot that was taken after `step` steps. */
+icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
+                                 icl_error *error);
+
+/* The path of a snapshot, freed with icl_free. */
+icl_status icl_run_snapshot_path(const char *folder, uint64_t step, char **path, icl_error *error);
 
 #endif

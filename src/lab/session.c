@@ -23,7 +23,7 @@ typedef struct session {
     icl_evaluator *evaluator; /* NULL when eval.every is 0 */
     icl_csv *metrics;
     char *checkpoint, *model, *metrics_path;
-    uint64_t evaluate_every, checkpoint_every, metrics_every;
+    uint64_t evaluate_every, checkpoint_every, metrics_every, snapshot_every;
     uint64_t checkpoint_step; /* of the last checkpoint on disk */
     size_t chunk;
     icl_session_progress progress;
@@ -61,15 +61,44 @@ done:
 static icl_status make_paths(session *run, icl_error *error) {
     const char *folder = run->params->folder;
     icl_status status = ICL_OK;
-    char *checkpoint_folder = NULL;
+    char *checkpoint_folder = NULL, *snapshots = NULL;
 
     ICL_TRY(icl_path_join(folder, "checkpoint", &checkpoint_folder, error));
     ICL_TRY(icl_folder_create(checkpoint_folder, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_CHECKPOINT, &run->checkpoint, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &run->model, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &run->metrics_path, error));
+    if (run->snapshot_every > 0) {
+        ICL_TRY(icl_path_join(folder, ICL_RUN_SNAPSHOTS, &snapshots, error));
+        ICL_TRY(icl_folder_create(snapshots, error));
+    }
 done:
     icl_free(&checkpoint_folder);
+    icl_free(&snapshots);
+    return status;
+}
+
+static bool is_due(uint64_t step, uint64_t every) {
+    return every > 0 && step % every == 0;
+}
+
+static uint64_t next_due(uint64_t step, uint64_t every, uint64_t otherwise) {
+    const uint64_t due = every > 0 ? step - step % every + every : otherwise;
+    return due < otherwise ? due : otherwise;
+}
+
+/* Keeps the model as it is after this step, where the recipe asks for that. */
+static icl_status take_snapshot(const session *run, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    if (!is_due(step, run->snapshot_every))
+        return ICL_OK;
+    ICL_TRY(icl_run_snapshot_path(run->params->folder, step, &path, error));
+    ICL_TRY(icl_trainer_export(run->trainer, path, error));
+done:
+    icl_free(&path);
     return status;
 }
 
@@ -81,6 +110,7 @@ static icl_status open_session(session *run, icl_error *error) {
     run->evaluate_every = icl_recipe_count(recipe, "eval", "every");
     run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
     run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
+    run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
     run->chunk = 1;
     run->progress.half_adjusted = (double)NAN;
     run->checkpoint_step = step;
@@ -92,6 +122,8 @@ static icl_status open_session(session *run, icl_error *error) {
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
     if (!icl_path_exists(run->checkpoint) || !run->params->resume)
         ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+    if (step == 0)
+        ICL_TRY(take_snapshot(run, error));
 done:
     return status;
 }
@@ -116,15 +148,6 @@ static icl_status save(session *run, icl_error *error) {
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 done:
     return status;
-}
-
-static bool is_due(uint64_t step, uint64_t every) {
-    return every > 0 && step % every == 0;
-}
-
-static uint64_t next_due(uint64_t step, uint64_t every, uint64_t otherwise) {
-    const uint64_t due = every > 0 ? step - step % every + every : otherwise;
-    return due < otherwise ? due : otherwise;
 }
 
 /* Rows for the steps of the last run, which followed step `before`. The last of them carries the evaluation, if there was one. */
@@ -197,7 +220,8 @@ static icl_status advance(session *run, icl_error *error) {
     const uint64_t before = icl_trainer_progress(run->trainer).step;
     const uint64_t total = icl_trainer_progress(run->trainer).total_steps;
     const uint64_t due =
-        next_due(before, run->evaluate_every, next_due(before, run->checkpoint_every, total));
+        next_due(before, run->evaluate_every,
+                 next_due(before, run->checkpoint_every, next_due(before, run->snapshot_every, total)));
     const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
     const double start = icl_clock_seconds();
     double seconds, half_adjusted = (double)NAN;
@@ -222,6 +246,7 @@ static icl_status advance(session *run, icl_error *error) {
         run->progress.half_adjusted = half_adjusted;
     }
     ICL_TRY(add_rows(run, before, half_adjusted, error));
+    ICL_TRY(take_snapshot(run, error));
     if (is_due(before + steps, run->checkpoint_every))
         ICL_TRY(save(run, error));
     report(run, before, seconds);

@@ -123,7 +123,7 @@ done:
 /* Keys that may differ between the run that saved and the run that goes on: they decide when it stops and
  * what it reports. */
 static bool may_differ(const char *line, size_t length) {
-    static const char *const keys[] = {"steps", "checkpoint_every", "metrics_every"};
+    static const char *const keys[] = {"steps", "checkpoint_every", "metrics_every", "snapshot_every"};
     const size_t name = strcspn(line, " =");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (name <= length && name == strlen(keys[i]) && strncmp(line, keys[i], name) == 0)
