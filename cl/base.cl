@@ -6,6 +6,7 @@
 #include "matmul.cl"
 #include "random.cl"
 #include "reduce.cl"
+#include "spherical.cl"
 #undef TILE
 #undef DEPTH
 #include "attention_linear.cl"

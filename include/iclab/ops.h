@@ -58,6 +58,23 @@ ICL_API icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *
                                    icl_tensor query, icl_tensor targets, icl_tensor weights, icl_tensor noise,
                                    icl_tensor chi, icl_tensor roots, icl_error *error);
 
+/*
+ * Strict. Spherical distributions from normal ones: rows along the last axis, out = r x / ||x||, so that rows x of independent normals
+ * become directions that are uniform on the sphere, times a radius. r = 1 without normals and table (zeroed icl_tensors). Otherwise
+ * each row has a normal z, and r = 2^L(z): table [ICL_CHI_PIECES, ICL_CHI_TERMS] holds L as a piecewise polynomial.
+ * in as out, rank 1 to 4; normals [..., 1], its leading axes as out's. out may be in's own view. A row of zeros stays zero; the
+ * others need 2^-120 < ||x||^2 < 2^120. |r x / ||x|| - out| <= gamma(d / 2 + 10) |out| beside the rounding of L.
+ *
+ * Every product and every sum rounds once:
+ *     s = (x_0 x_0) + x_1 x_1 + …, from left to right; h = s / 2
+ *     y = the float with the bits 0x5f375a86 - (bits of s >> 1) (Lomont 2003), then three times y = y (1.5 - (h y) y)
+ *     z cut to [-6.99, 6.99] (and -6.99 where it is no number), L(z) as gram_sample evaluates its table, cut to [-62, 62] likewise
+ *     k = (int)(L + 62.5) - 62, f = L - k, r = 2^k (c_0 + f (c_1 + f (… + f c_7))), c_j = ln(2)^j / j! as floats
+ *     out_i = x_i (y r), or x_i y without a radius
+ */
+ICL_API icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor normals,
+                                 icl_tensor table, icl_error *error);
+
 /* ---- Elementwise ---- */
 
 typedef enum icl_unary_kind {

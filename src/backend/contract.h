@@ -31,6 +31,8 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     OP(random_fill, 1, 0)                                                                                       \
     /* (gram, query, targets, weights, noise, chi, roots or absent) params: icl_gram_params. Strict. */         \
     OP(gram_sample, 5, 2)                                                                                       \
+    /* (out, in, normals or absent, table or absent) params: none. Strict. All but table of one rank >= 1. */   \
+    OP(spherical, 1, 3)                                                                                         \
     /* (out, in) params: icl_unary_kind */                                                                      \
     OP(unary, 1, 1)                                                                                             \
     /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                         \

@@ -199,6 +199,39 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
+static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
+    static const size_t shapes[4][3] = {{4, 5, 3}, {4, 5, 1}, {ICL_CHI_PIECES, ICL_CHI_TERMS}, {4, 5, 2}};
+    static const int ranks[4] = {3, 3, 2, 3};
+    const icl_tensor none = {0};
+    icl_tensor t[4] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < 4; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 0.5, NULL);
+    }
+    tap_ok(tap, icl_spherical(backend, t[0], t[0], t[1], t[2], &error) == ICL_OK, "rows go onto spheres");
+    tap_ok(tap, icl_spherical(backend, t[0], t[0], none, none, &error) == ICL_OK, "also of radius 1");
+    tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[1], none, &error), &error, "without a table"),
+           "normals without a table are refused");
+    tap_ok(tap, refused(icl_spherical(backend, t[0], t[3], none, none, &error), &error, "in has shape"),
+           "shorter rows are refused");
+    tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[3], t[2], &error), &error, "normals"),
+           "two normals a row are refused");
+    tap_ok(tap,
+           refused(icl_spherical(backend, t[0], t[0], t[1], icl_tensor_slice(t[2], 0, 0, 3), &error), &error,
+                   "table"),
+           "a shorter table is refused");
+    tap_ok(tap,
+           refused(icl_spherical(backend, t[3], icl_tensor_slice(t[3], 2, 0, 1), none, none, &error), &error,
+                   "in has shape"),
+           "rows of another length are refused");
+    for (int i = 0; i < 4; i++)
+        icl_tensor_release(&t[i]);
+}
+
 static void test_fallback(tap_run *tap, icl_backend *backend) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete;
@@ -253,6 +286,7 @@ int main(int argc, char **argv) {
         test_refusals(&tap, backend);
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
+        test_spherical_refusals(&tap, backend);
         test_fallback(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);

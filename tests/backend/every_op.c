@@ -152,6 +152,26 @@ done:
     return status;
 }
 
+static icl_status run_spherical(run *r) {
+    static const size_t sizes[][3] = {{257, 21, 20}, {33, 1, 5}, {1, 9, 1}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < 6; i++) {
+        const size_t *size = sizes[i / 2];
+        icl_tensor in, normals = {0}, table = {0};
+        ICL_TRY(make_input(r, 3, size, &in));
+        if (i % 2 == 1) {
+            ICL_TRY(make_input(r, 3, (size_t[]){size[0], size[1], 1}, &normals));
+            ICL_TRY(make_input(r, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &table));
+        }
+        ICL_TRY(icl_spherical(r->backend, in, in, normals, table, r->error));
+        ICL_TRY(keep(r, in, "spherical [%zu, %zu, %zu]", size[0], size[1], size[2]));
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
 static icl_status run_elementwise(run *r) {
     icl_status status = ICL_OK;
     icl_tensor a, b, row, out;
@@ -404,6 +424,7 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     results->count = 0;
     ICL_TRY(run_random(&r));
     ICL_TRY(run_gram(&r));
+    ICL_TRY(run_spherical(&r));
     ICL_TRY(run_elementwise(&r));
     ICL_TRY(run_scalings(&r));
     ICL_TRY(run_reductions(&r));

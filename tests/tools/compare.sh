@@ -24,7 +24,7 @@ ok $? "every case on cpu and ref passes"
 json "one object per case, at least 2000, within their bounds, every op among them, and a summary that counts them" <<'EOT'
 *cases, last = rows
 s = last["summary"]
-ops = {"fill", "copy", "random_fill", "gram_sample", "unary", "binary", "scale_add", "reduce", "matmul", "matmul_strict", "attention_forward",
+ops = {"fill", "copy", "random_fill", "gram_sample", "spherical", "unary", "binary", "scale_add", "reduce", "matmul", "matmul_strict", "attention_forward",
        "attention_backward", "linear_transformer_predict", "linear_transformer_gradient", "clip", "adam_step", "sgd_step", "track_threshold",
        "update_step"}
 assert s["cases"] == len(cases) >= 2000, s

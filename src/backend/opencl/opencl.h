@@ -34,6 +34,7 @@
     KERNEL(binary_periodic, "base")                                                                          \
     KERNEL(scale_add, "base")                                                                                \
     KERNEL(random_fill, "base")                                                                              \
+    KERNEL(spherical, "base")                                                                                \
     KERNEL(reduce, "base")                                                                                   \
     KERNEL(argmax_chunks, "base")                                                                            \
     KERNEL(argmax_final, "base")                                                                             \
@@ -296,7 +297,7 @@ icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
 /* ---- One file for each family of ops ---- */
 
 icl_op_function icl_opencl_fill, icl_opencl_copy, icl_opencl_unary, icl_opencl_binary, icl_opencl_scale_add;
-icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample;
+icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample, icl_opencl_spherical;
 icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
 icl_op_function icl_opencl_linear_transformer_predict, icl_opencl_linear_transformer_gradient;

@@ -94,6 +94,7 @@ icl_status icl_truth_compute(icl_truth *truth, icl_error *error);
 icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error);
 icl_status icl_truth_random_fill(icl_truth *truth, icl_error *error);
 icl_status icl_truth_gram_sample(icl_truth *truth, icl_error *error);
+icl_status icl_truth_spherical(icl_truth *truth, icl_error *error);
 icl_status icl_truth_reduce(icl_truth *truth, icl_error *error);
 icl_status icl_truth_matmul(icl_truth *truth, icl_error *error);
 icl_status icl_truth_attention(icl_truth *truth, icl_error *error);

@@ -77,9 +77,8 @@ bool icl_case_same_title(const icl_case *a, const icl_case *b) {
 
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
     static void (*const groups[])(icl_case_list *) = {
-        icl_cases_elementwise, icl_cases_gram,      icl_cases_reduce,
-        icl_cases_matmul,      icl_cases_attention, icl_cases_linear_transformer,
-        icl_cases_optimizer,
+        icl_cases_elementwise, icl_cases_gram,      icl_cases_spherical,          icl_cases_reduce,
+        icl_cases_matmul,      icl_cases_attention, icl_cases_linear_transformer, icl_cases_optimizer,
     };
     icl_case_list list = {.seed = seed, .error = error};
 

@@ -22,6 +22,7 @@ void icl_cases_add(icl_case_list *list, icl_case c, const char *what);
 /* Every case of a family. */
 void icl_cases_elementwise(icl_case_list *list);
 void icl_cases_gram(icl_case_list *list);
+void icl_cases_spherical(icl_case_list *list);
 void icl_cases_reduce(icl_case_list *list);
 void icl_cases_matmul(icl_case_list *list);
 void icl_cases_attention(icl_case_list *list);

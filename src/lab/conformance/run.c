@@ -140,6 +140,8 @@ icl_status icl_case_call(const icl_case *c, icl_backend *on, const icl_tensor *t
         return icl_random_fill(on, &p->random, t[0], error);
     case ICL_OP_gram_sample:
         return icl_gram_sample(on, &p->gram, t[0], t[1], t[2], t[3], t[4], t[5], t[6], error);
+    case ICL_OP_spherical:
+        return icl_spherical(on, t[0], t[1], t[2], t[3], error);
     case ICL_OP_unary:
         return icl_unary(on, p->unary, t[0], t[1], error);
     case ICL_OP_binary:

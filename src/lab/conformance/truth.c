@@ -24,6 +24,8 @@ icl_status icl_truth_compute(icl_truth *truth, icl_error *error) {
         return icl_truth_random_fill(truth, error);
     case ICL_OP_gram_sample:
         return icl_truth_gram_sample(truth, error);
+    case ICL_OP_spherical:
+        return icl_truth_spherical(truth, error);
     case ICL_OP_reduce:
         return icl_truth_reduce(truth, error);
     case ICL_OP_matmul:

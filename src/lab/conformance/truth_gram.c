@@ -4,6 +4,7 @@
 #include "core/allocate.h"
 #include "core/status.h"
 #include "lab/conformance/case.h"
+#include "lab/conformance/strict.h"
 
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
 
@@ -15,33 +16,23 @@ typedef struct sequence {
     float sigma;
 } sequence;
 
-static float product(float a, float b) {
-    const volatile float rounded = a * b;
-    return rounded;
-}
-
-static float sum(float a, float b) {
-    const volatile float rounded = a + b;
-    return rounded;
-}
-
 /* a_0 b_0 + a_1 b_1 + …, from left to right. */
 static float dot(const float *a, size_t a_step, const float *b, size_t b_step, size_t count) {
     float total = 0;
     for (size_t k = 0; k < count; k++) {
-        const float term = product(a[k * a_step], b[k * b_step]);
-        total = k == 0 ? term : sum(total, term);
+        const float term = icl_strict_product(a[k * a_step], b[k * b_step]);
+        total = k == 0 ? term : icl_strict_sum(total, term);
     }
     return total;
 }
 
 static float chi(const double *row, float z) {
-    const int piece = (int)sum(z, (float)ICL_CHI_PIECES * 0.5F);
-    const float t = sum(z, -((float)piece - (float)(ICL_CHI_PIECES - 1) / 2));
+    const int piece = (int)icl_strict_sum(z, (float)ICL_CHI_PIECES * 0.5F);
+    const float t = icl_strict_sum(z, -((float)piece - (float)(ICL_CHI_PIECES - 1) / 2));
     const double *coefficient = row + (size_t)piece * ICL_CHI_TERMS;
     float value = (float)coefficient[ICL_CHI_TERMS - 1];
     for (int term = ICL_CHI_TERMS - 2; term >= 0; term--)
-        value = sum(product(value, t), (float)coefficient[term]);
+        value = icl_strict_sum(icl_strict_product(value, t), (float)coefficient[term]);
     return value;
 }
 
@@ -81,8 +72,10 @@ static void image_of(const float *roots, const float *w, sequence *x) {
                           : x->factor[i * extent + j];
     for (size_t j = 0; j < x->columns; j++) {
         const size_t top = x->rooted ? 0 : j;
-        const float noise = product(x->sigma, x->factor[d * extent + j]);
-        last[j] = j == d ? noise : sum(dot(w + top, 1, x->image + top * extent + j, extent, d - top), noise);
+        const float noise = icl_strict_product(x->sigma, x->factor[d * extent + j]);
+        last[j] = j == d
+                      ? noise
+                      : icl_strict_sum(dot(w + top, 1, x->image + top * extent + j, extent, d - top), noise);
     }
 }
 

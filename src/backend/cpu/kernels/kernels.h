@@ -133,9 +133,15 @@ typedef struct icl_strict_kernels {
     /* out[s * stride + e] = lanes[rows[e]][s]: `elements` rows of gram_lanes, the first `sequences` lanes. */
     void (*unpack_lanes)(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
                          float *out, size_t stride);
+
+    /* spherical: factors[i] of ICL_SPHERICAL_ROWS rows, packed as [length][ICL_SPHERICAL_ROWS]. normals [ICL_SPHERICAL_ROWS] and table
+     * [ICL_CHI_TERMS][ICL_CHI_ROW], packed as icl_gram_job has it, or both NULL. */
+    void (*spherical)(const float *rows, size_t length, const float *normals, const float *table,
+                      float *factors);
 } icl_strict_kernels;
 
-#define ICL_RANDOM_CHUNK 1024
+#define ICL_RANDOM_CHUNK   1024
+#define ICL_SPHERICAL_ROWS 16
 
 extern const HOST(kernels) KERNEL(table);
 extern const icl_strict_kernels STRICT_KERNEL(table);

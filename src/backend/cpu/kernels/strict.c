@@ -19,6 +19,7 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 #endif
 
 #include "backend/cpu/kernels/gram.h"
+#include "backend/cpu/kernels/spherical.h"
 
 static void strict_random(const icl_random_params *params, uint64_t first, size_t count, float *values) {
     uint32_t words[ICL_RANDOM_CHUNK + RANDOM_GROUP];
@@ -49,4 +50,5 @@ const icl_strict_kernels STRICT_KERNEL(table) = {
     .gram_rows = gram_rows,
     .gram = gram,
     .unpack_lanes = unpack_lanes,
+    .spherical = spherical,
 };

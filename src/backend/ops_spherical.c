@@ -1,0 +1,46 @@
+/* The public op that puts rows on spheres: validation, then dispatch. */
+#include "backend/dispatch.h"
+#include "core/status.h"
+
+static const char op[] = "spherical";
+
+/* normals [..., 1] and table, both or neither. */
+static icl_status check_radius(icl_backend *backend, const icl_tensor operands[4], icl_error *error) {
+    const icl_tensor *out = &operands[0], *normals = &operands[2], *table = &operands[3];
+    size_t shape[ICL_MAX_RANK];
+    icl_status status = ICL_OK;
+
+    if (!normals->buffer != !table->buffer)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s without %s, expected both or neither", op,
+                        normals->buffer ? "normals" : "a table", normals->buffer ? "a table" : "normals");
+    if (!normals->buffer)
+        return ICL_OK;
+    for (int axis = 0; axis < out->rank; axis++)
+        shape[axis] = axis + 1 < out->rank ? out->shape[axis] : 1;
+    ICL_TRY(icl_check_input(backend, op, "normals", normals, error));
+    ICL_TRY(icl_check_shape(op, "normals", normals, out->rank, shape, error));
+    ICL_TRY(icl_check_overlap(op, out, normals, false, error));
+    ICL_TRY(icl_check_input(backend, op, "table", table, error));
+    ICL_TRY(icl_check_shape(op, "table", table, 2, (const size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, error));
+    ICL_TRY(icl_check_overlap(op, out, table, false, error));
+done:
+    return status;
+}
+
+icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor normals,
+                         icl_tensor table, icl_error *error) {
+    const icl_tensor operands[4] = {out, in, normals, table};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_check_output(backend, op, "out", &out, error));
+    ICL_TRY(icl_check_input(backend, op, "in", &in, error));
+    if (out.rank < 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: out has rank 0, expected rows along its last axis", op);
+    ICL_TRY(icl_check_shape(op, "in", &in, out.rank, out.shape, error));
+    ICL_TRY(icl_check_overlap(op, &out, &in, true, error));
+    ICL_TRY(check_radius(backend, operands, error));
+    if (icl_tensor_count(&out) > 0)
+        ICL_TRY(icl_dispatch(backend, ICL_OP_spherical, NULL, operands, error));
+done:
+    return status;
+}
