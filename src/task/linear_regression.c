@@ -2,7 +2,7 @@
  * Noisy linear regression (Vladymyrov et al. 2024, "Linear transformers are versatile in-context learners", section 2;
  * Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent", section 4).
  *
- *     x_i = R g_i,  g_i ~ N(0, I)          R R^T = Sigma, the inputs' covariance
+ *     x_i = R g_i,  g_i ~ N(0, I)          R R^T = Sigma, the inputs' covariance; g_i may have another law (task.inputs)
  *     w ~ N(0, I) or N(0, Sigma^-1)
  *     y_i = <w, x_i> + sigma eps_i,  eps_i ~ N(0, 1), one sigma per sequence
  *     target = <w, x_t>, without noise
@@ -12,16 +12,22 @@
  *
  * With task.sampler = gram a batch for training holds the Gram matrices of the contexts alone, which icl_gram_sample draws.
  */
+#include <math.h>
+
 #include "core/allocate.h"
+#include "core/status.h"
 #include "iclab/ops.h"
 #include "task/chi.h"
 #include "task/covariance.h"
+#include "task/inputs.h"
 #include "task/noise.h"
 #include "task/streams.h"
 #include "task/task.h"
 
 typedef struct linear_regression {
     icl_covariance covariance;
+    icl_inputs inputs;
+    double *input_root; /* of the prior, where the covariance's own root is not that of x */
     icl_random_params noise_level;
     bool draws_gram; /* for training */
 } linear_regression;
@@ -32,6 +38,8 @@ enum {
     LABELS,     /* [B, n + 1, 1]: [x_i, eps_i] . [w; sigma]; the last is the target */
     ROOTS,      /* [2, d, d]: R^T and C; absent for the identity covariance */
     NORMALS,    /* [B, n + 1, d]: g_i, then what w is made from; absent likewise */
+    RADII,      /* [B, n + 1, 1]: what the radii are made from, where inputs have some */
+    RADIUS,     /* the table of icl_spherical; absent likewise */
 };
 
 /* What a batch of Gram matrices keeps there. */
@@ -42,6 +50,27 @@ enum {
     CHI,         /* the table of icl_gram_sample */
     GRAM_ROOTS,  /* [2, d, d]: R and C; absent for the identity covariance */
 };
+
+/* Inputs that are not normal: what the other keys allow, and the root of the covariance of x. */
+static icl_status admit_inputs(const icl_recipe *recipe, linear_regression *state, icl_task_prior *prior,
+                               icl_error *error) {
+    const size_t d = prior->dimension;
+    const double *root = state->covariance.input_root;
+    icl_status status;
+
+    if (state->draws_gram)
+        return icl_recipe_reject(recipe, "task", "inputs", error,
+                                 "normal with task.sampler = gram, which is exact for these alone");
+    if (prior->weight_root)
+        return icl_recipe_reject(recipe, "task", "inputs", error,
+                                 "normal with task.weights = inverse-covariance");
+    ICL_TRY(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
+    for (size_t i = 0; i < d * d; i++)
+        state->input_root[i] = sqrt(state->inputs.variance) * (root ? root[i] : i % (d + 1) == 0);
+    prior->covariance_root = state->input_root;
+done:
+    return status;
+}
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     /* The words of these keys, in order. */
@@ -59,14 +88,19 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     prior->covariance_root = state->covariance.input_root;
     if (icl_recipe_word(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
         prior->weight_root = state->covariance.precision_root;
+    ICL_TRY(icl_inputs_read(recipe, prior->dimension, &state->inputs, error));
+    if (state->inputs.law != ICL_INPUTS_NORMAL)
+        ICL_TRY(admit_inputs(recipe, state, prior, error));
 done:
     return status;
 }
 
 static void destroy(icl_task *task) {
     linear_regression *state = task->state;
-    if (state)
+    if (state) {
         icl_covariance_release(&state->covariance);
+        icl_free(&state->input_root);
+    }
     icl_free(&task->state);
 }
 
@@ -96,15 +130,22 @@ done:
 static icl_status create_tokens(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
                                 icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context;
-    const icl_tensor *scratch = batch->scratch;
+    const linear_regression *state = task->state;
+    icl_tensor *scratch = batch->scratch;
     icl_status status;
 
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->tokens, error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &batch->scratch[COLUMN], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &batch->scratch[LABELS], error));
-    if (task->prior.covariance_root) {
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &batch->scratch[ROOTS], error));
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &batch->scratch[NORMALS], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
+    if (icl_inputs_have_radii(&state->inputs)) {
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
+        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS],
+                                  error));
+        ICL_TRY(icl_inputs_write_table(&state->inputs, scratch[RADIUS], error));
+    }
+    if (state->covariance.input_root) {
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[ROOTS], error));
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));
         ICL_TRY(write_roots(task, true, scratch[ROOTS], error));
     }
     /* The query's label slot: the only elements that sampling never writes. */
@@ -121,16 +162,18 @@ static icl_status fill_normal(icl_backend *backend, icl_random_key key, icl_tens
 }
 
 /* Inputs [B, n + 1, d] into the tokens. */
-static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_random_key key,
-                                icl_batch *batch, icl_error *error) {
+static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                                uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
+    const linear_regression *state = task->state;
+    const icl_tensor *scratch = batch->scratch;
     const icl_tensor inputs = icl_tensor_slice(batch->tokens, 2, 0, task->prior.dimension);
+    const icl_tensor to = state->covariance.input_root ? scratch[NORMALS] : inputs;
     icl_status status;
 
-    if (!task->prior.covariance_root)
-        return fill_normal(backend, key, inputs, error);
-    ICL_TRY(fill_normal(backend, key, batch->scratch[NORMALS], error));
-    ICL_TRY(icl_matmul_strict(backend, inputs, batch->scratch[NORMALS],
-                              icl_tensor_slice(batch->scratch[ROOTS], 0, 0, 1), error));
+    ICL_TRY(icl_inputs_sample(&state->inputs, backend, purpose, seed, step, to, scratch[RADII],
+                              scratch[RADIUS], error));
+    if (state->covariance.input_root)
+        ICL_TRY(icl_matmul_strict(backend, inputs, to, icl_tensor_slice(scratch[ROOTS], 0, 0, 1), error));
 done:
     return status;
 }
@@ -163,7 +206,7 @@ static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_
     for (int role = 0; role < ICL_ROLE_COUNT; role++)
         keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
     noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
-    ICL_TRY(sample_inputs(task, backend, keys[ICL_ROLE_INPUTS], batch, error));
+    ICL_TRY(sample_inputs(task, backend, purpose, seed, step, batch, error));
     ICL_TRY(sample_weights(task, backend, keys[ICL_ROLE_WEIGHTS], batch, error));
     ICL_TRY(icl_random_fill(backend, &noise_level, batch->noise, error));
     ICL_TRY(fill_normal(backend, keys[ICL_ROLE_LABEL_NOISE], labels, error));

@@ -12,7 +12,7 @@
 #define ICL_TASK_STREAMS 0x74610000u
 
 typedef enum icl_task_role {
-    ICL_ROLE_INPUTS = 0,  /* normals behind x_1 … x_n and the query x_t, [B, n + 1, d] */
+    ICL_ROLE_INPUTS = 0,  /* numbers behind x_1 … x_n and the query x_t, [B, n + 1, d] */
     ICL_ROLE_LABEL_NOISE, /* normals eps_i, [B, n, 1] */
     ICL_ROLE_WEIGHTS,     /* normals behind w, [B, d, 1] */
     ICL_ROLE_NOISE_LEVEL, /* sigma, [B, 1, 1] */
@@ -28,6 +28,13 @@ typedef enum icl_task_role {
 
 static inline uint32_t icl_gram_stream(icl_task_purpose purpose) {
     return ICL_GRAM_STREAMS + (uint32_t)purpose;
+}
+
+/* Normals behind the radii of inputs that have some, [B, n + 1, 1]. Not a role, which would move the streams of others. */
+#define ICL_RADIUS_STREAMS (ICL_TASK_STREAMS + 0x4000u)
+
+static inline uint32_t icl_radius_stream(icl_task_purpose purpose) {
+    return ICL_RADIUS_STREAMS + (uint32_t)purpose;
 }
 
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {

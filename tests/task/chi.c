@@ -3,36 +3,15 @@
  * function, which share nothing with the way the table is made; and its bits, which are the same on every machine.
  */
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
+#include "gamma_tail.h"
+#include "table_hash.h"
 #include "tap.h"
 #include "task/chi.h"
 
 enum { PIECES = ICL_CHI_PIECES, TERMS = ICL_CHI_TERMS };
 
 static const double BOUND = 2e-7; /* what chi.h promises, in units of max(1, T) */
-
-/* P(a, x), or 1 - P(a, x): the series where x < a + 1, Lentz's continued fraction elsewhere (Abramowitz and Stegun 6.5.29, 6.5.31). */
-static double gamma_tail(double a, double x, bool upper) {
-    const double factor = exp(a * log(x) - x - lgamma(a));
-    if (x < a + 1) {
-        double term = 1 / a, sum = term;
-        for (int j = 1; term > 1e-17 * sum; j++)
-            sum += term *= x / (a + j);
-        return upper ? 1 - factor * sum : factor * sum;
-    }
-    double b = x + 1 - a, c = 1e300, d = 1 / b, fraction = d, change = 0;
-    for (int j = 1; fabs(change - 1) > 1e-16 && j < 1000000; j++) {
-        const double step = -j * (j - a);
-        b += 2;
-        d = 1 / (step * d + b);
-        c = b + step / c;
-        change = d * c;
-        fraction *= change;
-    }
-    return upper ? factor * fraction : 1 - factor * fraction;
-}
 
 /* T_k(z) by bisection, from the smaller of the two tail probabilities. */
 static double quantile(double k, double z) {
@@ -106,16 +85,11 @@ static void check_rows(tap_run *tap) {
 
 static void check_bits(tap_run *tap) {
     double row[PIECES * TERMS];
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, a word at a time */
+    uint64_t hash = TABLE_HASH;
 
     for (size_t k = 1; k < 2000; k = k * 2 + 1) {
         icl_chi_table(k, 1, row);
-        for (size_t i = 0; i < PIECES * TERMS; i++) {
-            const float coefficient = (float)row[i];
-            uint32_t word;
-            memcpy(&word, &coefficient, sizeof word);
-            hash = (hash ^ word) * 0x100000001b3u;
-        }
+        hash = table_hash(hash, row, PIECES * TERMS);
     }
     tap_ok(tap, hash == 0xb3b5be5a3ca7facc, "its bits (%016llx)", (unsigned long long)hash);
 }

@@ -35,6 +35,15 @@ static const refusal refusals[] = {
     {"task.d=2 task.covariance=spectrum:1,x", "task.covariance", "spectrum:"},
     {"task.covariance=wishart", "task.covariance", "identity"},
     {"task.weights=sparse", "task.weights", "normal"},
+    {"task.inputs=cauchy", "task.inputs", "gamma:"},
+    {"task.inputs=uniform:0", "task.inputs", "one number"},
+    {"task.inputs=uniform:1,2", "task.inputs", "one number"},
+    {"task.inputs=gamma:1", "task.inputs", "two numbers"},
+    {"task.inputs=gamma:0.01,1", "task.inputs", "shape from 0.05"},
+    {"task.inputs=gamma:1,-1", "task.inputs", "scale from"},
+    {"task.inputs=sphere task.sampler=gram", "task.inputs", "task.sampler"},
+    {"task.inputs=sphere task.d=2 task.covariance=spectrum:1,2 task.weights=inverse-covariance",
+     "task.inputs", "task.weights"},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
