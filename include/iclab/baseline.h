@@ -28,6 +28,8 @@ typedef struct icl_predictors icl_predictors;
  * ICL_FOR_FITTING. gd++ amplifies large eigenvalues: from K = 3 on, with little noise, rare sequences decide its mean,
  * and a fit on fewer than some 100,000 sequences can fail badly on fresh ones.
  *
+ * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task whose prior is nonlinear.
+ *
  * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
  */
 ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences,

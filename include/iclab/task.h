@@ -6,6 +6,8 @@
 #ifndef ICLAB_TASK_H
 #define ICLAB_TASK_H
 
+#include <stdbool.h>
+
 #include "iclab/random.h"
 #include "iclab/recipe.h"
 #include "iclab/tensor.h"
@@ -31,6 +33,11 @@ typedef struct icl_task_prior {
     size_t noise_count; /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
     double noise_levels[ICL_MAX_CHOICES];
     double mean_square_noise; /* E[sigma^2] */
+    bool
+        nonlinear; /* targets are not <w, x> with a Gaussian w: the reference predictors of baseline.h do not apply */
+    size_t subspace; /* k directions of the inputs that targets depend on; 0: all */
+    const double *
+        subspace_rotation; /* [d][d], orthonormal columns, of which the first k span the subspace; NULL without */
 } icl_task_prior;
 
 /* One batch on a backend. batch B, context n, dimension d. It holds tokens, or gram and query: all that a linear transformer sees of
@@ -40,10 +47,11 @@ typedef struct icl_batch {
     icl_tensor tokens; /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0); or absent */
     icl_tensor gram;   /* [B, d + 1, d + 1]: the sum of e_i e_i^T over e_i = (x_i, y_i); absent with tokens */
     icl_tensor query;  /* [B, d + 1]: (x_t, 0); absent with tokens */
-    icl_tensor targets;    /* [B, 1, 1]: the noiseless <w, x_t> */
-    icl_tensor noise;      /* [B, 1, 1]: sigma of the sequence */
-    icl_tensor weights;    /* [B, d, 1]: w */
-    icl_tensor scratch[6]; /* what the task keeps between calls; private */
+    icl_tensor targets; /* [B, 1, 1]: the noiseless <w, x_t>, or f(x_t) */
+    icl_tensor noise;   /* [B, 1, 1]: sigma of the sequence */
+    icl_tensor
+        weights; /* [B, d, 1]: w; of functions the direction that they depend on, [B, k, 1] in a subspace */
+    icl_tensor scratch[8]; /* what the task keeps between calls; private */
 } icl_batch;
 
 /* Reads the [task] section. ICL_ERROR_INPUT names the key, its value and what was expected. */

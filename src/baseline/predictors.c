@@ -166,6 +166,11 @@ icl_status icl_predictors_create(const icl_task *task, const char *names, size_t
     icl_status status;
 
     *predictors = NULL;
+    if (icl_task_get_prior(task)->nonlinear)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predictors \"%s\": reference predictors are those of linear regression; "
+                        "expected none for functions",
+                        names);
     ICL_TRY(icl_allocate(1, sizeof *made, "predictors", &made, error));
     ICL_TRY(copy_prior(icl_task_get_prior(task), made, error));
     ICL_TRY(read_names(made, names, error));

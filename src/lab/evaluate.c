@@ -21,7 +21,7 @@ typedef struct predictions {
     double *values;       /* [columns][sequences] */
     double *targets;      /* [sequences] */
     double *squares;      /* [sequences], scratch */
-    size_t oracle, bayes; /* columns */
+    size_t oracle, bayes; /* columns; 0: there are no reference predictors */
 } predictions;
 
 static double *column(const predictions *all, size_t index) {
@@ -83,6 +83,11 @@ static void score_column(const predictions *all, size_t index, icl_score *score)
     squares = squared_distance(all, predicted, all->targets);
     score->mse = mean_of(squares, count);
     score->se = standard_error_of(squares, count, score->mse);
+    if (all->oracle == 0) {
+        score->adjusted = score->adjusted_se = score->half_adjusted = score->half_adjusted_se = (double)NAN;
+        score->half_above_bayes = score->adjusted_median = score->adjusted_trimmed = (double)NAN;
+        return;
+    }
 
     squares = squared_distance(all, predicted, column(all, all->bayes));
     score->half_above_bayes = index == all->oracle ? (double)NAN : 0.5 * mean_of(squares, count);
@@ -221,16 +226,34 @@ done:
     return status;
 }
 
+/* The recipe's predictors, the oracle and Bayes; NULL for a task that has none. */
+static icl_status create_predictors(const icl_task *task, const icl_recipe *recipe, size_t fit_sequences,
+                                    uint32_t seed, icl_predictors **predictors, icl_error *error) {
+    const char *asked = icl_recipe_text(recipe, "eval", "predictors");
+    icl_status status = ICL_OK;
+    char *names = NULL;
+
+    if (icl_task_get_prior(task)->nonlinear) {
+        if (count_names(asked) > 0)
+            ICL_TRY(icl_recipe_reject(recipe, "eval", "predictors", error,
+                                      "nothing: reference predictors are those of linear regression"));
+        if (icl_recipe_count(recipe, "eval", "every") > 0)
+            ICL_TRY(icl_recipe_reject(recipe, "eval", "every", error,
+                                      "0: without an oracle training is watched by its loss alone"));
+        return ICL_OK;
+    }
+    ICL_TRY(complete_list(asked, &names, error));
+    ICL_TRY(icl_predictors_create(task, names, fit_sequences, seed, predictors, error));
+done:
+    icl_free(&names);
+    return status;
+}
+
 icl_status icl_evaluation_check(const icl_task *task, const icl_recipe *recipe, icl_error *error) {
     icl_predictors *predictors = NULL;
-    char *names = NULL;
-    icl_status status = ICL_OK;
+    const icl_status status = create_predictors(task, recipe, SEQUENCES_OF_CHECK, 1, &predictors, error);
 
-    ICL_TRY(complete_list(icl_recipe_text(recipe, "eval", "predictors"), &names, error));
-    ICL_TRY(icl_predictors_create(task, names, SEQUENCES_OF_CHECK, 1, &predictors, error));
-done:
     icl_predictors_destroy(&predictors);
-    icl_free(&names);
     return status;
 }
 
@@ -240,23 +263,22 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
     const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "eval", "seed");
     icl_status status = ICL_OK;
     icl_predictors *predictors = NULL;
-    predictions all = {.sequences = (size_t)icl_recipe_count(recipe, "eval", "sequences")};
-    char *names = NULL;
+    predictions all = {.sequences = (size_t)icl_recipe_count(recipe, "eval", "sequences"), .columns = 1};
 
-    ICL_TRY(complete_list(asked, &names, error));
-    ICL_TRY(icl_predictors_create(icl_trainer_task(trainer), names,
-                                  (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"), seed,
-                                  &predictors, error));
-    all.columns = icl_predictors_count(predictors) + 1;
-    all.oracle = find_column(predictors, "oracle");
-    all.bayes = find_column(predictors, "bayes");
+    ICL_TRY(create_predictors(icl_trainer_task(trainer), recipe,
+                              (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"), seed, &predictors,
+                              error));
+    if (predictors) {
+        all.columns = icl_predictors_count(predictors) + 1;
+        all.oracle = find_column(predictors, "oracle");
+        all.bayes = find_column(predictors, "bayes");
+    }
     ICL_TRY(allocate_predictions(&all, error));
     ICL_TRY(predict_all(backend, trainer, predictors, seed, &all, error));
     ICL_TRY(create_evaluation(predictors, &all, count_names(asked), evaluation, error));
 done:
     release_predictions(&all);
     icl_predictors_destroy(&predictors);
-    icl_free(&names);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #define MAX_SEED   4294967295.0
 
 static const icl_recipe_key keys[] = {
-    {"task", "family", ICL_KEY_WORD, "linear-regression", .words = "linear-regression",
+    {"task", "family", ICL_KEY_WORD, "linear-regression", .words = "linear-regression|functions",
      .help = "family of tasks"},
     {"task", "d", ICL_KEY_COUNT, "10", 1, MAX_EXTENT, .help = "dimension of x"},
     {"task", "n", ICL_KEY_COUNT, "20", 1, MAX_EXTENT, .help = "labelled pairs in the context"},
@@ -22,11 +22,19 @@ static const icl_recipe_key keys[] = {
     {"task", "covariance", ICL_KEY_TEXT, "identity",
      .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)"},
     {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation"},
-    {"task", "rotation_seed", ICL_KEY_COUNT, "1", 0, MAX_SEED, .help = "which rotation"},
+    {"task", "rotation_seed", ICL_KEY_COUNT, "1", 0, MAX_SEED, .help = "which rotation, or subspace"},
     {"task", "weights", ICL_KEY_WORD, "normal", .words = "normal|inverse-covariance",
      .help = "w ~ N(0, I) or N(0, inverse of the covariance of x)"},
     {"task", "sampler", ICL_KEY_WORD, "tokens", .words = "tokens|gram",
      .help = "training draws every token, or the Gram matrix alone"},
+    {"task", "function", ICL_KEY_WORD, "affine", .words = "affine|relu|cosine|quadratic",
+     .help = "family functions: f of one random direction of x on the unit sphere"},
+    {"task", "lipschitz", ICL_KEY_NUMBER, "1", 0, 1e15,
+     .help = "family functions: largest slope; slopes and offsets are uniform up to it"},
+    {"task", "subspace", ICL_KEY_COUNT, "0", 0, MAX_EXTENT,
+     .help = "family functions: directions of x that f depends on, a random subspace; 0: all"},
+    {"task", "nuisance", ICL_KEY_NUMBER, "1", 0, 1e6,
+     .help = "family functions: length of the part of x outside the subspace, beside 1 inside"},
 
     {"model", "family", ICL_KEY_WORD, "linear", .words = "linear|softmax", .help = "architecture"},
     {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},

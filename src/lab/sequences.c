@@ -55,7 +55,9 @@ icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *p
     ICL_TRY(icl_tensor_read(sequences->batch.tokens, sequences->tokens, error));
     ICL_TRY(icl_tensor_read(sequences->batch.noise, sequences->noise, error));
     ICL_TRY(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
-    ICL_TRY(icl_predictors_run(predictors, count, sequences->tokens, sequences->noise, predictions, error));
+    if (predictors)
+        ICL_TRY(
+            icl_predictors_run(predictors, count, sequences->tokens, sequences->noise, predictions, error));
 done:
     return status;
 }

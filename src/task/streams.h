@@ -37,6 +37,13 @@ static inline uint32_t icl_radius_stream(icl_task_purpose purpose) {
     return ICL_RADIUS_STREAMS + (uint32_t)purpose;
 }
 
+/* The slopes and the offset of task.family = functions, which has every role above as well. */
+#define ICL_COEFFICIENT_STREAMS (ICL_TASK_STREAMS + 0x2000u)
+
+static inline uint32_t icl_coefficient_stream(icl_task_purpose purpose) {
+    return ICL_COEFFICIENT_STREAMS + (uint32_t)purpose;
+}
+
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
     return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
 }

@@ -5,11 +5,12 @@
 
 #include "core/allocate.h"
 
-enum { FAMILIES = 1 };
+enum { FAMILIES = 2 };
 
 /* In the order of the words of the key task.family. */
 static const icl_task_family *const families[FAMILIES] = {
     &icl_linear_regression,
+    &icl_functions,
 };
 
 /* Elements of one sequence and of a d x d matrix: far beyond any use, and far from overflowing what is made of them. */

@@ -29,6 +29,6 @@ struct icl_task {
     void *state; /* the family's own */
 };
 
-extern const icl_task_family icl_linear_regression;
+extern const icl_task_family icl_linear_regression, icl_functions;
 
 #endif

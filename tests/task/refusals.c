@@ -44,6 +44,14 @@ static const refusal refusals[] = {
     {"task.inputs=sphere task.sampler=gram", "task.inputs", "task.sampler"},
     {"task.inputs=sphere task.d=2 task.covariance=spectrum:1,2 task.weights=inverse-covariance",
      "task.inputs", "task.weights"},
+    {"task.family=functions", "task.inputs", "sphere"},
+    {"task.family=functions task.inputs=sphere task.sampler=gram", "task.sampler", "tokens"},
+    {"task.family=functions task.inputs=sphere task.weights=inverse-covariance", "task.weights", "normal"},
+    {"task.family=functions task.inputs=sphere task.d=1 task.covariance=spectrum:2", "task.covariance",
+     "identity"},
+    {"task.family=functions task.inputs=sphere task.d=3 task.subspace=3", "task.subspace", "d = 3"},
+    {"task.family=functions task.inputs=sphere task.function=sine", "task.function", "cosine"},
+    {"task.family=functions task.inputs=sphere task.lipschitz=-1", "task.lipschitz", ""},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 

@@ -1,0 +1,358 @@
+/*
+ * Functions of a known Lipschitz constant on the unit sphere: the tasks of Collins, Parulekar, Mokhtari, Sanghavi, Shakkottai 2024
+ * (arXiv 2402.11639). The paper's text was not at hand; its classes are taken as
+ *
+ *     x_i uniform on the sphere S^(d-1),  a uniform on the sphere,  s_i = a^T x_i,  l, l', b ~ U(-L, L)
+ *     affine:     f(x_i) = l s_i + b
+ *     relu:       f(x_i) = l max(s_i, 0) + l' max(-s_i, 0) + b
+ *     cosine:     f(x_i) = l cos(pi s_i) / pi + b       one period across the sphere
+ *     quadratic:  f(x_i) = l s_i^2 / 2 + b
+ *     y_i = f(x_i) + sigma eps_i,  target = f(x_t), without noise
+ *
+ * so that no slope along the sphere exceeds L = task.lipschitz, whatever the class. With task.subspace = k the functions see k
+ * directions alone (section 4): B [d, k] and B' [d, d - k] are the columns of one random rotation, u_i and v_i uniform on the spheres
+ * S^(k-1) and S^(d-k-1), c = task.nuisance, and
+ *
+ *     x_i = B u_i + c B' v_i,  a uniform on S^(k-1),  s_i = a^T u_i = a^T B^T x_i.
+ *
+ * Only strict ops decide bits. A label is the product of a row of features with the column of their coefficients: [g(s_i), …, 1, eps_i] .
+ * [l, …, b, sigma]. cos(pi s) / pi is the polynomial sum_j (-1)^j pi^(2j - 1) / (2j)! t^j, j <= 8, in t = s^2, which it meets within
+ * 5e-8, summed over powers that round once each: an elementwise product of floats is exact in the double precision of "ref", and the
+ * strict product by 1 that follows rounds it there as it was rounded elsewhere.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/ops.h"
+#include "task/covariance.h"
+#include "task/noise.h"
+#include "task/streams.h"
+#include "task/task.h"
+
+/* In the order of the words of task.function. */
+typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
+
+enum { COSINE_TERMS = 9, QUADRATIC_TERMS = 2, WIDEST_PRODUCT = 4 };
+
+typedef struct functions {
+    function_class of;
+    double lipschitz, nuisance; /* L, c */
+    size_t subspace;            /* k; 0: functions of all of x */
+    double *rotation;           /* [d][d], orthonormal columns: B, then B'; NULL without a subspace */
+    icl_random_params noise_level;
+} functions;
+
+/* What a batch keeps in icl_batch.scratch. C counts a function's own coefficients, F = C + 2 all of them. */
+enum {
+    PARTS = 0,    /* [B, n + 1, d]: (u_i, v_i); absent without a subspace */
+    DIRECTIONS,   /* [B, 1, k or d]: a */
+    FEATURES,     /* [B, n + 1, F]: the function's own, 1, eps_i; the query's eps is 0 */
+    COEFFICIENTS, /* [B, F, 1]: l, l', …, b, sigma */
+    LABELS,       /* [B, n + 1, 1]: s_i, then f(x_i) + sigma eps_i; the last is the target */
+    POWERS,       /* [B (n + 1), COSINE_TERMS]: 1, t, t^2, …; absent where nothing is a polynomial */
+    PRODUCTS,     /* [B (n + 1), WIDEST_PRODUCT]: likewise */
+    CONSTANTS, /* the transposed rotation, the polynomial, the identity of WIDEST_PRODUCT rows: views of these below */
+};
+
+static size_t polynomial_terms(const functions *state) {
+    return state->of == COSINE ? COSINE_TERMS : state->of == QUADRATIC ? QUADRATIC_TERMS : 0;
+}
+
+/* C: slopes of a function. */
+static size_t slopes(const functions *state) {
+    return state->of == RELU ? 2 : 1;
+}
+
+static size_t direction_length(const icl_task *task) {
+    const functions *state = task->state;
+    return state->subspace > 0 ? state->subspace : task->prior.dimension;
+}
+
+/* ---- The recipe ---- */
+
+static icl_status refuse_gaussian_keys(const icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (icl_recipe_word(recipe, "task", "sampler") != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
+                                  "tokens: Gram matrices are drawn for linear regression alone"));
+    if (icl_recipe_word(recipe, "task", "weights") != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "weights", error,
+                                  "normal: task.family = functions has no such weights"));
+    if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "inputs", error,
+                                  "sphere: the functions of task.family = functions are defined on it"));
+    if (strcmp(icl_recipe_text(recipe, "task", "covariance"), "identity") != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error,
+                                  "identity: the inputs of task.family = functions lie on the sphere"));
+done:
+    return status;
+}
+
+static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    state->subspace = (size_t)icl_recipe_count(recipe, "task", "subspace");
+    state->nuisance = icl_recipe_number(recipe, "task", "nuisance");
+    if (state->subspace == 0)
+        return ICL_OK;
+    if (state->subspace >= d)
+        return icl_recipe_reject(recipe, "task", "subspace", error, "fewer than d = %zu directions", d);
+    ICL_TRY(icl_random_rotation(d, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"),
+                                &state->rotation, error));
+    for (size_t i = 0; i < d * d; i++)
+        state->rotation[i] = (double)(float)state->rotation[i];
+done:
+    return status;
+}
+
+static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    functions *state = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *state, "functions", &state, error));
+    task->state = state;
+    task->prior.nonlinear = true;
+    state->of = (function_class)icl_recipe_word(recipe, "task", "function");
+    state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
+    ICL_TRY(refuse_gaussian_keys(recipe, error));
+    ICL_TRY(icl_noise_read(recipe, &task->prior, error));
+    state->noise_level = icl_noise_distribution(&task->prior);
+    ICL_TRY(read_subspace(recipe, task->prior.dimension, state, error));
+    task->prior.subspace = state->subspace;
+    task->prior.subspace_rotation = state->rotation;
+done:
+    return status;
+}
+
+static void destroy(icl_task *task) {
+    functions *state = task->state;
+    if (state)
+        icl_free(&state->rotation);
+    icl_free(&task->state);
+}
+
+/* ---- Constants of a batch ---- */
+
+static icl_tensor rotation_of(const icl_task *task, const icl_batch *batch) {
+    const size_t d = task->prior.dimension;
+    return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, 0, d * d), 2, (size_t[]){d, d});
+}
+
+static icl_tensor polynomial_of(const icl_task *task, const icl_batch *batch) {
+    const size_t d = task->prior.dimension, terms = polynomial_terms(task->state);
+    return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d, terms), 2,
+                              (size_t[]){terms, 1});
+}
+
+static icl_tensor identity_of(const icl_task *task, const icl_batch *batch, size_t size) {
+    const size_t d = task->prior.dimension, all = WIDEST_PRODUCT;
+    const icl_tensor matrix =
+        icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d + COSINE_TERMS, all * all), 2,
+                           (size_t[]){all, all});
+    return icl_tensor_slice(icl_tensor_slice(matrix, 0, 0, size), 1, 0, size);
+}
+
+static icl_status write_constants(const icl_task *task, icl_tensor constants, icl_error *error) {
+    const functions *state = task->state;
+    const size_t d = task->prior.dimension;
+    const double pi = 3.14159265358979323846;
+    double *values = NULL, *polynomial, *identity, term = 1 / pi;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_tensor_count(&constants), sizeof *values, "constants", &values, error));
+    polynomial = values + d * d;
+    identity = polynomial + COSINE_TERMS;
+    for (size_t i = 0; state->rotation && i < d * d;
+         i++) /* row i / d of the transpose: a column of the rotation */
+        values[i] = state->rotation[i % d * d + i / d] * (i / d < state->subspace ? 1.0 : state->nuisance);
+    for (int j = 0; j < COSINE_TERMS && state->of == COSINE; j++) {
+        polynomial[j] = term;
+        term *= -pi * pi / ((2 * j + 1) * (2 * j + 2));
+    }
+    if (state->of == QUADRATIC)
+        polynomial[1] = 0.5;
+    for (int i = 0; i < WIDEST_PRODUCT; i++)
+        identity[i * WIDEST_PRODUCT + i] = 1;
+    ICL_TRY(icl_tensor_write_double(constants, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+/* ---- Batches ---- */
+
+/* What is written once: 1 in the features and among the powers, 0 for the query's noise and its label slot. */
+static icl_status fill_constant_columns(const icl_task *task, icl_backend *backend, icl_batch *batch,
+                                        icl_error *error) {
+    const size_t own = slopes(task->state);
+    const icl_tensor features = batch->scratch[FEATURES], powers = batch->scratch[POWERS];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_fill(backend, batch->tokens, 0, error));
+    ICL_TRY(icl_fill(backend, features, 0, error));
+    ICL_TRY(icl_fill(backend, icl_tensor_slice(features, 2, own, 1), 1, error));
+    if (powers.buffer)
+        ICL_TRY(icl_fill(backend, icl_tensor_slice(powers, 1, 0, 1), 1, error));
+done:
+    return status;
+}
+
+static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
+                               size_t size, icl_batch *batch, icl_error *error) {
+    const functions *state = task->state;
+    const size_t d = task->prior.dimension, n = task->prior.context, all = slopes(state) + 2;
+    const size_t rows = size * (n + 1), constants = d * d + COSINE_TERMS + WIDEST_PRODUCT * WIDEST_PRODUCT;
+    icl_tensor *scratch = batch->scratch;
+    icl_status status = ICL_OK;
+
+    (void)purpose;
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->tokens, error));
+    if (state->subspace > 0)
+        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[PARTS], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS],
+                              error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, all}, &scratch[FEATURES], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, all, 1}, &scratch[COEFFICIENTS], error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
+    if (polynomial_terms(state) > 0) {
+        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){rows, COSINE_TERMS}, &scratch[POWERS], error));
+        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){rows, WIDEST_PRODUCT}, &scratch[PRODUCTS], error));
+    }
+    ICL_TRY(icl_tensor_create(backend, 1, &constants, &scratch[CONSTANTS], error));
+    ICL_TRY(write_constants(task, scratch[CONSTANTS], error));
+    ICL_TRY(fill_constant_columns(task, backend, batch, error));
+    batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
+    batch->weights = icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2);
+    batch->noise = icl_tensor_slice(scratch[COEFFICIENTS], 1, all - 1, 1);
+done:
+    return status;
+}
+
+/* Rows of normals, then each of length 1. */
+static icl_status fill_directions(icl_backend *backend, icl_tensor rows, icl_error *error) {
+    return icl_spherical(backend, rows, rows, (icl_tensor){0}, (icl_tensor){0}, error);
+}
+
+/* The inputs, and into LABELS s_i. */
+static icl_status sample_projections(const icl_task *task, icl_backend *backend, const icl_random_key *keys,
+                                     icl_batch *batch, icl_error *error) {
+    const size_t d = task->prior.dimension, k = direction_length(task);
+    const icl_tensor inputs = icl_tensor_slice(batch->tokens, 2, 0, d), parts = batch->scratch[PARTS];
+    const icl_tensor normals = k < d ? parts : inputs, seen = icl_tensor_slice(normals, 2, 0, k);
+    icl_random_params normal = {.key = keys[ICL_ROLE_INPUTS], .distribution = ICL_NORMAL};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_random_fill(backend, &normal, normals, error));
+    ICL_TRY(fill_directions(backend, seen, error));
+    if (k < d) {
+        ICL_TRY(fill_directions(backend, icl_tensor_slice(normals, 2, k, d - k), error));
+        ICL_TRY(icl_matmul_strict(backend, inputs, parts, rotation_of(task, batch), error));
+    }
+    normal.key = keys[ICL_ROLE_WEIGHTS];
+    ICL_TRY(icl_random_fill(backend, &normal, batch->scratch[DIRECTIONS], error));
+    ICL_TRY(fill_directions(backend, batch->scratch[DIRECTIONS], error));
+    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], seen, batch->weights, error));
+done:
+    return status;
+}
+
+/* Powers [first, first + count) = those of [1, 1 + count) times power first - 1, rounded once (see above). */
+static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_batch *batch, size_t first,
+                               size_t count, icl_error *error) {
+    const icl_tensor powers = batch->scratch[POWERS];
+    const icl_tensor products = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, count);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, products, icl_tensor_slice(powers, 1, 1, count),
+                       icl_tensor_slice(powers, 1, first - 1, 1), error));
+    ICL_TRY(icl_matmul_strict(backend, icl_tensor_slice(powers, 1, first, count), products,
+                              identity_of(task, batch, count), error));
+done:
+    return status;
+}
+
+/* A polynomial in t = s^2 of the s in LABELS. */
+static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend, icl_batch *batch,
+                                      icl_tensor out, icl_error *error) {
+    const size_t terms = polynomial_terms(task->state), *shape = batch->scratch[LABELS].shape;
+    const icl_tensor powers = batch->scratch[POWERS], squares = icl_tensor_slice(powers, 1, 1, 1);
+    const icl_tensor product = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, 1);
+    const icl_tensor s = icl_tensor_reshape(batch->scratch[LABELS], 2, (size_t[]){shape[0] * shape[1], 1});
+    const icl_tensor rows = icl_tensor_reshape(powers, 3, (size_t[]){shape[0], shape[1], powers.shape[1]});
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, product, s, s, error));
+    ICL_TRY(icl_matmul_strict(backend, squares, product, identity_of(task, batch, 1), error));
+    for (size_t first = 2; first < terms; first = 2 * first - 1)
+        ICL_TRY(raise_powers(task, backend, batch, first, first - 1, error));
+    ICL_TRY(icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch),
+                              error));
+done:
+    return status;
+}
+
+/* The features of s that the slopes multiply. */
+static icl_status make_features(const icl_task *task, icl_backend *backend, icl_batch *batch,
+                                icl_error *error) {
+    const functions *state = task->state;
+    const icl_tensor first = icl_tensor_slice(batch->scratch[FEATURES], 2, 0, 1);
+    const icl_tensor second = icl_tensor_slice(batch->scratch[FEATURES], 2, 1, 1);
+    const icl_tensor s = batch->scratch[LABELS];
+    icl_status status = ICL_OK;
+
+    switch (state->of) {
+    case AFFINE:
+        ICL_TRY(icl_copy(backend, first, s, error));
+        break;
+    case RELU:
+        ICL_TRY(icl_unary(backend, ICL_RECTIFY, first, s, error));
+        ICL_TRY(icl_unary(backend, ICL_NEGATE, second, s, error));
+        ICL_TRY(icl_unary(backend, ICL_RECTIFY, second, second, error));
+        break;
+    case COSINE:
+    case QUADRATIC:
+        ICL_TRY(evaluate_polynomial(task, backend, batch, first, error));
+        break;
+    }
+done:
+    return status;
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    const functions *state = task->state;
+    const size_t d = task->prior.dimension, n = task->prior.context, own = slopes(state);
+    const icl_tensor features = batch->scratch[FEATURES], coefficients = batch->scratch[COEFFICIENTS];
+    icl_random_params noise_level = state->noise_level;
+    icl_random_key keys[ICL_ROLE_COUNT];
+    icl_status status = ICL_OK;
+
+    for (int role = 0; role < ICL_ROLE_COUNT; role++)
+        keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
+    const icl_random_params slope = {.key = {seed, icl_coefficient_stream(purpose), step},
+                                     .low = (float)-state->lipschitz,
+                                     .high = (float)state->lipschitz};
+    const icl_random_params noise = {.key = keys[ICL_ROLE_LABEL_NOISE], .distribution = ICL_NORMAL};
+    noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
+    ICL_TRY(sample_projections(task, backend, keys, batch, error));
+    ICL_TRY(make_features(task, backend, batch, error));
+    ICL_TRY(icl_random_fill(backend, &slope, icl_tensor_slice(coefficients, 1, 0, own + 1), error));
+    ICL_TRY(icl_random_fill(backend, &noise_level, batch->noise, error));
+    ICL_TRY(icl_random_fill(backend, &noise,
+                            icl_tensor_slice(icl_tensor_slice(features, 2, own + 1, 1), 1, 0, n), error));
+    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], features, coefficients, error));
+    ICL_TRY(icl_copy(backend, icl_tensor_slice(icl_tensor_slice(batch->tokens, 2, d, 1), 1, 0, n),
+                     icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
+done:
+    return status;
+}
+
+const icl_task_family icl_functions = {
+    .name = "functions",
+    .create = create,
+    .destroy = destroy,
+    .batch_create = batch_create,
+    .sample = sample,
+};
