@@ -10,6 +10,8 @@
 static const icl_reproduction *const table[] = {
     /* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" */
     &icl_versatile_table1,
+    /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
+    &icl_precondition_theory,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {
