@@ -3,31 +3,48 @@
  * compilers turn into vectors. Included by strict.c. Cost for each row: 2 d + 12 multiplications and additions, 35 more with a radius.
  */
 
-/* 2^L by its series about a whole number. */
-static inline float power_of_two(float exponent) {
-    static const float c[] = {1.0F,           0x1.62e430p-1F,  0x1.ebfbe0p-3F,  0x1.c6b08ep-5F,
-                              0x1.3b2ab6p-7F, 0x1.5d87fep-10F, 0x1.430912p-13F, 0x1.ffcbfcp-17F};
-    const float lower = exponent > -62.0F ? exponent : -62.0F, cut = lower < 62.0F ? lower : 62.0F;
-    const int32_t whole = (int32_t)(cut + 62.5F) - 62;
-    const float f = cut - (float)whole;
-    const uint32_t bits = (uint32_t)(whole + 127) << 23;
-    float scale, sum = c[7];
-
-    for (int j = 6; j >= 0; j--)
-        sum = sum * f + c[j];
-    memcpy(&scale, &bits, sizeof scale);
-    return sum * scale;
+/* x cut to [-limit, limit]; -limit where it is no number. */
+static inline float cut_to(float x, float limit) {
+    const float lower = x > -limit ? x : -limit;
+    return lower < limit ? lower : limit;
 }
 
-static inline float radius_at(const float *table, float z) {
-    const float lower = z > -6.99F ? z : -6.99F, cut = lower < 6.99F ? lower : 6.99F;
-    const int32_t piece = (int32_t)(cut + (float)ICL_CHI_PIECES * 0.5F);
-    const float t = cut - ((float)piece - (float)(ICL_CHI_PIECES - 1) * 0.5F);
-    float sum = table[(ICL_CHI_TERMS - 1) * ICL_CHI_ROW + piece];
+/* factors times 2^exponents, by the series about a whole number. */
+static void scale_by_powers(const float *exponents, float *factors) {
+    static const float c[] = {1.0F,           0x1.62e430p-1F,  0x1.ebfbe0p-3F,  0x1.c6b08ep-5F,
+                              0x1.3b2ab6p-7F, 0x1.5d87fep-10F, 0x1.430912p-13F, 0x1.ffcbfcp-17F};
+    float f[ICL_SPHERICAL_ROWS], sum[ICL_SPHERICAL_ROWS], scale[ICL_SPHERICAL_ROWS];
+    uint32_t bits[ICL_SPHERICAL_ROWS];
 
+    for (int i = 0; i < ICL_SPHERICAL_ROWS; i++) {
+        const float cut = cut_to(exponents[i], 62.0F);
+        const int32_t whole = (int32_t)(cut + 62.5F) - 62;
+        f[i] = cut - (float)whole;
+        bits[i] = (uint32_t)(whole + 127) << 23;
+        sum[i] = c[7];
+    }
+    for (int j = 6; j >= 0; j--)
+        for (int i = 0; i < ICL_SPHERICAL_ROWS; i++)
+            sum[i] = sum[i] * f[i] + c[j];
+    memcpy(scale, bits, sizeof scale);
+    for (int i = 0; i < ICL_SPHERICAL_ROWS; i++)
+        factors[i] *= sum[i] * scale[i];
+}
+
+/* L(z) from the table. */
+static void exponents_at(const float *table, const float *normals, float *exponents) {
+    float t[ICL_SPHERICAL_ROWS];
+    int32_t piece[ICL_SPHERICAL_ROWS];
+
+    for (int i = 0; i < ICL_SPHERICAL_ROWS; i++) {
+        const float z = cut_to(normals[i], 6.99F);
+        piece[i] = (int32_t)(z + (float)ICL_CHI_PIECES * 0.5F);
+        t[i] = z - ((float)piece[i] - (float)(ICL_CHI_PIECES - 1) * 0.5F);
+        exponents[i] = table[(ICL_CHI_TERMS - 1) * ICL_CHI_ROW + piece[i]];
+    }
     for (int term = ICL_CHI_TERMS - 2; term >= 0; term--)
-        sum = sum * t + table[term * ICL_CHI_ROW + piece];
-    return power_of_two(sum);
+        for (int i = 0; i < ICL_SPHERICAL_ROWS; i++)
+            exponents[i] = exponents[i] * t[i] + table[term * ICL_CHI_ROW + piece[i]];
 }
 
 /* 1 / sqrt(s) by three steps of Newton's iteration. */
@@ -57,6 +74,8 @@ static void spherical(const float *rows, size_t length, const float *normals, co
         }
     for (int i = 0; i < ICL_SPHERICAL_ROWS; i++)
         factors[i] = reciprocal_root(squares[i]);
-    for (int i = 0; normals && i < ICL_SPHERICAL_ROWS; i++)
-        factors[i] *= radius_at(table, normals[i]);
+    if (!normals)
+        return;
+    exponents_at(table, normals, squares);
+    scale_by_powers(squares, factors);
 }
