@@ -1,0 +1,22 @@
+/* Small samples of measured numbers: medians, slopes, tails. */
+#ifndef ICLAB_PROBE_STATISTICS_H
+#define ICLAB_PROBE_STATISTICS_H
+
+#include <stddef.h>
+
+/* The median; sorts the values. NaN for none. */
+double icl_median(double *values, size_t count);
+
+/* Mean, and its standard error (0 for a single value). */
+double icl_mean(const double *values, size_t count);
+double icl_standard_error(const double *values, size_t count);
+
+/* Slope of the least-squares line through (x_i, y_i). *standard_error, unless NULL, receives its own, for independent errors of y. */
+double icl_slope(const double *x, const double *y, size_t count, double *standard_error);
+
+/* The tail index alpha of P(X > x) ~ x^-alpha by Hill's estimator (1975) from the `largest` largest of the values, all above 0 and
+ * largest < count: 1 / alpha = mean of log(X_(i) / X_(largest + 1)). Its standard error is alpha / sqrt(largest). Light tails give large
+ * indices. Sorts the values. */
+double icl_tail_index(double *values, size_t count, size_t largest);
+
+#endif
