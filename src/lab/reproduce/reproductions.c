@@ -12,6 +12,10 @@ static const icl_reproduction *const table[] = {
     &icl_versatile_table1,
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
+    /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" */
+    &icl_window_lipschitz,
+    &icl_window_noise,
+    &icl_window_context,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

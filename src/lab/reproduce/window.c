@@ -1,0 +1,184 @@
+#include "lab/reproduce/window.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "lab/reproduce/papers.h"
+#include "probe/matrix.h"
+#include "probe/singular.h"
+
+/* ---- Training ---- */
+
+void icl_window_name(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
+    snprintf(name, ICL_WINDOW_NAME, "%s, d %zu, n %zu, L %.3g, sigma %.3g", cell->function, cell->d, cell->n,
+             cell->lipschitz, cell->sigma);
+}
+
+void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
+    snprintf(name, ICL_WINDOW_NAME, "%s-d%zu-n%zu-L%.3g-sigma%.3g", cell->function, cell->d, cell->n,
+             cell->lipschitz, cell->sigma);
+}
+
+icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
+                             icl_error *error) {
+    icl_recipe *made = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("window", NULL, &made, error));
+    ICL_TRY(icl_reproduce_override(made, error, "task.function=%s", cell->function));
+    ICL_TRY(icl_reproduce_override(made, error, "task.d=%zu", cell->d));
+    ICL_TRY(icl_reproduce_override(made, error, "task.n=%zu", cell->n));
+    ICL_TRY(icl_reproduce_override(made, error, "task.lipschitz=%.9g", cell->lipschitz));
+    ICL_TRY(icl_reproduce_override(made, error, "task.noise=fixed:%.9g", cell->sigma));
+    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", cell->steps));
+    ICL_TRY(icl_reproduce_override(made, error, "train.batch=%zu", cell->batch));
+    ICL_TRY(icl_reproduce_override(made, error, "train.learning_rate=%.9g", cell->learning_rate));
+    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+/* The trained M, in double. */
+static icl_status read_window(icl_trainer *trainer, size_t d, double *M, icl_error *error) {
+    float values[ICL_WINDOW_MOST_ELEMENTS];
+    icl_status status = ICL_OK;
+
+    if (d * d > ICL_WINDOW_MOST_ELEMENTS)
+        return icl_fail(error, ICL_ERROR_INPUT, "window: d = %zu is too large", d);
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_matrix_of_model(icl_trainer_model(trainer), values, "M", d, d, M, error));
+done:
+    return status;
+}
+
+/* Against the best window, which is searched for on sequences of its own. */
+static icl_status measure(icl_reproducing *run, const icl_recipe *recipe, size_t sequences,
+                          icl_window_trained *trained, icl_error *error) {
+    const size_t d = (size_t)icl_recipe_count(recipe, "task", "d");
+    const uint32_t seed = run->params->seed;
+    icl_window_set fitting = {0}, fresh = {0};
+    double scaled[ICL_WINDOW_MOST_ELEMENTS] = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_FITTING, seed, sequences, &fitting, error));
+    ICL_TRY(
+        icl_window_draw(run->params->backend, recipe, ICL_FOR_EVALUATION, seed, sequences, &fresh, error));
+    trained->best = icl_window_search(&fitting, NULL);
+    trained->quality = icl_window_measure(&fresh, trained->M, true);
+    trained->of_mean = icl_window_measure(&fresh, scaled, true);
+    for (size_t i = 0; i < d; i++)
+        scaled[i * d + i] = trained->best;
+    trained->of_best = icl_window_measure(&fresh, scaled, true);
+done:
+    icl_window_release(&fitting);
+    icl_window_release(&fresh);
+    return status;
+}
+
+icl_status icl_window_train(icl_reproducing *run, const icl_window_cell *cell, size_t sequences,
+                            icl_window_trained *trained, icl_error *error) {
+    char folder[ICL_WINDOW_NAME];
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    double smallest;
+    icl_status status = ICL_OK;
+
+    icl_window_folder(cell, folder);
+    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
+    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
+    ICL_TRY(read_window(trainer, cell->d, trained->M, error));
+    ICL_TRY(icl_singular_extremes(trained->M, cell->d, cell->d, &smallest, &trained->spectral_norm, error));
+    trained->distance = icl_matrix_distance(trained->M, cell->d);
+    ICL_TRY(measure(run, recipe, sequences, trained, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- Judging ---- */
+
+static icl_status judge_optimum(icl_reproducing *run, const char *name, const icl_window_trained *trained,
+                                double printed, icl_error *error) {
+    return icl_reproduce_found(run,
+                               &(icl_finding){.what = name,
+                                              .quantity = "best w",
+                                              .ours = trained->best,
+                                              .target = printed,
+                                              .tolerance = .18 * printed,
+                                              .evidence = ICL_COMPUTED,
+                                              .source = "independent search on a grid of 15 %"},
+                               error);
+}
+
+icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
+                            const icl_window_trained *trained, double tolerance, double printed,
+                            icl_error *error) {
+    char name[ICL_WINDOW_NAME], note[160];
+    icl_status status = ICL_OK;
+
+    icl_window_name(cell, name);
+    if (!isnan(printed))
+        ICL_TRY(judge_optimum(run, name, trained, printed, error));
+    snprintf(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
+             trained->quality.neighbours, cell->n, trained->quality.reach);
+    ICL_TRY(icl_reproduce_found(run,
+                                &(icl_finding){.what = name,
+                                               .quantity = "spectral norm of M",
+                                               .ours = trained->spectral_norm,
+                                               .target = trained->best,
+                                               .tolerance = tolerance * trained->best,
+                                               .evidence = ICL_COMPUTED,
+                                               .source = "best w I, searched for here",
+                                               .note = note},
+                                error));
+    snprintf(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
+             trained->quality.loss, trained->of_best.loss, trained->of_mean.loss);
+    ICL_TRY(icl_reproduce_found(run,
+                                &(icl_finding){.what = name,
+                                               .quantity = "loss / best window's",
+                                               .ours = trained->quality.loss / trained->of_best.loss,
+                                               .target = 1,
+                                               .tolerance = .02,
+                                               .criterion = ICL_AT_MOST,
+                                               .evidence = ICL_COMPUTED,
+                                               .source = "best w I, searched for here",
+                                               .note = note},
+                                error));
+    ICL_TRY(icl_reproduce_found(run,
+                                &(icl_finding){.what = name,
+                                               .quantity = "Dist(M, I)",
+                                               .ours = trained->distance,
+                                               .target = 0,
+                                               .tolerance = tolerance,
+                                               .criterion = ICL_AT_MOST,
+                                               .evidence = ICL_READ,
+                                               .source = "authors' reply: optimal M are w I"},
+                                error));
+done:
+    return status;
+}
+
+icl_status icl_window_judge_order(icl_reproducing *run, const char *what, size_t count, const double *norms,
+                                  icl_error *error) {
+    double least = HUGE_VAL;
+
+    if (count < 2)
+        return ICL_OK;
+    for (size_t i = 1; i < count; i++)
+        least = fmin(least, norms[i] / norms[i - 1]);
+    return icl_reproduce_found(run,
+                               &(icl_finding){.what = what,
+                                              .quantity = "least ratio of neighbours",
+                                              .ours = least,
+                                              .target = 1,
+                                              .criterion = ICL_AT_LEAST,
+                                              .evidence = ICL_READ,
+                                              .source = "figure 3, authors' reply"},
+                               error);
+}

@@ -1,0 +1,229 @@
+#include "probe/window.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "baseline/parallel.h"
+#include "core/allocate.h"
+#include "iclab/tensor.h"
+
+/* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
+#define BATCH ((size_t)1024)
+
+/* ---- Sequences ---- */
+
+static icl_status allocate_set(icl_window_set *set, icl_error *error) {
+    const size_t tokens = (set->context + 1) * (set->dimension + 1), count = set->count;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(count, tokens * sizeof *set->tokens, "sequences", &set->tokens, error));
+    ICL_TRY(icl_allocate(count, sizeof *set->targets, "targets", &set->targets, error));
+    ICL_TRY(icl_allocate(count, set->context * sizeof *set->scores, "scores", &set->scores, error));
+    ICL_TRY(icl_allocate(count, sizeof *set->losses, "losses", &set->losses, error));
+    ICL_TRY(icl_allocate(count, sizeof *set->spreads, "sums of squares", &set->spreads, error));
+    ICL_TRY(icl_allocate(count, sizeof *set->reach, "distances", &set->reach, error));
+done:
+    return status;
+}
+
+static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_task_purpose purpose,
+                               uint32_t seed, icl_window_set *set, icl_error *error) {
+    const size_t size = (set->context + 1) * (set->dimension + 1);
+    float *tokens = NULL, *targets = NULL;
+    icl_batch batch = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_batch_create(task, backend, purpose, BATCH, &batch, error));
+    ICL_TRY(icl_allocate(BATCH, size * sizeof *tokens, "tokens of a batch", &tokens, error));
+    ICL_TRY(icl_allocate(BATCH, sizeof *targets, "targets of a batch", &targets, error));
+    for (size_t first = 0; first < set->count; first += BATCH) {
+        const size_t taken = set->count - first < BATCH ? set->count - first : BATCH;
+        ICL_TRY(icl_task_sample(task, backend, purpose, seed, first / BATCH, &batch, error));
+        ICL_TRY(icl_tensor_read(batch.tokens, tokens, error));
+        ICL_TRY(icl_tensor_read(batch.targets, targets, error));
+        memcpy(set->tokens + first * size, tokens, taken * size * sizeof *tokens);
+        memcpy(set->targets + first, targets, taken * sizeof *targets);
+    }
+done:
+    icl_batch_release(&batch);
+    icl_free(&tokens);
+    icl_free(&targets);
+    return status;
+}
+
+icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_task_purpose purpose,
+                           uint32_t seed, size_t count, icl_window_set *set, icl_error *error) {
+    icl_recipe *noiseless = NULL;
+    icl_task *task = NULL;
+    icl_status status = ICL_OK;
+
+    *set = (icl_window_set){.count = count};
+    ICL_TRY(icl_task_create(recipe, &task, error));
+    set->mean_square_noise = icl_task_get_prior(task)->mean_square_noise;
+    icl_task_destroy(&task);
+    ICL_TRY(icl_recipe_clone(recipe, &noiseless, error));
+    ICL_TRY(icl_recipe_override(noiseless, "task.noise=fixed:0", error));
+    ICL_TRY(icl_task_create(noiseless, &task, error));
+    set->context = icl_task_context(task);
+    set->dimension = icl_task_dimension(task);
+    ICL_TRY(allocate_set(set, error));
+    ICL_TRY(draw_batches(backend, task, purpose, seed, set, error));
+done:
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&noiseless);
+    return status;
+}
+
+void icl_window_release(icl_window_set *set) {
+    icl_free(&set->tokens);
+    icl_free(&set->targets);
+    icl_free(&set->scores);
+    icl_free(&set->losses);
+    icl_free(&set->spreads);
+    icl_free(&set->reach);
+}
+
+/* ---- Losses ---- */
+
+/* A pass over the sequences. */
+typedef struct pass {
+    const icl_window_set *set;
+    const double *M; /* NULL: the identity */
+    double w;
+    bool softmax, distances; /* distances: sum_i beta_i ||x_i - x_q||^2 is wanted too */
+} pass;
+
+static const float *token(const icl_window_set *set, size_t sequence, size_t index) {
+    return set->tokens + (sequence * (set->context + 1) + index) * (set->dimension + 1);
+}
+
+/* scores_i = x_i^T M x_q. */
+static void score_sequence(void *context, size_t sequence, size_t thread) {
+    const pass *x = context;
+    const icl_window_set *set = x->set;
+    const size_t n = set->context, d = set->dimension;
+    const float *query = token(set, sequence, n);
+    double *scores = set->scores + sequence * n;
+
+    (void)thread;
+    memset(scores, 0, n * sizeof *scores);
+    for (size_t a = 0; a < d; a++) {
+        double mapped = x->M ? 0 : (double)query[a];
+        for (size_t b = 0; x->M && b < d; b++)
+            mapped += x->M[a * d + b] * (double)query[b];
+        for (size_t i = 0; i < n; i++)
+            scores[i] += (double)token(set, sequence, i)[a] * mapped;
+    }
+}
+
+/* ||x_i - x_q||^2 */
+static double square_distance(const icl_window_set *set, size_t sequence, size_t i) {
+    const float *key = token(set, sequence, i), *query = token(set, sequence, set->context);
+    double sum = 0;
+    for (size_t a = 0; a < set->dimension; a++)
+        sum += ((double)key[a] - (double)query[a]) * ((double)key[a] - (double)query[a]);
+    return sum;
+}
+
+/* The loss and the sums of one sequence, whose weights are exp(w (score - largest)) over their sum, or scores over n. */
+static void weigh_sequence(void *context, size_t sequence, size_t thread) {
+    const pass *x = context;
+    const icl_window_set *set = x->set;
+    const size_t n = set->context, d = set->dimension;
+    const double *scores = set->scores + sequence * n;
+    double largest = scores[0], total = 0, sum = 0, squares = 0, distance = 0;
+
+    (void)thread;
+    for (size_t i = 1; i < n; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    for (size_t i = 0; i < n; i++) {
+        const double weight = x->softmax ? exp(x->w * (scores[i] - largest)) : scores[i];
+        total += weight;
+        sum += weight * (double)token(set, sequence, i)[d];
+        squares += weight * weight;
+        if (x->distances)
+            distance += weight * square_distance(set, sequence, i);
+    }
+    const double scale = x->softmax ? 1 / total : 1 / (double)n;
+    const double miss = scale * sum - (double)set->targets[sequence];
+    set->spreads[sequence] = scale * scale * squares;
+    set->losses[sequence] = miss * miss + set->mean_square_noise * set->spreads[sequence];
+    set->reach[sequence] = scale * distance;
+}
+
+static double mean_of(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+static double loss_at(const pass *x) {
+    icl_parallel_for(x->set->count, icl_parallel_threads(), weigh_sequence, (void *)x);
+    return mean_of(x->set->losses, x->set->count);
+}
+
+icl_window_quality icl_window_measure(const icl_window_set *set, const double *M, bool softmax) {
+    pass x = {.set = set, .M = M, .w = 1, .softmax = softmax, .distances = softmax};
+    icl_window_quality quality;
+    double squares = 0;
+
+    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &x);
+    quality.loss = loss_at(&x);
+    for (size_t i = 0; i < set->count; i++)
+        squares += (set->losses[i] - quality.loss) * (set->losses[i] - quality.loss);
+    quality.standard_error = sqrt(squares / (double)(set->count - 1) / (double)set->count);
+    quality.neighbours = 1 / mean_of(set->spreads, set->count);
+    quality.reach = softmax ? sqrt(mean_of(set->reach, set->count)) : (double)NAN;
+    return quality;
+}
+
+/* ---- The best width ---- */
+
+#define COARSEST       1.0e-2 /* the grid of the bracket: COARSEST, and GRID_FACTOR times more each time */
+#define GRID_FACTOR    4.0
+#define GRID_SIZE      9
+#define SEARCH_PRECISE 5e-3 /* in log w */
+
+static double loss_at_log(pass *x, double log_w) {
+    x->w = exp(log_w);
+    return loss_at(x);
+}
+
+/* Golden section: the loss has one minimum between low and high. */
+static double golden_section(pass *x, double low, double high) {
+    const double ratio = 0.6180339887498949;
+    double left = high - ratio * (high - low), right = low + ratio * (high - low);
+    double at_left = loss_at_log(x, left), at_right = loss_at_log(x, right);
+
+    while (high - low > SEARCH_PRECISE)
+        if (at_left < at_right) {
+            high = right;
+            right = left;
+            at_right = at_left;
+            left = high - ratio * (high - low);
+            at_left = loss_at_log(x, left);
+        } else {
+            low = left;
+            left = right;
+            at_left = at_right;
+            right = low + ratio * (high - low);
+            at_right = loss_at_log(x, right);
+        }
+    return exp(0.5 * (low + high));
+}
+
+double icl_window_search(const icl_window_set *set, const double *shape) {
+    pass x = {.set = set, .M = shape, .softmax = true};
+    double best = log(COARSEST), least = HUGE_VAL;
+
+    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &x);
+    for (int i = 0; i < GRID_SIZE; i++) {
+        const double at = log(COARSEST) + i * log(GRID_FACTOR), loss = loss_at_log(&x, at);
+        if (loss < least) {
+            least = loss;
+            best = at;
+        }
+    }
+    return golden_section(&x, best - log(GRID_FACTOR), best + log(GRID_FACTOR));
+}

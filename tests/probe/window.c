@@ -1,0 +1,179 @@
+/*
+ * Windows: losses against closed forms and against labels whose noise is drawn, and the best w against a table of an independent
+ * search on a grid of 15 % (for affine functions L / sigma alone matters).
+ */
+#include "probe/window.h"
+
+#include <math.h>
+
+#include "iclab/lab.h"
+#include "tap.h"
+
+enum { D = 5, N = 20, SEQUENCES = 6000 };
+
+static icl_status draw(icl_backend *backend, const char *const *overrides, size_t count, icl_window_set *set,
+                       icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_override(recipe, "task.family=functions", error));
+    ICL_TRY(icl_recipe_override(recipe, "task.inputs=sphere", error));
+    for (; *overrides; overrides++)
+        ICL_TRY(icl_recipe_override(recipe, *overrides, error));
+    ICL_TRY(icl_window_draw(backend, recipe, ICL_FOR_FITTING, 1, count, set, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2 / n from noise. */
+static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *error) {
+    static const char *const overrides[] = {"task.d=5", "task.n=20", "task.noise=fixed:2", "task.lipschitz=3",
+                                            NULL};
+    const double expected = 9.0 / (3 * D) * (1 + 1.0 / N) + 4.0 / N, zeros[D * D] = {0};
+    icl_window_set set = {0};
+    double square = 0;
+    icl_status status;
+
+    ICL_TRY(draw(backend, overrides, SEQUENCES, &set, error));
+    const icl_window_quality mean = icl_window_measure(&set, zeros, true);
+    const icl_window_quality none = icl_window_measure(&set, zeros, false);
+    for (size_t i = 0; i < SEQUENCES; i++)
+        square += (double)set.targets[i] * (double)set.targets[i] / SEQUENCES;
+    tap_ok(tap, fabs(mean.loss - expected) < 4 * mean.standard_error && mean.standard_error < .05 * expected,
+           "the mean label's loss: %.4g +- %.2g of %.4g", mean.loss, mean.standard_error, expected);
+    tap_ok(tap, fabs(mean.neighbours - N) < 1e-9, "it averages over all labels: %.17g", mean.neighbours);
+    tap_ok(tap, fabs(mean.reach - sqrt(2)) < .01, "and over the whole sphere: %.4g", mean.reach);
+    tap_ok(tap, fabs(none.loss - square) < 1e-9 * square && isnan(none.reach),
+           "linear attention with M = 0 predicts 0: %.4g", none.loss);
+done:
+    icl_window_release(&set);
+    return status;
+}
+
+/* ---- The loss by definition, of labels with noise ---- */
+
+enum { D2 = 2, N3 = 3, COUNT = 500, DRAWS = 400 };
+
+static const double bent[D2 * D2] = {2, .5, -1, 3}; /* M; no multiple of the identity */
+
+static void weights_of(const float *tokens, bool softmax, double beta[N3]) {
+    const float *q = tokens + (size_t)N3 * (D2 + 1);
+    double total = 0;
+
+    for (size_t i = 0; i < N3; i++) {
+        double score = 0;
+        for (size_t k = 0; k < D2 * D2; k++)
+            score += (double)tokens[i * (D2 + 1) + k / D2] * bent[k] * (double)q[k % D2];
+        beta[i] = softmax ? exp(score) : score / N3;
+        total += beta[i];
+    }
+    for (size_t i = 0; i < N3 && softmax; i++)
+        beta[i] /= total;
+}
+
+/* The mean loss of one sequence over DRAWS draws of sigma ~ U(0, 1) and noise, from random word *index on. */
+static double drawn_loss(const float *tokens, double target, bool softmax, uint64_t *index) {
+    const icl_random_key key = {.seed = 9, .stream = 77};
+    double beta[N3], clean = 0, mean = 0;
+
+    weights_of(tokens, softmax, beta);
+    for (size_t i = 0; i < N3; i++)
+        clean += beta[i] * (double)tokens[i * (D2 + 1) + D2];
+    for (size_t draws = 0; draws < DRAWS; draws++) {
+        const double sigma = (double)icl_random_word(key, (*index)++) * 0x1p-32;
+        double miss = clean - target;
+        for (size_t i = 0; i < N3; i++)
+            miss += beta[i] * sigma * (double)icl_normal_from_word(icl_random_word(key, (*index)++));
+        mean += miss * miss / DRAWS;
+    }
+    return mean;
+}
+
+static icl_status check_noise(tap_run *tap, icl_backend *backend, bool softmax, icl_error *error) {
+    static const char *const overrides[] = {"task.d=2", "task.n=3", "task.noise=uniform:1", NULL};
+    icl_window_set set = {0};
+    double sum = 0, squares = 0;
+    uint64_t index = 0;
+    icl_status status;
+
+    ICL_TRY(draw(backend, overrides, COUNT, &set, error));
+    for (size_t s = 0; s < COUNT; s++) {
+        const double mean =
+            drawn_loss(set.tokens + s * (N3 + 1) * (D2 + 1), (double)set.targets[s], softmax, &index);
+        sum += mean / COUNT;
+        squares += mean * mean / COUNT;
+    }
+    /* Both sides have the same sequences, so the error is that of the draws alone: of (a + z)^2 with a^2 + E z^2 = m the
+     * variance is below 6 m^2 where z is normal given sigma uniform. */
+    const double loss = icl_window_measure(&set, bent, softmax).loss;
+    const double allowed = 4 * sqrt(6 * squares / COUNT / DRAWS);
+    tap_ok(tap, fabs(loss - sum) < allowed, "%s: noise averaged out is noise drawn (%.5g, %.5g, %.2g)",
+           softmax ? "softmax" : "linear", loss, sum, allowed);
+done:
+    icl_window_release(&set);
+    return status;
+}
+
+/* ---- The best width ---- */
+
+typedef struct row {
+    const char *d, *n, *noise, *lipschitz;
+    double w;
+} row;
+
+static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, double *found,
+                            icl_error *error) {
+    const char *const overrides[] = {is->d, is->n, is->noise, is->lipschitz, NULL};
+    icl_window_set set = {0};
+    double M[D * D] = {0}, losses[3];
+    icl_status status;
+
+    ICL_TRY(draw(backend, overrides, SEQUENCES, &set, error));
+    *found = icl_window_search(&set, NULL);
+    for (int i = 0; i < 3; i++) {
+        for (size_t k = 0; k < set.dimension; k++)
+            M[k * set.dimension + k] = *found * (1 + .1 * (i - 1));
+        losses[i] = icl_window_measure(&set, M, true).loss;
+    }
+    tap_ok(tap, fabs(log(*found / is->w)) < .15 + .05, "%s %s %s %s: best w %.3g, on a grid of 15 %% %.3g",
+           is->d, is->n, is->noise, is->lipschitz, *found, is->w);
+    tap_ok(tap, losses[1] < losses[0] && losses[1] < losses[2], "a tenth more or less is worse");
+done:
+    icl_window_release(&set);
+    return status;
+}
+
+static icl_status check_search(tap_run *tap, icl_backend *backend, icl_error *error) {
+    static const row rows[] = {
+        {"task.d=5", "task.n=20", "task.noise=fixed:1", "task.lipschitz=3", 2.9},
+        {"task.d=5", "task.n=20", "task.noise=fixed:0.5", "task.lipschitz=1.5", 2.9},
+        {"task.d=2", "task.n=20", "task.noise=fixed:1", "task.lipschitz=1", 1.5},
+        {"task.d=2", "task.n=20", "task.noise=fixed:1", "task.lipschitz=30", 14.8},
+    };
+    double found[sizeof rows / sizeof *rows];
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ICL_TRY(check_row(tap, backend, &rows[i], &found[i], error));
+    tap_ok(tap, fabs(found[0] / found[1] - 1) < 1e-6,
+           "half of L and half of sigma is the same task (%.9g, %.9g)", found[0], found[1]);
+done:
+    return status;
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    icl_backend *backend = tap_open_device(&tap, "cpu");
+
+    if (backend) {
+        tap_status(&tap, check_mean(&tap, backend, &error), &error, "the mean label is measured");
+        tap_status(&tap, check_noise(&tap, backend, true, &error), &error, "softmax is measured");
+        tap_status(&tap, check_noise(&tap, backend, false, &error), &error, "linear attention is measured");
+        tap_status(&tap, check_search(&tap, backend, &error), &error, "windows are searched for");
+    }
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
