@@ -5,7 +5,7 @@
  *     x_i uniform on the sphere S^(d-1),  a uniform on the sphere,  s_i = a^T x_i,  l, l', b ~ U(-L, L)
  *     affine:     f(x_i) = l s_i + b
  *     relu:       f(x_i) = l max(s_i, 0) + l' max(-s_i, 0) + b
- *     cosine:     f(x_i) = l cos(pi s_i) / pi + b       one period across the sphere
+ *     cosine:     f(x_i) = l cos(2 s_i) / 2 + b
  *     quadratic:  f(x_i) = l s_i^2 / 2 + b
  *     y_i = f(x_i) + sigma eps_i,  target = f(x_t), without noise
  *
@@ -16,8 +16,8 @@
  *     x_i = B u_i + c B' v_i,  a uniform on S^(k-1),  s_i = a^T u_i = a^T B^T x_i.
  *
  * Only strict ops decide bits. A label is the product of a row of features with the column of their coefficients: [g(s_i), …, 1, eps_i] .
- * [l, …, b, sigma]. cos(pi s) / pi is the polynomial sum_j (-1)^j pi^(2j - 1) / (2j)! t^j, j <= 8, in t = s^2, which it meets within
- * 5e-8, summed over powers that round once each: an elementwise product of floats is exact in the double precision of "ref", and the
+ * [l, …, b, sigma]. cos(2 s) / 2 is the polynomial sum_j (-1)^j 2^(2j - 1) / (2j)! t^j, j <= 8, in t = s^2, which it meets within
+ * 3e-11, summed over powers that round once each: an elementwise product of floats is exact in the double precision of "ref", and the
  * strict product by 1 that follows rounds it there as it was rounded elsewhere.
  */
 #include <math.h>
@@ -32,6 +32,8 @@
 
 /* In the order of the words of task.function. */
 typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
+
+#define FREQUENCY 2.0 /* of cosine, in s */
 
 enum { COSINE_TERMS = 9, QUADRATIC_TERMS = 2, WIDEST_PRODUCT = 4 };
 
@@ -157,8 +159,7 @@ static icl_tensor identity_of(const icl_task *task, const icl_batch *batch, size
 static icl_status write_constants(const icl_task *task, icl_tensor constants, icl_error *error) {
     const functions *state = task->state;
     const size_t d = task->prior.dimension;
-    const double pi = 3.14159265358979323846;
-    double *values = NULL, *polynomial, *identity, term = 1 / pi;
+    double *values = NULL, *polynomial, *identity, term = 1 / FREQUENCY;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(icl_tensor_count(&constants), sizeof *values, "constants", &values, error));
@@ -169,7 +170,7 @@ static icl_status write_constants(const icl_task *task, icl_tensor constants, ic
         values[i] = state->rotation[i % d * d + i / d] * (i / d < state->subspace ? 1.0 : state->nuisance);
     for (int j = 0; j < COSINE_TERMS && state->of == COSINE; j++) {
         polynomial[j] = term;
-        term *= -pi * pi / ((2 * j + 1) * (2 * j + 2));
+        term *= -FREQUENCY * FREQUENCY / ((2 * j + 1) * (2 * j + 2));
     }
     if (state->of == QUADRATIC)
         polynomial[1] = 0.5;

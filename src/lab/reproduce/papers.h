@@ -11,6 +11,7 @@ extern const icl_reproduction icl_versatile_table1;
 extern const icl_reproduction icl_precondition_theory;
 
 /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" (arXiv 2402.11639) */
-extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context;
+extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context,
+    icl_window_generalize, icl_window_subspace;
 
 #endif

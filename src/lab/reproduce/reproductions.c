@@ -16,6 +16,8 @@ static const icl_reproduction *const table[] = {
     &icl_window_lipschitz,
     &icl_window_noise,
     &icl_window_context,
+    &icl_window_generalize,
+    &icl_window_subspace,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

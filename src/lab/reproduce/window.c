@@ -1,11 +1,14 @@
 #include "lab/reproduce/window.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/file.h"
 #include "lab/reproduce/papers.h"
+#include "lab/run.h"
 #include "probe/matrix.h"
 #include "probe/singular.h"
 
@@ -17,8 +20,11 @@ void icl_window_name(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
 }
 
 void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
-    snprintf(name, ICL_WINDOW_NAME, "%s-d%zu-n%zu-L%.3g-sigma%.3g", cell->function, cell->d, cell->n,
-             cell->lipschitz, cell->sigma);
+    char subspace[24] = "";
+    if (cell->subspace > 0)
+        snprintf(subspace, sizeof subspace, "-k%zu", cell->subspace);
+    snprintf(name, ICL_WINDOW_NAME, "%s-d%zu%s-n%zu-L%.3g-sigma%.3g%s", cell->function, cell->d, subspace,
+             cell->n, cell->lipschitz, cell->sigma, cell->linear ? "-linear" : "");
 }
 
 icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
@@ -36,6 +42,15 @@ icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *
     ICL_TRY(icl_reproduce_override(made, error, "train.batch=%zu", cell->batch));
     ICL_TRY(icl_reproduce_override(made, error, "train.learning_rate=%.9g", cell->learning_rate));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
+    if (cell->linear)
+        ICL_TRY(icl_reproduce_override(made, error, "model.attention=linear"));
+    if (cell->subspace > 0) {
+        ICL_TRY(icl_reproduce_override(made, error, "task.subspace=%zu", cell->subspace));
+        ICL_TRY(icl_reproduce_override(made, error, "model.initialization=normal"));
+        ICL_TRY(icl_reproduce_override(made, error, "model.init_std=0.1"));
+        ICL_TRY(icl_reproduce_override(made, error, "train.snapshot_every=%zu",
+                                       cell->steps / ICL_WINDOW_SNAPSHOTS));
+    }
     *recipe = made;
     made = NULL;
 done:
@@ -43,18 +58,48 @@ done:
     return status;
 }
 
-/* The trained M, in double. */
-static icl_status read_window(icl_trainer *trainer, size_t d, double *M, icl_error *error) {
+static icl_status read_snapshots(icl_reproducing *run, const icl_window_cell *cell, const icl_model *model,
+                                 double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS],
+                                 icl_error *error) {
+    char name[ICL_WINDOW_NAME], *folder = NULL;
     float values[ICL_WINDOW_MOST_ELEMENTS];
     icl_status status = ICL_OK;
 
-    if (d * d > ICL_WINDOW_MOST_ELEMENTS)
-        return icl_fail(error, ICL_ERROR_INPUT, "window: d = %zu is too large", d);
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_matrix_of_model(icl_trainer_model(trainer), values, "M", d, d, M, error));
+    icl_window_folder(cell, name);
+    ICL_TRY(icl_path_join(run->params->folder, name, &folder, error));
+    for (size_t i = 0; i < ICL_WINDOW_SNAPSHOTS; i++) {
+        ICL_TRY(icl_run_read_snapshot(folder, (i + 1) * (cell->steps / ICL_WINDOW_SNAPSHOTS), model, values,
+                                      error));
+        ICL_TRY(icl_matrix_of_model(model, values, "M", cell->d, cell->d, along[i], error));
+    }
 done:
+    icl_free(&folder);
     return status;
 }
+
+icl_status icl_window_learn(icl_reproducing *run, const icl_window_cell *cell, double *M,
+                            double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS], icl_error *error) {
+    char folder[ICL_WINDOW_NAME];
+    float values[ICL_WINDOW_MOST_ELEMENTS];
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    assert(cell->d * cell->d <= ICL_WINDOW_MOST_ELEMENTS);
+    icl_window_folder(cell, folder);
+    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
+    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_matrix_of_model(icl_trainer_model(trainer), values, "M", cell->d, cell->d, M, error));
+    if (along)
+        ICL_TRY(read_snapshots(run, cell, icl_trainer_model(trainer), along, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- Measuring ---- */
 
 /* Against the best window, which is searched for on sequences of its own. */
 static icl_status measure(icl_reproducing *run, const icl_recipe *recipe, size_t sequences,
@@ -82,21 +127,16 @@ done:
 
 icl_status icl_window_train(icl_reproducing *run, const icl_window_cell *cell, size_t sequences,
                             icl_window_trained *trained, icl_error *error) {
-    char folder[ICL_WINDOW_NAME];
     icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
     double smallest;
     icl_status status = ICL_OK;
 
-    icl_window_folder(cell, folder);
-    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
-    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
-    ICL_TRY(read_window(trainer, cell->d, trained->M, error));
+    ICL_TRY(icl_window_learn(run, cell, trained->M, NULL, error));
     ICL_TRY(icl_singular_extremes(trained->M, cell->d, cell->d, &smallest, &trained->spectral_norm, error));
     trained->distance = icl_matrix_distance(trained->M, cell->d);
+    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
     ICL_TRY(measure(run, recipe, sequences, trained, error));
 done:
-    icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;
 }

@@ -15,7 +15,12 @@ typedef struct icl_window_cell {
     double lipschitz, sigma;
     size_t steps, batch;
     double learning_rate;
+    size_t
+        subspace; /* k, with M random at first and snapshots of it along the way; 0: functions of all of x */
+    bool linear;  /* attention without the exponential */
 } icl_window_cell;
+
+enum { ICL_WINDOW_SNAPSHOTS = 8 };
 
 /* What came of it. M is [d][d], d <= 16. */
 typedef struct icl_window_trained {
@@ -32,6 +37,11 @@ void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]);
 /* The cell's recipe, freed by the caller. */
 icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
                              icl_error *error);
+
+/* Trains the cell; M [d][d], d <= 16. Along the way: M after each of ICL_WINDOW_SNAPSHOTS equal parts of the steps, the last one included;
+ * NULL where they are not wanted, else of a cell with a subspace whose steps they divide. */
+icl_status icl_window_learn(icl_reproducing *run, const icl_window_cell *cell, double *M,
+                            double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS], icl_error *error);
 
 /* Trains the cell and measures it on `sequences` sequences; the best window is searched for on as many others. */
 icl_status icl_window_train(icl_reproducing *run, const icl_window_cell *cell, size_t sequences,

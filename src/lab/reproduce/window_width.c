@@ -49,7 +49,7 @@ static void apply_context(icl_window_cell *cell, double at) {
  * and where it is good, large steps reach large w. */
 static void choose_training(const extent *is, icl_window_cell *cell) {
     const double ratio = cell->lipschitz / cell->sigma;
-    cell->learning_rate = ratio < 1 ? .03 : ratio < 10 ? .1 : .3;
+    cell->learning_rate = ratio < 1 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
     cell->batch = ratio < 1 ? 8 * is->batch : is->batch;
     cell->steps = is->steps;
 }

@@ -1,0 +1,175 @@
+/*
+ * What a window has learned is the Lipschitz constant, not the class of functions (Collins et al. 2024, arXiv 2402.11639, figure 5): trained on one
+ * class and one constant, tested on every other. The paper trains on L = 1 and finds low errors on any class with L = 1, high errors
+ * on the class of training with another L; its constants and errors were not at hand. Here every window meets every task.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "lab/reproduce/papers.h"
+#include "lab/reproduce/window.h"
+
+enum { CLASSES = 3, CONSTANTS = 3, TASKS = CLASSES * CONSTANTS, ELEMENTS = 4 };
+
+static const char *const classes[CLASSES] = {"affine", "relu", "cosine"};
+static const double constants[CONSTANTS] = {.1, 1, 10};
+
+/* What a scale has: the constants from the first one on. */
+typedef struct extent {
+    size_t first, steps, batch, sequences;
+} extent;
+
+static const extent extents[ICL_SCALES] = {
+    {1, 300, 512, 8192},
+    {0, 1500, 1024, 32768},
+    {0, 6000, 2048, 200000},
+};
+
+/* Every window on every task: losses[test][trained]; NaN where it was not asked for. */
+typedef struct matrix {
+    double losses[TASKS][TASKS];
+} matrix;
+
+static icl_window_cell cell_of(const extent *is, size_t task) {
+    const double lipschitz = constants[task % CONSTANTS];
+    return (icl_window_cell){
+        .function = classes[task / CONSTANTS],
+        .d = 2,
+        .n = 20,
+        .lipschitz = lipschitz,
+        .sigma = 1.0 / 3,
+        .steps = is->steps,
+        .batch = lipschitz < 1 ? 4 * is->batch : is->batch,
+        .learning_rate = lipschitz > 1 ? 1 : .1,
+    };
+}
+
+static bool is_asked_for(const icl_reproducing *run, size_t task) {
+    return task % CONSTANTS >= extents[run->params->scale].first;
+}
+
+static icl_status fill_matrix(icl_reproducing *run, const extent *is, matrix *all, icl_error *error) {
+    double M[TASKS][ELEMENTS];
+    icl_window_set set = {0};
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    for (size_t task = 0; task < TASKS; task++) {
+        const icl_window_cell cell = cell_of(is, task);
+        if (is_asked_for(run, task))
+            ICL_TRY(icl_window_learn(run, &cell, M[task], NULL, error));
+    }
+    for (size_t test = 0; test < TASKS; test++) {
+        const icl_window_cell cell = cell_of(is, test);
+        for (size_t trained = 0; trained < TASKS; trained++)
+            all->losses[test][trained] = (double)NAN;
+        if (!is_asked_for(run, test))
+            continue;
+        ICL_TRY(icl_reproduce_poll(run, error));
+        ICL_TRY(icl_window_recipe(run, &cell, &recipe, error));
+        ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_EVALUATION, run->params->seed,
+                                is->sequences, &set, error));
+        for (size_t trained = 0; trained < TASKS; trained++)
+            if (is_asked_for(run, trained))
+                all->losses[test][trained] = icl_window_measure(&set, M[trained], true).loss;
+        icl_window_release(&set);
+        icl_recipe_destroy(&recipe);
+    }
+done:
+    icl_window_release(&set);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* The same constant, another class: as good as trained on the class itself. */
+static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t test, icl_error *error) {
+    const double matched = all->losses[test][test];
+    char what[96], note[96];
+    double worst = 0;
+    size_t from = test;
+
+    for (size_t trained = test % CONSTANTS; trained < TASKS; trained += CONSTANTS)
+        if (trained != test && all->losses[test][trained] / matched > worst) {
+            worst = all->losses[test][trained] / matched;
+            from = trained;
+        }
+    snprintf(what, sizeof what, "test %s, L %g; trained on other classes", classes[test / CONSTANTS],
+             constants[test % CONSTANTS]);
+    snprintf(note, sizeof note, "worst of them: %s; matched loss %.4g", classes[from / CONSTANTS], matched);
+    return icl_reproduce_found(run,
+                               &(icl_finding){.what = what,
+                                              .quantity = "loss / matched loss",
+                                              .ours = worst,
+                                              .target = 1,
+                                              .tolerance = .25,
+                                              .criterion = ICL_AT_MOST,
+                                              .evidence = ICL_READ,
+                                              .source = "figure 5: low error on any class",
+                                              .note = note},
+                               error);
+}
+
+/* The same class, another constant. */
+static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t test, size_t trained,
+                                 icl_error *error) {
+    const double matched = all->losses[test][test];
+    char what[96], note[96];
+
+    snprintf(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
+             constants[test % CONSTANTS], constants[trained % CONSTANTS]);
+    snprintf(note, sizeof note, "loss %.4g, matched %.4g", all->losses[test][trained], matched);
+    return icl_reproduce_found(run,
+                               &(icl_finding){.what = what,
+                                              .quantity = "loss / matched loss",
+                                              .ours = all->losses[test][trained] / matched,
+                                              .target = 1,
+                                              .criterion = ICL_AT_LEAST,
+                                              .evidence = ICL_READ,
+                                              .source = "figure 5: high error with another L",
+                                              .note = note},
+                               error);
+}
+
+/* log10 of loss / matched loss: rows test, columns train, each class by class and constant by constant. */
+static icl_status draw(icl_reproducing *run, const matrix *all, icl_error *error) {
+    const size_t first = extents[run->params->scale].first, each = CONSTANTS - first, size = CLASSES * each;
+    double values[TASKS * TASKS];
+
+    for (size_t row = 0; row < size; row++)
+        for (size_t column = 0; column < size; column++) {
+            const size_t test = row / each * CONSTANTS + first + row % each;
+            const size_t trained = column / each * CONSTANTS + first + column % each;
+            values[row * size + column] = log10(all->losses[test][trained] / all->losses[test][test]);
+        }
+    return icl_reproduce_heat_maps(
+        run, "window-generalize",
+        "log10 of loss / matched loss; rows: tested on, columns: trained on affine, ReLU, cosine with rising "
+        "L",
+        1, &(icl_heat_map){.label = "test x train", .rows = size, .columns = size, .values = values}, error);
+}
+
+static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+    matrix all;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(fill_matrix(run, &extents[run->params->scale], &all, error));
+    for (size_t test = 0; test < TASKS; test++) {
+        if (!is_asked_for(run, test))
+            continue;
+        ICL_TRY(judge_class(run, &all, test, error));
+        for (size_t constant = extents[run->params->scale].first; constant < CONSTANTS; constant++)
+            if (constant != test % CONSTANTS)
+                ICL_TRY(judge_constant(run, &all, test, test - test % CONSTANTS + constant, error));
+    }
+    ICL_TRY(draw(run, &all, error));
+done:
+    return status;
+}
+
+const icl_reproduction icl_window_generalize = {
+    .name = "window-generalize",
+    .source = "arXiv 2402.11639, figure 5",
+    .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
+    .cost = {"5 s", "2 min", "30 min"},
+    .run = reproduce,
+};
