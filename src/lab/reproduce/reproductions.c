@@ -18,6 +18,7 @@ static const icl_reproduction *const table[] = {
     &icl_window_context,
     &icl_window_generalize,
     &icl_window_subspace,
+    &icl_precondition_depth,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {
