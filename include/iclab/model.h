@@ -50,8 +50,9 @@ ICL_API size_t icl_model_heads(const icl_model *model);
 ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
                                    icl_model_part part, float *matrix, icl_error *error);
 
-/* Parameters of a full linear transformer that predicts the same as `from`, of any parameterization, with its parameters.
- * ICL_ERROR_INPUT where layers, heads or dimension differ, or `to` is not full. */
+/* Writes the layers of `from`, of any parameterization, over those of a full linear transformer: its last one over the last, the others
+ * over the first. Layers between them keep their values. With as many layers `to` then predicts the same as `from`. ICL_ERROR_INPUT
+ * where heads or dimension differ, `to` has fewer layers or is not full. */
 ICL_API icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
                                    float *to_values, icl_error *error);
 

@@ -51,6 +51,8 @@ static const icl_recipe_key keys[] = {
     {"model", "initialization", ICL_KEY_WORD, "descent", .words = "normal|descent",
      .help = "P and Q at random, or near a few steps of gradient descent"},
     {"model", "init_std", ICL_KEY_NUMBER, "0.002", 0, 100, .help = "standard deviation of the random part"},
+    {"model", "coupling_std", ICL_KEY_NUMBER, "0", 0, 100,
+     .help = "full: the same between the first input and the label; 0: init_std"},
 
     {"train", "optimizer", ICL_KEY_WORD, "adam", .words = "adam|sgd",
      .help = "how a gradient becomes a step"},

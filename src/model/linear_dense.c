@@ -74,20 +74,22 @@ icl_status icl_model_embed(const icl_model *from, const float *from_values, cons
 
     ICL_TRY(check_family(from, error));
     ICL_TRY(check_family(to, error));
-    if (state->form != ICL_LINEAR_FULL || from->layers != to->layers ||
+    if (state->form != ICL_LINEAR_FULL || from->layers > to->layers ||
         icl_model_heads(from) != state->heads || from->dimension != to->dimension) {
         status = icl_fail(
             error, ICL_ERROR_INPUT,
             "a model of %zu layers, %zu heads and %zu inputs cannot become the other: expected a "
-            "full one of as many (%zu, %zu, %zu)",
+            "full one of as many heads and inputs and no fewer layers (%zu, %zu, %zu)",
             from->layers, icl_model_heads(from), from->dimension, to->layers, state->heads, to->dimension);
         goto done;
     }
-    for (size_t layer = 0; layer < to->layers; layer++)
+    for (size_t layer = 0; layer < from->layers; layer++) {
+        const size_t place = layer + 1 < from->layers ? layer : to->layers - 1;
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)
                 ICL_TRY(icl_model_dense(from, from_values, layer, head, (icl_model_part)part,
-                                        to_values + find_parameter(to, layer, head, part)->offset, error));
+                                        to_values + find_parameter(to, place, head, part)->offset, error));
+    }
 done:
     return status;
 }

@@ -12,7 +12,11 @@
  *     full:          P = -.1 I,  Q = diag(.3 … .3, 0)   w_xx = w_yx = -.03
  *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
  *
- * found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw
+ * and in full layers noise of coupling_std, where that is not 0, in the entries between the first input and the label. Trained full
+ * layers differ from diagonal ones by one direction of x, in which they write and read what belongs to the label; a symmetric start
+ * does not find it, one that is far from symmetry in all directions diverges when it is deep.
+ *
+ * These were found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw
  * sums the same function needs products P Q that are n times smaller: P and Q (and their noise) are divided
  * by sqrt(n), A by n. Several heads share the product equally.
  */
@@ -66,6 +70,13 @@ static double start_at(const layer_start *start, int part, size_t d, size_t row,
     return row < d ? start->q_x : 0.0;
 }
 
+static double noise_std(const icl_linear_transformer_state *state, size_t d, const icl_parameter_info *info,
+                        size_t row, size_t column) {
+    const bool couples =
+        info->rank == 2 && info->shape[0] == d + 1 && (row == 0 || row == d) && (column == 0 || column == d);
+    return couples && state->coupling_std > 0 ? state->coupling_std : state->init_std;
+}
+
 static void initialize_part(const icl_model *model, const layer_start *start, int part,
                             const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
@@ -76,7 +87,8 @@ static void initialize_part(const icl_model *model, const layer_start *start, in
         /* A vector holds the diagonal's entries for an input (0) and the label (1). */
         const size_t row = info->rank == 2 ? i / info->shape[1] : i == 0 ? 0 : model->dimension;
         const size_t column = info->rank == 2 ? i % info->shape[1] : row;
-        const double noise = state->init_std * (double)icl_model_noise(seed, info->offset + i);
+        const double noise = noise_std(state, model->dimension, info, row, column) *
+                             (double)icl_model_noise(seed, info->offset + i);
         values[info->offset + i] =
             start ? (float)(share * start_at(start, part, model->dimension, row, column) + unit * noise)
                   : (float)noise;

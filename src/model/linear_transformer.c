@@ -86,6 +86,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
+    state->coupling_std = icl_recipe_number(recipe, "model", "coupling_std");
     if (model->layers == 0)
         ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
     if (state->heads == 0)

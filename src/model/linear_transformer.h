@@ -35,7 +35,7 @@ typedef struct icl_linear_transformer_state {
     bool is_tied;           /* every layer is the first one */
     bool is_mean;           /* attention carries 1/n */
     bool from_descent;      /* start near gradient descent instead of near zero */
-    double init_std;
+    double init_std, coupling_std;
 } icl_linear_transformer_state;
 
 /* Layers that have parameters of their own. */

@@ -1,6 +1,6 @@
 /*
  * Models of table 1 of arXiv 2402.14180, trained in a way that works in seconds: layers inserted one by one before the last, each
- * sequence's own gradient cut, full layers started from a trained diagonal model, and the best of a few seeds.
+ * sequence's own gradient cut, and the best of a few seeds, each from another start where layers are full.
  */
 #include "lab/reproduce/versatile.h"
 
@@ -35,20 +35,49 @@ void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_
 
 /* ---- Recipes ---- */
 
-/* Steps at each depth below the last, and at the last. */
+/*
+ * How a full model starts. Diagonal solutions are symmetric in the coordinates of x, and saddle points: from a trained diagonal model a
+ * full one does not get away. The better ones use one direction of x beside the label. No one start is best in all cells.
+ */
+typedef enum start {
+    START_ROUGH = 0, /* noise in all entries: best up to three layers, and diverges with five */
+    START_COUPLED,   /* noise between the first input and the label: best with four and more */
+    START_GROWN,     /* from the trained model of one layer less, with a new layer before its last */
+    STARTS
+} start;
+
+static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed) {
+    const start shallow[STARTS] = {START_ROUGH, START_COUPLED, START_ROUGH};
+    const start deep[STARTS] = {START_COUPLED, START_GROWN, START_COUPLED};
+
+    return (cell->layers < 4 ? shallow : deep)[(seed - run->params->seed) % STARTS];
+}
+
+static icl_status override_start(start from, icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_reproduce_override(recipe, error, "model.init_std=%s", from == START_ROUGH ? "0.05" : "0.005"));
+    if (from == START_COUPLED)
+        ICL_TRY(icl_reproduce_override(recipe, error, "model.coupling_std=0.1"));
+done:
+    return status;
+}
+
+/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
 typedef struct budget {
-    unsigned growth, last, refine; /* refine: of a full model that starts from a diagonal one */
+    unsigned growth, last, full;
 } budget;
 
-static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 4000}, {1000, 3000, 4000}};
+static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
 
 icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                                 icl_recipe **recipe, icl_error *error) {
     const budget *steps = &budgets[run->params->scale];
-    const bool refines = cell->form == ICL_VERSATILE_FULL;
-    const unsigned growth = refines || cell->layers <= 2 ? 0 : steps->growth;
-    const unsigned total =
-        refines ? steps->refine : steps->last + growth * (unsigned)(cell->layers > 2 ? cell->layers - 2 : 0);
+    const bool is_full = cell->form == ICL_VERSATILE_FULL;
+    const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
+    const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
+    const unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
@@ -57,6 +86,8 @@ icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
     ICL_TRY(
         icl_reproduce_override(made, error, "model.parameterization=%s", icl_versatile_forms[cell->form]));
+    if (is_full)
+        ICL_TRY(override_start(start_of(run, cell, seed), made, error));
     ICL_TRY(icl_reproduce_override(made, error, "train.growth=%u", growth));
     ICL_TRY(icl_reproduce_override(made, error, "train.steps=%u", total));
     ICL_TRY(icl_reproduce_override(made, error, "train.warmup=%u", total / 10));
@@ -74,30 +105,40 @@ done:
 static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                              icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
 
-/* The parameters of a full model that predicts what the trained diagonal one of the same seed does. */
-static icl_status start_from_diagonal(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
-                                      const icl_recipe *recipe, float **initial, icl_error *error) {
-    icl_versatile_cell simpler = *cell;
-    icl_trainer *diagonal = NULL;
-    icl_recipe *its_recipe = NULL;
-    icl_model *full = NULL;
+/* Initial parameters from those of a model of one layer less. */
+static icl_status insert_layer(icl_trainer *trained, const icl_recipe *recipe, uint32_t seed, float **initial,
+                               icl_error *error) {
+    const icl_task *task = icl_trainer_task(trained);
+    const icl_model *from = icl_trainer_model(trained);
+    icl_model *deeper = NULL;
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    simpler.form = ICL_VERSATILE_DIAG;
-    ICL_TRY(train_seed(run, &simpler, seed, &diagonal, &its_recipe, error));
-    const icl_task *task = icl_trainer_task(diagonal);
-    const icl_model *from = icl_trainer_model(diagonal);
-    ICL_TRY(icl_model_create(recipe, icl_task_dimension(task), icl_task_context(task), &full, error));
+    ICL_TRY(icl_model_create(recipe, icl_task_dimension(task), icl_task_context(task), &deeper, error));
     ICL_TRY(icl_allocate(icl_model_size(from), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(diagonal, values, error));
-    ICL_TRY(icl_allocate(icl_model_size(full), sizeof **initial, "parameters", initial, error));
-    ICL_TRY(icl_model_embed(from, values, full, *initial, error));
+    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
+    ICL_TRY(icl_allocate(icl_model_size(deeper), sizeof **initial, "parameters", initial, error));
+    icl_model_initialize_inserted(deeper, icl_model_layers(deeper) - 2, seed, *initial);
+    ICL_TRY(icl_model_embed(from, values, deeper, *initial, error));
 done:
     icl_free(&values);
-    icl_model_destroy(&full);
+    icl_model_destroy(&deeper);
+    return status;
+}
+
+static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                             const icl_recipe *recipe, float **initial, icl_error *error) {
+    icl_versatile_cell shallower = *cell;
+    icl_trainer *trained = NULL;
+    icl_recipe *its_recipe = NULL;
+    icl_status status = ICL_OK;
+
+    shallower.layers--;
+    ICL_TRY(train_seed(run, &shallower, seed, &trained, &its_recipe, error));
+    ICL_TRY(insert_layer(trained, recipe, seed, initial, error));
+done:
     icl_recipe_destroy(&its_recipe);
-    icl_trainer_destroy(&diagonal);
+    icl_trainer_destroy(&trained);
     return status;
 }
 
@@ -110,8 +151,8 @@ static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cel
     icl_versatile_name(cell, name);
     snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, name, seed);
     ICL_TRY(icl_versatile_recipe(run, cell, seed, recipe, error));
-    if (cell->form == ICL_VERSATILE_FULL)
-        ICL_TRY(start_from_diagonal(run, cell, seed, *recipe, &initial, error));
+    if (cell->form == ICL_VERSATILE_FULL && start_of(run, cell, seed) == START_GROWN)
+        ICL_TRY(find_start(run, cell, seed, *recipe, &initial, error));
     ICL_TRY(icl_reproduce_train_from(run, folder, *recipe, initial, trainer, error));
 done:
     icl_free(&initial);
@@ -140,6 +181,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
     enum { MOST_SEEDS = 16 };
     double losses[MOST_SEEDS], best = (double)INFINITY;
     icl_evaluator *evaluator = NULL;
+    icl_task *task = NULL; /* the evaluator's: trainers come and go */
     icl_trainer *trainer = NULL;
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
@@ -154,8 +196,10 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
             continue;
         }
         ICL_TRY(status);
+        if (!task)
+            ICL_TRY(icl_task_create(recipe, &task, error));
         if (!evaluator)
-            ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(trainer),
+            ICL_TRY(icl_evaluator_create(run->params->backend, task,
                                          (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
                                          run->params->seed, &evaluator, error));
         ICL_TRY(icl_evaluator_half_adjusted(evaluator, trainer, loss, error));
@@ -166,6 +210,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
     status = model->trainer ? ICL_OK : ICL_ERROR_DIVERGED;
 done:
     icl_evaluator_destroy(&evaluator);
+    icl_task_destroy(&task);
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;

@@ -49,7 +49,7 @@ typedef struct icl_versatile_model {
         failed; /* how many were trained; how many of them diverged or came out above twice the best */
 } icl_versatile_model;
 
-/* Trains seeds from params->seed on, `seeds` of them; a full model starts from the diagonal one of its seed. ICL_ERROR_DIVERGED if
+/* Trains seeds from params->seed on, `seeds` of them. ICL_ERROR_DIVERGED if
  * none came out. Cleared by icl_versatile_model_clear, also after a failure. */
 icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
                                icl_versatile_model *model, icl_error *error);

@@ -2,8 +2,6 @@
  * Table 1 of Vladymyrov, von Oswald, Sandler, Ge 2024, "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180):
  * adjusted evaluation loss, which is half of the mean squared distance to the oracle ridge prediction, of three kinds of linear
  * transformer with 1 to 7 layers under ten distributions of the noise level.
- *
- * Full layers start from a trained diagonal model: from scratch they often end in worse minima.
  */
 #include <inttypes.h>
 #include <math.h>
