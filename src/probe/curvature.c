@@ -80,14 +80,14 @@ done:
     return status;
 }
 
-/* max |v| / median |v|; reorders the values. */
+/* max |v| / lower median of |v|; reorders the values. */
 static double range_of(double *values, size_t count) {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
         values[i] = fabs(values[i]);
         largest = fmax(largest, values[i]);
     }
-    return largest / icl_median(values, count);
+    return largest / icl_lower_median(values, count);
 }
 
 icl_status icl_robust_condition_of(const double *hessian, size_t size, icl_robust_condition *condition,

@@ -24,13 +24,14 @@ typedef struct icl_smoothness {
 icl_status icl_smoothness_along(icl_objective *objective, const double *at, const double *direction,
                                 icl_smoothness *smoothness, icl_error *error);
 
-/* How far the steepest direction exceeds the usual one, which a few flat ones cannot blow up. */
+/* How far the steepest direction exceeds the usual one, which a few flat ones cannot blow up. Medians are the lower of the middle two, as
+ * the authors' library has them: half of the diagonal of a fresh sparse-b model is far smaller than the other half. */
 typedef struct icl_robust_condition {
     double diagonal;    /* max |H_ii| / median |H_ii|, as the authors' code has it */
     double eigenvalues; /* max |lambda| / median |lambda|, as the paper defines it */
 } icl_robust_condition;
 
-/* ICL_ERROR_DIVERGED where the matrix is not finite. */
+/* hessian [N][N]. ICL_ERROR_DIVERGED where it is not finite. */
 icl_status icl_robust_condition_of(const double *hessian, size_t size, icl_robust_condition *condition,
                                    icl_error *error);
 

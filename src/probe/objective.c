@@ -17,7 +17,7 @@ struct icl_objective {
     icl_tensor predictions, norms;   /* [length] */
     icl_variable *variables;         /* one for each named parameter, on the tape */
     double *part;                    /* [N]: a batch's gradient */
-    double *predicted, *targets;     /* [length] and [count][length] */
+    double *losses, *targets;        /* [length] and [count][length] */
 };
 
 /* ---- Creation ---- */
@@ -35,7 +35,7 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
         ICL_TRY(icl_batch_create(made->task, made->backend, ICL_FOR_EVALUATION, made->length,
                                  &made->batches[i], error));
     ICL_TRY(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
-    ICL_TRY(icl_allocate(made->length, sizeof(double), "predictions", &made->predicted, error));
+    ICL_TRY(icl_allocate(made->length, sizeof(double), "losses", &made->losses, error));
     ICL_TRY(icl_allocate(made->count * made->length, sizeof(double), "targets", &made->targets, error));
     ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables, "variables",
                          &made->variables, error));
@@ -81,7 +81,7 @@ void icl_objective_destroy(icl_objective **objective) {
     icl_free(&gone->batches);
     icl_free(&gone->variables);
     icl_free(&gone->part);
-    icl_free(&gone->predicted);
+    icl_free(&gone->losses);
     icl_free(&gone->targets);
     icl_free(objective);
 }
@@ -153,10 +153,28 @@ done:
     return status;
 }
 
+/* Predictions and gradient of one batch at the parameters on the device. */
+static icl_status differentiate(icl_objective *objective, size_t batch, icl_error *error) {
+    return icl_model_is_fused(objective->model)
+               ? differentiate_fused(objective, &objective->batches[batch], error)
+               : differentiate_on_tape(objective, &objective->batches[batch], error);
+}
+
+/* Squared errors of the batch that was differentiated last. */
+static icl_status read_losses(icl_objective *objective, size_t batch, double *losses, icl_error *error) {
+    const icl_status status = icl_tensor_read_double(objective->predictions, losses, error);
+
+    for (size_t s = 0; s < objective->length && status == ICL_OK; s++) {
+        const double miss = losses[s] - objective->targets[batch * objective->length + s];
+        losses[s] = miss * miss;
+    }
+    return status;
+}
+
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error) {
     const size_t size = icl_objective_size(objective), length = objective->length;
-    const double share = 1 / (double)objective->count, of_one = share / (double)length;
+    const double share = 1 / (double)objective->count;
     double sum = 0;
     icl_status status = ICL_OK;
 
@@ -164,22 +182,31 @@ icl_status icl_objective_gradient(icl_objective *objective, const double *at, do
     for (size_t k = 0; gradient && k < size; k++)
         gradient[k] = 0;
     for (size_t i = 0; i < objective->count; i++) {
-        const icl_batch *batch = &objective->batches[i];
-        ICL_TRY(icl_model_is_fused(objective->model) ? differentiate_fused(objective, batch, error)
-                                                     : differentiate_on_tape(objective, batch, error));
+        ICL_TRY(differentiate(objective, i, error));
         ICL_TRY(icl_tensor_read_double(objective->gradient, objective->part, error));
         for (size_t k = 0; gradient && k < size; k++)
             gradient[k] += share * objective->part[k];
         if (!loss)
             continue;
-        ICL_TRY(icl_tensor_read_double(objective->predictions, objective->predicted, error));
-        for (size_t s = 0; s < length; s++) {
-            const double miss = objective->predicted[s] - objective->targets[i * length + s];
-            sum += of_one * miss * miss;
-        }
+        ICL_TRY(read_losses(objective, i, objective->losses, error));
+        for (size_t s = 0; s < length; s++)
+            sum += objective->losses[s];
     }
     if (loss)
-        *loss = sum;
+        *loss = sum * share / (double)length;
+done:
+    return status;
+}
+
+icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses,
+                                icl_error *error) {
+    icl_status status;
+
+    ICL_TRY(icl_tensor_write_double(objective->parameters, at, error));
+    for (size_t i = 0; i < objective->count; i++) {
+        ICL_TRY(differentiate(objective, i, error));
+        ICL_TRY(read_losses(objective, i, losses + i * objective->length, error));
+    }
 done:
     return status;
 }

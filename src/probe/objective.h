@@ -28,4 +28,7 @@ size_t icl_objective_sequences(const icl_objective *objective);
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error);
 
+/* losses [icl_objective_sequences]: (prediction - target)^2 of each sequence, for what a mean hides. */
+icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error);
+
 #endif

@@ -15,6 +15,18 @@ double icl_median(double *values, size_t count) {
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
+double icl_lower_median(double *values, size_t count) {
+    if (count == 0)
+        return (double)NAN;
+    qsort(values, count, sizeof *values, ascending);
+    return values[(count - 1) / 2];
+}
+
+double icl_trimmed_mean(double *values, size_t count, double share) {
+    qsort(values, count, sizeof *values, ascending);
+    return icl_mean(values, count - (size_t)(share * (double)count));
+}
+
 double icl_mean(const double *values, size_t count) {
     double sum = 0;
     for (size_t i = 0; i < count; i++)

@@ -4,8 +4,12 @@
 
 #include <stddef.h>
 
-/* The median; sorts the values. NaN for none. */
+/* The median, and of an even number of values the mean of the middle two; the lower of these. Both sort the values. NaN for none. */
 double icl_median(double *values, size_t count);
+double icl_lower_median(double *values, size_t count);
+
+/* The mean without the largest `share` of the values, 0 <= share < 1. Sorts the values. */
+double icl_trimmed_mean(double *values, size_t count, double share);
 
 /* Mean, and its standard error (0 for a single value). */
 double icl_mean(const double *values, size_t count);

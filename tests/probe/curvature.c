@@ -100,6 +100,21 @@ static double largest_distance(const double *a, const double *b, size_t count) {
     return distance / size;
 }
 
+/* Their mean is the loss. */
+static void check_losses(tap_run *tap) {
+    double losses[SEQUENCES], loss = 0;
+    icl_error error = {0};
+    subject is;
+
+    if (tap_status(tap,
+                   make("model.parameterization=full", "model.layers=2", "model.space=auto", &is, &error),
+                   &error, "two full layers") &&
+        tap_status(tap, icl_objective_losses(is.objective, is.at, losses, &error), &error, "losses") &&
+        tap_status(tap, icl_objective_gradient(is.objective, is.at, &loss, NULL, &error), &error, "loss"))
+        tap_ok(tap, fabs(icl_mean(losses, SEQUENCES) - loss) < 1e-12 * loss, "their mean is the loss");
+    subject_release(&is);
+}
+
 static void check_one_layer(tap_run *tap) {
     static double tokens[SEQUENCES * (CONTEXT + 1) * (D + 1)];
     double ours[D * D * D * D], exact[D * D * D * D];
@@ -202,7 +217,7 @@ static void check_symmetry(tap_run *tap) {
         for (size_t i = 0; i < size; i++)
             diagonal[i] = fabs(hessian[i * size + i]);
         tap_status(tap, icl_robust_condition_of(hessian, size, &condition, &error), &error, "condition");
-        const double median = icl_median(diagonal, size); /* sorts */
+        const double median = icl_lower_median(diagonal, size); /* sorts */
         tap_ok(tap, fabs(condition.diagonal * median - diagonal[size - 1]) < 1e-12 * diagonal[size - 1],
                "max / median of the diagonal (%.3g)", condition.diagonal);
     }
@@ -233,6 +248,9 @@ static void check_statistics(tap_run *tap) {
     const double x[4] = {0, 1, 2, 3}, y[4] = {1, 3, 4.5, 7.5};
 
     tap_ok(tap, icl_median(even, 4) == 2.5 && icl_median(odd, 3) == 2, "medians of even and odd counts");
+    tap_ok(tap, icl_lower_median(even, 4) == 2 && icl_lower_median(odd, 3) == 2, "the lower ones");
+    tap_ok(tap, icl_trimmed_mean(even, 4, .3) == 2 && icl_trimmed_mean(even, 4, 0) == 2.5,
+           "means without the largest");
     /* By hand: sums of squares 5 and products 10.5, residuals .15, .05, -.55 and .35. */
     tap_ok(tap, fabs(icl_slope(x, y, 4, &error) - 2.1) < 1e-12, "slope");
     tap_ok(tap, fabs(error - sqrt(.45 / 2 / 5)) < 1e-12, "and its standard error (%g)", error);
@@ -250,6 +268,7 @@ static void check_statistics(tap_run *tap) {
 int main(void) {
     tap_run tap = {0};
 
+    check_losses(&tap);
     check_one_layer(&tap);
     check_deep(&tap, "model.parameterization=sparse-b", "model.layers=2");
     check_deep(&tap, "model.parameterization=full", "model.layers=2");
