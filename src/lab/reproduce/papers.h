@@ -10,6 +10,9 @@ extern const icl_reproduction icl_versatile_table1;
 /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" (arXiv 2306.00297) */
 extern const icl_reproduction icl_precondition_theory, icl_precondition_depth;
 
+/* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
+extern const icl_reproduction icl_gd_construction;
+
 /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" (arXiv 2402.11639) */
 extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context,
     icl_window_generalize, icl_window_subspace;

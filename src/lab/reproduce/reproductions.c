@@ -12,13 +12,15 @@ static const icl_reproduction *const table[] = {
     &icl_versatile_table1,
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
+    &icl_precondition_depth,
+    /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
+    &icl_gd_construction,
     /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" */
     &icl_window_lipschitz,
     &icl_window_noise,
     &icl_window_context,
     &icl_window_generalize,
     &icl_window_subspace,
-    &icl_precondition_depth,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {
