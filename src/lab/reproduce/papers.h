@@ -17,4 +17,8 @@ extern const icl_reproduction icl_gd_construction;
 extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context,
     icl_window_generalize, icl_window_subspace;
 
+/* Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, "Linear attention is (maybe) all you need (to understand transformer optimization)"
+ * (arXiv 2310.01082) */
+extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_condition;
+
 #endif

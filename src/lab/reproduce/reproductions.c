@@ -15,6 +15,9 @@ static const icl_reproduction *const table[] = {
     &icl_precondition_depth,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
+    /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need (to understand transformer optimization)" */
+    &icl_landscape_adam_sgd,
+    &icl_landscape_condition,
     /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" */
     &icl_window_lipschitz,
     &icl_window_noise,
