@@ -1,6 +1,6 @@
 /*
  * Softmax attention: blocks of queries, and on the way back of keys, shared out among the threads. What a block computes, and with how
- * little memory, is in kernels/softmax.c.
+ * little memory, is in kernels/softmax.c. Where each sequence has one query, blocks of sequences: kernels/softmax_single.c.
  */
 #include "backend/cpu/host.h"
 #include "core/status.h"
@@ -78,6 +78,52 @@ done:
     return status;
 }
 
+/* ---- One query a sequence ---- */
+
+/* Scores of so many keys are kept for each lane: 128 KiB for floats in the widest lanes. */
+#define MOST_KEYS_OF_SINGLE 1024
+
+typedef void single_kernel(const softmax_plan *plan, size_t first, size_t count, void *workspace);
+
+typedef struct single_pass {
+    const softmax_plan *plan;
+    single_kernel *kernel;
+    size_t batch, block;
+    char *workspace;
+    size_t workspace_per_thread;
+} single_pass;
+
+/* Whether lanes are sequences: one query would leave the lanes of a block of queries empty. */
+static bool is_single(const softmax_plan *plan, size_t batch) {
+    return plan->queries == 1 && batch > 1 && plan->keys <= MOST_KEYS_OF_SINGLE;
+}
+
+static void run_sequences(void *context, size_t first, size_t last, size_t thread) {
+    const single_pass *x = context;
+    for (size_t item = first; item < last; item++) {
+        const size_t start = item * x->block, left = x->batch - start;
+        x->kernel(x->plan, start, left < x->block ? left : x->block,
+                  x->workspace + thread * x->workspace_per_thread);
+    }
+}
+
+static icl_status run_single(icl_backend *backend, const softmax_plan *plan, single_kernel *kernel,
+                             size_t batch, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
+    icl_status status = ICL_OK;
+
+    x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
+    ICL_TRY(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
+    HOST(run)
+    (state, (batch + x.block - 1) / x.block, batch * (plan->keys + 1) * (plan->d + plan->e + 4),
+     run_sequences, &x);
+done:
+    return status;
+}
+
+/* ---- Either ---- */
+
 icl_status HOST(softmax_forward)(icl_backend *backend, const void *params, const icl_tensor *operands,
                                  icl_error *error) {
     const softmax_plan plan = describe(params, operands, operands + 2);
@@ -85,6 +131,9 @@ icl_status HOST(softmax_forward)(icl_backend *backend, const void *params, const
     pass x = {0};
     real *unused;
 
+    if (is_single(&plan, operands[0].shape[0]))
+        return run_single(backend, &plan, host_state(backend)->kernels->softmax_single_forward,
+                          operands[0].shape[0], error);
     ICL_TRY(take_workspace(backend, &plan, 0, &x, &unused, error));
     run_pass(backend, x, host_state(backend)->kernels->softmax_forward, operands[0].shape[0], plan.queries);
 done:
@@ -102,6 +151,9 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     plan.d_k = sequences_of(&operands[1]);
     plan.d_v = sequences_of(&operands[2]);
     plan.d_out = sequences_of(&operands[3]);
+    if (is_single(&plan, batch))
+        return run_single(backend, &plan, host_state(backend)->kernels->softmax_single_backward, batch,
+                          error);
     ICL_TRY(take_workspace(backend, &plan, batch * plan.queries, &x, &plan.row_terms, error));
     run_pass(backend, x, host_state(backend)->kernels->softmax_backward_queries, batch, plan.queries);
     run_pass(backend, x, host_state(backend)->kernels->softmax_backward_keys, batch, plan.keys);

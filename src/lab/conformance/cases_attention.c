@@ -36,7 +36,7 @@ static void softmax_cases(icl_case_list *list, icl_attention_mask mask, bool is_
     static const size_t shapes[][5] = {
         {1, 33, 34, 2, 1},   {1, 1, 64, 64, 64},    {1, 63, 65, 5, 1},   {2, 64, 63, 64, 5},
         {1, 65, 130, 1, 70}, {1, 130, 64, 70, 1},   {1, 130, 130, 5, 5}, {1, 65, 1, 5, 64},
-        {1, 3, 65, 1, 1},    {1, 33, 200, 70, 130},
+        {1, 3, 65, 1, 1},    {1, 33, 200, 70, 130}, {33, 1, 21, 5, 1},   {70, 1, 9, 2, 3},
     };
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 0.25};

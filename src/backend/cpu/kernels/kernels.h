@@ -90,6 +90,14 @@ typedef struct HOST(kernels) {
     void (*softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
                                   void *workspace);
 
+    /* The same for one query a sequence: `count` <= softmax_block sequences from `first` on, all gradients in one pass. workspace:
+     * softmax_single_workspace(plan) bytes. */
+    size_t (*softmax_single_workspace)(const HOST(softmax_plan) * plan);
+    void (*softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
+                                   void *workspace);
+    void (*softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
+                                    void *workspace);
+
     /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last), first a multiple of
      * linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum of the sequences' gradients,
      * clipped. workspace: linear_workspace(plan) bytes, aligned to 64, of this thread alone. */

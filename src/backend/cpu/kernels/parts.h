@@ -56,6 +56,12 @@ void KERNEL(softmax_backward_queries)(const HOST(softmax_plan) * plan, size_t se
 void KERNEL(softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
                                    void *workspace);
 
+size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
+void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
+                                    void *workspace);
+void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
+                                     void *workspace);
+
 size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);
 void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,
                           real *sum);

@@ -15,36 +15,15 @@
  * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
  */
 #include "backend/cpu/kernels/exponential.h"
-#include "backend/cpu/kernels/lanes.h"
-#include "backend/cpu/kernels/parts.h"
+#include "backend/cpu/kernels/softmax_lanes.h"
 
-#define VECTORS SOFTMAX_VECTORS
-#define BLOCK   (VECTORS * LANE_COUNT)
-#define TILE    32 /* keys (or queries) that share one rescaling and one pass over the sums */
+#define TILE 32 /* keys (or queries) that share one rescaling and one pass over the sums */
 #if VECTOR_BYTES == 64
 #define GROUP                                                                                                \
     8 /* GROUP * VECTORS sums, VECTORS factors and an element fit in the registers: 32 here, 16 otherwise */
 #else
 #define GROUP 4
 #endif
-
-typedef HOST(softmax_plan) plan;
-typedef HOST(sequences) sequences;
-
-/* A matrix in memory: an operand's rows from some row of a sequence on. */
-typedef struct matrix {
-    real *elements;
-    size_t row, column;
-} matrix;
-
-static matrix rows_of(const sequences *operand, size_t sequence, size_t row) {
-    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1],
-                    operand->stride[1], operand->stride[2]};
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 static size_t padded(size_t width) {
     return (width + GROUP - 1) / GROUP * GROUP;
@@ -108,33 +87,8 @@ static void add_tile(lane *sums, const lane keep[VECTORS], matrix from, size_t l
 
 /* ---- Lanes ---- */
 
-/* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
-static void pack_lanes(lane *to, matrix from, size_t count, size_t width) {
-    for (size_t l = 0; l < BLOCK; l++) {
-        const real *row = from.elements + smaller(l, count - 1) * from.row;
-        real *lanes = lane_elements(to) + l;
-        for (size_t c = 0; c < width; c++)
-            lanes[c * BLOCK] = row[c * from.column];
-    }
-}
-
 static void clear_lanes(lane *to, size_t width) {
     memset(to, 0, width * VECTORS * sizeof *to);
-}
-
-/* Row l of a matrix = alpha times lane l of from [width], l < count. */
-static void store_lanes(lane *from, real alpha, matrix to, size_t count, size_t width) {
-    for (size_t l = 0; l < count; l++) {
-        const real *lanes = lane_elements(from) + l;
-        for (size_t c = 0; c < width; c++)
-            to.elements[l * to.row + c * to.column] = alpha * lanes[c * BLOCK];
-    }
-}
-
-/* The keys that query i attends to are the first so many. */
-static size_t reach_of(const plan *p, size_t i) {
-    const size_t reach = i + p->reach > p->queries ? i + p->reach - p->queries : 0;
-    return smaller(reach, p->sources);
 }
 
 /* How many of `length` things from `first` on lie below `limit`, as a number to compare lanes with. */

@@ -1,0 +1,54 @@
+/* What the kernels of softmax attention share: operands as matrices, and their rows as lanes. */
+#ifndef ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
+#define ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
+
+#include "backend/cpu/kernels/lanes.h"
+#include "backend/cpu/kernels/parts.h"
+
+#define VECTORS SOFTMAX_VECTORS
+#define BLOCK   (VECTORS * LANE_COUNT)
+
+typedef HOST(softmax_plan) plan;
+typedef HOST(sequences) sequences;
+
+/* A matrix in memory: an operand's rows from some row of a sequence on. */
+typedef struct matrix {
+    real *elements;
+    size_t row, column;
+} matrix;
+
+static inline matrix rows_of(const sequences *operand, size_t sequence, size_t row) {
+    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1],
+                    operand->stride[1], operand->stride[2]};
+}
+
+static inline size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
+static inline void pack_lanes(lane *to, matrix from, size_t count, size_t width) {
+    for (size_t l = 0; l < BLOCK; l++) {
+        const real *row = from.elements + smaller(l, count - 1) * from.row;
+        real *lanes = lane_elements(to) + l;
+        for (size_t c = 0; c < width; c++)
+            lanes[c * BLOCK] = row[c * from.column];
+    }
+}
+
+/* Row l of a matrix = alpha times lane l of from [width], l < count. */
+static inline void store_lanes(lane *from, real alpha, matrix to, size_t count, size_t width) {
+    for (size_t l = 0; l < count; l++) {
+        const real *lanes = lane_elements(from) + l;
+        for (size_t c = 0; c < width; c++)
+            to.elements[l * to.row + c * to.column] = alpha * lanes[c * BLOCK];
+    }
+}
+
+/* The keys that query i attends to are the first so many. */
+static inline size_t reach_of(const plan *p, size_t i) {
+    const size_t reach = i + p->reach > p->queries ? i + p->reach - p->queries : 0;
+    return smaller(reach, p->sources);
+}
+
+#endif
