@@ -50,7 +50,8 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
                                  (unsigned long long)end);
     if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && !icl_model_is_fused(trainer->model))
         return icl_recipe_reject(recipe, "train", "sequence_clip", error,
-                                 "0: model.space = composed has no gradients of single sequences");
+                                 "0: a model composed of small ops (model.space = composed, or any but "
+                                 "model.family = linear) has no gradients of single sequences");
     if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && icl_recipe_flag(recipe, "model", "tied"))
         return icl_recipe_reject(recipe, "train", "sequence_clip", error,
                                  "0: with model.tied nobody adds up the layers' gradients of one sequence");
@@ -119,7 +120,8 @@ icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, ic
     ICL_TRY(create_tensors(made, error));
     if (!made->batch.tokens.buffer && !icl_model_is_fused(made->model))
         ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
-                                  "tokens: model.space = composed cannot do without them"));
+                                  "tokens: a model composed of small ops (model.space = composed, or any but "
+                                  "model.family = linear) cannot do without them"));
     ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables,
                          "variables of parameters", &made->variables, error));
     ICL_TRY(icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters",
