@@ -114,6 +114,19 @@ done:
     return status;
 }
 
+icl_status icl_landscape_view_initial(icl_landscape_view *view, uint32_t seed, icl_error *error) {
+    float *initial = NULL;
+    icl_status status = icl_allocate(view->size, sizeof *initial, "parameters", &initial, error);
+
+    if (status != ICL_OK)
+        return status;
+    icl_model_initialize(view->model, seed, initial);
+    for (size_t i = 0; i < view->size; i++)
+        view->at[i] = (double)initial[i];
+    icl_free(&initial);
+    return ICL_OK;
+}
+
 void icl_landscape_view_close(icl_landscape_view *view) {
     icl_objective_destroy(&view->objective);
     icl_model_destroy(&view->model);

@@ -77,6 +77,8 @@ typedef struct icl_landscape_view {
 /* With `sequences` sequences drawn, number 0. Close it in any case. */
 icl_status icl_landscape_view_open(const icl_reproducing *run, const icl_landscape_cell *cell,
                                    size_t sequences, icl_landscape_view *view, icl_error *error);
+/* Looks at a cell's initial parameters. */
+icl_status icl_landscape_view_initial(icl_landscape_view *view, uint32_t seed, icl_error *error);
 void icl_landscape_view_close(icl_landscape_view *view);
 
 #endif

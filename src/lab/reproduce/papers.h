@@ -19,6 +19,7 @@ extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window
 
 /* Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, "Linear attention is (maybe) all you need (to understand transformer optimization)"
  * (arXiv 2310.01082) */
-extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_condition;
+extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_landscape_condition,
+    icl_landscape_smoothness;
 
 #endif

@@ -17,7 +17,9 @@ static const icl_reproduction *const table[] = {
     &icl_gd_construction,
     /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need (to understand transformer optimization)" */
     &icl_landscape_adam_sgd,
+    &icl_landscape_noise,
     &icl_landscape_condition,
+    &icl_landscape_smoothness,
     /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" */
     &icl_window_lipschitz,
     &icl_window_noise,
