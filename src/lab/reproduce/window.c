@@ -27,30 +27,47 @@ void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) 
              cell->n, cell->lipschitz, cell->sigma, cell->linear ? "-linear" : "");
 }
 
+static icl_status describe_task(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.function=%s", cell->function));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.d=%zu", cell->d));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.lipschitz=%.9g", cell->lipschitz));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%.9g", cell->sigma));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.subspace=%zu", cell->subspace));
+done:
+    return status;
+}
+
+/* From M = I, or for a subspace from a random M, which is watched on its way. */
+static icl_status describe_start(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
+    const size_t every = cell->subspace > 0 ? cell->steps / ICL_WINDOW_SNAPSHOTS : 0;
+    icl_status status = ICL_OK;
+
+    if (cell->linear)
+        ICL_TRY(icl_reproduce_override(recipe, error, "model.attention=linear"));
+    if (cell->subspace > 0) {
+        ICL_TRY(icl_reproduce_override(recipe, error, "model.initialization=normal"));
+        ICL_TRY(icl_reproduce_override(recipe, error, "model.init_std=0.1"));
+    }
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", every));
+done:
+    return status;
+}
+
 icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
                              icl_error *error) {
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_recipe("window", NULL, &made, error));
-    ICL_TRY(icl_reproduce_override(made, error, "task.function=%s", cell->function));
-    ICL_TRY(icl_reproduce_override(made, error, "task.d=%zu", cell->d));
-    ICL_TRY(icl_reproduce_override(made, error, "task.n=%zu", cell->n));
-    ICL_TRY(icl_reproduce_override(made, error, "task.lipschitz=%.9g", cell->lipschitz));
-    ICL_TRY(icl_reproduce_override(made, error, "task.noise=fixed:%.9g", cell->sigma));
+    ICL_TRY(describe_task(cell, made, error));
+    ICL_TRY(describe_start(cell, made, error));
     ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", cell->steps));
     ICL_TRY(icl_reproduce_override(made, error, "train.batch=%zu", cell->batch));
     ICL_TRY(icl_reproduce_override(made, error, "train.learning_rate=%.9g", cell->learning_rate));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
-    if (cell->linear)
-        ICL_TRY(icl_reproduce_override(made, error, "model.attention=linear"));
-    if (cell->subspace > 0) {
-        ICL_TRY(icl_reproduce_override(made, error, "task.subspace=%zu", cell->subspace));
-        ICL_TRY(icl_reproduce_override(made, error, "model.initialization=normal"));
-        ICL_TRY(icl_reproduce_override(made, error, "model.init_std=0.1"));
-        ICL_TRY(icl_reproduce_override(made, error, "train.snapshot_every=%zu",
-                                       cell->steps / ICL_WINDOW_SNAPSHOTS));
-    }
     *recipe = made;
     made = NULL;
 done:

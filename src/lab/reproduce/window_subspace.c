@@ -55,7 +55,8 @@ static icl_status follow(icl_reproducing *run, const icl_window_cell *cell, cons
 
     ICL_TRY(icl_window_learn(run, cell, M, along, error));
     for (size_t i = 0; i < POINTS; i++) {
-        out->steps[i] = (double)((i + 1) * (cell->steps / POINTS));
+        const size_t step = (i + 1) * (cell->steps / POINTS);
+        out->steps[i] = (double)step;
         out->losses[i] = icl_window_measure(set, along[i], !cell->linear).loss;
         ICL_TRY(icl_subspace_alignment(along[i], rotation, D, K, &out->rho[i], error));
     }
