@@ -130,8 +130,8 @@ static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t
                                error);
 }
 
-/* log10 of loss / matched loss: rows test, columns train, each class by class and constant by constant. */
-static icl_status draw(icl_reproducing *run, const matrix *all, icl_error *error) {
+/* The whole matrix, as log10 of loss / matched loss: rows are tested on, columns trained on, each class by class and constant by constant. */
+static icl_status draw_matrix(icl_reproducing *run, const matrix *all, icl_error *error) {
     const size_t first = extents[run->params->scale].first, each = CONSTANTS - first, size = CLASSES * each;
     double values[TASKS * TASKS];
 
@@ -142,10 +142,41 @@ static icl_status draw(icl_reproducing *run, const matrix *all, icl_error *error
             values[row * size + column] = log10(all->losses[test][trained] / all->losses[test][test]);
         }
     return icl_reproduce_heat_maps(
-        run, "window-generalize",
-        "log10 of loss / matched loss; rows: tested on, columns: trained on affine, ReLU, cosine with rising "
-        "L",
-        1, &(icl_heat_map){.label = "test x train", .rows = size, .columns = size, .values = values}, error);
+        run, "window-generalize-matrix", "log10 of loss / matched loss", 1,
+        &(icl_heat_map){
+            .label = "rows: test, columns: train", .rows = size, .columns = size, .values = values},
+        error);
+}
+
+/* Every entry against the ratio of constants, a series for each class of training: low at ratio 1, whatever the class. */
+static icl_status draw_ratios(icl_reproducing *run, const matrix *all, icl_error *error) {
+    enum { POINTS = CONSTANTS * TASKS };
+    double ratios[CLASSES][POINTS], losses[CLASSES][POINTS];
+    icl_series series[CLASSES];
+
+    for (size_t class = 0; class < CLASSES; class ++) {
+        for (size_t i = 0; i < POINTS; i++) {
+            const size_t trained = class * CONSTANTS + i % CONSTANTS, test = i / CONSTANTS;
+            ratios[class][i] = constants[trained % CONSTANTS] / constants[test % CONSTANTS];
+            losses[class][i] = all->losses[test][trained] / all->losses[test][test];
+        }
+        series[class] = (icl_series){.label = classes[class],
+                                     .style = ICL_SERIES_CLOUD,
+                                     .count = POINTS,
+                                     .x = ratios[class],
+                                     .y = losses[class]};
+    }
+    return icl_reproduce_figure(
+        run,
+        &(icl_figure){.name = "window-generalize",
+                      .title = "Windows trained on one class, tested on every class and L (figure 5)",
+                      .x_label = "L in training / L in the test",
+                      .y_label = "loss / loss of the window trained on the test's own task",
+                      .log_x = true,
+                      .log_y = true,
+                      .count = CLASSES,
+                      .series = series},
+        error);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
@@ -161,7 +192,8 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
             if (constant != test % CONSTANTS)
                 ICL_TRY(judge_constant(run, &all, test, test - test % CONSTANTS + constant, error));
     }
-    ICL_TRY(draw(run, &all, error));
+    ICL_TRY(draw_matrix(run, &all, error));
+    ICL_TRY(draw_ratios(run, &all, error));
 done:
     return status;
 }
