@@ -1,5 +1,6 @@
 #include "lab/reproduce/gd.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -12,6 +13,28 @@ icl_gd_step icl_gd_best_step(double a, size_t d, size_t n) {
     const double square = N * (D * fourth + D * (D - 1) * v * v) + N * (N - 1) * D * v * v;
 
     return (icl_gd_step){.rate = trace / square, .half_loss = v / 2 * (D - trace * trace / square)};
+}
+
+void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t d, size_t n, float *values) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(model, i);
+        const char part = info->name[strlen(info->name) - 1];
+        const size_t layer = (size_t)strtoull(info->name + strlen("layer."), NULL, 10);
+        const double rate = descent->rates[layer], input = descent->inputs ? descent->inputs[layer] : 0;
+        const double x = part == 'P' ? -input : part == 'A' ? -rate * (double)n : (double)n;
+        const double y = part == 'P' ? -rate : 0;
+        float *const at = values + info->offset;
+
+        memset(at, 0, info->count * sizeof *at);
+        if (info->rank == 1) { /* entries for inputs and, but for gd++'s Q, for the label */
+            at[0] = (float)x;
+            if (info->count > 1)
+                at[1] = (float)y;
+            continue;
+        }
+        for (size_t k = 0; k < info->shape[0]; k++)
+            at[k * info->shape[1] + k] = (float)(k < d ? x : y);
+    }
 }
 
 /* Memory for a chunk of sequences. */

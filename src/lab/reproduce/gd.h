@@ -15,6 +15,10 @@ typedef struct icl_gd_step {
 } icl_gd_step;
 icl_gd_step icl_gd_best_step(double a, size_t d, size_t n);
 
+/* Writes weights that are the descent's into every part of the model, whatever its form: P's diagonal is (-input … -input, -rate), Q's
+ * (n … n, 0), since models divide their sums by n; in the sparse form A = -rate n I. A tied model takes the first step's. */
+void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t d, size_t n, float *values);
+
 /* Compares the sensitivities of the trainer's model with those of the descent, on evaluation sequences. */
 icl_status icl_gd_align(const icl_reproducing *run, icl_trainer *trainer, const icl_descent *descent,
                         size_t sequences, icl_alignment *alignment, icl_error *error);

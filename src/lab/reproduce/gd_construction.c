@@ -6,7 +6,6 @@
  */
 #include <float.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/allocate.h"
 #include "lab/reproduce/gd.h"
@@ -30,30 +29,9 @@ static const struct construction {
     {"full-16-steps-gd++", "full", "false", 16, true}, {"tied-16-steps-gd++", "gd++", "true", 16, true},
 };
 
-/* Writes the weights into every part of the model, whatever its form: P's diagonal is (-input … -input, -rate), Q's (n … n, 0), since the
- * model divides its sums by n; in the sparse form A = -rate n I. */
-static void construct(const icl_model *model, double rate, double input, float *values) {
-    for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
-        const icl_parameter_info *info = icl_model_parameter(model, i);
-        const char part = info->name[strlen(info->name) - 1];
-        const double x = part == 'P' ? -input : part == 'A' ? -rate * N : N, y = part == 'P' ? -rate : 0;
-        float *const at = values + info->offset;
-
-        memset(at, 0, info->count * sizeof *at);
-        if (info->rank == 1) { /* entries for inputs and, but for gd++'s Q, for the label */
-            at[0] = (float)x;
-            if (info->count > 1)
-                at[1] = (float)y;
-            continue;
-        }
-        for (size_t k = 0; k < info->shape[0]; k++)
-            at[k * info->shape[1] + k] = (float)(k < D ? x : y);
-    }
-}
-
 /* Made, not trained. */
-static icl_status create_model(const struct construction *c, icl_reproducing *run, icl_trainer **trainer,
-                               icl_error *error) {
+static icl_status create_model(const struct construction *c, icl_reproducing *run, const icl_descent *descent,
+                               icl_trainer **trainer, icl_error *error) {
     icl_recipe *recipe = NULL;
     float *values = NULL;
     icl_status status = ICL_OK;
@@ -65,7 +43,7 @@ static icl_status create_model(const struct construction *c, icl_reproducing *ru
     ICL_TRY(icl_trainer_create(run->params->backend, recipe, trainer, error));
     const icl_model *model = icl_trainer_model(*trainer);
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
-    construct(model, RATE, c->plus ? INPUTS : 0, values);
+    icl_gd_construct(model, descent, D, N, values);
     ICL_TRY(icl_trainer_set_parameters(*trainer, values, error));
 done:
     icl_free(&values);
@@ -92,9 +70,9 @@ static icl_status reproduce_construction(icl_reproducing *run, const struct cons
         rates[i] = RATE;
         inputs[i] = INPUTS;
     }
-    ICL_TRY(create_model(c, run, &trainer, error));
-    ICL_TRY(icl_gd_align(run, trainer, &(icl_descent){c->steps, rates, c->plus ? inputs : NULL}, SEQUENCES,
-                         &is, error));
+    const icl_descent descent = {c->steps, rates, c->plus ? inputs : NULL};
+    ICL_TRY(create_model(c, run, &descent, &trainer, error));
+    ICL_TRY(icl_gd_align(run, trainer, &descent, SEQUENCES, &is, error));
     snprintf(note, sizeof note, "1 - cosine of sensitivities %.1e, their distance %.1e", 1 - is.cosine,
              is.sensitivities);
     ICL_TRY(icl_reproduce_found(run,
@@ -124,8 +102,8 @@ static icl_status reproduce_loss(icl_reproducing *run, icl_error *error) {
     char note[64];
     icl_status status = ICL_OK;
 
-    ICL_TRY(create_model(&one, run, &trainer, error));
-    construct(icl_trainer_model(trainer), best.rate, 0, values);
+    ICL_TRY(create_model(&one, run, &(icl_descent){1, &best.rate, NULL}, &trainer, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 1, vectors, &loss, error));
     snprintf(note, sizeof note, "rate %.4f for raw sums, %.3f / n", best.rate, best.rate * N);
     ICL_TRY(icl_reproduce_found(run,

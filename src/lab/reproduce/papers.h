@@ -11,7 +11,7 @@ extern const icl_reproduction icl_versatile_table1;
 extern const icl_reproduction icl_precondition_theory, icl_precondition_depth;
 
 /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
-extern const icl_reproduction icl_gd_construction;
+extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;
 
 /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness" (arXiv 2402.11639) */
 extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context,

@@ -15,6 +15,8 @@ static const icl_reproduction *const table[] = {
     &icl_precondition_depth,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
+    &icl_gd_trained,
+    &icl_gd_recurrent,
     /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need (to understand transformer optimization)" */
     &icl_landscape_adam_sgd,
     &icl_landscape_noise,
