@@ -22,6 +22,7 @@ static icl_status allocate_set(icl_window_set *set, icl_error *error) {
     ICL_TRY(icl_allocate(count, sizeof *set->losses, "losses", &set->losses, error));
     ICL_TRY(icl_allocate(count, sizeof *set->spreads, "sums of squares", &set->spreads, error));
     ICL_TRY(icl_allocate(count, sizeof *set->reach, "distances", &set->reach, error));
+    ICL_TRY(icl_allocate(count, sizeof *set->others, "losses", &set->others, error));
 done:
     return status;
 }
@@ -81,6 +82,7 @@ void icl_window_release(icl_window_set *set) {
     icl_free(&set->losses);
     icl_free(&set->spreads);
     icl_free(&set->reach);
+    icl_free(&set->others);
 }
 
 /* ---- Losses ---- */
@@ -176,6 +178,22 @@ icl_window_quality icl_window_measure(const icl_window_set *set, const double *M
     quality.neighbours = 1 / mean_of(set->spreads, set->count);
     quality.reach = softmax ? sqrt(mean_of(set->reach, set->count)) : (double)NAN;
     return quality;
+}
+
+icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, bool softmax,
+                                    const double *other, bool other_softmax) {
+    icl_window_ratio found = {.to = icl_window_measure(set, other, other_softmax)};
+    double squares = 0;
+
+    memcpy(set->others, set->losses, set->count * sizeof *set->others);
+    found.of = icl_window_measure(set, M, softmax);
+    found.ratio = found.of.loss / found.to.loss;
+    for (size_t i = 0; i < set->count; i++) {
+        const double rest = set->losses[i] - found.ratio * set->others[i]; /* of mean 0 */
+        squares += rest * rest;
+    }
+    found.standard_error = sqrt(squares / (double)(set->count - 1) / (double)set->count) / found.to.loss;
+    return found;
 }
 
 /* ---- The best width ---- */

@@ -23,7 +23,7 @@ typedef struct icl_window_set {
     float *tokens;                    /* [count][n + 1][d + 1], noiseless labels */
     float *targets;                   /* [count] */
     double *scores;                   /* [count][n], scratch */
-    double *losses, *spreads, *reach; /* [count], scratch */
+    double *losses, *spreads, *reach, *others; /* [count], scratch */
 } icl_window_set;
 
 /* Draws sequences of the recipe's [task] with its noise taken away, for the purpose: a window that is searched for on some
@@ -42,6 +42,16 @@ typedef struct icl_window_quality {
 /* Of scores x_i^T M x_q, M [d][d]. Softmax: beta = softmax of the scores; else beta = scores / n, whose reach means nothing (NaN). The
  * same bits for any number of threads. */
 icl_window_quality icl_window_measure(const icl_window_set *set, const double *M, bool softmax);
+
+/* The loss of one window over that of another on the same sequences. Their standard error counts only in what the two do not share:
+ * it is that of the mean of loss - ratio * other loss, over the other's mean. */
+typedef struct icl_window_ratio {
+    double ratio, standard_error;
+    icl_window_quality of, to;
+} icl_window_ratio;
+
+icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, bool softmax,
+                                    const double *other, bool other_softmax);
 
 /* The w > 0 with the least loss among softmax windows M = w S of one shape S [d][d], NULL for the identity: a grid from .01 to 655, then
  * golden section in log w around its best, down to half a per cent, with the same sequences for each w. One number describes a

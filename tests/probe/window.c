@@ -27,6 +27,25 @@ done:
     return status;
 }
 
+/* Ratios: by definition, with a standard error that shared sequences make smaller than that of two separate means, and 0 beside oneself. */
+static void check_comparison(tap_run *tap, const icl_window_set *set, const double *zeros) {
+    double M[D * D] = {0};
+    for (size_t i = 0; i < D; i++)
+        M[i * D + i] = .3;
+    const icl_window_ratio same = icl_window_compare(set, M, true, M, true);
+    const icl_window_ratio mean = icl_window_compare(set, M, true, zeros, true);
+    const double separate =
+        hypot(mean.of.standard_error / mean.of.loss, mean.to.standard_error / mean.to.loss);
+
+    tap_ok(tap, same.ratio == 1 && same.standard_error == 0, "a window beside itself: %g +- %g", same.ratio,
+           same.standard_error);
+    tap_ok(tap,
+           mean.ratio == mean.of.loss / mean.to.loss && mean.standard_error > 0 &&
+               mean.standard_error < .5 * separate * mean.ratio,
+           "beside the mean label: %.4g +- %.2g, of separate sequences %.2g", mean.ratio, mean.standard_error,
+           separate * mean.ratio);
+}
+
 /* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2 / n from noise. */
 static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *error) {
     static const char *const overrides[] = {"task.d=5", "task.n=20", "task.noise=fixed:2", "task.lipschitz=3",
@@ -47,6 +66,7 @@ static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *erro
     tap_ok(tap, fabs(mean.reach - sqrt(2)) < .01, "and over the whole sphere: %.4g", mean.reach);
     tap_ok(tap, fabs(none.loss - square) < 1e-9 * square && isnan(none.reach),
            "linear attention with M = 0 predicts 0: %.4g", none.loss);
+    check_comparison(tap, &set, zeros);
 done:
     icl_window_release(&set);
     return status;

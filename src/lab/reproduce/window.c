@@ -131,11 +131,10 @@ static icl_status measure(icl_reproducing *run, const icl_recipe *recipe, size_t
     ICL_TRY(
         icl_window_draw(run->params->backend, recipe, ICL_FOR_EVALUATION, seed, sequences, &fresh, error));
     trained->best = icl_window_search(&fitting, NULL);
-    trained->quality = icl_window_measure(&fresh, trained->M, true);
     trained->of_mean = icl_window_measure(&fresh, scaled, true);
     for (size_t i = 0; i < d; i++)
         scaled[i * d + i] = trained->best;
-    trained->of_best = icl_window_measure(&fresh, scaled, true);
+    trained->beside_best = icl_window_compare(&fresh, trained->M, true, scaled, true);
 done:
     icl_window_release(&fitting);
     icl_window_release(&fresh);
@@ -183,7 +182,7 @@ icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
     if (!isnan(printed))
         ICL_TRY(judge_optimum(run, name, trained, printed, error));
     snprintf(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
-             trained->quality.neighbours, cell->n, trained->quality.reach);
+             trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);
     ICL_TRY(icl_reproduce_found(run,
                                 &(icl_finding){.what = name,
                                                .quantity = "spectral norm of M",
@@ -195,11 +194,12 @@ icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
                                                .note = note},
                                 error));
     snprintf(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
-             trained->quality.loss, trained->of_best.loss, trained->of_mean.loss);
+             trained->beside_best.of.loss, trained->beside_best.to.loss, trained->of_mean.loss);
     ICL_TRY(icl_reproduce_found(run,
                                 &(icl_finding){.what = name,
                                                .quantity = "loss / best window's",
-                                               .ours = trained->quality.loss / trained->of_best.loss,
+                                               .ours = trained->beside_best.ratio,
+                                               .standard_error = trained->beside_best.standard_error,
                                                .target = 1,
                                                .tolerance = .02,
                                                .criterion = ICL_AT_MOST,

@@ -27,7 +27,8 @@ typedef struct icl_window_trained {
     double M[ICL_WINDOW_MOST_ELEMENTS];
     double spectral_norm, distance; /* ||M||_2; Dist(M, I), see probe/matrix.h */
     double best;                    /* the w of the best window w I, searched for on other sequences */
-    icl_window_quality quality, of_best, of_mean; /* of M, of best I, of the mean of all labels */
+    icl_window_ratio beside_best;   /* of M, and of best I */
+    icl_window_quality of_mean;     /* of the mean of all labels */
 } icl_window_trained;
 
 /* "affine d 5, n 20, L 1, sigma 0.1", in name; and as the name of a run folder: the same without blanks. */

@@ -25,9 +25,9 @@ static const extent extents[ICL_SCALES] = {
     {0, 6000, 2048, 200000},
 };
 
-/* Every window on every task: losses[test][trained]; NaN where it was not asked for. */
+/* Every window on every task, [test][trained], beside the one trained on the test's own; NaN where it was not asked for. */
 typedef struct matrix {
-    double losses[TASKS][TASKS];
+    icl_window_ratio entries[TASKS][TASKS];
 } matrix;
 
 static icl_window_cell cell_of(const extent *is, size_t task) {
@@ -62,7 +62,7 @@ static icl_status fill_matrix(icl_reproducing *run, const extent *is, matrix *al
     for (size_t test = 0; test < TASKS; test++) {
         const icl_window_cell cell = cell_of(is, test);
         for (size_t trained = 0; trained < TASKS; trained++)
-            all->losses[test][trained] = (double)NAN;
+            all->entries[test][trained].ratio = (double)NAN;
         if (!is_asked_for(run, test))
             continue;
         ICL_TRY(icl_reproduce_poll(run, error));
@@ -71,7 +71,7 @@ static icl_status fill_matrix(icl_reproducing *run, const extent *is, matrix *al
                                 is->sequences, &set, error));
         for (size_t trained = 0; trained < TASKS; trained++)
             if (is_asked_for(run, trained))
-                all->losses[test][trained] = icl_window_measure(&set, M[trained], true).loss;
+                all->entries[test][trained] = icl_window_compare(&set, M[trained], true, M[test], true);
         icl_window_release(&set);
         icl_recipe_destroy(&recipe);
     }
@@ -83,23 +83,24 @@ done:
 
 /* The same constant, another class: as good as trained on the class itself. */
 static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t test, icl_error *error) {
-    const double matched = all->losses[test][test];
+    const icl_window_ratio *worst = &all->entries[test][test];
     char what[96], note[96];
-    double worst = 0;
     size_t from = test;
 
     for (size_t trained = test % CONSTANTS; trained < TASKS; trained += CONSTANTS)
-        if (trained != test && all->losses[test][trained] / matched > worst) {
-            worst = all->losses[test][trained] / matched;
+        if (trained != test && (from == test || all->entries[test][trained].ratio > worst->ratio)) {
+            worst = &all->entries[test][trained];
             from = trained;
         }
     snprintf(what, sizeof what, "test %s, L %g; trained on other classes", classes[test / CONSTANTS],
              constants[test % CONSTANTS]);
-    snprintf(note, sizeof note, "worst of them: %s; matched loss %.4g", classes[from / CONSTANTS], matched);
+    snprintf(note, sizeof note, "worst of them: %s; loss %.4g, matched %.4g", classes[from / CONSTANTS],
+             worst->of.loss, worst->to.loss);
     return icl_reproduce_found(run,
                                &(icl_finding){.what = what,
                                               .quantity = "loss / matched loss",
-                                              .ours = worst,
+                                              .ours = worst->ratio,
+                                              .standard_error = worst->standard_error,
                                               .target = 1,
                                               .tolerance = .25,
                                               .criterion = ICL_AT_MOST,
@@ -112,16 +113,17 @@ static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t te
 /* The same class, another constant. */
 static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t test, size_t trained,
                                  icl_error *error) {
-    const double matched = all->losses[test][test];
+    const icl_window_ratio *entry = &all->entries[test][trained];
     char what[96], note[96];
 
     snprintf(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
              constants[test % CONSTANTS], constants[trained % CONSTANTS]);
-    snprintf(note, sizeof note, "loss %.4g, matched %.4g", all->losses[test][trained], matched);
+    snprintf(note, sizeof note, "loss %.4g, matched %.4g", entry->of.loss, entry->to.loss);
     return icl_reproduce_found(run,
                                &(icl_finding){.what = what,
                                               .quantity = "loss / matched loss",
-                                              .ours = all->losses[test][trained] / matched,
+                                              .ours = entry->ratio,
+                                              .standard_error = entry->standard_error,
                                               .target = 1,
                                               .criterion = ICL_AT_LEAST,
                                               .evidence = ICL_READ,
@@ -139,7 +141,7 @@ static icl_status draw_matrix(icl_reproducing *run, const matrix *all, icl_error
         for (size_t column = 0; column < size; column++) {
             const size_t test = row / each * CONSTANTS + first + row % each;
             const size_t trained = column / each * CONSTANTS + first + column % each;
-            values[row * size + column] = log10(all->losses[test][trained] / all->losses[test][test]);
+            values[row * size + column] = log10(all->entries[test][trained].ratio);
         }
     return icl_reproduce_heat_maps(
         run, "window-generalize-matrix", "log10 of loss / matched loss", 1,
@@ -158,7 +160,7 @@ static icl_status draw_ratios(icl_reproducing *run, const matrix *all, icl_error
         for (size_t i = 0; i < POINTS; i++) {
             const size_t trained = class * CONSTANTS + i % CONSTANTS, test = i / CONSTANTS;
             ratios[class][i] = constants[trained % CONSTANTS] / constants[test % CONSTANTS];
-            losses[class][i] = all->losses[test][trained] / all->losses[test][test];
+            losses[class][i] = all->entries[test][trained].ratio;
         }
         series[class] = (icl_series){.label = classes[class],
                                      .style = ICL_SERIES_CLOUD,

@@ -33,6 +33,7 @@ static const extent extents[ICL_SCALES] = {
 /* One kind of attention on its way. */
 typedef struct course {
     double steps[POINTS], rho[POINTS], losses[POINTS];
+    double M[D * D]; /* at the end */
 } course;
 
 static icl_window_cell cell_of(const extent *is, size_t class, bool linear) {
@@ -50,10 +51,10 @@ static icl_window_cell cell_of(const extent *is, size_t class, bool linear) {
 
 static icl_status follow(icl_reproducing *run, const icl_window_cell *cell, const icl_window_set *set,
                          const double *rotation, course *out, icl_error *error) {
-    double M[ICL_WINDOW_MOST_ELEMENTS], along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS];
+    double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_window_learn(run, cell, M, along, error));
+    ICL_TRY(icl_window_learn(run, cell, out->M, along, error));
     for (size_t i = 0; i < POINTS; i++) {
         const size_t step = (i + 1) * (cell->steps / POINTS);
         out->steps[i] = (double)step;
@@ -66,29 +67,29 @@ done:
 
 /* ---- Judging ---- */
 
-/* The loss of the best window w B B^T, searched for on other sequences than those of the test. */
-static icl_status find_best(icl_reproducing *run, const icl_recipe *recipe, const icl_window_set *test,
-                            const double *rotation, double *loss, icl_error *error) {
-    double shape[D * D] = {0};
+/* The best window w B B^T [d][d], searched for on other sequences than those of the test. */
+static icl_status find_best(icl_reproducing *run, const icl_recipe *recipe, size_t sequences,
+                            const double *rotation, double *window, icl_error *error) {
     icl_window_set set = {0};
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < (size_t)D * D; i++)
+    for (size_t i = 0; i < (size_t)D * D; i++) {
+        window[i] = 0;
         for (size_t k = 0; k < K; k++)
-            shape[i] += rotation[i / D * D + k] * rotation[i % D * D + k];
-    ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_FITTING, run->params->seed, test->count,
-                            &set, error));
-    const double w = icl_window_search(&set, shape);
+            window[i] += rotation[i / D * D + k] * rotation[i % D * D + k];
+    }
+    ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_FITTING, run->params->seed, sequences, &set,
+                            error));
+    const double w = icl_window_search(&set, window);
     for (size_t i = 0; i < (size_t)D * D; i++)
-        shape[i] *= w;
-    *loss = icl_window_measure(test, shape, true).loss;
+        window[i] *= w;
 done:
     icl_window_release(&set);
     return status;
 }
 
-static icl_status judge_softmax(icl_reproducing *run, const char *class, const course *softmax, double best,
-                                icl_error *error) {
+static icl_status judge_softmax(icl_reproducing *run, const char *class, const course *softmax,
+                                const icl_window_ratio *beside_best, icl_error *error) {
     const extent *is = &extents[run->params->scale];
     char what[64], note[64];
     icl_status status = ICL_OK;
@@ -106,11 +107,12 @@ static icl_status judge_softmax(icl_reproducing *run, const char *class, const c
                                                .source = "figure 10: softmax learns the subspace",
                                                .note = note},
                                 error));
-    snprintf(note, sizeof note, "%.4g, best %.4g", softmax->losses[POINTS - 1], best);
+    snprintf(note, sizeof note, "loss %.4g, best %.4g", beside_best->of.loss, beside_best->to.loss);
     ICL_TRY(icl_reproduce_found(run,
                                 &(icl_finding){.what = what,
                                                .quantity = "loss / best window's",
-                                               .ours = softmax->losses[POINTS - 1] / best,
+                                               .ours = beside_best->ratio,
+                                               .standard_error = beside_best->standard_error,
                                                .target = 1,
                                                .tolerance = is->loss,
                                                .criterion = ICL_AT_MOST,
@@ -123,7 +125,7 @@ done:
 }
 
 static icl_status judge_linear(icl_reproducing *run, const char *class, bool is_even, const course *linear,
-                               const course *softmax, icl_error *error) {
+                               const icl_window_ratio *beside_softmax, icl_error *error) {
     char what[64], note[64];
     icl_status status = ICL_OK;
 
@@ -139,19 +141,19 @@ static icl_status judge_linear(icl_reproducing *run, const char *class, bool is_
                        .source = is_even ? "figure 10: linear attention does not" : NULL,
                        .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too"},
         error));
-    snprintf(note, sizeof note, "linear %.4g, softmax %.4g", linear->losses[POINTS - 1],
-             softmax->losses[POINTS - 1]);
-    ICL_TRY(
-        icl_reproduce_found(run,
-                            &(icl_finding){.what = what,
-                                           .quantity = "loss / softmax's loss",
-                                           .ours = linear->losses[POINTS - 1] / softmax->losses[POINTS - 1],
-                                           .target = 2,
-                                           .criterion = ICL_AT_LEAST,
-                                           .evidence = ICL_READ,
-                                           .source = "figure 10: its test error stays",
-                                           .note = note},
-                            error));
+    snprintf(note, sizeof note, "linear %.4g, softmax %.4g", beside_softmax->of.loss,
+             beside_softmax->to.loss);
+    ICL_TRY(icl_reproduce_found(run,
+                                &(icl_finding){.what = what,
+                                               .quantity = "loss / softmax's loss",
+                                               .ours = beside_softmax->ratio,
+                                               .standard_error = beside_softmax->standard_error,
+                                               .target = 2,
+                                               .criterion = ICL_AT_LEAST,
+                                               .evidence = ICL_READ,
+                                               .source = "figure 10: its test error stays",
+                                               .note = note},
+                                error));
 done:
     return status;
 }
@@ -192,7 +194,7 @@ static icl_status reproduce_class(icl_reproducing *run, size_t class, course kin
     icl_recipe *recipe = NULL;
     icl_task *task = NULL;
     icl_window_set set = {0};
-    double best;
+    double best[D * D];
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_window_recipe(run, &first, &recipe, error));
@@ -204,9 +206,11 @@ static icl_status reproduce_class(icl_reproducing *run, size_t class, course kin
         const icl_window_cell cell = cell_of(is, class, kind == 1);
         ICL_TRY(follow(run, &cell, &set, rotation, &kinds[kind], error));
     }
-    ICL_TRY(find_best(run, recipe, &set, rotation, &best, error));
-    ICL_TRY(judge_softmax(run, classes[class], &kinds[0], best, error));
-    ICL_TRY(judge_linear(run, classes[class], class > 0, &kinds[1], &kinds[0], error));
+    ICL_TRY(find_best(run, recipe, is->sequences, rotation, best, error));
+    const icl_window_ratio beside_best = icl_window_compare(&set, kinds[0].M, true, best, true);
+    const icl_window_ratio beside_softmax = icl_window_compare(&set, kinds[1].M, false, kinds[0].M, true);
+    ICL_TRY(judge_softmax(run, classes[class], &kinds[0], &beside_best, error));
+    ICL_TRY(judge_linear(run, classes[class], class > 0, &kinds[1], &beside_softmax, error));
 done:
     icl_window_release(&set);
     icl_task_destroy(&task);
