@@ -219,11 +219,15 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    course all[CLASSES][KINDS];
+    course all[CLASSES][KINDS] = {{{{0}}}};
     icl_status status = ICL_OK;
 
-    for (size_t class = 0; class < CLASSES; class ++)
-        ICL_TRY(reproduce_class(run, class, all[class], error));
+    for (size_t i = 0; i < (size_t)CLASSES * KINDS; i++)
+        for (size_t k = 0; k < POINTS; k++)
+            all[i / KINDS][i % KINDS].rho[k] = all[i / KINDS][i % KINDS].losses[k] = (double)NAN;
+    for (size_t class = 0; class < CLASSES; class++)
+        if (icl_reproduce_wants(run, classes[class]))
+            ICL_TRY(reproduce_class(run, class, all[class], error));
     ICL_TRY(draw(run, all, true, error));
     ICL_TRY(draw(run, all, false, error));
 done:

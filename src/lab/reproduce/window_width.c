@@ -70,7 +70,7 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
         icl_window_trained trained = {{0}};
         along->apply(&cell, along->at[i]);
         choose_training(is, &cell);
-        icl_window_name(&cell, name);
+        icl_window_folder(&cell, name);
         if (!(is->points >> i & 1) || !icl_reproduce_wants(run, name))
             continue;
         ICL_TRY(icl_window_train(run, &cell, is->sequences, &trained, error));
