@@ -179,7 +179,7 @@ icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
     icl_status status = ICL_OK;
 
     icl_window_name(cell, name);
-    if (!isnan(printed))
+    if (printed > 0)
         ICL_TRY(judge_optimum(run, name, trained, printed, error));
     snprintf(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
              trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);

@@ -49,7 +49,7 @@ icl_status icl_window_train(icl_reproducing *run, const icl_window_cell *cell, s
                             icl_window_trained *trained, icl_error *error);
 
 /* Judges a trained window: its spectral norm within `tolerance` of the best w; its loss; what it is beside w I. Some cells have w from
- * another source (`printed`, NAN where there is none). */
+ * another source (`printed`, 0 where there is none). */
 icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
                             const icl_window_trained *trained, double tolerance, double printed,
                             icl_error *error);

@@ -156,17 +156,17 @@ static icl_status draw_ratios(icl_reproducing *run, const matrix *all, icl_error
     double ratios[CLASSES][POINTS], losses[CLASSES][POINTS];
     icl_series series[CLASSES];
 
-    for (size_t class = 0; class < CLASSES; class ++) {
+    for (size_t family = 0; family < CLASSES; family++) {
         for (size_t i = 0; i < POINTS; i++) {
-            const size_t trained = class * CONSTANTS + i % CONSTANTS, test = i / CONSTANTS;
-            ratios[class][i] = constants[trained % CONSTANTS] / constants[test % CONSTANTS];
-            losses[class][i] = all->entries[test][trained].ratio;
+            const size_t trained = family * CONSTANTS + i % CONSTANTS, test = i / CONSTANTS;
+            ratios[family][i] = constants[trained % CONSTANTS] / constants[test % CONSTANTS];
+            losses[family][i] = all->entries[test][trained].ratio;
         }
-        series[class] = (icl_series){.label = classes[class],
-                                     .style = ICL_SERIES_CLOUD,
-                                     .count = POINTS,
-                                     .x = ratios[class],
-                                     .y = losses[class]};
+        series[family] = (icl_series){.label = classes[family],
+                                      .style = ICL_SERIES_CLOUD,
+                                      .count = POINTS,
+                                      .x = ratios[family],
+                                      .y = losses[family]};
     }
     return icl_reproduce_figure(
         run,

@@ -36,8 +36,8 @@ typedef struct course {
     double M[D * D]; /* at the end */
 } course;
 
-static icl_window_cell cell_of(const extent *is, size_t class, bool linear) {
-    return (icl_window_cell){.function = classes[class],
+static icl_window_cell cell_of(const extent *is, size_t family, bool linear) {
+    return (icl_window_cell){.function = classes[family],
                              .d = D,
                              .n = N,
                              .lipschitz = 1,
@@ -88,13 +88,13 @@ done:
     return status;
 }
 
-static icl_status judge_softmax(icl_reproducing *run, const char *class, const course *softmax,
+static icl_status judge_softmax(icl_reproducing *run, const char *family, const course *softmax,
                                 const icl_window_ratio *beside_best, icl_error *error) {
     const extent *is = &extents[run->params->scale];
     char what[64], note[64];
     icl_status status = ICL_OK;
 
-    snprintf(what, sizeof what, "%s, softmax", class);
+    snprintf(what, sizeof what, "%s, softmax", family);
     snprintf(note, sizeof note, "after %g steps %.3g", softmax->steps[0], softmax->rho[0]);
     ICL_TRY(icl_reproduce_found(run,
                                 &(icl_finding){.what = what,
@@ -124,12 +124,12 @@ done:
     return status;
 }
 
-static icl_status judge_linear(icl_reproducing *run, const char *class, bool is_even, const course *linear,
+static icl_status judge_linear(icl_reproducing *run, const char *family, bool is_even, const course *linear,
                                const icl_window_ratio *beside_softmax, icl_error *error) {
     char what[64], note[64];
     icl_status status = ICL_OK;
 
-    snprintf(what, sizeof what, "%s, linear", class);
+    snprintf(what, sizeof what, "%s, linear", family);
     ICL_TRY(icl_reproduce_found(
         run,
         &(icl_finding){.what = what,
@@ -188,9 +188,10 @@ static icl_status draw(icl_reproducing *run, course all[CLASSES][KINDS], bool al
 
 /* ---- One class ---- */
 
-static icl_status reproduce_class(icl_reproducing *run, size_t class, course kinds[KINDS], icl_error *error) {
+static icl_status reproduce_class(icl_reproducing *run, size_t family, course kinds[KINDS],
+                                  icl_error *error) {
     const extent *is = &extents[run->params->scale];
-    const icl_window_cell first = cell_of(is, class, false);
+    const icl_window_cell first = cell_of(is, family, false);
     icl_recipe *recipe = NULL;
     icl_task *task = NULL;
     icl_window_set set = {0};
@@ -203,14 +204,14 @@ static icl_status reproduce_class(icl_reproducing *run, size_t class, course kin
     ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_EVALUATION, run->params->seed,
                             is->sequences, &set, error));
     for (size_t kind = 0; kind < KINDS; kind++) {
-        const icl_window_cell cell = cell_of(is, class, kind == 1);
+        const icl_window_cell cell = cell_of(is, family, kind == 1);
         ICL_TRY(follow(run, &cell, &set, rotation, &kinds[kind], error));
     }
     ICL_TRY(find_best(run, recipe, is->sequences, rotation, best, error));
     const icl_window_ratio beside_best = icl_window_compare(&set, kinds[0].M, true, best, true);
     const icl_window_ratio beside_softmax = icl_window_compare(&set, kinds[1].M, false, kinds[0].M, true);
-    ICL_TRY(judge_softmax(run, classes[class], &kinds[0], &beside_best, error));
-    ICL_TRY(judge_linear(run, classes[class], class > 0, &kinds[1], &beside_softmax, error));
+    ICL_TRY(judge_softmax(run, classes[family], &kinds[0], &beside_best, error));
+    ICL_TRY(judge_linear(run, classes[family], family > 0, &kinds[1], &beside_softmax, error));
 done:
     icl_window_release(&set);
     icl_task_destroy(&task);
@@ -225,9 +226,9 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < (size_t)CLASSES * KINDS; i++)
         for (size_t k = 0; k < POINTS; k++)
             all[i / KINDS][i % KINDS].rho[k] = all[i / KINDS][i % KINDS].losses[k] = (double)NAN;
-    for (size_t class = 0; class < CLASSES; class++)
-        if (icl_reproduce_wants(run, classes[class]))
-            ICL_TRY(reproduce_class(run, class, all[class], error));
+    for (size_t family = 0; family < CLASSES; family++)
+        if (icl_reproduce_wants(run, classes[family]))
+            ICL_TRY(reproduce_class(run, family, all[family], error));
     ICL_TRY(draw(run, all, true, error));
     ICL_TRY(draw(run, all, false, error));
 done:

@@ -15,8 +15,8 @@ enum { MOST_POINTS = 5, CURVES = 3 };
 
 /* Windows along one axis, for one pair (d, n) or class of functions. */
 typedef struct curve {
-    icl_window_cell cell; /* but for what the axis says */
-    double printed[MOST_POINTS];
+    icl_window_cell cell;        /* but for what the axis says */
+    double printed[MOST_POINTS]; /* w from elsewhere; 0: none */
 } curve;
 
 /* What the axis is, and how a point of it changes a cell. */
@@ -56,6 +56,7 @@ static void choose_training(const extent *is, icl_window_cell *cell) {
 
 typedef struct traced {
     size_t count;
+    bool has_printed;
     double x[MOST_POINTS], norms[MOST_POINTS], best[MOST_POINTS], printed[MOST_POINTS];
     char labels[3][ICL_WINDOW_NAME];
 } traced;
@@ -78,7 +79,8 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
         out->x[out->count] = along->at[i];
         out->norms[out->count] = trained.spectral_norm;
         out->best[out->count] = trained.best;
-        out->printed[out->count++] = line->printed[i];
+        out->has_printed = out->has_printed || line->printed[i] > 0;
+        out->printed[out->count++] = line->printed[i] > 0 ? line->printed[i] : (double)NAN;
     }
     snprintf(name, sizeof name, "%s, d %zu: rises with %s", line->cell.function, line->cell.d, along->name);
     ICL_TRY(icl_window_judge_order(run, name, out->count, out->norms, error));
@@ -102,6 +104,12 @@ static icl_status draw(icl_reproducing *run, const axis *along, size_t count, tr
                                       .count = line->count,
                                       .x = line->x,
                                       .y = line->best};
+        if (line->has_printed)
+            series[used++] = (icl_series){.label = line->labels[2],
+                                          .style = ICL_SERIES_PUBLISHED,
+                                          .count = line->count,
+                                          .x = line->x,
+                                          .y = line->printed};
     }
     return icl_reproduce_figure(run,
                                 &(icl_figure){.name = along->figure,
@@ -127,6 +135,7 @@ static icl_status trace_all(icl_reproducing *run, const axis *along, const curve
         if (cell->n > 0)
             snprintf(what, sizeof what, ", n %zu", cell->n);
         snprintf(all[i].labels[0], ICL_WINDOW_NAME, "%s, d %zu%s", cell->function, cell->d, what);
+        snprintf(all[i].labels[2], ICL_WINDOW_NAME, "on a grid of 15 %%, d %zu%s", cell->d, what);
         snprintf(all[i].labels[1], ICL_WINDOW_NAME, "best w, d %zu%s", cell->d, what);
         ICL_TRY(trace_curve(run, along, &lines[i], is, &all[i], error));
     }
@@ -172,9 +181,9 @@ static icl_status reproduce_noise(icl_reproducing *run, icl_error *error) {
         "1 / sigma", "window-noise",     "Softmax attention: wider windows for noisier labels (figure 3)",
         "1 / sigma", {.3, 1, 3, 10, 30}, apply_noise};
     static const curve lines[CURVES] = {
-        {{.function = "relu", .d = 5, .n = 20, .lipschitz = 1}, {NAN, NAN, NAN, NAN, NAN}},
-        {{.function = "relu", .d = 2, .n = 20, .lipschitz = 1}, {NAN, NAN, NAN, NAN, NAN}},
-        {{.function = "cosine", .d = 2, .n = 20, .lipschitz = 1}, {NAN, NAN, NAN, NAN, NAN}},
+        {{.function = "relu", .d = 5, .n = 20, .lipschitz = 1}, {0}},
+        {{.function = "relu", .d = 2, .n = 20, .lipschitz = 1}, {0}},
+        {{.function = "cosine", .d = 2, .n = 20, .lipschitz = 1}, {0}},
     };
     static const extent extents[ICL_SCALES] = {
         {2 + 4 + 8, 1, 400, 512, 8192, .25},
@@ -199,8 +208,8 @@ static icl_status reproduce_context(icl_reproducing *run, icl_error *error) {
         "n", "window-context",     "Softmax attention: narrower windows in longer contexts (figure 3)",
         "n", {5, 10, 20, 50, 100}, apply_context};
     static const curve lines[CURVES] = {
-        {{.function = "affine", .d = 5, .lipschitz = 3, .sigma = 1}, {NAN, NAN, 2.9, NAN, 5.0}},
-        {{.function = "affine", .d = 2, .lipschitz = 3, .sigma = 1}, {NAN, NAN, 3.8, NAN, NAN}},
+        {{.function = "affine", .d = 5, .lipschitz = 3, .sigma = 1}, {0, 0, 2.9, 0, 5.0}},
+        {{.function = "affine", .d = 2, .lipschitz = 3, .sigma = 1}, {0, 0, 3.8, 0, 0}},
     };
     static const extent extents[ICL_SCALES] = {
         {1 + 4 + 8, 1, 400, 256, 8192, .25},
