@@ -45,12 +45,12 @@ static void apply_context(icl_window_cell *cell, double at) {
     cell->n = (size_t)at;
 }
 
-/* The signal of a step against its noise grows with L / sigma; where it is poor, many sequences and small steps keep M's random part small,
- * and where it is good, large steps reach large w. */
+/* The signal of a step against its noise grows with L / sigma, and with n; where it is poor, many sequences and small steps keep M's random
+ * part small, and where it is good, large steps reach large w. */
 static void choose_training(const extent *is, icl_window_cell *cell) {
     const double ratio = cell->lipschitz / cell->sigma;
     cell->learning_rate = ratio < 1 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
-    cell->batch = ratio < 1 ? 8 * is->batch : is->batch;
+    cell->batch = ratio >= 1 ? is->batch : cell->n > 50 ? 2 * is->batch : 8 * is->batch;
     cell->steps = is->steps;
 }
 
