@@ -44,8 +44,9 @@ static const icl_recipe_key keys[] = {
      .help = "which entries of P and Q are trained"},
     {"model", "attention", ICL_KEY_WORD, "softmax", .words = "softmax|linear",
      .help = "family softmax: weights of the labels are a softmax of the scores, or the scores over n"},
-    {"model", "scale", ICL_KEY_WORD, "mean", .words = "raw|mean",
-     .help = "factor of the attention sum over the context: 1 or 1/n"},
+    {"model", "scale", ICL_KEY_WORD, "mean", .words = "raw|mean|softmax",
+     .help = "attention weights over the context: as they are, over n, or their softmax (then on the tape "
+             "alone)"},
     {"model", "space", ICL_KEY_WORD, "auto", .words = "auto|gram|tokens|composed",
      .help = "what layers carry: Gram matrices, tokens, or whichever is cheaper; or composed of small ops"},
     {"model", "initialization", ICL_KEY_WORD, "descent", .words = "normal|descent",

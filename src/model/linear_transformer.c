@@ -7,7 +7,8 @@
  *     e_i <- e_i + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i
  *     prediction = -(last coordinate of the query)
  *
- * with factor 1 ("raw") or 1/n ("mean"). Tokens are rows here, so with Z [B, n + 1, D] and one head
+ * with factor 1 ("raw") or 1/n ("mean"); or, for comparison, with the softmax of its weights over the context (model.scale =
+ * softmax, on the tape alone). Tokens are rows here, so with Z [B, n + 1, D] and one head
  *
  *     U = Z Q^T
  *     A_i = factor * sum_{j <= n} (u_i . e_j) e_j      (linear attention, keys = values = Z)
@@ -33,8 +34,9 @@ static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_SPARSE_B] = {{{"B", ICL_PART_INPUT_BLOCK_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
 };
 
-/* model.space: the words after those of icl_linear_space. */
+/* model.space: the words after those of icl_linear_space; and those of model.scale. */
 enum { COMPOSED = ICL_SPACE_TOKENS + 1 };
+enum { SCALE_RAW = 0, SCALE_MEAN, SCALE_SOFTMAX };
 
 /* ---- Creation ---- */
 
@@ -71,6 +73,7 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     const size_t space = icl_recipe_word(recipe, "model", "space");
+    const size_t scale = icl_recipe_word(recipe, "model", "scale");
     icl_linear_transformer_state *state = NULL;
     icl_status status = ICL_OK;
 
@@ -80,10 +83,11 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
     state->form = (icl_linear_form)icl_recipe_word(recipe, "model", "parameterization");
     state->pair = &pairs[state->form];
-    model->composed = space == COMPOSED;
+    state->is_mean = scale == SCALE_MEAN;
+    state->is_softmax = scale == SCALE_SOFTMAX;
+    model->composed = space == COMPOSED || state->is_softmax;
     state->space = model->composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
     state->is_tied = icl_recipe_flag(recipe, "model", "tied");
-    state->is_mean = icl_recipe_word(recipe, "model", "scale") == 1;
     state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
     state->coupling_std = icl_recipe_number(recipe, "model", "coupling_std");
@@ -91,6 +95,9 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
         ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
     if (state->heads == 0)
         ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
+    if (state->is_softmax && space != COMPOSED && space != ICL_SPACE_AUTO)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "space", error,
+                                  "auto or composed: with model.scale = softmax layers are not linear"));
     for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)
@@ -200,7 +207,7 @@ static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const mo
     const icl_linear_transformer_state *state = model->state;
     const icl_linear_part *parts = state->pair->parts;
     const icl_attention_params attention = {
-        .kind = ICL_ATTENTION_LINEAR,
+        .kind = state->is_softmax ? ICL_ATTENTION_SOFTMAX : ICL_ATTENTION_LINEAR,
         .mask = ICL_MASK_QUERY_EXCLUDED,
         .scale = state->is_mean ? 1.0 / (double)model->context : 1.0,
     };

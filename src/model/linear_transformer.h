@@ -34,6 +34,7 @@ typedef struct icl_linear_transformer_state {
     icl_linear_space space; /* model.space, unless the model is composed on the tape */
     bool is_tied;           /* every layer is the first one */
     bool is_mean;           /* attention carries 1/n */
+    bool is_softmax;        /* attention weights are a softmax over the context */
     bool from_descent;      /* start near gradient descent instead of near zero */
     double init_std, coupling_std;
 } icl_linear_transformer_state;
