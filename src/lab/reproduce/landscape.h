@@ -46,11 +46,12 @@ typedef struct icl_landscape_cell {
     uint32_t seed;
     size_t steps; /* a multiple of ICL_LANDSCAPE_EVERY where models are kept */
     double rate;  /* 0: the setting's */
+    bool softmax; /* attention, in place of linear */
 } icl_landscape_cell;
 
 enum { ICL_LANDSCAPE_NAME = 64 };
 
-/* "S1-adam-L3-seed1", with the rate where it is not the setting's. */
+/* "S1-adam-L3-seed1", with the rate where it is not the setting's, and softmax. */
 void icl_landscape_name(const icl_landscape_cell *cell, char name[ICL_LANDSCAPE_NAME]);
 
 /* The cell's recipe, freed by the caller; keeps models along the way or not. */

@@ -21,13 +21,14 @@ enum { MOST_SEEDS = 6, MOST_POINTS = 64, MOST_DEPTHS = 4, THREE_LAYERS = 3, RATE
 typedef struct extent {
     size_t settings, seeds, steps, sequences;
     size_t depths[MOST_DEPTHS], depth_seeds, depth_steps; /* of the sweep over layers; 0: no more */
+    size_t softmax_steps;                                 /* of as many seeds; 0: without */
     bool searches_rates;
 } extent;
 
 static const extent extents[ICL_SCALES] = {
-    {1, 2, 250, 4000, {0}, 0, 0, false},
-    {ICL_LANDSCAPE_SETTINGS, 6, 1500, 10000, {2, 4}, 3, 1500, false},
-    {ICL_LANDSCAPE_SETTINGS, 6, 10000, 100000, {2, 4, 6, 8}, 6, 10000, true},
+    {1, 2, 250, 4000, {0}, 0, 0, 0, false},
+    {ICL_LANDSCAPE_SETTINGS, 6, 1500, 10000, {2, 4}, 3, 1500, 500, false},
+    {ICL_LANDSCAPE_SETTINGS, 6, 10000, 100000, {2, 4, 6, 8}, 6, 10000, 2000, true},
 };
 
 /* What came of one setting or depth: losses along the way, trimmed and plain; NaN for a run that diverged. */
@@ -56,9 +57,11 @@ done:
     return status;
 }
 
-/* Trains `seeds` seeds of both optimizers, with the rates given, and measures them. */
-static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, size_t seeds,
-                                 const double rates[ICL_LANDSCAPE_OPTIMIZERS], curves *out,
+#define BOTH (1u << ICL_LANDSCAPE_ADAM | 1u << ICL_LANDSCAPE_SGD)
+
+/* Trains `seeds` seeds of the optimizers whose bits are set, with the rates given, and measures them. */
+static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, unsigned optimizers,
+                                 size_t seeds, const double rates[ICL_LANDSCAPE_OPTIMIZERS], curves *out,
                                  icl_error *error) {
     icl_landscape_view view = {0};
     icl_trainer *trainer = NULL;
@@ -72,6 +75,8 @@ static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, 
     ICL_TRY(icl_allocate(icl_objective_sequences(view.objective), sizeof *losses, "losses", &losses, error));
     for (size_t seed = 0; seed < seeds; seed++)
         for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
+            if (!(optimizers >> optimizer & 1u))
+                continue;
             cell.optimizer = (icl_landscape_optimizer)optimizer;
             cell.rate = rates[optimizer];
             cell.seed = run->params->seed + (uint32_t)seed;
@@ -278,21 +283,22 @@ static icl_status judge_depth(icl_reproducing *run, size_t depth, const curves *
 
 /* ---- Figures ---- */
 
-static icl_status draw(icl_reproducing *run, const char *name, const char *about, const curves *of,
-                       icl_error *error) {
-    static const char *const labels[ICL_LANDSCAPE_OPTIMIZERS] = {"Adam", "SGD with momentum"};
-    double means[ICL_LANDSCAPE_OPTIMIZERS][MOST_POINTS];
-    icl_series series[ICL_LANDSCAPE_OPTIMIZERS];
+/* One line for each of two runs, the mean over their seeds. */
+static icl_status draw_lines(icl_reproducing *run, const char *name, const char *about, const curves *of,
+                             const char *const labels[2], const double (*losses[2])[MOST_POINTS],
+                             icl_error *error) {
+    double means[2][MOST_POINTS];
+    icl_series series[2];
     char file[64], title[128];
 
-    for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
+    for (int line = 0; line < 2; line++) {
         for (size_t point = 0; point < of->points; point++)
-            means[optimizer][point] = mean_at(of->trimmed[optimizer], of->seeds, point, NULL);
-        series[optimizer] = (icl_series){.label = labels[optimizer],
-                                         .style = optimizer == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE,
-                                         .count = of->points,
-                                         .x = of->iterations,
-                                         .y = means[optimizer]};
+            means[line][point] = mean_at(losses[line], of->seeds, point, NULL);
+        series[line] = (icl_series){.label = labels[line],
+                                    .style = line == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE,
+                                    .count = of->points,
+                                    .x = of->iterations,
+                                    .y = means[line]};
     }
     snprintf(file, sizeof file, "loss-%s", name);
     snprintf(title, sizeof title, "Loss without the largest 1 %%: %s", about);
@@ -302,9 +308,17 @@ static icl_status draw(icl_reproducing *run, const char *name, const char *about
                                               .x_label = "iteration",
                                               .y_label = "squared error",
                                               .log_y = true,
-                                              .count = ICL_LANDSCAPE_OPTIMIZERS,
+                                              .count = 2,
                                               .series = series},
                                 error);
+}
+
+static icl_status draw(icl_reproducing *run, const char *name, const char *about, const curves *of,
+                       icl_error *error) {
+    return draw_lines(
+        run, name, about, of, (const char *const[]){"Adam", "SGD with momentum"},
+        (const double(*[])[MOST_POINTS]){of->trimmed[ICL_LANDSCAPE_ADAM], of->trimmed[ICL_LANDSCAPE_SGD]},
+        error);
 }
 
 /* ---- Cells ---- */
@@ -319,7 +333,7 @@ static icl_status reproduce_setting(icl_reproducing *run, size_t setting, curves
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(choose_rates(run, cell, rates, error));
-    ICL_TRY(measure_curves(run, cell, is->seeds, rates, of, error));
+    ICL_TRY(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
     ICL_TRY(judge_gap(run, name, of, error));
     ICL_TRY(judge_levels(run, setting, of, error));
     ICL_TRY(draw(run, name, icl_landscape_settings[setting].about, of, error));
@@ -341,12 +355,54 @@ static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error
         char name[32], about[64];
         snprintf(name, sizeof name, "depth%zu", is->depths[depth]);
         snprintf(about, sizeof about, "S1, %zu layers", is->depths[depth]);
-        ICL_TRY(measure_curves(run, cell, is->depth_seeds, rates, deep, error));
+        ICL_TRY(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
         ICL_TRY(judge_gap(run, name, deep, error));
         if (depth > 0)
             ICL_TRY(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
         ICL_TRY(draw(run, name, about, deep, error));
     }
+done:
+    return status;
+}
+
+/* Softmax attention beside linear attention in setting 1, both with Adam. */
+static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_error *error) {
+    const extent *is = &extents[run->params->scale];
+    icl_landscape_cell cell = {
+        .setting = ICL_LANDSCAPE_S1, .layers = THREE_LAYERS, .steps = is->softmax_steps};
+    const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
+    double losses[2], errors[2];
+    char note[96];
+    icl_status status = ICL_OK;
+
+    if (is->softmax_steps == 0 || !icl_reproduce_wants(run, "softmax"))
+        return ICL_OK;
+    for (int softmax = 0; softmax < 2; softmax++) {
+        cell.softmax = softmax;
+        ICL_TRY(
+            measure_curves(run, cell, 1u << ICL_LANDSCAPE_ADAM, is->depth_seeds, rates, &of[softmax], error));
+        losses[softmax] = mean_at(of[softmax].trimmed[ICL_LANDSCAPE_ADAM], of[softmax].seeds,
+                                  of[softmax].points - 1, &errors[softmax]);
+    }
+    snprintf(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g",
+             is->depth_seeds, is->softmax_steps, losses[0], losses[1]);
+    ICL_TRY(icl_reproduce_found(
+        run,
+        &(icl_finding){.what = "S1, linear against softmax",
+                       .quantity = "log of the ratio of the losses",
+                       .ours = log(losses[0] / losses[1]),
+                       .standard_error = hypot(errors[0] / losses[0], errors[1] / losses[1]),
+                       .target = 0,
+                       .criterion = ICL_AT_MOST,
+                       .evidence = ICL_READ,
+                       .source = "linear falls much faster",
+                       .note = note},
+        error));
+    ICL_TRY(draw_lines(run, "softmax", "S1, Adam", of,
+                       (const char *const[]){"linear attention", "softmax attention"},
+                       (const double(*[])[MOST_POINTS]){of[0].trimmed[ICL_LANDSCAPE_ADAM],
+                                                        of[1].trimmed[ICL_LANDSCAPE_ADAM]},
+                       error));
 done:
     return status;
 }
@@ -359,6 +415,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t setting = 0; setting < extents[run->params->scale].settings; setting++)
         ICL_TRY(reproduce_setting(run, setting, of, error));
     ICL_TRY(reproduce_depths(run, of, error));
+    ICL_TRY(reproduce_softmax(run, of, error));
 done:
     icl_free(&of);
     return status;
