@@ -45,6 +45,9 @@ typedef enum icl_model_part { ICL_MODEL_P = 0, ICL_MODEL_Q } icl_model_part;
 /* Heads of each layer; 1 for families without. */
 ICL_API size_t icl_model_heads(const icl_model *model);
 
+/* The factor of a linear transformer's attention sum over the context: 1, or 1/n (model.scale). 1 for other families. */
+ICL_API double icl_model_attention_factor(const icl_model *model);
+
 /* P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is
  * e <- e + factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says. ICL_ERROR_INPUT for other families. */
 ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,

@@ -8,7 +8,8 @@
 static const icl_parameter_info *find_parameter(const icl_model *model, size_t layer, size_t head, int part) {
     const icl_linear_transformer_state *state = model->state;
     const size_t trained = icl_linear_trained_parts(state->pair);
-    size_t index = (layer * state->heads + head) * trained;
+    const size_t own = state->is_tied ? 0 : layer;
+    size_t index = (own * state->heads + head) * trained;
 
     if (!state->pair->parts[part].name)
         return NULL;
@@ -67,6 +68,11 @@ size_t icl_model_heads(const icl_model *model) {
     return model->family == &icl_linear_transformer ? state->heads : 1;
 }
 
+double icl_model_attention_factor(const icl_model *model) {
+    const icl_linear_transformer_state *state = model->state;
+    return model->family == &icl_linear_transformer && state->is_mean ? 1.0 / (double)model->context : 1.0;
+}
+
 icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
                            float *to_values, icl_error *error) {
     const icl_linear_transformer_state *state = to->state;
@@ -74,7 +80,7 @@ icl_status icl_model_embed(const icl_model *from, const float *from_values, cons
 
     ICL_TRY(check_family(from, error));
     ICL_TRY(check_family(to, error));
-    if (state->form != ICL_LINEAR_FULL || from->layers > to->layers ||
+    if (state->form != ICL_LINEAR_FULL || state->is_tied || from->layers > to->layers ||
         icl_model_heads(from) != state->heads || from->dimension != to->dimension) {
         status = icl_fail(
             error, ICL_ERROR_INPUT,

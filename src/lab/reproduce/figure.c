@@ -148,7 +148,7 @@ static icl_status add_style(text *t, const icl_series *series, size_t colour, ic
     }
 }
 
-/* What every script begins with: gnuplot reads it twice, once for each kind of picture. */
+/* What every script begins with: gnuplot runs the rest twice, once for each kind of picture. */
 static icl_status add_head(text *t, const icl_reproducing *run, const char *name, const char *title,
                            int width, int height, icl_error *error) {
     icl_status status = ICL_OK;
@@ -158,14 +158,12 @@ static icl_status add_head(text *t, const icl_reproducing *run, const char *name
     ICL_TRY(add(t, error,
                 "set datafile separator ','\n"
                 "do for [kind in 'svg png'] {\n"
-                "if (kind eq 'svg') {\n"
-                "set terminal svg size %d,%d dynamic noenhanced background '#ffffff'\n"
-                "set output '%s.svg'\n"
-                "} else {\n"
-                "set terminal png size %d,%d noenhanced background '#ffffff'\n"
-                "set output '%s.png'\n"
-                "}\n",
-                width, height, name, width, height, name));
+                "options = 'size %d,%d noenhanced background \"#ffffff\"'\n"
+                "if (kind eq 'svg') { eval 'set terminal svg dynamic '.options }\n"
+                "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') > 0 ? "
+                "'pngcairo ' : 'png ').options }\n"
+                "set output '%s.'.kind\n",
+                width, height, name));
     ICL_TRY(add(t, error, "set title "));
     ICL_TRY(add_quoted(t, title, error));
     ICL_TRY(add(t, error, " noenhanced\n"));
@@ -217,6 +215,8 @@ icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, 
     ICL_TRY(add_head(&script, run, figure->name, figure->title, 800, 600, error));
     ICL_TRY(add_axis(&script, "x", figure->x_label, figure->log_x, error));
     ICL_TRY(add_axis(&script, "y", figure->y_label, figure->log_y, error));
+    if (figure->least_y > 0)
+        ICL_TRY(add(&script, error, "set yrange [%g:*]\n", figure->least_y));
     ICL_TRY(add_plot(&script, figure, error));
     ICL_TRY(write_text(run, figure->name, ".gp", &script, error));
     ICL_TRY(draw(run, figure->name, error));

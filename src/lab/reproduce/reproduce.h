@@ -176,6 +176,7 @@ typedef struct icl_figure {
     const char *title;             /* with the paper's number of the figure */
     const char *x_label, *y_label; /* with units, where there are any */
     bool log_x, log_y;
+    double least_y; /* smaller values lie below the picture; 0: none do */
     size_t count;
     const icl_series *series;
 } icl_figure;

@@ -10,6 +10,9 @@
 static const icl_reproduction *const table[] = {
     /* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" */
     &icl_versatile_table1,
+    &icl_versatile_profile,
+    &icl_versatile_weights,
+    &icl_versatile_layers,
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
     &icl_precondition_depth,

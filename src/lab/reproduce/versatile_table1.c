@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lab/reproduce/papers.h"
 #include "lab/reproduce/versatile.h"
@@ -58,7 +59,7 @@ typedef struct extent {
 
 #define NOISE(index) (1u << (index))
 static const extent extents[ICL_SCALES] = {
-    {2, 1, 20000, NOISE(5)},
+    {2, 1, 10000, NOISE(5)},
     {4, 3, 100000, NOISE(1) | NOISE(5) | NOISE(8)},
     {LAYERS, 3, 100000, (1u << ICL_VERSATILE_NOISES) - 1},
 };
@@ -66,18 +67,19 @@ static const extent extents[ICL_SCALES] = {
 /*
  * What a cell may lie above the printed one. The table's own evaluation on 100,000 sequences is off by up to .01 where the loss is near 1
  * (its row of one layer lies .004 to .012 above the closed form), and it is printed to three digits: 5 %, and one unit of the last
- * digit. Without noise losses span twelve orders of magnitude, and twice the printed one is the same number of layers: each further
- * layer squares it.
+ * digit; 10 % at scale ci, on a tenth of the sequences. Without noise losses span twelve orders of magnitude, and twice the printed one is the same number of
+ * layers: each further layer squares it.
  */
-static double tolerance(double target, size_t noise) {
-    return noise == 0 && target < .1 ? target : .05 * target + .001;
+static double tolerance(const icl_reproducing *run, double target, size_t noise) {
+    const double share = run->params->scale == ICL_SCALE_CI ? .1 : .05;
+
+    return noise == 0 && target < .1 ? target : share * target + .001;
 }
 
 /* ---- Models ---- */
 
-static icl_status evaluate_model(icl_reproducing *run, const icl_versatile_cell *cell,
-                                 icl_versatile_model *model, icl_finding *finding, char note[128],
-                                 icl_error *error) {
+static icl_status evaluate_model(icl_reproducing *run, icl_versatile_model *model, icl_finding *finding,
+                                 char note[128], icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
@@ -90,13 +92,17 @@ static icl_status evaluate_model(icl_reproducing *run, const icl_versatile_cell 
     snprintf(note, 128, "seed %" PRIu32 ", best of %zu, %zu failed; median %.3g, trimmed mean %.3g",
              model->seed, model->seeds, model->failed, .5 * score->adjusted_median,
              .5 * score->adjusted_trimmed);
-    (void)cell;
 done:
     icl_evaluation_destroy(&evaluation);
     return status;
 }
 
-static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell *cell, double *ours,
+/* What came out of a cell; NaN: nothing. */
+typedef struct cell_result {
+    double loss, error;
+} cell_result;
+
+static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell *cell, cell_result *ours,
                                  icl_error *error) {
     const double target = published[cell->layers - 1][cell->form][cell->noise];
     char name[ICL_VERSATILE_NAME], note[128] = "every seed diverged";
@@ -107,7 +113,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
         .quantity = "half adjusted loss",
         .ours = (double)NAN,
         .target = target,
-        .tolerance = tolerance(target, cell->noise),
+        .tolerance = tolerance(run, target, cell->noise),
         .criterion = ICL_AT_MOST,
         .evidence = ICL_READ,
         .source = "table 1",
@@ -118,30 +124,124 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
     status = icl_versatile_train(run, cell, extents[run->params->scale].seeds, &model, error);
     if (status != ICL_ERROR_DIVERGED) {
         ICL_TRY(status);
-        ICL_TRY(evaluate_model(run, cell, &model, &finding, note, error));
+        ICL_TRY(evaluate_model(run, &model, &finding, note, error));
     }
-    *ours = finding.ours;
+    *ours = (cell_result){finding.ours, finding.standard_error};
     ICL_TRY(icl_reproduce_found(run, &finding, error));
 done:
     icl_versatile_model_clear(&model);
     return status;
 }
 
+/* ---- Baselines ---- */
+
+static icl_status report_baseline(icl_reproducing *run, size_t noise, const icl_score *score,
+                                  icl_error *error) {
+    const double *target = NULL;
+    char what[96];
+
+    for (int i = 0; i < BASELINES; i++)
+        if (strcmp(baselines[i].predictor, score->predictor) == 0)
+            target = &baselines[i].half_adjusted[noise];
+    snprintf(what, sizeof what, "%s-%s", score->predictor, icl_versatile_noises[noise].name);
+    return icl_reproduce_found(run,
+                               &(icl_finding){.what = what,
+                                              .quantity = "half adjusted loss",
+                                              .ours = score->half_adjusted,
+                                              .standard_error = score->half_adjusted_se,
+                                              .target = target ? *target : 0,
+                                              .tolerance = target ? tolerance(run, *target, noise) : 0,
+                                              .evidence = target && noise > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
+                                              .source = "table 1",
+                                              .note = score->constants},
+                               error);
+}
+
+/* Ridge regressions, and the floor for anything that is not told sigma. They need no training: the model beside them is a fresh one. */
+static icl_status reproduce_baselines(icl_reproducing *run, size_t noise, icl_error *error) {
+    const icl_versatile_cell cell = {1, ICL_VERSATILE_GDPP, noise};
+    icl_recipe *recipe = NULL;
+    icl_trainer *fresh = NULL;
+    icl_evaluation *evaluation = NULL;
+    char name[64];
+    icl_status status = ICL_OK;
+
+    snprintf(name, sizeof name, "baselines-%s", icl_versatile_noises[noise].name);
+    if (!icl_reproduce_wants(run, name))
+        return ICL_OK;
+    ICL_TRY(icl_versatile_recipe(run, &cell, run->params->seed, &recipe, error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "eval.predictors=constrr,adarr,tunedrr,bayes"));
+    ICL_TRY(
+        icl_reproduce_override(recipe, error, "eval.sequences=%zu", extents[run->params->scale].sequences));
+    ICL_TRY(icl_reproduce_override(recipe, error, "eval.fit_sequences=%zu",
+                                   extents[run->params->scale].sequences / 5));
+    ICL_TRY(icl_trainer_create(run->params->backend, recipe, &fresh, error));
+    ICL_TRY(icl_evaluate(run->params->backend, fresh, recipe, &evaluation, error));
+    for (size_t i = 1; i < evaluation->count; i++)
+        ICL_TRY(report_baseline(run, noise, &evaluation->scores[i], error));
+done:
+    icl_evaluation_destroy(&evaluation);
+    icl_trainer_destroy(&fresh);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- The order of the three kinds ---- */
+
+/* A richer kind is at least as good where the table says so: within 3 %, which is what training leaves open, and two standard errors. */
+static icl_status report_order(icl_reproducing *run, size_t noise, size_t layers, const cell_result *simple,
+                               const cell_result *rich, const char *names, icl_error *error) {
+    char what[96];
+
+    snprintf(what, sizeof what, "L%zu-%s-%s", layers, names, icl_versatile_noises[noise].name);
+    return icl_reproduce_found(
+        run,
+        &(icl_finding){.what = what,
+                       .quantity = "richer less simpler",
+                       .ours = rich->loss - simple->loss,
+                       .target = 0,
+                       .tolerance = .03 * simple->loss + 2 * hypot(simple->error, rich->error),
+                       .criterion = ICL_AT_MOST,
+                       .evidence = ICL_READ,
+                       .source = "order in table 1"},
+        error);
+}
+
+static icl_status report_orders(icl_reproducing *run, size_t noise, size_t layers,
+                                const cell_result ours[ICL_VERSATILE_FORMS], icl_error *error) {
+    const double *theirs[ICL_VERSATILE_FORMS] = {&published[layers - 1][ICL_VERSATILE_GDPP][noise],
+                                                 &published[layers - 1][ICL_VERSATILE_DIAG][noise],
+                                                 &published[layers - 1][ICL_VERSATILE_FULL][noise]};
+    icl_status status = ICL_OK;
+
+    for (int form = ICL_VERSATILE_DIAG; form < ICL_VERSATILE_FORMS; form++) {
+        const bool is_known = !isnan(ours[form].loss) && !isnan(ours[form - 1].loss);
+        if (layers > 1 && noise > 0 && is_known && *theirs[form] < *theirs[form - 1])
+            ICL_TRY(report_order(run, noise, layers, &ours[form - 1], &ours[form],
+                                 form == ICL_VERSATILE_DIAG ? "diag-below-gd++" : "full-below-diag", error));
+    }
+done:
+    return status;
+}
+
 /* ---- The whole table ---- */
 
 static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error *error) {
-    double ours[LAYERS][ICL_VERSATILE_FORMS];
     icl_status status = ICL_OK;
 
-    for (size_t layers = 1; layers <= extents[run->params->scale].most_layers; layers++)
+    ICL_TRY(reproduce_baselines(run, noise, error));
+    for (size_t layers = 1; layers <= extents[run->params->scale].most_layers; layers++) {
+        cell_result ours[ICL_VERSATILE_FORMS];
         for (int form = 0; form < ICL_VERSATILE_FORMS; form++) {
             const icl_versatile_cell cell = {layers, (icl_versatile_form)form, noise};
             char name[ICL_VERSATILE_NAME];
             icl_versatile_name(&cell, name);
-            ours[layers - 1][form] = (double)NAN;
+            ours[form] = (cell_result){(double)NAN, 0};
             if (icl_reproduce_wants(run, name))
-                ICL_TRY(reproduce_cell(run, &cell, &ours[layers - 1][form], error));
+                ICL_TRY(reproduce_cell(run, &cell, &ours[form], error));
         }
+        ICL_TRY(report_orders(run, noise, layers, ours, error));
+    }
 done:
     return status;
 }

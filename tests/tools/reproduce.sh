@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# One reproduction at scale ci on the host: every target met. With "list" in place of a name: what --list has is what is tested, and
+# what the command refuses. Arguments: iclab, the folder of recipes, name, and with "list" the names that are tested.
+set -u
+ICLAB=$1
+export ICLAB_RECIPES=$2
+unset ICLAB_DEVICE
+name=$3
+shift 3
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+# value KEY: of the JSON objects in $work/out, one a line.
+value() {
+    sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^\",}]*\\)\"\\{0,1\\}.*/\\1/p" "$work/out"
+}
+
+check_list() {
+    run reproduce --list --json
+    expect 0 "the list as JSON"
+    [[ "$(value name | sort)" == "$(printf '%s\n' "$@" | sort)" ]]
+    ok $? "every reproduction is tested, and nothing else"
+    [[ $(value source | grep -c .) -eq $# && $(value cost_ci | grep -c .) -eq $# ]]
+    ok $? "each has a source and a cost"
+    run reproduce --list
+    [[ $code -eq 0 && $(grep -c 'arXiv' "$work/out") -ge $# ]]
+    ok $? "the list for people has them all"
+    run reproduce versatile-table --scale ci --out "$work/r"
+    refused 2 "unknown; the nearest known one is versatile-table1" "an unknown name"
+    run reproduce
+    refused 2 "NAME is missing" "no name"
+    run reproduce all --only L1 --out "$work/r"
+    refused 2 "expected one NAME" "--only with all"
+    run reproduce versatile-table1 --scale night --out "$work/r"
+    refused 2 "ci" "an unknown scale"
+    run reproduce versatile-table1 --seed 0 --out "$work/r"
+    refused 2 "seed 0: expected 1" "seed 0"
+    run reproduce versatile-table1 --scale ci --only L9 --device cpu --quiet --json --out "$work/r"
+    refused 2 "no cell's name contains that" "--only that matches nothing"
+    check_resumption
+}
+
+# A run that is there is evaluated anew and not trained again; another recipe in its folder is refused.
+check_resumption() {
+    local cell=(reproduce versatile-table1 --scale ci --only L1-gd++ --device cpu --json --out "$work/again")
+    run "${cell[@]}"
+    expect 0 "one cell"
+    grep -q "training L1-gd++" "$work/err"
+    ok $? "it is trained"
+    cp "$work/out" "$work/first"
+    run "${cell[@]}"
+    ! grep -q "training L1-gd++" "$work/err"
+    ok $? "the second time it is not"
+    same <(grep '"ours"' "$work/first") <(grep '"ours"' "$work/out") "and comes out the same, digit for digit"
+    sed -i 's/^steps = .*/steps = 3/' "$work"/again/versatile-table1-ci/runs/*/recipe.ini
+    run "${cell[@]}" --quiet
+    refused 2 "holds a run of another recipe" "a folder of another recipe"
+}
+
+if [[ $name == list ]]; then
+    check_list "$@"
+else
+    run reproduce "$name" --scale ci --device cpu --json --out "$work/out.d"
+    expect 0 "$name"
+    while IFS= read -r finding; do
+        [[ $finding != *'"judgement":"missed"'* ]]
+        ok $? "$(sed 's/.*"what":"\([^"]*\)","quantity":"\([^"]*\)".*/\1: \2/' <<<"$finding")"
+        note <<<"$finding"
+    done < <(grep '"judgement"' "$work/out")
+    [[ $(value judgement | grep -c '^met$') -ge 1 ]]
+    ok $? "something was judged"
+    [[ $(grep -c . "$work/out.d/$name-ci/findings.csv") -eq $(($(grep -c '"judgement"' "$work/out") + 1)) ]]
+    ok $? "findings.csv has a row for each"
+    if command -v gnuplot >/dev/null; then
+        for script in "$work/out.d/$name-ci"/*.gp; do
+            [[ -e $script ]] || continue
+            [[ -s ${script%.gp}.svg && -s ${script%.gp}.png ]]
+            ok $? "gnuplot drew $(basename "${script%.gp}")"
+        done
+    fi
+fi
+finish
