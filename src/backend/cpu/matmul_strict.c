@@ -98,6 +98,29 @@ static matrices locate(const product *p, size_t batch) {
                       p->k};
 }
 
+/* A few lanes times one short vector, as the labels of a sequence are: too little work to pack, or to share out. */
+#define LONGEST_THIN 16
+#define LANES_THIN   256
+
+static void multiply_thin(const matrices *x) {
+    for (size_t lane = 0; lane < x->lanes; lane++) {
+        const real *b = x->b + lane * x->b_lane;
+        float sum = (float)x->a[0] * (float)b[0];
+        for (size_t k = 1; k < x->k; k++)
+            sum += (float)x->a[k * x->a_k] * (float)b[k * x->b_k];
+        x->out[lane * x->out_lane] = (real)sum;
+    }
+}
+
+static void multiply_thin_items(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    (void)thread;
+    for (size_t item = first; item < last; item++) {
+        const matrices x = locate(p, item);
+        multiply_thin(&x);
+    }
+}
+
 /* Item = (batch, block of rows, LANES lanes). */
 static void multiply_items(void *context, size_t first, size_t last, size_t thread) {
     const product *p = context;
@@ -126,9 +149,12 @@ icl_status HOST(matmul_strict)(icl_backend *backend, const void *params, const i
     (void)error;
 
     p.lanes_are_rows = p.n < LANES / 2 && p.m > p.n;
+    const bool thin = p.lanes_are_rows && p.n == 1 && p.k > 0 && p.k <= LONGEST_THIN && p.m <= LANES_THIN;
     const size_t rows = p.lanes_are_rows ? p.n : p.m, lanes = p.lanes_are_rows ? p.m : p.n;
     const size_t batches = icl_tensor_count(&operands[0]) / (p.m * p.n);
     const size_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * ((lanes + LANES - 1) / LANES);
-    HOST(run)(state, batches * blocks, batches * p.m * p.n * (p.k + 1), multiply_items, &p);
+    HOST(run)
+    (state, thin ? batches : batches * blocks, batches * p.m * p.n * (p.k + 1),
+     thin ? multiply_thin_items : multiply_items, &p);
     return ICL_OK;
 }
