@@ -57,14 +57,31 @@ static icl_descent descent_of(const trained_cell *cell) {
     return (icl_descent){cell->layers, cell->rates, cell->inputs[0] > 0 ? cell->inputs : NULL};
 }
 
+/* Steps of plain gradient descent may change places (lemma 4 of arXiv 2306.00297): takes the order that lies nearer to what was learned. */
+static void construct(const trained_cell *cell, const icl_model *model, const float *learned, float *values) {
+    const double swapped[MOST_LAYERS] = {cell->rates[1], cell->rates[0]};
+    const icl_descent descent = descent_of(cell), other = {cell->layers, swapped, NULL};
+    double apart[2] = {0, 0};
+
+    icl_gd_construct(model, &descent, D, N, values);
+    if (cell->layers < 2 || descent.inputs)
+        return;
+    for (int order = 0; order < 2; order++) {
+        icl_gd_construct(model, order == 0 ? &descent : &other, D, N, values);
+        for (size_t k = 0; k < icl_model_size(model); k++)
+            apart[order] += fabs((double)values[k] - (double)learned[k]);
+    }
+    if (apart[0] < apart[1])
+        icl_gd_construct(model, &descent, D, N, values);
+}
+
 /* Before weights are averaged, the freedom (g P, Q / g) of each full layer is taken out of both. */
 static icl_status read_weights(const trained_cell *cell, icl_trainer *trainer, weights *w, icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
-    const icl_descent descent = descent_of(cell);
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_trainer_get_parameters(trainer, w->values[LEARNED], error));
-    icl_gd_construct(model, &descent, D, N, w->values[CONSTRUCTED]);
+    construct(cell, model, w->values[LEARNED], w->values[CONSTRUCTED]);
     for (int i = 0; i < AVERAGE && cell->form[0] == 'f'; i++)
         icl_gd_normalise_full(model, 1, w->values[i]);
     for (size_t k = 0; k < icl_model_size(model); k++)

@@ -15,6 +15,7 @@ static const icl_reproduction *const table[] = {
     &icl_versatile_layers,
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
+    &icl_precondition_rotation,
     &icl_precondition_depth,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
