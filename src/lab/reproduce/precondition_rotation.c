@@ -30,7 +30,7 @@ enum {
 typedef struct rotation_cell {
     const char *name, *form;
     bool free_b;
-    const char *rate, *clip;
+    const char *rate, *beta1, *clip;
     double steps[LAYERS], scales[LAYERS]; /* a_l, ascending where B = 0, and b_l */
     icl_evidence evidence;
     const char *source;
@@ -43,6 +43,7 @@ static const rotation_cell cells[] = {
      "sparse",
      false,
      "0.03",
+     "0.9",
      "1",
      {.42241, .68913, 1.71422},
      {0},
@@ -53,6 +54,7 @@ static const rotation_cell cells[] = {
      "sparse-b",
      true,
      "0.1",
+     "0.99",
      "0.1",
      {.38, 2.40, 9.55},
      {.90, .565},
@@ -69,7 +71,7 @@ static const struct {
         distance[2]; /* without and with B: of coefficients, relative, and Dist(M, I) at most */
 } budgets[ICL_SCALES] = {
     {{3000, 0}, 0, 20000, {.08, 0}, {.1, 0}},
-    {{10000, 20000}, 2000, 100000, {.03, .1}, {.05, .2}},
+    {{10000, 30000}, 2000, 100000, {.03, .1}, {.05, .2}},
     {{30000, 100000}, 5000, 1000000, {.03, .1}, {.05, .2}},
 };
 

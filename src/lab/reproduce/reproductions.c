@@ -17,6 +17,7 @@ static const icl_reproduction *const table[] = {
     &icl_precondition_theory,
     &icl_precondition_rotation,
     &icl_precondition_depth,
+    &icl_precondition_context,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
     &icl_gd_trained,
