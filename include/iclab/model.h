@@ -49,7 +49,8 @@ ICL_API size_t icl_model_heads(const icl_model *model);
 ICL_API double icl_model_attention_factor(const icl_model *model);
 
 /* P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is
- * e <- e + factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says. ICL_ERROR_INPUT for other families. */
+ * e <- e + factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says; with model.scale = softmax the weights of
+ * the context, e_j^T Q e, pass through their softmax first. ICL_ERROR_INPUT for other families. */
 ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
                                    icl_model_part part, float *matrix, icl_error *error);
 

@@ -184,7 +184,8 @@ static double mean_at(const double losses[MOST_SEEDS][MOST_POINTS], size_t seeds
     return icl_mean(values, seeds);
 }
 
-static icl_status judge_gap(icl_reproducing *run, const char *name, const curves *of, icl_error *error) {
+static icl_status report_gap(icl_reproducing *run, const char *name, const curves *of, icl_evidence evidence,
+                             icl_error *error) {
     const size_t last = of->points - 1;
     double gaps[MOST_SEEDS] = {0};
     const size_t count = log_gaps(of, gaps);
@@ -203,7 +204,7 @@ static icl_status judge_gap(icl_reproducing *run, const char *name, const curves
                                               .standard_error = icl_standard_error(gaps, count),
                                               .target = 0,
                                               .criterion = ICL_AT_MOST,
-                                              .evidence = ICL_READ,
+                                              .evidence = evidence,
                                               .source = "Adam ends below SGD",
                                               .note = note},
                                error);
@@ -334,7 +335,7 @@ static icl_status reproduce_setting(icl_reproducing *run, size_t setting, curves
         return ICL_OK;
     ICL_TRY(choose_rates(run, cell, rates, error));
     ICL_TRY(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
-    ICL_TRY(judge_gap(run, name, of, error));
+    ICL_TRY(report_gap(run, name, of, ICL_READ, error));
     ICL_TRY(judge_levels(run, setting, of, error));
     ICL_TRY(draw(run, name, icl_landscape_settings[setting].about, of, error));
 done:
@@ -356,7 +357,7 @@ static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error
         snprintf(name, sizeof name, "depth%zu", is->depths[depth]);
         snprintf(about, sizeof about, "S1, %zu layers", is->depths[depth]);
         ICL_TRY(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
-        ICL_TRY(judge_gap(run, name, deep, error));
+        ICL_TRY(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
         if (depth > 0)
             ICL_TRY(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
         ICL_TRY(draw(run, name, about, deep, error));
