@@ -46,9 +46,9 @@ static void pack(const real *from, size_t row_stride, size_t column_stride, size
 
 static void multiply_block(const icl_strict_kernels *kernels, const matrices *x, size_t row, size_t lane) {
     const size_t rows = smaller(BLOCK_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
-    float acc[BLOCK_ROWS * LANES], a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES];
+    float acc[BLOCK_ROWS * LANES] = {0}, a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES];
 
-    /* Lanes without a column multiply zeros. Nothing else is cleared: most products here are thin, and as short as one term. */
+    /* Lanes without a column multiply zeros. The rest of b is not cleared: most products here are as short as a few terms. */
     if (lanes < LANES)
         memset(b, 0, smaller(x->k, BLOCK_K) * LANES * sizeof *b);
     for (size_t i = 0; i < rows * LANES; i++)

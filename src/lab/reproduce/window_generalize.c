@@ -204,6 +204,6 @@ const icl_reproduction icl_window_generalize = {
     .name = "window-generalize",
     .source = "arXiv 2402.11639, figure 5",
     .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
-    .cost = {"5 s", "2 min", "30 min"},
+    .cost = {"4 s", "1 min", "10 min"},
     .run = reproduce,
 };

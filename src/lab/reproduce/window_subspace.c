@@ -239,6 +239,6 @@ const icl_reproduction icl_window_subspace = {
     .name = "window-subspace",
     .source = "arXiv 2402.11639, figure 10",
     .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
-    .cost = {"8 s", "2 min", "30 min"},
+    .cost = {"4 s", "1 min", "10 min"},
     .run = reproduce,
 };

@@ -170,7 +170,7 @@ const icl_reproduction icl_window_lipschitz = {
     .name = "window-lipschitz",
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the Lipschitz constant of affine functions",
-    .cost = {"5 s", "5 min", "1 h"},
+    .cost = {"3 s", "1 min", "10 min"},
     .run = reproduce_lipschitz,
 };
 
@@ -197,7 +197,7 @@ const icl_reproduction icl_window_noise = {
     .name = "window-noise",
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the noise of the labels",
-    .cost = {"5 s", "2 min", "30 min"},
+    .cost = {"3 s", "1 min", "10 min"},
     .run = reproduce_noise,
 };
 
@@ -223,6 +223,6 @@ const icl_reproduction icl_window_context = {
     .name = "window-context",
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the length of the context",
-    .cost = {"5 s", "3 min", "1 h"},
+    .cost = {"2 s", "1 min", "5 min"},
     .run = reproduce_context,
 };
