@@ -61,7 +61,7 @@ static int ascending(const void *a, const void *b) {
 static double kolmogorov(double *sample, size_t count) {
     double worst = 0;
     if (!sample)
-        return INFINITY;
+        return (double)INFINITY;
     qsort(sample, count, sizeof *sample, ascending);
     for (size_t i = 0; i < count; i++) {
         const double below = sample[i] - (double)i / (double)count;
