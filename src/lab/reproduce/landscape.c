@@ -22,9 +22,9 @@ void icl_landscape_name(const icl_landscape_cell *cell, char name[ICL_LANDSCAPE_
 
     if (cell->rate > 0 && cell->rate != usual)
         snprintf(rate, sizeof rate, "-rate%.3g", cell->rate);
-    snprintf(name, ICL_LANDSCAPE_NAME, "%s-%s-L%zu%s%s-seed%" PRIu32,
+    snprintf(name, ICL_LANDSCAPE_NAME, "%s-%s-L%zu%s%s-steps%zu-seed%" PRIu32,
              icl_landscape_settings[cell->setting].name, icl_landscape_optimizers[cell->optimizer],
-             cell->layers, rate, cell->softmax ? "-softmax" : "", cell->seed);
+             cell->layers, rate, cell->softmax ? "-softmax" : "", cell->steps, cell->seed);
 }
 
 icl_status icl_landscape_recipe(const icl_landscape_cell *cell, bool keeps_models, icl_recipe **recipe,

@@ -51,7 +51,7 @@ typedef struct icl_landscape_cell {
 
 enum { ICL_LANDSCAPE_NAME = 64 };
 
-/* "S1-adam-L3-seed1", with the rate where it is not the setting's, and softmax. */
+/* "S1-adam-L3-steps1500-seed1", with the rate where it is not the setting's, and softmax. */
 void icl_landscape_name(const icl_landscape_cell *cell, char name[ICL_LANDSCAPE_NAME]);
 
 /* The cell's recipe, freed by the caller; keeps models along the way or not. */
