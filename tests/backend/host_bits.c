@@ -1,8 +1,8 @@
 /*
  * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and whole linear
  * transformers, which fuse products with sums where the instruction set can, and there give the same bits for any number of
- * threads, and on different instruction sets what rounding allows. Compiled for each element type, because it reaches into the
- * backend to choose its kernels.
+ * threads, and on different instruction sets what rounding allows. A sequence's gradients of softmax attention, with more queries than
+ * one, have the same bits alone and among many. Compiled for each element type, because it reaches into the backend to choose its kernels.
  */
 #include <float.h>
 #include <math.h>
@@ -84,19 +84,96 @@ static const kernel_variant variants[] = {
 #endif
 };
 
-static void run_variant(tap_run *tap, const char *spec, const kernel_variant *variant, op_results *results) {
+/* NULL where that failed, which is reported. */
+static icl_backend *open_variant(tap_run *tap, const char *spec, const kernel_variant *variant) {
     icl_backend *backend = NULL;
     icl_error error = {0};
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                    spec))
-        return;
-    if (variant) {
+    if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
+                   spec) &&
+        variant) {
         host_state(backend)->kernels = variant->kernels;
         host_state(backend)->strict = variant->strict;
     }
+    return backend;
+}
+
+static void run_variant(tap_run *tap, const char *spec, const kernel_variant *variant, op_results *results) {
+    icl_backend *backend = open_variant(tap, spec, variant);
+    icl_error error = {0};
+    if (!backend)
+        return;
     tap_status(tap, run_every_op(backend, results, &error), &error, "every op runs");
     tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back");
     icl_backend_close(&backend);
+}
+
+/* ---- A sequence alone and among many ---- */
+
+#define SEQUENCES 16
+#define GRADIENTS 3
+#define QUERIES   135
+#define KEYS      150
+
+/* q, k, v, d_out, out, log_sum_exp; then d_q, d_k, d_v of all sequences at once, and of one after the other. */
+enum { INPUTS = 6, ATTENTION_TENSORS = INPUTS + 2 * GRADIENTS };
+
+static icl_status run_both_ways(icl_backend *backend, const icl_attention_params *params, size_t d, size_t e,
+                                icl_tensor t[ATTENTION_TENSORS], icl_error *error) {
+    const size_t rows[] = {QUERIES, KEYS, KEYS, QUERIES, QUERIES, QUERIES};
+    const size_t columns[] = {d, d, e, e, e, 1};
+    const icl_tensor *at_once = t + INPUTS;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < ATTENTION_TENSORS; i++) {
+        const int like = i < INPUTS ? i : (i - INPUTS) % GRADIENTS;
+        const icl_random_params normal = {.distribution = ICL_NORMAL,
+                                          .key = {.seed = 5, .stream = (uint32_t)i}};
+        const size_t shape[] = {SEQUENCES, rows[like], columns[like]};
+        ICL_TRY(icl_tensor_create(backend, 3, shape, &t[i], error));
+        ICL_TRY(icl_random_fill(backend, &normal, t[i], error));
+    }
+    ICL_TRY(icl_attention_forward(backend, params, t[4], t[5], t[0], t[1], t[2], error));
+    ICL_TRY(icl_attention_backward(backend, params, at_once[0], at_once[1], at_once[2], t[3], t[4], t[5],
+                                   t[0], t[1], t[2], error));
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        icl_tensor one[ATTENTION_TENSORS];
+        const icl_tensor *alone = one + INPUTS + GRADIENTS;
+        for (int i = 0; i < ATTENTION_TENSORS; i++)
+            one[i] = icl_tensor_slice(t[i], 0, s, 1);
+        ICL_TRY(icl_attention_backward(backend, params, alone[0], alone[1], alone[2], one[3], one[4], one[5],
+                                       one[0], one[1], one[2], error));
+    }
+done:
+    return status;
+}
+
+static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
+    static double x[SEQUENCES * KEYS * 70], y[SEQUENCES * KEYS * 70];
+    const size_t count = icl_tensor_count(a);
+    icl_error error;
+    return count * sizeof *x <= sizeof x && icl_tensor_read_double(*a, x, &error) == ICL_OK &&
+           icl_tensor_read_double(*b, y, &error) == ICL_OK && memcmp(x, y, count * sizeof *x) == 0;
+}
+
+/* Many sequences go through the backward pass of softmax attention one for each thread, single ones a block of queries or keys for each:
+ * other kernels, but for each number the same sums in the same order. */
+static void check_alone(tap_run *tap, const char *spec, const kernel_variant *variant) {
+    static const size_t sizes[][2] = {{70, 18}, {5, 66}};
+    for (int k = 0; k < 2 * 3; k++) {
+        const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(k / 2), 0.3};
+        const size_t d = sizes[k % 2][0], e = sizes[k % 2][1];
+        icl_tensor t[ATTENTION_TENSORS] = {{0}};
+        icl_backend *backend = open_variant(tap, spec, variant);
+        icl_error error = {0};
+        if (backend && tap_status(tap, run_both_ways(backend, &params, d, e, t, &error), &error, "attention"))
+            for (int i = INPUTS; i < INPUTS + GRADIENTS; i++)
+                tap_ok(tap, same_bits(&t[i], &t[i + GRADIENTS]),
+                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", variant->name,
+                       (int)params.mask, d, i - INPUTS, SEQUENCES);
+        for (int i = 0; i < ATTENTION_TENSORS; i++)
+            icl_tensor_release(&t[i]);
+        icl_backend_close(&backend);
+    }
 }
 
 int main(void) {
@@ -119,6 +196,7 @@ int main(void) {
         compare(&tap, &expected, &seen, false, variants[i].name);
         run_variant(&tap, SPEC ":threads=3", &variants[i], &again);
         compare(&tap, &seen, &again, true, "in three threads");
+        check_alone(&tap, SPEC ":threads=2", &variants[i]);
         free_results(&seen);
         free_results(&again);
     }

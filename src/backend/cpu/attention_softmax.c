@@ -1,17 +1,22 @@
 /*
- * Softmax attention: blocks of queries, and on the way back of keys, shared out among the threads. What a block computes, and with how
- * little memory, is in kernels/softmax.c. Where each sequence has one query, blocks of sequences: kernels/softmax_single.c.
+ * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads. What a block
+ * computes, and with how little memory, is in kernels/softmax_forward.c and softmax_backward.c. Where each sequence has one query,
+ * blocks of sequences: kernels/softmax_single.c.
  */
 #include "backend/cpu/host.h"
 #include "core/status.h"
 
+/* From so many sequences on, each is a task of the backward pass, in one pass; fewer are shared out in blocks, in two, so that all threads
+ * have work. The choice looks at nothing but the shape. */
+#define ONE_PASS_BATCH 16
+
 typedef HOST(softmax_plan) softmax_plan;
-typedef void block_kernel(const softmax_plan *plan, size_t sequence, size_t first, void *workspace);
+typedef HOST(softmax_kernel) block_kernel;
 
 typedef struct pass {
     const softmax_plan *plan;
     block_kernel *kernel;
-    size_t block, blocks_per_sequence; /* rows of a block */
+    size_t block, blocks_per_sequence; /* rows of a block; one block where a task is a sequence */
     char *workspace;
     size_t workspace_per_thread;
 } pass;
@@ -52,26 +57,23 @@ static void run_blocks(void *context, size_t first, size_t last, size_t thread) 
 
 /* One kernel over the blocks of `rows` queries, or keys, of each sequence. */
 static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows) {
-    const HOST(state) *state = host_state(backend);
     const softmax_plan *plan = x.plan;
 
     x.kernel = kernel;
-    x.block = state->kernels->softmax_block;
+    x.block = host_state(backend)->kernels->softmax_block;
     x.blocks_per_sequence = (rows + x.block - 1) / x.block;
     HOST(run)
-    (state, batch * x.blocks_per_sequence, batch * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4),
-     run_blocks, &x);
+    (host_state(backend), batch * x.blocks_per_sequence,
+     batch * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
 }
 
-/* A workspace for each thread, and `extra` reals behind them. */
-static icl_status take_workspace(icl_backend *backend, const softmax_plan *plan, size_t extra, pass *x,
-                                 real **behind, icl_error *error) {
-    const HOST(state) *state = host_state(backend);
+/* A workspace of `bytes` for each thread, and `extra` reals behind them. */
+static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *x, real **behind,
+                                 icl_error *error) {
     icl_status status = ICL_OK;
 
-    x->plan = plan;
-    x->workspace_per_thread = host_round_up(state->kernels->softmax_workspace(plan), 64);
-    const size_t bytes = state->threads * x->workspace_per_thread;
+    x->workspace_per_thread = host_round_up(bytes, 64);
+    bytes = host_state(backend)->threads * x->workspace_per_thread;
     ICL_TRY(HOST(scratch)(backend, bytes + extra * sizeof(real), &x->workspace, error));
     *behind = (real *)(void *)(x->workspace + bytes);
 done:
@@ -80,7 +82,7 @@ done:
 
 /* ---- One query a sequence ---- */
 
-/* Scores of so many keys are kept for each lane: 128 KiB for floats in the widest lanes. */
+/* Scores of so many keys are kept for each lane: 256 KiB for floats in the widest lanes. */
 #define MOST_KEYS_OF_SINGLE 1024
 
 typedef void single_kernel(const softmax_plan *plan, size_t first, size_t count, void *workspace);
@@ -126,37 +128,43 @@ done:
 
 icl_status HOST(softmax_forward)(icl_backend *backend, const void *params, const icl_tensor *operands,
                                  icl_error *error) {
+    const HOST(kernels) *kernels = host_state(backend)->kernels;
     const softmax_plan plan = describe(params, operands, operands + 2);
     icl_status status = ICL_OK;
-    pass x = {0};
+    pass x = {.plan = &plan};
     real *unused;
 
     if (is_single(&plan, operands[0].shape[0]))
-        return run_single(backend, &plan, host_state(backend)->kernels->softmax_single_forward,
-                          operands[0].shape[0], error);
-    ICL_TRY(take_workspace(backend, &plan, 0, &x, &unused, error));
-    run_pass(backend, x, host_state(backend)->kernels->softmax_forward, operands[0].shape[0], plan.queries);
+        return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
+    ICL_TRY(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
+    run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries);
 done:
     return status;
 }
 
 icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
                                   icl_error *error) {
+    const HOST(kernels) *kernels = host_state(backend)->kernels;
     softmax_plan plan = describe(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
+    const bool in_one_pass = batch >= ONE_PASS_BATCH;
     icl_status status = ICL_OK;
-    pass x = {0};
+    pass x = {.plan = &plan};
 
     plan.d_q = sequences_of(&operands[0]);
     plan.d_k = sequences_of(&operands[1]);
     plan.d_v = sequences_of(&operands[2]);
     plan.d_out = sequences_of(&operands[3]);
     if (is_single(&plan, batch))
-        return run_single(backend, &plan, host_state(backend)->kernels->softmax_single_backward, batch,
-                          error);
-    ICL_TRY(take_workspace(backend, &plan, batch * plan.queries, &x, &plan.row_terms, error));
-    run_pass(backend, x, host_state(backend)->kernels->softmax_backward_queries, batch, plan.queries);
-    run_pass(backend, x, host_state(backend)->kernels->softmax_backward_keys, batch, plan.keys);
+        return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
+    ICL_TRY(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
+                           batch * plan.queries, &x, &plan.row_terms, error));
+    if (in_one_pass) {
+        run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1);
+    } else {
+        run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries);
+        run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys);
+    }
 done:
     return status;
 }

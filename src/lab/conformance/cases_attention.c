@@ -31,19 +31,23 @@ static void add_attention(icl_case_list *list, icl_attention_params params, bool
 }
 
 /* Shapes around the blocks of queries and keys, and of columns, that a softmax pass may work in; and scores so far apart that weights
- * underflow and each key may raise the maximum. */
+ * underflow and each key may raise the maximum; and sequences enough for a backward pass that shares them out whole. */
 static void softmax_cases(icl_case_list *list, icl_attention_mask mask, bool is_backward) {
     static const size_t shapes[][5] = {
         {1, 33, 34, 2, 1},   {1, 1, 64, 64, 64},    {1, 63, 65, 5, 1},   {2, 64, 63, 64, 5},
         {1, 65, 130, 1, 70}, {1, 130, 64, 70, 1},   {1, 130, 130, 5, 5}, {1, 65, 1, 5, 64},
         {1, 3, 65, 1, 1},    {1, 33, 200, 70, 130}, {33, 1, 21, 5, 1},   {70, 1, 9, 2, 3},
     };
+    static const size_t many[][5] = {{16, 6, 66, 66, 3}, {17, 70, 7, 25, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 0.25};
         add_attention(list, params, is_backward, shapes[s], ICL_VALUES_RANDOM);
         params.scale = 16;
         add_attention(list, params, is_backward, shapes[s], ICL_VALUES_CANCELLING);
     }
+    for (size_t s = 0; is_backward && s < sizeof many / sizeof *many; s++)
+        add_attention(list, (icl_attention_params){ICL_ATTENTION_SOFTMAX, mask, 0.25}, true, many[s],
+                      ICL_VALUES_RANDOM);
 }
 
 void icl_cases_attention(icl_case_list *list) {

@@ -6,6 +6,7 @@
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -80,15 +81,14 @@ typedef struct HOST(kernels) {
     void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width,
                                          real *result);
 
-    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on; the pass over keys needs the row
-     * terms of all queries. workspace: softmax_workspace(plan) bytes, aligned to 64, of this thread alone. */
+    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on. Backward either all blocks of
+     * queries and then, as they need the row terms of all queries, those of keys; or, in one pass, each sequence at once, from
+     * row 0 on, for two thirds of the work. The same bits come out. */
     size_t softmax_block;
-    size_t (*softmax_workspace)(const HOST(softmax_plan) * plan);
-    void (*softmax_forward)(const HOST(softmax_plan) * plan, size_t sequence, size_t first, void *workspace);
-    void (*softmax_backward_queries)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
-                                     void *workspace);
-    void (*softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
-                                  void *workspace);
+    HOST(softmax_kernel) * softmax_forward;
+    HOST(softmax_kernel) * softmax_backward_queries, *softmax_backward_keys, *softmax_backward_sequence;
+    size_t (*softmax_forward_workspace)(const HOST(softmax_plan) * plan);
+    size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
     /* The same for one query a sequence: `count` <= softmax_block sequences from `first` on, all gradients in one pass. workspace:
      * softmax_single_workspace(plan) bytes. */

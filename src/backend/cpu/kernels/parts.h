@@ -46,15 +46,20 @@ void KERNEL(sum_columns)(const real *x, size_t rows, size_t row_stride, size_t w
 void KERNEL(squares_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 void KERNEL(max_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 
-/* Vectors in a block. */
+/* Vectors in a block: as many as the registers, 32 or 16, hold the sums of. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define SOFTMAX_VECTORS 4
+#elif defined(__AVX__) && defined(__FMA__)
+#define SOFTMAX_VECTORS 3
+#else
 #define SOFTMAX_VECTORS 2
+#endif
 
-size_t KERNEL(softmax_workspace)(const HOST(softmax_plan) * plan);
-void KERNEL(softmax_forward)(const HOST(softmax_plan) * plan, size_t sequence, size_t first, void *workspace);
-void KERNEL(softmax_backward_queries)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
-                                      void *workspace);
-void KERNEL(softmax_backward_keys)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
-                                   void *workspace);
+HOST(softmax_kernel)
+KERNEL(softmax_forward), KERNEL(softmax_backward_queries), KERNEL(softmax_backward_keys),
+    KERNEL(softmax_backward_sequence);
+size_t KERNEL(softmax_forward_workspace)(const HOST(softmax_plan) * plan);
+size_t KERNEL(softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
 size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
 void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count,

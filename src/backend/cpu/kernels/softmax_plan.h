@@ -19,7 +19,11 @@ typedef struct HOST(softmax_plan) {
     real scale;
     HOST(sequences) q, k, v, out, log_sum_exp;
     HOST(sequences) d_q, d_k, d_v, d_out; /* backward only */
-    real *row_terms; /* [batch][queries]: d_out_i . out_i, written by the pass over queries */
+    real *row_terms; /* [batch][queries]: d_out_i . out_i, written by the pass over queries or the only one */
 } HOST(softmax_plan);
+
+/* workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace says, aligned to 64, of this thread alone. */
+typedef void HOST(softmax_kernel)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
+                                  void *workspace);
 
 #endif

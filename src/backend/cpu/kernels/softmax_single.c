@@ -1,7 +1,7 @@
 /*
  * Softmax attention of one query a sequence, BLOCK sequences at a time: lanes are sequences, because one query would leave all but one
- * lane of a block of queries empty. The formulas of softmax.c; the scores of all keys are kept, so that the maximum is known before
- * the first weight, and the way back is one pass: with a single query no key's gradient is a sum.
+ * lane of a block of queries empty. The formulas of softmax_forward.c and softmax_backward.c; the scores of all keys are kept, so
+ * that the maximum is known before the first weight, and the way back is one pass: with a single query no key's gradient is a sum.
  *
  *     forward:   s_j = q . k_j,  p_j = exp(scale s_j - max),  out = sum_j p_j v_j / sum_j p_j
  *     backward:  p_j = exp(scale s_j - log_sum_exp),  dv_j = p_j G,  t_j = p_j (G . v_j - G . out),  dk_j = scale t_j q,  dq = scale sum_j t_j k_j
@@ -41,10 +41,6 @@ static void multiply(lane *out, const lane *weight, const lane *x, size_t width)
             out[c * VECTORS + n] = lane_multiply(weight[n], x[c * VECTORS + n]);
 }
 
-static void clear(lane *x, size_t width) {
-    memset(x, 0, width * VECTORS * sizeof *x);
-}
-
 /* ---- Forward ---- */
 
 /* Scores of all keys, and the largest. */
@@ -54,7 +50,7 @@ static void score_keys(const plan *p, size_t first, size_t count, const lane *q,
         maximum[l] = -REAL_MAX;
     for (size_t j = 0; j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
-        pack_lanes(k, across(&p->k, first, j), count, p->d);
+        pack_lanes(k, across(&p->k, first, j), count, VECTORS, p->d);
         dot(scores + j * VECTORS, k, q, p->d);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
             score[l] = p->scale * score[l];
@@ -70,8 +66,8 @@ void KERNEL(softmax_single_forward)(const plan *p, size_t first, size_t count, v
     const matrix out = across(&p->out, first, 0), lse = across(&p->log_sum_exp, first, 0);
     real maximum[BLOCK], total[BLOCK] = {0};
 
-    pack_lanes(q, across(&p->q, first, 0), count, p->d);
-    clear(sums, p->e);
+    pack_lanes(q, across(&p->q, first, 0), count, VECTORS, p->d);
+    clear_lanes(sums, p->e);
     score_keys(p, first, count, q, k, scores, end, maximum);
     for (size_t j = 0; j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
@@ -79,7 +75,7 @@ void KERNEL(softmax_single_forward)(const plan *p, size_t first, size_t count, v
             score[l] = weight_exponential(score[l] - maximum[l], false);
             total[l] += score[l];
         }
-        pack_lanes(v, across(&p->v, first, j), count, p->e);
+        pack_lanes(v, across(&p->v, first, j), count, VECTORS, p->e);
         accumulate(sums, scores + j * VECTORS, v, p->e);
     }
     for (size_t l = 0; l < count; l++) {
@@ -116,13 +112,13 @@ void KERNEL(softmax_single_backward)(const plan *p, size_t first, size_t count, 
     real log_sum_exp[BLOCK], row_term[BLOCK];
     real *weight = lane_elements(weights), *slope = lane_elements(slopes);
 
-    pack_lanes(q, across(&p->q, first, 0), count, d);
-    pack_lanes(g, across(&p->d_out, first, 0), count, e);
-    clear(d_q, d);
+    pack_lanes(q, across(&p->q, first, 0), count, VECTORS, d);
+    pack_lanes(g, across(&p->d_out, first, 0), count, VECTORS, e);
+    clear_lanes(d_q, d);
     start_lanes(p, first, count, log_sum_exp, row_term);
     for (size_t j = 0; j < end; j++) {
-        pack_lanes(k, across(&p->k, first, j), count, d);
-        pack_lanes(v, across(&p->v, first, j), count, e);
+        pack_lanes(k, across(&p->k, first, j), count, VECTORS, d);
+        pack_lanes(v, across(&p->v, first, j), count, VECTORS, e);
         dot(weights, k, q, d);
         dot(slopes, v, g, e);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
@@ -135,8 +131,8 @@ void KERNEL(softmax_single_backward)(const plan *p, size_t first, size_t count, 
         store_lanes(d_k, p->scale, across(&p->d_k, first, j), count, d);
         store_lanes(d_v, 1, across(&p->d_v, first, j), count, e);
     }
-    clear(d_k, d);
-    clear(d_v, e);
+    clear_lanes(d_k, d);
+    clear_lanes(d_v, e);
     for (size_t j = end; j < p->keys; j++) {
         store_lanes(d_k, 1, across(&p->d_k, first, j), count, d);
         store_lanes(d_v, 1, across(&p->d_v, first, j), count, e);

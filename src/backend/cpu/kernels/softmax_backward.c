@@ -1,0 +1,246 @@
+/*
+ * Softmax attention backward, a block of queries or of keys at a time. With G the gradient of out and D_i = G_i . out_i,
+ *     dv_j = sum_i p_ij G_i,  t_ij = p_ij (G_i . v_j - D_i),  dq_i = scale sum_j t_ij k_j,  dk_j = scale sum_i t_ij q_i,
+ * where p_ij = exp(s_ij - log_sum_exp_i) is computed again from s_ij = scale q_i . k_j.
+ *
+ * In one pass where a task can be a whole sequence. Lanes are a block's keys, and the sums theirs, of dv and dk. Each tile of t, TILE
+ * queries by BLOCK keys, also adds its product with the block's keys to dq of its queries, which stays in memory until the last
+ * block has passed; there the lanes are coordinates, in bands of BLOCK, so that no tile is ever transposed. 6 d + 4 e flops a pair and
+ * an exponential; beside packed rows of a block and a tile it takes queries * d numbers, d rounded up to whole bands.
+ *
+ * In two passes where a task must be a block, for want of sequences: one that owns queries, for dq, and one that owns keys, for
+ * dk and dv. Each has its own s, t and exponential: 8 d + 6 e flops, and nothing that grows with the length.
+ *
+ * Sums are in order of keys, or queries, for each number alone, so that a result depends on neither the threads, nor the
+ * block it falls into, nor on which of the two it was; with lane_fma it depends on the instruction set, see lanes.h.
+ */
+#include "backend/cpu/kernels/exponential.h"
+#include "backend/cpu/kernels/softmax_products.h"
+
+#define TILE 64 /* queries (or keys) that share one pass over the sums */
+
+/* ---- Row terms ---- */
+
+/* D of `count` queries from `first` on. */
+static void sum_row_terms(const plan *p, size_t sequence, size_t first, size_t count) {
+    const matrix g = rows_of(&p->d_out, sequence, first), out = rows_of(&p->out, sequence, first);
+    real *row_terms = p->row_terms + sequence * p->queries + first;
+    for (size_t i = 0; i < count; i++) {
+        real term = 0;
+        for (size_t c = 0; c < p->e; c++)
+            term += g.elements[i * g.row + c * g.column] * out.elements[i * out.row + c * out.column];
+        row_terms[i] = term;
+    }
+}
+
+/* ---- Lanes are queries ---- */
+
+/* What the pass over queries keeps of each lane: log_sum_exp, D, and how many keys of the current tile it attends to. */
+typedef struct query_state {
+    size_t vectors;
+    real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
+} query_state;
+
+static void start_queries(const plan *p, size_t sequence, size_t first, size_t count, query_state *state) {
+    const matrix lse = rows_of(&p->log_sum_exp, sequence, first);
+    state->vectors = vectors_for(count);
+    sum_row_terms(p, sequence, first, count);
+    for (size_t l = 0; l < BLOCK; l++) {
+        const size_t row = smaller(l, count - 1);
+        state->log_sum_exp[l] = lse.elements[row * lse.row];
+        state->row_term[l] = p->row_terms[sequence * p->queries + first + row];
+    }
+}
+
+/* score [length] becomes t, of weights that are never kept; gain holds G_i . v_j. */
+static void slope_tile(const query_state *state, real *tile, const real *gains, size_t length, real scale) {
+    const size_t lanes = state->vectors * LANE_COUNT;
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        const real *gain = gains + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < lanes; l++) {
+            const real weight = weight_exponential(REAL_FMA(scale, score[l], -state->log_sum_exp[l]), true);
+            const real slope = weight * (gain[l] - state->row_term[l]);
+            score[l] = (real)t < state->seen[l] ? slope : 0;
+        }
+    }
+}
+
+void KERNEL(softmax_backward_queries)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
+    lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + TILE * VECTORS;
+    query_state state;
+
+    start_queries(p, sequence, first, count, &state);
+    pack_lanes(q, rows_of(&p->q, sequence, first), count, state.vectors, p->d);
+    pack_lanes(g, rows_of(&p->d_out, sequence, first), count, state.vectors, p->e);
+    clear_lanes(sums, padded(p->d));
+    for (size_t j = 0; j < end; j += TILE) {
+        const size_t length = smaller(TILE, end - j);
+        const matrix k = rows_of(&p->k, sequence, j);
+        for (size_t l = 0; l < BLOCK; l++)
+            state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
+        multiply_tile(tile, k, length, p->d, q, state.vectors);
+        multiply_tile(gains, rows_of(&p->v, sequence, j), length, p->e, g, state.vectors);
+        slope_tile(&state, lane_elements(tile), lane_elements(gains), length, p->scale);
+        add_tile(sums, NULL, k, length, p->d, tile, state.vectors);
+    }
+    store_lanes(sums, p->scale, rows_of(&p->d_q, sequence, first), count, p->d);
+}
+
+/* ---- Lanes are keys ---- */
+
+/* `count` keys from `first` on, what becomes of them, and the tile of queries that passes them. */
+typedef struct key_block {
+    size_t sequence, first, count, vectors;
+    lane *k, *v;             /* [d], [e] */
+    lane *sums_k, *sums_v;   /* [d], [e], padded */
+    lane *weights, *slopes;  /* [TILE] */
+    lane *key_rows, *sums_q; /* one pass alone: [bands][BLOCK] and [bands][band_rows], coordinates in lanes */
+} key_block;
+
+static size_t bands_of(size_t d) {
+    return (d + BLOCK - 1) / BLOCK;
+}
+
+/* The queries of a band, and what the last group may touch behind them. */
+static size_t band_rows(const plan *p) {
+    return p->queries + GROUP;
+}
+
+/* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them attend to all of the block. */
+ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size_t length,
+                         const bool masked) {
+    const matrix lse = rows_of(&p->log_sum_exp, block->sequence, row);
+    const real *row_terms = p->row_terms + block->sequence * p->queries + row;
+    const size_t lanes = block->vectors * LANE_COUNT;
+    real number[BLOCK];
+
+    for (size_t l = 0; l < BLOCK; l++)
+        number[l] = (real)l;
+    for (size_t t = 0; t < length; t++) {
+        const real log_sum_exp = lse.elements[t * lse.row], row_term = row_terms[t], scale = p->scale;
+        const real limit = masked ? (real)below(reach_of(p, row + t), block->first, BLOCK) : 0;
+        real *score = lane_elements(block->weights) + t * BLOCK;
+        real *gain = lane_elements(block->slopes) + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < lanes; l++) {
+            const real weight = weight_exponential(REAL_FMA(scale, score[l], -log_sum_exp), true);
+            const real slope = weight * (gain[l] - row_term);
+            const bool seen = !masked || number[l] < limit;
+            score[l] = seen ? weight : 0;
+            gain[l] = seen ? slope : 0;
+        }
+    }
+}
+
+static void weigh_queries(const plan *p, const key_block *block, size_t row, size_t length) {
+    if (below(reach_of(p, row), block->first, BLOCK) < block->count)
+        weigh(p, block, row, length, true);
+    else
+        weigh(p, block, row, length, false);
+}
+
+/* Coordinate c of a row of bands that have so many rows each. */
+static real *in_band(lane *bands, size_t rows, size_t row, size_t c) {
+    return lane_elements(bands) + (c / BLOCK * rows + row) * BLOCK + c % BLOCK;
+}
+
+/* key_rows = the block's keys; zeros fill the last band up. */
+static void pack_key_rows(const plan *p, const key_block *block) {
+    const matrix k = rows_of(&p->k, block->sequence, block->first);
+    clear_lanes(block->key_rows, bands_of(p->d) * BLOCK);
+    for (size_t j = 0; j < block->count; j++)
+        for (size_t c = 0; c < p->d; c++)
+            *in_band(block->key_rows, BLOCK, j, c) = k.elements[j * k.row + c * k.column];
+}
+
+/* dq / scale of `length` queries += the current tile's t times the first `keys` keys of the block, in all bands. */
+static void add_queries(const plan *p, const key_block *block, size_t row, size_t length, size_t keys) {
+    const matrix slopes = {lane_elements(block->slopes), 1, BLOCK};
+    for (size_t band = 0; band < bands_of(p->d); band++) {
+        lane *sums = block->sums_q + (band * band_rows(p) + row) * VECTORS;
+        add_tile(sums, NULL, slopes, keys, length, block->key_rows + band * BLOCK * VECTORS,
+                 vectors_for(p->d - band * BLOCK));
+    }
+}
+
+/* One block of keys passes all queries that attend to any of it. */
+static void pass_keys(const plan *p, key_block *block) {
+    const size_t first = block->first, d = p->d, e = p->e;
+    /* The first query that attends to the block's first key; none where nothing attends to it. */
+    const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
+    const size_t start = first < p->sources ? unmasked : p->queries;
+
+    block->count = smaller(p->keys - first, BLOCK);
+    block->vectors = vectors_for(block->count);
+    pack_lanes(block->k, rows_of(&p->k, block->sequence, first), block->count, block->vectors, d);
+    pack_lanes(block->v, rows_of(&p->v, block->sequence, first), block->count, block->vectors, e);
+    clear_lanes(block->sums_k, padded(d));
+    clear_lanes(block->sums_v, padded(e));
+    if (block->sums_q)
+        pack_key_rows(p, block);
+    for (size_t i = start; i < p->queries; i += TILE) {
+        const size_t length = smaller(TILE, p->queries - i);
+        const matrix q = rows_of(&p->q, block->sequence, i), g = rows_of(&p->d_out, block->sequence, i);
+        multiply_tile(block->weights, q, length, d, block->k, block->vectors);
+        multiply_tile(block->slopes, g, length, e, block->v, block->vectors);
+        weigh_queries(p, block, i, length);
+        add_tile(block->sums_v, NULL, g, length, e, block->weights, block->vectors);
+        add_tile(block->sums_k, NULL, q, length, d, block->slopes, block->vectors);
+        if (block->sums_q)
+            add_queries(p, block, i, length, below(reach_of(p, i + length - 1), first, BLOCK));
+    }
+    store_lanes(block->sums_k, p->scale, rows_of(&p->d_k, block->sequence, first), block->count, d);
+    store_lanes(block->sums_v, 1, rows_of(&p->d_v, block->sequence, first), block->count, e);
+}
+
+/* Lays a block's packed rows out in the workspace; those of one pass stand at its end. */
+static key_block lay_out(const plan *p, size_t sequence, void *workspace, bool in_one_pass) {
+    key_block block = {.sequence = sequence, .k = workspace};
+    block.v = block.k + p->d * VECTORS;
+    block.sums_k = block.v + p->e * VECTORS;
+    block.sums_v = block.sums_k + padded(p->d) * VECTORS;
+    block.weights = block.sums_v + padded(p->e) * VECTORS;
+    block.slopes = block.weights + TILE * VECTORS;
+    if (in_one_pass) {
+        block.key_rows = block.slopes + TILE * VECTORS;
+        block.sums_q = block.key_rows + bands_of(p->d) * BLOCK * VECTORS;
+    }
+    return block;
+}
+
+void KERNEL(softmax_backward_keys)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    key_block block = lay_out(p, sequence, workspace, false);
+    block.first = first;
+    pass_keys(p, &block);
+}
+
+/* ---- One pass ---- */
+
+/* d_q from the sums of all blocks of keys. */
+static void store_queries(const plan *p, const key_block *block) {
+    const matrix d_q = rows_of(&p->d_q, block->sequence, 0);
+    for (size_t i = 0; i < p->queries; i++)
+        for (size_t c = 0; c < p->d; c++)
+            d_q.elements[i * d_q.row + c * d_q.column] =
+                p->scale * *in_band(block->sums_q, band_rows(p), i, c);
+}
+
+void KERNEL(softmax_backward_sequence)(const plan *p, size_t sequence, size_t first, void *workspace) {
+    key_block block = lay_out(p, sequence, workspace, true);
+
+    sum_row_terms(p, sequence, 0, p->queries);
+    clear_lanes(block.sums_q, bands_of(p->d) * band_rows(p));
+    for (block.first = first; block.first < p->keys; block.first += BLOCK)
+        pass_keys(p, &block);
+    store_queries(p, &block);
+}
+
+/* ---- Memory ---- */
+
+size_t KERNEL(softmax_backward_workspace)(const plan *p, bool in_one_pass) {
+    const size_t rows = p->d + p->e + padded(p->d) + padded(p->e) + 2 * TILE;
+    const size_t band = in_one_pass ? BLOCK + band_rows(p) : 0;
+    return (rows + bands_of(p->d) * band) * BLOCK * sizeof(real);
+}
