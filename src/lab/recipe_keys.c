@@ -40,10 +40,11 @@ static const icl_recipe_key keys[] = {
     {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},
     {"model", "tied", ICL_KEY_FLAG, "false", .help = "one layer's parameters for all layers"},
     {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
-    {"model", "parameterization", ICL_KEY_WORD, "full", .words = "full|diag|gd++|sparse|sparse-b",
-     .help = "which entries of P and Q are trained"},
+    {"model", "parameterization", ICL_KEY_WORD, "full",
+     .words = "full|diag|gd++|sparse|sparse-b|diag+lowrank", .help = "which entries of P and Q are trained"},
     {"model", "attention", ICL_KEY_WORD, "softmax", .words = "softmax|linear",
      .help = "family softmax: weights of the labels are a softmax of the scores, or the scores over n"},
+    {"model", "rank", ICL_KEY_COUNT, "1", 1, 1024, .help = "diag+lowrank: of what is added to the diagonals"},
     {"model", "scale", ICL_KEY_WORD, "mean", .words = "raw|mean|softmax",
      .help = "attention weights over the context: as they are, over n, or their softmax (then on the tape "
              "alone)"},

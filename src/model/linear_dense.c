@@ -18,7 +18,21 @@ static const icl_parameter_info *find_parameter(const icl_model *model, size_t l
     return &model->parameters[index];
 }
 
-static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t d, float *matrix) {
+/* diag(p) + sum of u_k v_k^T. */
+static void fill_low_rank(const float *parameter, size_t rank, size_t width, float *matrix) {
+    const float *left = parameter + width, *right = left + rank * width;
+
+    for (size_t i = 0; i < width; i++)
+        for (size_t j = 0; j < width; j++) {
+            double sum = i == j ? (double)parameter[i] : 0;
+            for (size_t k = 0; k < rank; k++)
+                sum += (double)left[k * width + i] * (double)right[k * width + j];
+            matrix[i * width + j] = (float)sum;
+        }
+}
+
+static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t rank, size_t d,
+                        float *matrix) {
     const size_t width = d + 1;
 
     memset(matrix, 0, width * width * sizeof *matrix);
@@ -41,6 +55,9 @@ static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_
     case ICL_PART_LABEL_ONE:
         matrix[width * width - 1] = 1;
         break;
+    case ICL_PART_DIAGONAL_LOW_RANK:
+        fill_low_rank(parameter, rank, width, matrix);
+        break;
     }
 }
 
@@ -59,7 +76,8 @@ icl_status icl_model_dense(const icl_model *model, const float *values, size_t l
         return status;
     const icl_linear_transformer_state *state = model->state;
     const icl_parameter_info *info = find_parameter(model, layer, head, (int)part);
-    fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, model->dimension, matrix);
+    fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, state->rank,
+                model->dimension, matrix);
     return ICL_OK;
 }
 
@@ -80,7 +98,7 @@ icl_status icl_model_embed(const icl_model *from, const float *from_values, cons
 
     ICL_TRY(check_family(from, error));
     ICL_TRY(check_family(to, error));
-    if (state->form != ICL_LINEAR_FULL || state->is_tied || from->layers > to->layers ||
+    if (state->form != ICL_LINEAR_FULL || state->rank > 0 || state->is_tied || from->layers > to->layers ||
         icl_model_heads(from) != state->heads || from->dimension != to->dimension) {
         status = icl_fail(
             error, ICL_ERROR_INPUT,

@@ -27,23 +27,92 @@ done:
     return status;
 }
 
-icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                    const icl_model_tensors *with, icl_error *error) {
-    const icl_linear_transformer_params params = params_of(model, depth);
-    const bool is_tied = ((const icl_linear_transformer_state *)model->state)->is_tied;
-    icl_tensor repeated = {0};
+/* ---- diag+lowrank: its matrices, and the gradient of what they are made from ---- */
+
+/* Views of a vector of parameters (or of their gradient) [M, 1 + 2r, D], M = 2 layers * heads matrices, and their dense form [M, D, D]. */
+typedef struct low_rank {
+    size_t matrices, rank, width;
+    icl_tensor diagonal, left, right; /* [M, 1, D], [M, r, D], [M, r, D] */
+} low_rank;
+
+static low_rank view_low_rank(const icl_model *model, icl_tensor vector) {
+    const icl_linear_transformer_state *state = model->state;
+    const size_t rank = state->rank, width = model->dimension + 1;
+    const size_t shape[] = {model->layers * state->heads * ICL_LINEAR_PARTS, 1 + 2 * rank, width};
+    const icl_tensor all = icl_tensor_reshape(vector, 3, shape);
+
+    return (low_rank){shape[0],
+                      rank,
+                      width,
+                      icl_tensor_slice(all, 1, 0, 1),
+                      icl_tensor_slice(all, 1, 1, rank),
+                      icl_tensor_slice(all, 1, 1 + rank, rank)};
+}
+
+/* The diagonals of matrices [M, D, D], as [M, D]. */
+static icl_tensor diagonals_of(icl_tensor dense) {
+    icl_tensor view = dense;
+
+    view.rank = 2;
+    view.stride[1] += dense.stride[2];
+    return view;
+}
+
+/* [M, 1, D] -> [M, D]. */
+static icl_tensor first_row(icl_tensor rows) {
+    icl_tensor view = rows;
+
+    view.rank = 2;
+    view.shape[1] = rows.shape[2];
+    view.stride[1] = rows.stride[2];
+    return view;
+}
+
+/* *dense [N] = the parameters of the full model: diag(p) + U^T V for each matrix. */
+static icl_status make_dense(const icl_model *model, icl_backend *backend, icl_tensor parameters,
+                             icl_tensor *dense, icl_error *error) {
+    const low_rank parts = view_low_rank(model, parameters);
+    const size_t shape[] = {parts.matrices, parts.width, parts.width};
+    const size_t all = shape[0] * shape[1] * shape[2];
     icl_status status = ICL_OK;
 
-    if (is_tied)
-        ICL_TRY(repeat_parameters(model, backend, depth, with->parameters, &repeated, error));
-    ICL_TRY(icl_linear_transformer_predict(backend, &params, with->predictions,
-                                           is_tied ? repeated : with->parameters, with->tokens, with->gram,
-                                           with->query, error));
+    ICL_TRY(icl_tensor_create(backend, 1, &all, dense, error));
+    const icl_tensor matrices = icl_tensor_reshape(*dense, 3, shape), diagonals = diagonals_of(matrices);
+    ICL_TRY(
+        icl_matmul(backend, matrices, 1.0, icl_tensor_swap_axes(parts.left, 1, 2), parts.right, 0.0, error));
+    ICL_TRY(icl_binary(backend, ICL_ADD, diagonals, diagonals, first_row(parts.diagonal), error));
 done:
-    icl_tensor_release(&repeated);
     return status;
 }
 
+/* ---- The ops ---- */
+
+/* What the ops take as parameters: the model's own, or made from them and released by the caller. */
+static icl_status make_parameters(const icl_model *model, icl_backend *backend, size_t depth,
+                                  icl_tensor parameters, icl_tensor *made, icl_error *error) {
+    const icl_linear_transformer_state *state = model->state;
+
+    if (state->is_tied)
+        return repeat_parameters(model, backend, depth, parameters, made, error);
+    if (state->rank > 0)
+        return make_dense(model, backend, parameters, made, error);
+    return ICL_OK;
+}
+
+icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
+                                    const icl_model_tensors *with, icl_error *error) {
+    const icl_linear_transformer_params params = params_of(model, depth);
+    icl_tensor made = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_parameters(model, backend, depth, with->parameters, &made, error));
+    ICL_TRY(icl_linear_transformer_predict(backend, &params, with->predictions,
+                                           made.buffer ? made : with->parameters, with->tokens, with->gram,
+                                           with->query, error));
+done:
+    icl_tensor_release(&made);
+    return status;
+}
 static icl_status gradient(const icl_model *model, icl_backend *backend, size_t depth,
                            const icl_model_tensors *with, icl_tensor parameters, icl_tensor out,
                            icl_error *error) {
@@ -72,9 +141,35 @@ done:
     return status;
 }
 
+/* With g = d loss / d (diag(p) + U^T V): d loss / dp is its diagonal, / dU = V g^T, / dV = U g. Norms are those of g. */
+static icl_status gradient_of_low_rank(const icl_model *model, icl_backend *backend, size_t depth,
+                                       const icl_model_tensors *with, icl_error *error) {
+    const low_rank parts = view_low_rank(model, with->parameters), out = view_low_rank(model, with->gradient);
+    const size_t shape[] = {parts.matrices, parts.width, parts.width};
+    const size_t all = shape[0] * shape[1] * shape[2];
+    icl_tensor dense = {0}, of_dense = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_dense(model, backend, with->parameters, &dense, error));
+    ICL_TRY(icl_tensor_create(backend, 1, &all, &of_dense, error));
+    ICL_TRY(gradient(model, backend, depth, with, dense, of_dense, error));
+    const icl_tensor g = icl_tensor_reshape(of_dense, 3, shape);
+    ICL_TRY(icl_copy(backend, first_row(out.diagonal), diagonals_of(g), error));
+    ICL_TRY(icl_matmul(backend, out.left, 1.0, parts.right, icl_tensor_swap_axes(g, 1, 2), 0.0, error));
+    ICL_TRY(icl_matmul(backend, out.right, 1.0, parts.left, g, 0.0, error));
+done:
+    icl_tensor_release(&dense);
+    icl_tensor_release(&of_dense);
+    return status;
+}
+
 icl_status icl_linear_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
                                      const icl_model_tensors *with, icl_error *error) {
-    if (((const icl_linear_transformer_state *)model->state)->is_tied)
+    const icl_linear_transformer_state *state = model->state;
+
+    if (state->is_tied)
         return gradient_of_tied(model, backend, depth, with, error);
+    if (state->rank > 0)
+        return gradient_of_low_rank(model, backend, depth, with, error);
     return gradient(model, backend, depth, with, with->parameters, with->gradient, error);
 }

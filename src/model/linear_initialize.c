@@ -10,6 +10,7 @@
  *     diag:          p = (-.3, -.6), q = (.6, 0)        w_xx = -.18, w_yx = -.36
  *     gd++:          p = (-.3, -.3), q = .6             w_xx = w_yx = -.18
  *     full:          P = -.1 I,  Q = diag(.3 … .3, 0)   w_xx = w_yx = -.03
+ *     diag+lowrank:  as diag, and products of noise
  *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
  *
  * and in full layers noise of coupling_std, where that is not 0, in the entries between the first input and the label. Trained full
@@ -77,12 +78,34 @@ static double noise_std(const icl_linear_transformer_state *state, size_t d, con
     return couples && state->coupling_std > 0 ? state->coupling_std : state->init_std;
 }
 
+/* diag(p) + sum of u_k v_k^T, with the diagonal start in p and u, v so large that their products have entries of init_std: at
+ * u = v = 0 the gradient of both is 0. */
+static void initialize_low_rank(const icl_model *model, const layer_start *start, int part,
+                                const icl_parameter_info *info, uint32_t seed, float *values) {
+    const icl_linear_transformer_state *state = model->state;
+    const size_t width = info->shape[1];
+    const double unit = start ? unit_of(model, part) : 1.0;
+    const double share = part == ICL_LINEAR_Q ? unit / (double)state->heads : unit;
+
+    for (size_t i = 0; i < info->count; i++) {
+        const double noise = (double)icl_model_noise(seed, info->offset + i);
+        values[i] =
+            (float)(i >= width ? sqrt(unit * state->init_std) * noise
+                    : start ? share * start_at(start, part, width - 1, i, i) + unit * state->init_std * noise
+                            : state->init_std * noise);
+    }
+}
+
 static void initialize_part(const icl_model *model, const layer_start *start, int part,
                             const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
     const double unit = unit_of(model, part);
     const double share = part == ICL_LINEAR_Q ? unit / (double)state->heads : unit;
 
+    if (state->rank > 0) {
+        initialize_low_rank(model, start, part, info, seed, values + info->offset);
+        return;
+    }
     for (size_t i = 0; i < info->count; i++) {
         /* A vector holds the diagonal's entries for an input (0) and the label (1). */
         const size_t row = info->rank == 2 ? i / info->shape[1] : i == 0 ? 0 : model->dimension;
@@ -107,13 +130,17 @@ static void initialize_layer(const icl_model *model, const layer_start *start, s
                 initialize_part(model, start, part, info++, seed, values);
 }
 
+static icl_linear_form start_form(const icl_linear_transformer_state *state) {
+    return state->rank > 0 ? ICL_LINEAR_DIAG : state->form;
+}
+
 static const layer_start *start_of(const icl_model *model, size_t layer) {
     const icl_linear_transformer_state *state = model->state;
     if (!state->from_descent)
         return NULL;
     if (state->form == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
         return &gdpp_last_start;
-    return &first_start[state->form];
+    return &first_start[start_form(state)];
 }
 
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
@@ -123,5 +150,5 @@ void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values)
 
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
-    initialize_layer(model, &inserted_start[state->form], layer, seed, values);
+    initialize_layer(model, &inserted_start[start_form(state)], layer, seed, values);
 }

@@ -25,6 +25,9 @@
 
 #include "core/allocate.h"
 
+/* model.parameterization: the word after those of icl_linear_form. */
+enum { DIAGONAL_LOW_RANK = ICL_LINEAR_FORM_COUNT };
+
 /* In the order of the words of model.parameterization. */
 static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_FULL] = {{{"P", ICL_PART_MATRIX}, {"Q", ICL_PART_MATRIX}}},
@@ -32,6 +35,7 @@ static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_GDPP] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_INPUT_DIAGONAL}}},
     [ICL_LINEAR_SPARSE] = {{{NULL, ICL_PART_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
     [ICL_LINEAR_SPARSE_B] = {{{"B", ICL_PART_INPUT_BLOCK_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
+    [DIAGONAL_LOW_RANK] = {{{"P", ICL_PART_DIAGONAL_LOW_RANK}, {"Q", ICL_PART_DIAGONAL_LOW_RANK}}},
 };
 
 /* model.space: the words after those of icl_linear_space; and those of model.scale. */
@@ -64,6 +68,11 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
         rank = 2;
         shape[0] = shape[1] = d;
         break;
+    case ICL_PART_DIAGONAL_LOW_RANK:
+        rank = 2;
+        shape[0] = 1 + 2 * ((const icl_linear_transformer_state *)model->state)->rank;
+        shape[1] = d + 1;
+        break;
     case ICL_PART_LABEL_ONE:
         return ICL_OK;
     }
@@ -73,6 +82,7 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     const size_t space = icl_recipe_word(recipe, "model", "space");
+    const size_t form = icl_recipe_word(recipe, "model", "parameterization");
     const size_t scale = icl_recipe_word(recipe, "model", "scale");
     icl_linear_transformer_state *state = NULL;
     icl_status status = ICL_OK;
@@ -81,8 +91,9 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     model->state = state;
     model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
-    state->form = (icl_linear_form)icl_recipe_word(recipe, "model", "parameterization");
-    state->pair = &pairs[state->form];
+    state->pair = &pairs[form];
+    state->form = form == DIAGONAL_LOW_RANK ? ICL_LINEAR_FULL : (icl_linear_form)form;
+    state->rank = form == DIAGONAL_LOW_RANK ? (size_t)icl_recipe_count(recipe, "model", "rank") : 0;
     state->is_mean = scale == SCALE_MEAN;
     state->is_softmax = scale == SCALE_SOFTMAX;
     model->composed = space == COMPOSED || state->is_softmax;
@@ -95,6 +106,8 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
         ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
     if (state->heads == 0)
         ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
+    if (state->is_tied && state->rank > 0)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "tied", error, "false beside diag+lowrank"));
     if (state->is_softmax && space != COMPOSED && space != ICL_SPACE_AUTO)
         ICL_TRY(icl_recipe_reject(recipe, "model", "space", error,
                                   "auto or composed: with model.scale = softmax layers are not linear"));
@@ -136,6 +149,7 @@ typedef struct model_constants {
     icl_variable label;     /* [1, D]: (0 … 0 1) */
     icl_variable zeros;     /* [D, D] */
     icl_variable label_one; /* [D, D]: 0 but for a 1 in the last corner */
+    icl_variable identity;  /* [D, D] */
 } model_constants;
 
 static icl_variable ones_at(icl_tape *tape, icl_variable base, size_t rows, size_t columns, size_t row,
@@ -164,11 +178,28 @@ static model_constants make_constants(const icl_linear_pair *pair, size_t d, icl
         made.label = icl_tape_filled(tape, 2, (const size_t[]){1, d + 1}, 0.0);
         made.label = ones_at(tape, made.label, 1, 1, 0, d);
     }
+    if (uses(pair, ICL_PART_DIAGONAL_LOW_RANK)) {
+        made.identity = icl_tape_filled(tape, 2, (const size_t[]){d + 1, d + 1}, 0.0);
+        for (size_t i = 0; i <= d; i++)
+            made.identity = ones_at(tape, made.identity, 1, 1, i, i);
+    }
     if (uses(pair, ICL_PART_INPUT_BLOCK))
         made.zeros = icl_tape_filled(tape, 2, (const size_t[]){d + 1, d + 1}, 0.0);
     if (uses(pair, ICL_PART_INPUT_BLOCK_LABEL_ONE))
         made.label_one = ones_at(tape, made.zeros, 1, 1, d, d);
     return made;
+}
+
+/* diag(p) + U^T V from the rows (p; U; V) of a parameter [1 + 2r, D]. */
+static icl_variable add_low_rank(icl_tape *tape, icl_variable identity, icl_variable parameter) {
+    const size_t rank = (icl_tape_value(tape, parameter).shape[0] - 1) / 2;
+    const icl_variable diagonal =
+        icl_tape_binary(tape, ICL_MULTIPLY, identity, icl_tape_slice(tape, parameter, 0, 0, 1));
+    const icl_variable left = icl_tape_slice(tape, parameter, 0, 1, rank);
+    const icl_variable right = icl_tape_slice(tape, parameter, 0, 1 + rank, rank);
+
+    return icl_tape_binary(tape, ICL_ADD, diagonal,
+                           icl_tape_matmul(tape, 1.0, icl_tape_swap_axes(tape, left, 0, 1), right));
 }
 
 static token_map make_map(icl_tape *tape, const model_constants *constants, icl_linear_part_kind kind,
@@ -190,6 +221,8 @@ static token_map make_map(icl_tape *tape, const model_constants *constants, icl_
         return (token_map){icl_tape_place(tape, constants->zeros, parameter, corner), false};
     case ICL_PART_INPUT_BLOCK_LABEL_ONE:
         return (token_map){icl_tape_place(tape, constants->label_one, parameter, corner), false};
+    case ICL_PART_DIAGONAL_LOW_RANK:
+        return (token_map){add_low_rank(tape, constants->identity, parameter), false};
     }
     return (token_map){parameter, false};
 }

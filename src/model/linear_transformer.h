@@ -13,6 +13,7 @@ typedef enum icl_linear_part_kind {
     ICL_PART_LABEL_ONE,             /* no parameter: diag(0 … 0, 1) */
     ICL_PART_INPUT_BLOCK,           /* [d, d] = A: [A 0; 0 0] */
     ICL_PART_INPUT_BLOCK_LABEL_ONE, /* [d, d] = B: [B 0; 0 1] */
+    ICL_PART_DIAGONAL_LOW_RANK, /* [1 + 2r, D] = (p; u_1 … u_r; v_1 … v_r): diag(p) + sum of u_k v_k^T */
 } icl_linear_part_kind;
 
 typedef struct icl_linear_part {
@@ -28,7 +29,9 @@ typedef struct icl_linear_pair {
 } icl_linear_pair;
 
 typedef struct icl_linear_transformer_state {
-    icl_linear_form form; /* model.parameterization */
+    icl_linear_form
+        form;    /* model.parameterization, as the backend's ops have it: diag+lowrank is full to them */
+    size_t rank; /* r of diag+lowrank; 0 for all others */
     const icl_linear_pair *pair;
     size_t heads;
     icl_linear_space space; /* model.space, unless the model is composed on the tape */
