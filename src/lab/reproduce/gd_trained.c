@@ -230,8 +230,21 @@ done:
 
 /* ---- Cells ---- */
 
+static icl_status train(icl_reproducing *run, const trained_cell *cell, icl_recipe **recipe,
+                        icl_trainer **trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("gd", NULL, recipe, error));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "model.layers=%zu", cell->layers));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->form));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.batch=%zu", budgets[run->params->scale].batch));
+    ICL_TRY(icl_reproduce_cell(run, cell->name, *recipe, NULL, trainer, error));
+done:
+    return status;
+}
+
 static icl_status reproduce_cell(icl_reproducing *run, const trained_cell *cell, icl_error *error) {
-    const size_t steps = budgets[run->params->scale].steps;
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     weights *w = NULL;
@@ -239,12 +252,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const trained_cell *cell,
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *w, "weights", &w, error));
-    ICL_TRY(icl_reproduce_recipe("gd", NULL, &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.layers=%zu", cell->layers));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=%s", cell->form));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.batch=%zu", budgets[run->params->scale].batch));
-    ICL_TRY(icl_reproduce_cell(run, cell->name, recipe, NULL, &trainer, error));
+    ICL_TRY(train(run, cell, &recipe, &trainer, error));
     ICL_TRY(read_weights(cell, trainer, w, error));
     ICL_TRY(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, VECTORS, w->vectors,
                                  losses, error));

@@ -58,10 +58,11 @@ static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, 
                           icl_error *error) {
     icl_status status = ICL_OK;
 
-    for (size_t done = 0; done < total; done += sequences->chunk) {
-        const size_t left = total - done, used = left < sequences->chunk ? left : sequences->chunk;
+    const size_t chunk = sequences->chunk;
+    for (size_t number = 0, done = 0; done < total; number++, done += chunk) {
+        const size_t left = total - done, used = left < chunk ? left : chunk;
         ICL_TRY(icl_reproduce_poll(run, error));
-        ICL_TRY(icl_sequences_sample(sequences, done / sequences->chunk, error));
+        ICL_TRY(icl_sequences_sample(sequences, number, error));
         ICL_TRY(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
         for (size_t i = 0; i < count; i++)
             ICL_TRY(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));

@@ -71,8 +71,8 @@ static const struct {
         distance[2]; /* without and with B: of coefficients, relative, and Dist(M, I) at most */
 } budgets[ICL_SCALES] = {
     {{3000, 0}, 0, 20000, {.08, 0}, {.1, 0}},
-    {{10000, 30000}, 2000, 100000, {.03, .1}, {.05, .2}},
-    {{30000, 100000}, 5000, 1000000, {.03, .1}, {.05, .2}},
+    {{10000, 30000}, 2000, 100000, {.03, .05}, {.05, .15}},
+    {{30000, 100000}, 5000, 1000000, {.03, .05}, {.05, .15}},
 };
 
 /* Dist(A, I) of the precise multiple of Sigma^-1 is .784; ours may lie a little lower. */
