@@ -37,6 +37,7 @@ icl_status icl_landscape_recipe(const icl_landscape_cell *cell, bool keeps_model
     ICL_TRY(icl_reproduce_override(made, error, "task.n=%zu", setting->context));
     ICL_TRY(icl_reproduce_override(made, error, "task.inputs=%s", setting->inputs));
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
+    ICL_TRY(icl_reproduce_override(made, error, "model.scale=%s", cell->softmax ? "softmax" : "mean"));
     ICL_TRY(
         icl_reproduce_override(made, error, "train.optimizer=%s", icl_landscape_optimizers[cell->optimizer]));
     ICL_TRY(icl_reproduce_override(made, error, "train.learning_rate=%.9g",
