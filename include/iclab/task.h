@@ -24,11 +24,10 @@ typedef enum icl_task_purpose {
 
 /* Prior knowledge about a task that reference predictors may use. Owned by the task. */
 typedef struct icl_task_prior {
-    size_t dimension;          /* d */
-    size_t context;            /* n */
-    const double *weight_root; /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
-    const double
-        *covariance_root; /* [d][d], R with R R^T the covariance of x, whose mean is 0; NULL: identity */
+    size_t dimension;              /* d */
+    size_t context;                /* n */
+    const double *weight_root;     /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
+    const double *covariance_root; /* [d][d], R: x has mean 0 and covariance R R^T; NULL: identity */
     enum { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } noise;
     double noise_max;   /* ICL_NOISE_UNIFORM: sigma ~ U[0, noise_max] */
     size_t noise_count; /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
