@@ -17,6 +17,7 @@ enum { MOST_POINTS = 5, CURVES = 3 };
 typedef struct curve {
     icl_window_cell cell;        /* but for what the axis says */
     double printed[MOST_POINTS]; /* w from elsewhere; 0: none */
+    unsigned without;            /* bits of points without a window: the mean of all labels is best, w = 0 */
 } curve;
 
 /* What the axis is, and how a point of it changes a cell. */
@@ -72,7 +73,7 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
         along->apply(&cell, along->at[i]);
         choose_training(is, &cell);
         icl_window_folder(&cell, name);
-        if (!(is->points >> i & 1) || !icl_reproduce_wants(run, name))
+        if (!((is->points & ~line->without) >> i & 1) || !icl_reproduce_wants(run, name))
             continue;
         ICL_TRY(icl_window_train(run, &cell, is->sequences, &trained, error));
         ICL_TRY(icl_window_judge(run, &cell, &trained, is->tolerance, line->printed[i], error));
@@ -183,7 +184,8 @@ static icl_status reproduce_noise(icl_reproducing *run, icl_error *error) {
     static const curve lines[CURVES] = {
         {{.function = "relu", .d = 5, .n = 20, .lipschitz = 1}, {0}},
         {{.function = "relu", .d = 2, .n = 20, .lipschitz = 1}, {0}},
-        {{.function = "cosine", .d = 2, .n = 20, .lipschitz = 1}, {0}},
+        /* An even function of small range: scores do not correlate with it, so where noise is large nothing beats the mean. */
+        {{.function = "cosine", .d = 2, .n = 20, .lipschitz = 1}, {0}, .without = 1 + 2},
     };
     static const extent extents[ICL_SCALES] = {
         {2 + 4 + 8, 1, 400, 512, 8192, .25},
