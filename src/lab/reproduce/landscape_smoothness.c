@@ -92,6 +92,8 @@ static icl_status measure_step(workspace *work, const icl_landscape_cell *cell, 
     ICL_TRY(icl_objective_gradient(work->view.objective, work->view.at, NULL, work->gradient, error));
     for (size_t i = 0; i < work->view.size; i++)
         square += work->gradient[i] * work->gradient[i];
+    if (!(smoothness.local > 0 && isfinite(smoothness.local) && square > 0 && isfinite(square)))
+        goto done; /* the trainer skipped the step, or the loss overflows: there is nothing to see */
     out->directional[optimizer][seed][out->points[optimizer][seed]++] = smoothness.directional;
     out->gradient[optimizer][out->count[optimizer]] = log10(square) / 2;
     out->local[optimizer][out->count[optimizer]++] = log10(smoothness.local);
