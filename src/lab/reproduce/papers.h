@@ -9,8 +9,8 @@ extern const icl_reproduction icl_versatile_table1, icl_versatile_profile, icl_v
     icl_versatile_layers;
 
 /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" (arXiv 2306.00297) */
-extern const icl_reproduction icl_precondition_theory, icl_precondition_rotation, icl_precondition_depth,
-    icl_precondition_context;
+extern const icl_reproduction icl_precondition_theory, icl_precondition_rotation, icl_precondition_lbfgs,
+    icl_precondition_depth, icl_precondition_context;
 
 /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
 extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;

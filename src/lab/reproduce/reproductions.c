@@ -16,6 +16,7 @@ static const icl_reproduction *const table[] = {
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
     &icl_precondition_rotation,
+    &icl_precondition_lbfgs,
     &icl_precondition_depth,
     &icl_precondition_context,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
