@@ -31,11 +31,16 @@ static void fill_low_rank(const float *parameter, size_t rank, size_t width, flo
         }
 }
 
+/* parameter: NULL where there is none to the part. */
 static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t rank, size_t d,
                         float *matrix) {
     const size_t width = d + 1;
 
     memset(matrix, 0, width * width * sizeof *matrix);
+    if (kind == ICL_PART_LABEL_ONE)
+        matrix[width * width - 1] = 1;
+    if (!parameter)
+        return;
     switch (kind) {
     case ICL_PART_MATRIX:
         memcpy(matrix, parameter, width * width * sizeof *matrix);
@@ -53,7 +58,6 @@ static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_
         matrix[width * width - 1] = kind == ICL_PART_INPUT_BLOCK_LABEL_ONE ? 1 : 0;
         break;
     case ICL_PART_LABEL_ONE:
-        matrix[width * width - 1] = 1;
         break;
     case ICL_PART_DIAGONAL_LOW_RANK:
         fill_low_rank(parameter, rank, width, matrix);

@@ -102,7 +102,7 @@ static void check_file(tap_run *tap, const char *folder, const char *name, const
     if (status == ICL_OK)
         status = icl_file_read(path, 0, &text, &size, &error);
     if (tap_status(tap, status, &error, name) &&
-        !tap_ok(tap, strcmp(text, expected) == 0, "%s holds what it should", name))
+        !tap_ok(tap, text && strcmp(text, expected) == 0, "%s holds what it should", name))
         tap_note("seen: %s", text);
     icl_free(&text);
     (void)remove(path);

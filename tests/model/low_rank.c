@@ -51,7 +51,7 @@ typedef struct outcomes {
 } outcomes;
 
 static icl_status run_all(icl_backend *backend, outcomes *all, icl_error *error) {
-    float values[MOST], dense[MOST];
+    float values[MOST] = {0}, dense[MOST] = {0};
     icl_model *model = NULL, *full = NULL;
     icl_status status = ICL_OK;
 

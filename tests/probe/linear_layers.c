@@ -129,7 +129,7 @@ static void test_embedding(tap_run *tap, const char *form) {
     fixture f = {0};
     icl_recipe *recipe = NULL;
     icl_trainer *full = NULL;
-    float *values = NULL, predictions[BATCH];
+    float *values = NULL, predictions[BATCH] = {0};
     icl_error error = {0};
     double worst = 0;
     icl_status status = open_fixture(&f, form, "model.scale=mean", "model.heads=1", &error);

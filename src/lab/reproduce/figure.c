@@ -243,27 +243,42 @@ done:
     return status;
 }
 
-icl_status icl_reproduce_heat_maps(icl_reproducing *run, const char *name, const char *title, size_t count,
-                                   const icl_heat_map *maps, icl_error *error) {
-    enum { PANEL = 260, PER_ROW = 4 };
-    const size_t columns = count < PER_ROW ? count : PER_ROW, rows = (count + PER_ROW - 1) / PER_ROW;
+static double largest_of(size_t count, const icl_heat_map *maps) {
     double largest = 0;
-    text script = {0};
-    icl_status status = ICL_OK;
 
     for (size_t m = 0; m < count; m++)
         for (size_t i = 0; i < maps[m].rows * maps[m].columns; i++)
             largest = fmax(largest, fabs(maps[m].values[i]));
-    ICL_TRY(add_head(&script, run, name, title, (int)(PANEL * columns), (int)(PANEL * rows) + 40, error));
-    ICL_TRY(add(&script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
-    ICL_TRY(add_quoted(&script, title, error));
+    return largest > 0 ? largest : 1;
+}
+
+/* What the panels share: their places, and one scale from red to blue with equal lightness on both sides of 0. */
+static icl_status add_panels(text *t, const char *title, size_t rows, size_t columns, double largest,
+                             icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(add(t, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
+    ICL_TRY(add_quoted(t, title, error));
     ICL_TRY(
-        add(&script, error,
+        add(t, error,
             " noenhanced\n"
             "set palette defined (-1 '#053061', -0.5 '#92c5de', 0 '#ffffff', 0.5 '#f4a582', 1 '#67001f')\n"
-            "set cbrange [%g:%g]\nset yrange [*:*] reverse\nset size square\nunset xtics\nunset ytics\nunset "
-            "key\n",
-            largest > 0 ? -largest : -1, largest > 0 ? largest : 1));
+            "set cbrange [%g:%g]\nset yrange [*:*] reverse\nset size square\nunset xtics\nunset "
+            "ytics\nunset key\n",
+            -largest, largest));
+done:
+    return status;
+}
+
+icl_status icl_reproduce_heat_maps(icl_reproducing *run, const char *name, const char *title, size_t count,
+                                   const icl_heat_map *maps, icl_error *error) {
+    enum { PANEL = 260, PER_ROW = 4 };
+    const size_t columns = count < PER_ROW ? count : PER_ROW, rows = (count + PER_ROW - 1) / PER_ROW;
+    text script = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(add_head(&script, run, name, title, (int)(PANEL * columns), (int)(PANEL * rows) + 40, error));
+    ICL_TRY(add_panels(&script, title, rows, columns, largest_of(count, maps), error));
     for (size_t m = 0; m < count; m++) {
         ICL_TRY(write_matrix(run, name, m + 1, &maps[m], error));
         ICL_TRY(add(&script, error, "set title "));

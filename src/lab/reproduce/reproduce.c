@@ -120,9 +120,7 @@ static icl_status append(char **table, const char *row, icl_error *error) {
 
     if (status != ICL_OK)
         return status;
-    if (used > 0)
-        memcpy(longer, *table, used);
-    memcpy(longer + used, row, more);
+    snprintf(longer, used + more + 1, "%s%s", *table ? *table : "", row);
     icl_free(table);
     *table = longer;
     return ICL_OK;

@@ -76,30 +76,39 @@ typedef struct budget {
 
 static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
 
-icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
-                                icl_recipe **recipe, icl_error *error) {
+static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell,
+                                 icl_recipe *recipe, icl_error *error) {
     const budget *steps = &budgets[run->params->scale];
     const bool is_full = cell->form == ICL_VERSATILE_FULL;
     const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
     const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
     const unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%u", growth));
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%u", total));
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10));
+done:
+    return status;
+}
+
+icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                                icl_recipe **recipe, icl_error *error) {
+    const char *form = icl_versatile_forms[cell->form];
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_recipe("versatile-table1", NULL, &made, error));
     ICL_TRY(icl_reproduce_override(made, error, "task.noise=%s", icl_versatile_noises[cell->noise].recipe));
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
-    ICL_TRY(
-        icl_reproduce_override(made, error, "model.parameterization=%s", icl_versatile_forms[cell->form]));
-    if (cell->noise <= LAST_OF_LITTLE_NOISE) {
+    ICL_TRY(icl_reproduce_override(made, error, "model.parameterization=%s", form));
+    if (cell->noise <= LAST_OF_LITTLE_NOISE)
         ICL_TRY(icl_reproduce_override(made, error, "train.sequence_clip=0"));
+    if (cell->noise <= LAST_OF_LITTLE_NOISE)
         ICL_TRY(icl_reproduce_override(made, error, "train.clip=1"));
-    }
-    if (is_full)
+    if (cell->form == ICL_VERSATILE_FULL)
         ICL_TRY(override_start(start_of(run, cell, seed), made, error));
-    ICL_TRY(icl_reproduce_override(made, error, "train.growth=%u", growth));
-    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%u", total));
-    ICL_TRY(icl_reproduce_override(made, error, "train.warmup=%u", total / 10));
+    ICL_TRY(override_steps(run, cell, made, error));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, seed));
     ICL_TRY(icl_reproduce_override(made, error, "eval.seed=%" PRIu32, run->params->seed));
     *recipe = made;

@@ -150,9 +150,10 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
     ICL_TRY(icl_predictors_create(icl_trainer_task(model.trainer), predictor_names, is_ci ? 4096 : 20000,
                                   run->params->seed, &predictors, error));
     p.predictors = predictors;
-    for (double sigma = 0; sigma <= largest + 1 + 1e-9 && p.levels < MOST_LEVELS; sigma += step) {
-        p.sigma[p.levels] = sigma;
-        ICL_TRY(measure_level(&p, p.levels++, error));
+    p.levels = 1 + (size_t)((largest + 1) / step);
+    for (size_t level = 0; level < p.levels && level < MOST_LEVELS; level++) {
+        p.sigma[level] = step * (double)level;
+        ICL_TRY(measure_level(&p, level, error));
     }
     ICL_TRY(report_levels(&p, name, largest, error));
     ICL_TRY(draw(&p, name, icl_versatile_noises[cell->noise].text, error));
