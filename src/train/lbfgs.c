@@ -67,7 +67,7 @@ static void choose_direction(search *s) {
 /* Finds a step along the direction into trial and trial_gradient. *found is false where there is none. */
 static icl_status search_line(search *s, double first, double *value, bool *found, icl_error *error) {
     const double slope = dot(s->gradient, s->direction, s->size);
-    double low = 0, high = INFINITY, length = first;
+    double low = 0, high = HUGE_VAL, length = first;
     icl_status status = ICL_OK;
 
     *found = false;

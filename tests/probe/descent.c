@@ -36,7 +36,7 @@ static double largest_difference(const double *a, const double *b, size_t count)
 /* w <- w + rate sum_j (y_j - <w, x_j>) x_j from w = 0. */
 static void test_plain(tap_run *tap, const float *tokens) {
     static const double rates[] = {.1, .07, .2};
-    double seen[BATCH * D], expected[BATCH * D] = {0};
+    double seen[BATCH * D] = {0}, expected[BATCH * D] = {0};
 
     for (size_t b = 0; b < BATCH; b++)
         for (size_t l = 0; l < 3; l++) {
@@ -80,7 +80,7 @@ static void test_sensitivity(tap_run *tap, const float *tokens) {
     static const double rates[] = {.1, .2}, inputs[] = {.05, .03};
     /* p_x q_x = -input n, p_y q_x = -rate n, layer by layer; q_x = n. */
     static const float values[] = {-.05F, -.1F, 7, -.03F, -.2F, 7};
-    double model_sensitivity[BATCH * D], exact[BATCH * D], plain[BATCH * D];
+    double model_sensitivity[BATCH * D] = {0}, exact[BATCH * D] = {0}, plain[BATCH * D] = {0};
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
     icl_model *model = NULL;

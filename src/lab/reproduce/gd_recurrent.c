@@ -227,6 +227,6 @@ const icl_reproduction icl_gd_recurrent = {
     .name = "gd-recurrent",
     .source = "arXiv 2212.07677, section 4",
     .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
-    .cost = {"3 s", "1 min", "10 min"},
+    .cost = {"2 s", "2 min", "15 min"},
     .run = reproduce,
 };

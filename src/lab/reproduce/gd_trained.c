@@ -280,6 +280,6 @@ const icl_reproduction icl_gd_trained = {
     .name = "gd-trained",
     .source = "arXiv 2212.07677, figures 2 and 3",
     .about = "one and two trained layers beside steps of gradient descent and GD++",
-    .cost = {"4 s", "1 min", "4 min"},
+    .cost = {"2 s", "1 min", "4 min"},
     .run = reproduce,
 };

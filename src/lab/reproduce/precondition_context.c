@@ -231,6 +231,6 @@ const icl_reproduction icl_precondition_context = {
     .name = "precondition-context",
     .source = "arXiv 2306.00297, figure 6",
     .about = "three trained layers against the length of the context, beside descents and least squares",
-    .cost = {"3 s", "1 min", "5 min"},
+    .cost = {"4 s", "2 min", "20 min"},
     .run = reproduce,
 };

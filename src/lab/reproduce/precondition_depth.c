@@ -273,6 +273,6 @@ const icl_reproduction icl_precondition_depth = {
     .name = "precondition-depth",
     .source = "arXiv 2306.00297, sections 4.3 and 5.1, figure 7",
     .about = "coefficients and losses of one to four sparse layers against exact optima",
-    .cost = {"5 s", "1 min", "10 min"},
+    .cost = {"4 s", "30 s", "5 min"},
     .run = reproduce,
 };

@@ -201,6 +201,6 @@ const icl_reproduction icl_precondition_lbfgs = {
     .name = "precondition-lbfgs",
     .source = "arXiv 2306.00297, section 5.1",
     .about = "the same three layers by L-BFGS on one batch of 20,000 sequences",
-    .cost = {"1 s", "30 s", "2 min"},
+    .cost = {"1 s", "1 min", "3 min"},
     .run = reproduce,
 };

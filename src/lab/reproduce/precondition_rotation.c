@@ -324,6 +324,6 @@ const icl_reproduction icl_precondition_rotation = {
     .name = "precondition-rotation",
     .source = "arXiv 2306.00297, figures 1 to 5",
     .about = "three layers on rotated inputs of unequal variance learn the preconditioner",
-    .cost = {"3 s", "1 min", "10 min"},
+    .cost = {"3 s", "1 min", "5 min"},
     .run = reproduce,
 };
