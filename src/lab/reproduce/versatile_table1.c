@@ -158,7 +158,7 @@ static icl_status report_baseline(icl_reproducing *run, size_t noise, const icl_
 }
 
 /* Ridge regressions, and the floor for anything that is not told sigma. They need no training: the model beside them is a fresh one. */
-static icl_status reproduce_baselines(icl_reproducing *run, size_t noise, icl_error *error) {
+static icl_status reproduce_baselines(icl_reproducing *run, size_t noise, double *bayes, icl_error *error) {
     const icl_versatile_cell cell = {1, ICL_VERSATILE_GDPP, noise};
     icl_recipe *recipe = NULL;
     icl_trainer *fresh = NULL;
@@ -166,6 +166,7 @@ static icl_status reproduce_baselines(icl_reproducing *run, size_t noise, icl_er
     char name[64];
     icl_status status = ICL_OK;
 
+    *bayes = (double)NAN;
     snprintf(name, sizeof name, "baselines-%s", icl_versatile_noises[noise].name);
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
@@ -179,6 +180,7 @@ static icl_status reproduce_baselines(icl_reproducing *run, size_t noise, icl_er
     ICL_TRY(icl_evaluate(run->params->backend, fresh, recipe, &evaluation, error));
     for (size_t i = 1; i < evaluation->count; i++)
         ICL_TRY(report_baseline(run, noise, &evaluation->scores[i], error));
+    *bayes = evaluation->scores[evaluation->count - 1].half_adjusted;
 done:
     icl_evaluation_destroy(&evaluation);
     icl_trainer_destroy(&fresh);
@@ -224,24 +226,83 @@ done:
     return status;
 }
 
+/* ---- The picture ---- */
+
+/* A column of the table: ours, NaN where there is nothing, and the floor. */
+typedef struct column {
+    cell_result ours[LAYERS][ICL_VERSATILE_FORMS];
+    double bayes; /* NaN: not measured */
+} column;
+
+/* One kind of model over the number of layers: ours and theirs. x is shared. */
+typedef struct curve {
+    double ours[LAYERS], error[LAYERS], theirs[LAYERS];
+} curve;
+
+static void fill_curve(curve *to, const column *from, size_t noise, int form, size_t layers) {
+    for (size_t l = 0; l < layers; l++) {
+        to->ours[l] = from->ours[l][form].loss;
+        to->error[l] = from->ours[l][form].error;
+        to->theirs[l] = published[l][form][noise];
+    }
+}
+
+static icl_status draw_column(icl_reproducing *run, size_t noise, const column *of, icl_error *error) {
+    enum { SERIES = 2 * ICL_VERSATILE_FORMS + 1 };
+    static const char *const theirs[ICL_VERSATILE_FORMS] = {"gd++, table 1", "diag, table 1",
+                                                            "full, table 1"};
+    const size_t layers = extents[run->params->scale].most_layers;
+    curve curves[ICL_VERSATILE_FORMS];
+    icl_series series[SERIES];
+    double depth[LAYERS], floor[LAYERS];
+    char name[64], title[128];
+
+    for (size_t l = 0; l < layers; l++) {
+        depth[l] = (double)(l + 1);
+        floor[l] = of->bayes;
+    }
+    for (int form = 0; form < ICL_VERSATILE_FORMS; form++) {
+        curve *c = &curves[form];
+        const size_t at = 2 * (size_t)form;
+        fill_curve(c, of, noise, form, layers);
+        series[at] =
+            (icl_series){icl_versatile_forms[form], ICL_SERIES_OURS, layers, depth, c->ours, c->error};
+        series[at + 1] = (icl_series){theirs[form], ICL_SERIES_PUBLISHED, layers, depth, c->theirs, NULL};
+    }
+    series[SERIES - 1] = (icl_series){"Bayes-optimal", ICL_SERIES_REFERENCE, layers, depth, floor, NULL};
+    snprintf(name, sizeof name, "table1-%s", icl_versatile_noises[noise].name);
+    snprintf(title, sizeof title, "Table 1 of arXiv 2402.14180, %s", icl_versatile_noises[noise].text);
+    const icl_figure figure = {.name = name,
+                               .title = title,
+                               .x_label = "layers",
+                               .y_label = "half adjusted loss",
+                               .log_y = true,
+                               .count = noise > 0 ? SERIES : SERIES - 1, /* without noise the floor is 0 */
+                               .series = series};
+    return icl_reproduce_figure(run, &figure, error);
+}
+
 /* ---- The whole table ---- */
 
 static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error *error) {
+    const size_t layers = extents[run->params->scale].most_layers, before = run->findings;
+    column all;
     icl_status status = ICL_OK;
 
-    ICL_TRY(reproduce_baselines(run, noise, error));
-    for (size_t layers = 1; layers <= extents[run->params->scale].most_layers; layers++) {
-        cell_result ours[ICL_VERSATILE_FORMS];
+    ICL_TRY(reproduce_baselines(run, noise, &all.bayes, error));
+    for (size_t l = 0; l < layers; l++) {
         for (int form = 0; form < ICL_VERSATILE_FORMS; form++) {
-            const icl_versatile_cell cell = {layers, (icl_versatile_form)form, noise};
+            const icl_versatile_cell cell = {l + 1, (icl_versatile_form)form, noise};
             char name[ICL_VERSATILE_NAME];
             icl_versatile_name(&cell, name);
-            ours[form] = (cell_result){(double)NAN, 0};
+            all.ours[l][form] = (cell_result){(double)NAN, 0};
             if (icl_reproduce_wants(run, name))
-                ICL_TRY(reproduce_cell(run, &cell, &ours[form], error));
+                ICL_TRY(reproduce_cell(run, &cell, &all.ours[l][form], error));
         }
-        ICL_TRY(report_orders(run, noise, layers, ours, error));
+        ICL_TRY(report_orders(run, noise, l + 1, all.ours[l], error));
     }
+    if (run->findings > before)
+        ICL_TRY(draw_column(run, noise, &all, error));
 done:
     return status;
 }
