@@ -50,8 +50,8 @@ static void apply_context(icl_window_cell *cell, double at) {
  * part small, and where it is good, large steps reach large w. */
 static void choose_training(const extent *is, icl_window_cell *cell) {
     const double ratio = cell->lipschitz / cell->sigma;
-    cell->learning_rate = ratio < 1 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
-    cell->batch = ratio >= 1 ? is->batch : cell->n > 50 ? 2 * is->batch : 8 * is->batch;
+    cell->learning_rate = ratio < 1 ? .003 : ratio < 3 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
+    cell->batch = ratio >= 1 ? is->batch : cell->n > 50 ? 2 * is->batch : 16 * is->batch;
     cell->steps = is->steps;
 }
 
