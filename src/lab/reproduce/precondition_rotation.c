@@ -277,6 +277,23 @@ static icl_status draw(icl_reproducing *run, const rotation_cell *cell, const tr
 
 /* ---- Cells ---- */
 
+static icl_status make_recipe(const icl_reproducing *run, const rotation_cell *cell, size_t steps,
+                              icl_recipe **recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("precondition-rotation", NULL, recipe, error));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->form));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.learning_rate=%s", cell->rate));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.clip=%s", cell->clip));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.steps=%zu", steps));
+    ICL_TRY(icl_reproduce_override(*recipe, error, "train.snapshot_every=%zu", steps / SNAPSHOTS));
+    if (cell->free_b)
+        ICL_TRY(
+            icl_reproduce_override(*recipe, error, "train.growth=%zu", budgets[run->params->scale].growth));
+done:
+    return status;
+}
+
 static icl_status reproduce_cell(icl_reproducing *run, const rotation_cell *cell, icl_error *error) {
     const size_t steps = budgets[run->params->scale].steps[cell->free_b];
     icl_recipe *recipe = NULL;
@@ -286,15 +303,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const rotation_cell *cell
     learned is = {{0}};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-rotation", NULL, &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=%s", cell->form));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.learning_rate=%s", cell->rate));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.clip=%s", cell->clip));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", steps / SNAPSHOTS));
-    if (cell->free_b)
-        ICL_TRY(
-            icl_reproduce_override(recipe, error, "train.growth=%zu", budgets[run->params->scale].growth));
+    ICL_TRY(make_recipe(run, cell, steps, &recipe, error));
     ICL_TRY(icl_reproduce_cell(run, cell->name, recipe, NULL, &trainer, error));
     const double *root = icl_task_get_prior(icl_trainer_task(trainer))->covariance_root;
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));

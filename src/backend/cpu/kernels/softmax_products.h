@@ -11,7 +11,7 @@
 
 #include "backend/cpu/kernels/softmax_lanes.h"
 
-#define NARROW 2
+#define NARROW (VECTORS > 2 ? 2 : 1)
 #define GROUP  4
 
 /* `count` things, rounded up to a multiple of GROUP. */
