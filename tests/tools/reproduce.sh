@@ -64,7 +64,10 @@ else
     expect 0 "$name"
     while IFS= read -r finding; do
         [[ $finding != *'"judgement":"missed"'* ]]
-        ok $? "$(sed 's/.*"what":"\([^"]*\)","quantity":"\([^"]*\)".*/\1: \2/' <<<"$finding")"
+        status=$?
+        what=${finding#*'"what":"'}
+        quantity=${finding#*'"quantity":"'}
+        ok $status "${what%%'"'*}: ${quantity%%'"'*}"
         note <<<"$finding"
     done < <(grep '"judgement"' "$work/out")
     [[ $(value judgement | grep -c '^met$') -ge 1 ]]
