@@ -16,7 +16,7 @@ static const icl_recipe_key keys[] = {
     {"task", "noise", ICL_KEY_TEXT, "uniform:5",
      .help = "sigma of a sequence: fixed:S | uniform:SMAX | choice:S1,S2,..."},
     {"task", "inputs", ICL_KEY_TEXT, "normal",
-     .help = "law of x before its covariance: normal | uniform:A (on [-A, A]) | sphere | gamma:K,THETA (of |x|^2)"},
+     .help = "law of x: normal | uniform:A (on [-A, A]) | sphere | gamma:K,THETA (of |x|^2)"},
     {"task", "covariance", ICL_KEY_TEXT, "identity",
      .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)"},
     {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation"},
