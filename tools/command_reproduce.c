@@ -169,7 +169,8 @@ static icl_status print_summary(const printer *p, const icl_reproduction *reprod
     icl_json_count(&json, "missed", summary->missed);
     icl_json_number(&json, "seconds", summary->seconds);
     icl_json_text(&json, "folder", folder);
-    return print_json_line(&json, error);
+    const icl_status status = print_json_line(&json, error);
+    return status == ICL_OK ? finish_output(error) : status;
 }
 
 static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend,

@@ -52,6 +52,12 @@ check_resumption() {
     ! grep -q "training L1-gd++" "$work/err"
     ok $? "the second time it is not"
     same <(grep '"ours"' "$work/first") <(grep '"ours"' "$work/out") "and comes out the same, digit for digit"
+    for arguments in "--list --json" "versatile-table1 --scale ci --only L1-gd++ --device cpu --json --quiet --out $work/again"; do
+        code=0
+        # shellcheck disable=SC2086 # several arguments
+        "$ICLAB" reproduce $arguments >/dev/full 2>"$work/err" || code=$?
+        expect 3 "results that cannot be written"
+    done
     sed -i 's/^steps = .*/steps = 3/' "$work"/again/versatile-table1-ci/runs/*/recipe.ini
     run "${cell[@]}" --quiet
     refused 2 "holds a run of another recipe" "a folder of another recipe"

@@ -127,7 +127,7 @@ static icl_status append(char **table, const char *row, icl_error *error) {
 }
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
-    enum { ROW = 4096, TEXTS = 500 };
+    enum { TEXTS = 500, ROW = 16 * TEXTS }; /* room for four texts of quotes alone */
     icl_status status = ICL_OK;
     char row[ROW];
     /* Texts are short; whatever is not is cut rather than lost with the row. */

@@ -3,6 +3,7 @@
  * sigma in [0, 5], or {1, 3}, is evaluated at each fixed sigma from 0 to one above the largest, beside ridge regressions whose
  * constants belong to the distribution it was trained on.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +152,8 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
                                   run->params->seed, &predictors, error));
     p.predictors = predictors;
     p.levels = 1 + (size_t)((largest + 1) / step);
-    for (size_t level = 0; level < p.levels && level < MOST_LEVELS; level++) {
+    assert(p.levels <= MOST_LEVELS);
+    for (size_t level = 0; level < p.levels; level++) {
         p.sigma[level] = step * (double)level;
         ICL_TRY(measure_level(&p, level, error));
     }

@@ -59,7 +59,7 @@ typedef struct extent {
 
 #define NOISE(index) (1u << (index))
 static const extent extents[ICL_SCALES] = {
-    {2, 1, 10000, NOISE(5)},
+    {2, 1, 20000, NOISE(5)},
     {4, 3, 100000, NOISE(1) | NOISE(5) | NOISE(8)},
     {LAYERS, 3, 100000, (1u << ICL_VERSATILE_NOISES) - 1},
 };
@@ -67,13 +67,11 @@ static const extent extents[ICL_SCALES] = {
 /*
  * What a cell may lie above the printed one. The table's own evaluation on 100,000 sequences is off by up to .01 where the loss is near 1
  * (its row of one layer lies .004 to .012 above the closed form), and it is printed to three digits: 5 %, and one unit of the last
- * digit; 10 % at scale ci, on a tenth of the sequences. Without noise losses span twelve orders of magnitude, and twice the printed one is the same number of
- * layers: each further layer squares it.
+ * digit. Without noise losses span twelve orders of magnitude, and twice the printed one is the same number of layers: each further
+ * layer squares it.
  */
-static double tolerance(const icl_reproducing *run, double target, size_t noise) {
-    const double share = run->params->scale == ICL_SCALE_CI ? .1 : .05;
-
-    return noise == 0 && target < .1 ? target : share * target + .001;
+static double tolerance(double target, size_t noise) {
+    return noise == 0 && target < .1 ? target : .05 * target + .001;
 }
 
 /* ---- Models ---- */
@@ -113,7 +111,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
         .quantity = "half adjusted loss",
         .ours = (double)NAN,
         .target = target,
-        .tolerance = tolerance(run, target, cell->noise),
+        .tolerance = tolerance(target, cell->noise),
         .criterion = ICL_AT_MOST,
         .evidence = ICL_READ,
         .source = "table 1",
@@ -135,6 +133,7 @@ done:
 
 /* ---- Baselines ---- */
 
+/* Nothing is trained, so that sampling is all that can part ours from theirs: two standard errors of ours beside what is the table's. */
 static icl_status report_baseline(icl_reproducing *run, size_t noise, const icl_score *score,
                                   icl_error *error) {
     const double *target = NULL;
@@ -144,17 +143,18 @@ static icl_status report_baseline(icl_reproducing *run, size_t noise, const icl_
         if (strcmp(baselines[i].predictor, score->predictor) == 0)
             target = &baselines[i].half_adjusted[noise];
     snprintf(what, sizeof what, "%s-%s", score->predictor, icl_versatile_noises[noise].name);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "half adjusted loss",
-                                              .ours = score->half_adjusted,
-                                              .standard_error = score->half_adjusted_se,
-                                              .target = target ? *target : 0,
-                                              .tolerance = target ? tolerance(run, *target, noise) : 0,
-                                              .evidence = target && noise > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
-                                              .source = "table 1",
-                                              .note = score->constants},
-                               error);
+    return icl_reproduce_found(
+        run,
+        &(icl_finding){.what = what,
+                       .quantity = "half adjusted loss",
+                       .ours = score->half_adjusted,
+                       .standard_error = score->half_adjusted_se,
+                       .target = target ? *target : 0,
+                       .tolerance = target ? tolerance(*target, noise) + 2 * score->half_adjusted_se : 0,
+                       .evidence = target && noise > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
+                       .source = "table 1",
+                       .note = score->constants},
+        error);
 }
 
 /* Ridge regressions, and the floor for anything that is not told sigma. They need no training: the model beside them is a fresh one. */

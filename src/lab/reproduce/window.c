@@ -159,6 +159,7 @@ done:
 
 /* ---- Judging ---- */
 
+/* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
 static icl_status judge_optimum(icl_reproducing *run, const char *name, const icl_window_trained *trained,
                                 double printed, icl_error *error) {
     return icl_reproduce_found(run,
