@@ -122,6 +122,26 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 }
 #endif
 
+#if LANES > 1
+/* to[j] = what the min(count, LANES) > 0 runs, `run_stride` apart, have at `from` + j, for LANES neighbours j; 0 in the lanes beyond. In
+ * each round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit to the lane, which loses its own. */
+static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
+    floats x[LANES], y[LANES];
+    UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
+        lane < count ? LOAD_LANES(from + (int)lane * run_stride) : (floats)(0.0f);
+    UNROLL for (uint round = 1; round < LANES; round *= 2) {
+        UNROLL for (uint i = 0; i < LANES / 2; i++) {
+            y[2 * i].even = x[i].lo;
+            y[2 * i].odd = x[i + LANES / 2].lo;
+            y[2 * i + 1].even = x[i].hi;
+            y[2 * i + 1].odd = x[i + LANES / 2].hi;
+        }
+        UNROLL for (uint i = 0; i < LANES; i++) x[i] = y[i];
+    }
+    UNROLL for (uint i = 0; i < LANES; i++) to[i] = x[i];
+}
+#endif
+
 /* Stores the first min(count, LANES) > 0 lanes `stride` apart. */
 static void store_run(floats value, __global float *to, int stride, uint count) {
 #if LANES == 1

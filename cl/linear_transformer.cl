@@ -78,30 +78,12 @@ static void add_gradient(const instruction *s, STATE const floats *state, target
 }
 
 #if LANES > 1
-/* to[j] = what the `count` sequences, sequence_stride apart, have at `from` + j, for LANES neighbours j; 0 in the lanes beyond. In each
- * round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit to the lane, which loses its own. */
-static void take_block(__global floats *to, __global const float *from, int sequence_stride, uint count) {
-    floats x[LANES], y[LANES];
-    UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
-        lane < count ? LOAD_LANES(from + (int)lane * sequence_stride) : (floats)(0.0f);
-    UNROLL for (uint round = 1; round < LANES; round *= 2) {
-        UNROLL for (uint i = 0; i < LANES / 2; i++) {
-            y[2 * i].even = x[i].lo;
-            y[2 * i].odd = x[i + LANES / 2].lo;
-            y[2 * i + 1].even = x[i].hi;
-            y[2 * i + 1].odd = x[i + LANES / 2].hi;
-        }
-        UNROLL for (uint i = 0; i < LANES; i++) x[i] = y[i];
-    }
-    UNROLL for (uint i = 0; i < LANES; i++) to[i] = x[i];
-}
-
 /* One row of `length` elements. The last block overlaps the one before. */
 static void take_row(__global floats *to, __global const float *from, int4 stride, uint count, uint length) {
     if (stride.s2 == 1 && length >= LANES) {
         for (uint j = 0; j < length; j += LANES) {
             const uint at = min(j, length - LANES);
-            take_block(to + at, from + at, stride.s0, count);
+            load_columns(to + at, from + at, stride.s0, count);
         }
         return;
     }

@@ -11,6 +11,21 @@
 
 #if LANES > 1
 
+/* Packs `length` rows of b, of which `columns` columns are left. Where the columns are runs, as in a transpose, they are loaded as such
+ * and turned around; the last rows overlap those before. stride: of rows, of columns. */
+static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length,
+                      uint columns) {
+    if (stride.s0 == 1 && stride.s1 != 1 && length >= LANES) {
+        for (uint i = 0; i < length; i += LANES) {
+            const uint at = min(i, length - LANES);
+            load_columns((__global floats *)packed + at, b + at, stride.s1, columns);
+        }
+        return;
+    }
+    for (uint i = 0; i < length; i++)
+        pack_run(packed + i * LANES, b + (int)i * stride.s0, stride.s1, columns);
+}
+
 /*
  * Lanes are neighbouring columns. Index mapping: unit = ((batch * splits + split) * row chunks + row chunk) * column
  * blocks + column block. A unit packs its columns of b, depth rows at a time, into contiguous lanes, and streams its
@@ -43,9 +58,7 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
         do { /* once even for k = 0 */
             const uint length = min(depth, end_k - from_k);
             const int first_part = from_k == first_k, last_part = from_k + length == end_k;
-            for (uint i = 0; i < length; i++)
-                pack_run(packed + i * LANES, b_columns + (int)(from_k + i) * b_stride.s2, b_stride.s3,
-                         n - column);
+            pack_rows(packed, b_columns + (int)from_k * b_stride.s2, b_stride.s23, length, n - column);
             for (uint row = first_row; row <= last_row; row += ROWS) {
                 __global float *running = sums + (row - first_row) * LANES;
                 floats sum[ROWS];

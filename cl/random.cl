@@ -31,6 +31,42 @@ static void interleave(const floats *value, float *run) {
 #endif
 }
 
+/* Writes `count` numbers to a view's elements from `element` on, in row-major order: row by row, because a division for each takes as
+ * long as making the number. */
+static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, const float *run,
+                        uint count) {
+    const uint first_row = element / shape.s3;
+    const int4 at = row_position(first_row, shape);
+    uint column = element - first_row * shape.s3, row = (uint)at.s2, above = (uint)at.s1;
+    out += dot_position(at, stride);
+    for (uint done = 0; done < count;) {
+        const uint length = min(count - done, shape.s3 - column);
+        __global float *to = out + (int)column * stride.s3;
+        uint i = 0;
+#if LANES > 1
+        if (stride.s3 == 1) {
+            for (; i + LANES <= length; i += LANES)
+                STORE_ANYWHERE(LOAD_LANES(run + done + i), to + i);
+            COPY_RUN(to + i, run + done + i, length - i);
+            i = length;
+        }
+#endif
+        for (; i < length; i++)
+            to[(int)i * stride.s3] = run[done + i];
+        done += length;
+        column = 0;
+        out += stride.s2;
+        if (++row < shape.s2)
+            continue;
+        row = 0;
+        out += stride.s1 - (int)shape.s2 * stride.s2;
+        if (++above < shape.s1)
+            continue;
+        above = 0;
+        out += stride.s0 - (int)shape.s1 * stride.s1;
+    }
+}
+
 /*
  * Element k of the view (row-major in shape) gets number first + k of the fill; first = 4 * first_block + skip.
  * contiguous = 1: the view is one run of stride 1. range: low, high - low of a uniform distribution.
@@ -71,18 +107,7 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
                     to[i] = run[before + i];
             }
         } else {
-            int4 at = element_position(start, shape);
-            uint column = (uint)at.s3;
-            __global float *to = out + out_offset + dot_position(at, out_stride);
-            for (uint i = 0; i < stored; i++) {
-                if (column == shape.s3) {
-                    to = out + out_offset + dot_position(element_position(start + i, shape), out_stride);
-                    column = 0;
-                }
-                *to = run[before + i];
-                to += out_stride.s3;
-                column++;
-            }
+            scatter_run(out + out_offset, out_stride, shape, start, run + before, stored);
         }
     }
 }
