@@ -1,31 +1,9 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "core/allocate.h"
 #include "iclab/lab.h"
 #include "lab/run.h"
-
-/* A trainer that holds the run's model. Its own settings only matter to training. */
-static icl_status load_model(icl_backend *backend, const char *folder, const icl_recipe *recipe,
-                             icl_trainer **trainer, icl_error *error) {
-    icl_status status = ICL_OK;
-    icl_recipe *whole = NULL;
-    float *values = NULL;
-
-    ICL_TRY(icl_recipe_clone(recipe, &whole, error));
-    /* The model as it is now has all its layers, whatever depth training began with; and no training batch is needed. */
-    ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
-    ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
-    ICL_TRY(icl_trainer_create(backend, whole, trainer, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof *values, "parameters", &values,
-                         error));
-    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(*trainer), values, error));
-    ICL_TRY(icl_trainer_set_parameters(*trainer, values, error));
-done:
-    icl_free(&values);
-    icl_recipe_destroy(&whole);
-    return status;
-}
+#include "lab/trained.h"
 
 static icl_status evaluate_run(const char *folder, const option_list *overrides, const device_options *device,
                                bool json, icl_error *error) {
@@ -38,7 +16,7 @@ static icl_status evaluate_run(const char *folder, const option_list *overrides,
     ICL_TRY(icl_run_read_recipe(folder, recipe, error));
     ICL_TRY(apply_overrides(recipe, overrides, error));
     ICL_TRY(open_device(device, &backend, error));
-    ICL_TRY(load_model(backend, folder, recipe, &trainer, error));
+    ICL_TRY(icl_trained_load(backend, folder, recipe, &trainer, error));
     ICL_TRY(print_evaluation(backend, trainer, recipe, json, error));
     if (!device->quiet)
         report_fallbacks(backend);
@@ -74,7 +52,8 @@ int command_eval(int count, char *const *arguments) {
         .option_count = sizeof options / sizeof *options,
         .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
                  "constrr, adarr, "
-                 "tunedrr,\ngd:K and gd++:K (K fitted steps). JSON fields: predictor, mse, se, adjusted, "
+                 "tunedrr,\nridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, preconditioned or not). "
+                 "JSON fields: predictor, mse, se, adjusted, "
                  "half_adjusted, "
                  "half_adjusted_se,\nhalf_above_bayes, adjusted_median, adjusted_trimmed, constants.\n"};
     icl_error error = {0};

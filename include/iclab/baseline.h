@@ -21,8 +21,11 @@ typedef struct icl_predictors icl_predictors;
  *   tunedrr    adarr's estimate times a factor and cut at a maximum, both fitted
  *   gd:K       K gradient steps, one fitted step size each, K <= 16
  *   gd++:K     K GD++ steps (von Oswald et al. 2022), two fitted coefficients each, the last step one
- * Ridge is meant in the prior's coordinates: the penalty is that of w's own covariance. gd and gd++ see the inputs as
- * they are.
+ *   ridge      ridge with a fitted constant
+ *   pgd:K      K gradient steps preconditioned with the covariance of w, one fitted step size each
+ *   pgd++:K    K such GD++ steps
+ * Ridge and preconditioning are meant in the prior's coordinates: the penalty is that of w's own covariance. gd and gd++ see the
+ * inputs as they are, and are pgd and pgd++ where w ~ N(0, I).
  *
  * Fitted constants minimise the mean squared distance to the oracle over `fit_sequences` sequences drawn for
  * ICL_FOR_FITTING. gd++ amplifies large eigenvalues: from K = 3 on, with little noise, rare sequences decide its mean,

@@ -59,11 +59,14 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
     (void)thread;
     for (size_t s = start; s < end; s++) {
         const double variance = fmin(sum->factor * set->noise[s], sum->cap);
+        double summed = 0;
         for (size_t k = s * d; k < (s + 1) * d; k++) {
             const double weight = set->eigenvalues[k] > 0 ? 1 / (set->eigenvalues[k] + variance) : 0;
             const double distance = set->factors[k] * weight - set->targets[k];
-            total += distance * distance;
+            summed += distance;
+            total += set->summed ? 0 : distance * distance;
         }
+        total += set->summed ? summed * summed : 0;
     }
     sum->pieces[piece] = total;
 }

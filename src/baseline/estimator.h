@@ -24,6 +24,7 @@ typedef enum icl_basis {
  *
  * In the input basis, where it differs, the oracle is no filter, and the query is the one that was drawn (summed):
  *     sum_s (sum_k (factors_sk f_k - targets_sk))^2,   factors = a q,   sum_k targets_sk = the oracle's prediction.
+ * So it is in either basis where another predictor than the oracle is to be come close to.
  */
 typedef struct icl_fit_set {
     size_t count, dimension;
@@ -33,6 +34,9 @@ typedef struct icl_fit_set {
     double *targets;     /* [count][d] */
     double *noise;       /* [count], the residual variance estimate */
 } icl_fit_set;
+
+/* The mean of the eigenvalues above 0; 1 where there are none. */
+double icl_fit_set_mean_eigenvalue(const icl_fit_set *set);
 
 #define ICL_MAX_STEPS 16
 
@@ -57,7 +61,8 @@ typedef struct icl_estimator {
 } icl_estimator;
 
 extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constant_ridge, icl_adaptive_ridge,
-    icl_tuned_ridge, icl_gradient_descent, icl_gradient_descent_plus;
+    icl_tuned_ridge, icl_fitted_ridge, icl_gradient_descent, icl_gradient_descent_plus,
+    icl_preconditioned_descent, icl_preconditioned_descent_plus;
 
 /* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
 double icl_residual_variance(const icl_spectrum *spectrum, double otherwise);

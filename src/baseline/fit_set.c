@@ -17,6 +17,7 @@ typedef struct drawing {
     float *tokens, *noise; /* of the current batch */
     size_t first;          /* index in the sets of its first sequence */
     double *covariance;    /* [d][d], of the query in the prior's basis; NULL: identity */
+    const icl_imitation *of;
 } drawing;
 
 /* M = C^T R R^T C, the covariance of C^T x; NULL when it is the identity, without a covariance. */
@@ -61,6 +62,17 @@ static void store(const drawing *draw, icl_fit_set *set, const icl_spectrum *spe
            set->dimension * sizeof(double));
 }
 
+/* The filter is to give the prediction for the query as it was drawn. */
+static void store_drawn(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence,
+                        double prediction) {
+    const size_t at = sequence * set->dimension;
+
+    store(draw, set, spectrum, sequence);
+    for (size_t k = 0; k < set->dimension; k++)
+        set->factors[at + k] = spectrum->products[k] * spectrum->query[k];
+    set->targets[at] = prediction;
+}
+
 static void decompose(void *context, size_t index, size_t thread) {
     const drawing *draw = context;
     const size_t d = draw->prior->dimension, tokens = (draw->prior->context + 1) * (d + 1);
@@ -83,10 +95,19 @@ static void decompose(void *context, size_t index, size_t thread) {
     }
     if (!draw->all.both_bases)
         return;
-    store(draw, input_set, input, sequence);
-    for (size_t k = 0; k < d; k++)
-        input_set->factors[at + k] = input->products[k] * input->query[k];
-    input_set->targets[at] = icl_spectrum_predict(prior, workspace->filter);
+    store_drawn(draw, input_set, input, sequence, icl_spectrum_predict(prior, workspace->filter));
+}
+
+static void decompose_imitated(void *context, size_t sequence, size_t thread) {
+    const drawing *draw = context;
+    const size_t tokens = (draw->prior->context + 1) * (draw->prior->dimension + 1);
+    const double prediction = draw->of->predictions[sequence];
+    icl_workspace *workspace = &draw->all.workspaces[thread];
+
+    icl_workspace_load(&draw->all, workspace, draw->of->tokens + sequence * tokens);
+    for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
+        if (draw->sets[basis].count > 0 && workspace->spectra[basis].finite && isfinite(prediction))
+            store_drawn(draw, &draw->sets[basis], &workspace->spectra[basis], sequence, prediction);
 }
 
 static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set,
@@ -149,6 +170,34 @@ done:
     icl_workspaces_destroy(&draw.all);
     icl_backend_close(&backend);
     return status;
+}
+
+icl_status icl_fit_sets_imitate(const icl_task_prior *prior, const icl_imitation *of, bool input_basis,
+                                icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
+    drawing draw = {.prior = prior, .sets = sets, .of = of};
+    icl_status status;
+
+    memset(sets, 0, ICL_BASIS_COUNT * sizeof *sets);
+    ICL_TRY(icl_workspaces_create(prior, input_basis, &draw.all, error));
+    for (int basis = 0; basis < (draw.all.both_bases ? ICL_BASIS_COUNT : 1); basis++) {
+        ICL_TRY(allocate_set(prior, of->count, &sets[basis], error));
+        sets[basis].summed = true;
+    }
+    icl_parallel_for(of->count, draw.all.threads, decompose_imitated, &draw);
+done:
+    icl_workspaces_destroy(&draw.all);
+    return status;
+}
+
+double icl_fit_set_mean_eigenvalue(const icl_fit_set *set) {
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t k = 0; k < set->count * set->dimension; k++) {
+        sum += set->eigenvalues[k];
+        count += set->eigenvalues[k] > 0;
+    }
+    return count > 0 ? sum / (double)count : 1;
 }
 
 void icl_fit_sets_release(icl_fit_set sets[ICL_BASIS_COUNT]) {

@@ -1,6 +1,7 @@
 /*
  * K steps of gradient descent, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient descent"),
- * every step with its own fitted coefficients.
+ * every step with its own fitted coefficients; and both in the prior's coordinates, which is descent preconditioned with the covariance of w
+ * (Ahn et al. 2023, arXiv 2306.00297, theorems 3 and 4, where that is the inverse of the inputs').
  *
  * GD++ is a linear transformer whose layers do, with the sums over the context as they are at the layer's input,
  *     x <- (I - b_l sum_i x_i x_i^T) x,     y <- y - g_l <sum_i y_i x_i, x>,     prediction = -(the query's last y).
@@ -92,16 +93,6 @@ typedef struct candidate {
     double coefficients[ICL_MAX_COEFFICIENTS];
 } candidate;
 
-static double mean_eigenvalue(const icl_fit_set *set) {
-    double sum = 0;
-    size_t count = 0;
-    for (size_t k = 0; k < set->count * set->dimension; k++) {
-        sum += set->eigenvalues[k];
-        count += set->eigenvalues[k] > 0;
-    }
-    return count > 0 ? sum / (double)count : 1;
-}
-
 /* The optimum of one step less with a step of no effect put in at `place`. */
 static void insert_step(const descent *shorter, size_t place, double *coefficients) {
     const size_t steps = shorter->steps + 1;
@@ -190,7 +181,7 @@ static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
     const size_t steps = rule->steps;
     icl_status status = ICL_OK;
 
-    rule->scale = mean_eigenvalue(set);
+    rule->scale = icl_fit_set_mean_eigenvalue(set);
     for (size_t k = 1; k <= steps; k++) {
         rule->steps = k;
         ICL_TRY(fit_steps(rule, k > 1 ? &shorter : NULL, set, error));
@@ -229,6 +220,28 @@ const icl_estimator icl_gradient_descent_plus = {
     .name = "gd++",
     .has_steps = true,
     .basis = ICL_INPUT_BASIS,
+    .state_size = sizeof(descent),
+    .create = create_plus,
+    .fit = fit,
+    .filter = filter,
+    .describe = describe,
+};
+
+const icl_estimator icl_preconditioned_descent = {
+    .name = "pgd",
+    .has_steps = true,
+    .basis = ICL_PRIOR_BASIS,
+    .state_size = sizeof(descent),
+    .create = create_plain,
+    .fit = fit,
+    .filter = filter,
+    .describe = describe,
+};
+
+const icl_estimator icl_preconditioned_descent_plus = {
+    .name = "pgd++",
+    .has_steps = true,
+    .basis = ICL_PRIOR_BASIS,
     .state_size = sizeof(descent),
     .create = create_plus,
     .fit = fit,

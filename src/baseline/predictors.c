@@ -10,11 +10,20 @@
 #include "core/nearest.h"
 #include "core/number.h"
 
-enum { ESTIMATORS = 8, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
+enum { ESTIMATORS = 11, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
 
 static const icl_estimator *const estimators[ESTIMATORS] = {
-    &icl_oracle,         &icl_bayes,       &icl_least_squares,    &icl_constant_ridge,
-    &icl_adaptive_ridge, &icl_tuned_ridge, &icl_gradient_descent, &icl_gradient_descent_plus,
+    &icl_oracle,
+    &icl_bayes,
+    &icl_least_squares,
+    &icl_constant_ridge,
+    &icl_adaptive_ridge,
+    &icl_tuned_ridge,
+    &icl_gradient_descent,
+    &icl_gradient_descent_plus,
+    &icl_fitted_ridge,
+    &icl_preconditioned_descent,
+    &icl_preconditioned_descent_plus,
 };
 
 typedef struct predictor {
@@ -134,20 +143,35 @@ static bool wants_basis(const icl_predictors *predictors, icl_basis basis) {
     return false;
 }
 
-static icl_status fit_all(icl_predictors *predictors, const icl_task *task, size_t sequences, uint32_t seed,
+static bool wants_fit(const icl_predictors *predictors) {
+    for (size_t i = 0; i < predictors->count; i++)
+        if (predictors->items[i].estimator->fit)
+            return true;
+    return false;
+}
+
+/* What the fitted constants are to minimise the distance to. */
+typedef struct fitting {
+    const icl_imitation *of; /* NULL: the oracle, on sequences that are drawn */
+    size_t sequences;
+    uint32_t seed;
+} fitting;
+
+static icl_status fit_all(icl_predictors *predictors, const icl_task *task, const fitting *to,
                           icl_error *error) {
+    const bool input_basis = wants_basis(predictors, ICL_INPUT_BASIS);
     icl_fit_set sets[ICL_BASIS_COUNT] = {{0}};
-    bool any = false;
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < predictors->count; i++)
-        any = any || predictors->items[i].estimator->fit;
-    if (!any)
+    if (!wants_fit(predictors))
         return ICL_OK;
-    if (sequences < 1)
+    if (to->sequences < 1)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "fitting the predictors' constants takes at least 1 sequence");
-    ICL_TRY(icl_fit_sets_draw(task, sequences, seed, wants_basis(predictors, ICL_INPUT_BASIS), sets, error));
+    if (to->of)
+        ICL_TRY(icl_fit_sets_imitate(&predictors->prior, to->of, input_basis, sets, error));
+    else
+        ICL_TRY(icl_fit_sets_draw(task, to->sequences, to->seed, input_basis, sets, error));
     for (size_t i = 0; i < predictors->count; i++) {
         const predictor *item = &predictors->items[i];
         if (item->estimator->fit)
@@ -160,8 +184,8 @@ done:
     return status;
 }
 
-icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
-                                 icl_predictors **predictors, icl_error *error) {
+static icl_status create(const icl_task *task, const char *names, const fitting *to,
+                         icl_predictors **predictors, icl_error *error) {
     icl_predictors *made = NULL;
     icl_status status;
 
@@ -180,7 +204,7 @@ icl_status icl_predictors_create(const icl_task *task, const char *names, size_t
         if (item->estimator->create)
             item->estimator->create(&made->prior, item->steps, item->state);
     }
-    ICL_TRY(fit_all(made, task, fit_sequences, seed, error));
+    ICL_TRY(fit_all(made, task, to, error));
     for (size_t i = 0; i < made->count; i++)
         if (made->items[i].estimator->describe)
             made->items[i].estimator->describe(made->items[i].state, made->items[i].constants,
@@ -190,6 +214,16 @@ icl_status icl_predictors_create(const icl_task *task, const char *names, size_t
 done:
     icl_predictors_destroy(&made);
     return status;
+}
+
+icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
+                                 icl_predictors **predictors, icl_error *error) {
+    return create(task, names, &(fitting){.sequences = fit_sequences, .seed = seed}, predictors, error);
+}
+
+icl_status icl_predictors_imitate(const icl_task *task, const char *names, const icl_imitation *of,
+                                  icl_predictors **predictors, icl_error *error) {
+    return create(task, names, &(fitting){.of = of, .sequences = of->count}, predictors, error);
 }
 
 void icl_predictors_destroy(icl_predictors **predictors) {
@@ -220,7 +254,8 @@ typedef struct prediction_run {
     const icl_predictors *predictors;
     icl_workspaces all;
     const float *tokens, *sigma;
-    double *predictions;
+    double *predictions; /* [count][number of predictors], or NULL */
+    double *weights;     /* [count][number of predictors][d], or NULL */
 } prediction_run;
 
 void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum,
@@ -232,30 +267,46 @@ void icl_predictors_filter(const icl_predictors *predictors, size_t index, const
 static void predict(void *context, size_t index, size_t thread) {
     const prediction_run *run = context;
     const icl_predictors *predictors = run->predictors;
-    const size_t tokens = (predictors->prior.context + 1) * (predictors->prior.dimension + 1);
+    const size_t d = predictors->prior.dimension, tokens = (predictors->prior.context + 1) * (d + 1);
     icl_workspace *workspace = &run->all.workspaces[thread];
-    double *predictions = run->predictions + index * predictors->count;
 
     icl_workspace_load(&run->all, workspace, run->tokens + index * tokens);
     for (size_t i = 0; i < predictors->count; i++) {
         const icl_spectrum *spectrum =
             icl_workspace_spectrum(&run->all, workspace, predictors->items[i].estimator->basis);
+        const size_t place = index * predictors->count + i;
         if (spectrum->finite)
             icl_predictors_filter(predictors, i, spectrum, (double)run->sigma[index], workspace->filter);
-        predictions[i] = icl_spectrum_predict(spectrum, workspace->filter);
+        if (run->predictions)
+            run->predictions[place] = icl_spectrum_predict(spectrum, workspace->filter);
+        if (run->weights)
+            icl_spectrum_weights(spectrum, workspace->filter, run->weights + place * d);
     }
+}
+
+static icl_status run_all(prediction_run *run, size_t count, icl_error *error) {
+    const icl_predictors *predictors = run->predictors;
+    icl_status status;
+
+    ICL_TRY(icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all,
+                                  error));
+    icl_parallel_for(count, run->all.threads, predict, run);
+done:
+    icl_workspaces_destroy(&run->all);
+    return status;
 }
 
 icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
                               const float *sigma, double *predictions, icl_error *error) {
-    prediction_run run = {
-        .predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions};
-    icl_status status;
+    return run_all(
+        &(prediction_run){
+            .predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions},
+        count, error);
+}
 
-    ICL_TRY(
-        icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run.all, error));
-    icl_parallel_for(count, run.all.threads, predict, &run);
-done:
-    icl_workspaces_destroy(&run.all);
-    return status;
+icl_status icl_predictors_weights(const icl_predictors *predictors, size_t count, const float *tokens,
+                                  const float *sigma, double *weights, icl_error *error) {
+    return run_all(
+        &(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .weights = weights},
+        count, error);
 }

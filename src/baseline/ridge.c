@@ -3,9 +3,13 @@
  *
  * Three that need no fitting: the oracle, which is told s2 = sigma^2; least squares, s2 = 0 (the minimum-norm
  * solution where n < d); and one constant for all sequences. The expected loss of ridge is affine in the true sigma^2,
- * so the best constant is E[sigma^2] exactly.
+ * so the best constant is E[sigma^2] exactly. And one whose constant is fitted, for what is not the best.
  */
-#include "baseline/estimator.h"
+#include <math.h>
+#include <stdio.h>
+
+#include "baseline/filter_fit.h"
+#include "core/status.h"
 
 typedef struct constant_ridge {
     double noise_variance;
@@ -46,4 +50,50 @@ const icl_estimator icl_constant_ridge = {
     .state_size = sizeof(constant_ridge),
     .create = create_constant,
     .filter = constant_filter,
+};
+
+/* ---- A fitted constant ---- */
+
+/* icl_filter_model: 1 / (lambda + e^c), whose derivative by c is -e^c / (lambda + e^c)^2. */
+static double evaluate(const void *shape, const double *coefficients, double eigenvalue, double *gradient) {
+    const double noise_variance = exp(coefficients[0]), value = 1 / (eigenvalue + noise_variance);
+
+    (void)shape;
+    if (gradient)
+        gradient[0] = -noise_variance * value * value;
+    return value;
+}
+
+/* From several starts around the eigenvalues, for the distance may have more than one minimum where the target is no ridge. */
+static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
+    enum { STARTS = 6 };
+    const icl_filter_fit ridge = {
+        .model = evaluate, .coefficient_count = 1, .sequences = set->count, .iterations = 100};
+    const double middle = log(icl_fit_set_mean_eigenvalue(set));
+    double least = HUGE_VAL;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < STARTS; i++) {
+        double coefficient = middle + 2 - 2 * i, distance;
+        ICL_TRY(icl_filter_minimize(&ridge, set, &coefficient, &distance, error));
+        if (distance < least) {
+            least = distance;
+            ((constant_ridge *)state)->noise_variance = exp(coefficient);
+        }
+    }
+done:
+    return status;
+}
+
+static void describe(const void *state, char *text, size_t capacity) {
+    snprintf(text, capacity, "penalty %.6g", ((const constant_ridge *)state)->noise_variance);
+}
+
+const icl_estimator icl_fitted_ridge = {
+    .name = "ridge",
+    .state_size = sizeof(constant_ridge),
+    .create = create_constant,
+    .fit = fit,
+    .filter = constant_filter,
+    .describe = describe,
 };

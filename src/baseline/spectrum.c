@@ -160,6 +160,21 @@ double icl_spectrum_predict(const icl_spectrum *spectrum, const double *filter) 
     return sum;
 }
 
+void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, double *weights) {
+    const size_t d = spectrum->dimension;
+
+    for (size_t i = 0; i < d; i++) {
+        weights[i] = spectrum->finite ? 0 : (double)NAN;
+        for (size_t k = 0; spectrum->finite && k < d; k++) {
+            const double *direction = spectrum->eigenvectors + k * d;
+            double turned = spectrum->root ? 0 : direction[i];
+            for (size_t j = 0; spectrum->root && j < d; j++)
+                turned += spectrum->root[i * d + j] * direction[j];
+            weights[i] += filter[k] * spectrum->products[k] * turned;
+        }
+    }
+}
+
 void icl_ridge_filter(const icl_spectrum *spectrum, double noise_variance, double *filter) {
     for (size_t k = 0; k < spectrum->dimension; k++)
         filter[k] = spectrum->eigenvalues[k] > 0 ? 1 / (spectrum->eigenvalues[k] + noise_variance) : 0;

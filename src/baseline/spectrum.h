@@ -44,6 +44,9 @@ void icl_spectrum_compute(icl_spectrum *spectrum, const float *tokens);
 /* sum_k f_k a_k q_k; NaN where the data are not finite. */
 double icl_spectrum_predict(const icl_spectrum *spectrum, const double *filter);
 
+/* The weights [d] whose product with the query's input is that, C sum_k f_k a_k v_k; NaN where the data are not finite. */
+void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, double *weights);
+
 /* filter_k = 1 / (lambda_k + noise_variance); 0 in the directions that the context says nothing about. */
 void icl_ridge_filter(const icl_spectrum *spectrum, double noise_variance, double *filter);
 

@@ -90,7 +90,8 @@ static const icl_recipe_key keys[] = {
 
     {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e8, .help = "fresh sequences of the final table"},
     {"eval", "predictors", ICL_KEY_TEXT, "oracle,bayes,ols,constrr,adarr,tunedrr",
-     .help = "beside the model: oracle, bayes, ols, constrr, adarr, tunedrr, gd:K, gd++:K"},
+     .help = "beside the model: oracle, bayes, ols, constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K, "
+             "pgd++:K"},
     {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e8,
      .help = "sequences that fitted predictors are fitted on"},
     {"eval", "seed", ICL_KEY_COUNT, "1", 0, MAX_SEED, .help = "of the evaluation and fitting sequences"},

@@ -40,11 +40,15 @@ static double norm_of(const double *matrix, size_t count) {
     return sqrt(sum);
 }
 
-/* P / s and Q s for the s that gives both the same norm. */
-static void balance(double *p, double *q, size_t count) {
+/* P / s and Q s for the s that gives both the same norm, and Q's block of x a trace that is not negative. */
+static void balance(double *p, double *q, size_t width) {
+    const size_t count = width * width;
     const double norm_p = norm_of(p, count), norm_q = norm_of(q, count);
-    const double scale = norm_p > 0 && norm_q > 0 ? sqrt(norm_p / norm_q) : 1;
+    double scale = norm_p > 0 && norm_q > 0 ? sqrt(norm_p / norm_q) : 1, trace = 0;
 
+    for (size_t i = 0; i + 1 < width; i++)
+        trace += q[i * width + i];
+    scale = trace < 0 ? -scale : scale;
     for (size_t i = 0; i < count; i++) {
         p[i] /= scale;
         q[i] *= scale;
@@ -61,7 +65,8 @@ static icl_status read_head(icl_linear_layers *layers, const icl_model *model, c
         for (size_t i = 0; i < count; i++)
             matrix_at(layers, layer, head, (icl_model_part)part)[i] = (double)dense[i];
     }
-    balance(matrix_at(layers, layer, head, ICL_MODEL_P), matrix_at(layers, layer, head, ICL_MODEL_Q), count);
+    balance(matrix_at(layers, layer, head, ICL_MODEL_P), matrix_at(layers, layer, head, ICL_MODEL_Q),
+            layers->width);
 done:
     return status;
 }
@@ -136,22 +141,23 @@ static void start(icl_linear_layers *layers, const float *tokens) {
         layers->map[a * width + a] = 1;
 }
 
-/* The block of a matrix that a term is, set to zero. */
-static void clear_term(double *matrix, icl_linear_term term, size_t width) {
-    const size_t d = width - 1;
-    const size_t row = term == ICL_TERM_YX || term == ICL_TERM_YY ? d : 0, rows = row == d ? 1 : d;
-    const size_t column = term == ICL_TERM_XY || term == ICL_TERM_YY ? d : 0, columns = column == d ? 1 : d;
+/* The block of a matrix that a term is: its first row and column, and how many there are. */
+typedef struct block {
+    size_t row, rows, column, columns;
+} block;
 
-    for (size_t i = row; i < row + rows; i++)
-        memset(matrix + i * width + column, 0, columns * sizeof *matrix);
+static block block_of(icl_linear_term term, size_t d) {
+    const bool of_y = term == ICL_TERM_YX || term == ICL_TERM_YY,
+               by_y = term == ICL_TERM_XY || term == ICL_TERM_YY;
+
+    return (block){of_y ? d : 0, of_y ? 1 : d, by_y ? d : 0, by_y ? 1 : d};
 }
 
-/* change = A of a layer. */
-static void find_change(icl_linear_layers *layers, size_t layer, const icl_linear_ablation *ablation) {
+/* change += factor * P G Q of a layer, head by head. */
+static void add_heads(icl_linear_layers *layers, size_t layer) {
     const size_t width = layers->width, square = width * width;
     double *left = layers->scratch, *update = layers->scratch + square;
 
-    memset(layers->change, 0, square * sizeof(double));
     for (size_t head = 0; head < layers->heads; head++) {
         multiply(icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_P), layers->gram, false, width,
                  left);
@@ -159,26 +165,93 @@ static void find_change(icl_linear_layers *layers, size_t layer, const icl_linea
         for (size_t i = 0; i < square; i++)
             layers->change[i] += layers->factor * update[i];
     }
-    if (ablation && ablation->layer == layer)
-        clear_term(layers->change, ablation->term, width);
+}
+
+/* The same of a layer that has but its four numbers: each multiplies its block of G. */
+static void add_scalars(icl_linear_layers *layers, size_t layer) {
+    const size_t width = layers->width;
+    double terms[ICL_LINEAR_TERMS];
+
+    icl_linear_layers_terms(layers, layer, terms);
+    for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
+        const block at = block_of((icl_linear_term)term, width - 1);
+        const double scale = terms[term] / (double)layers->context;
+        for (size_t i = at.row; i < at.row + at.rows; i++)
+            for (size_t j = at.column; j < at.column + at.columns; j++)
+                layers->change[i * width + j] += scale * layers->gram[i * width + j];
+    }
+}
+
+/* change = A - I of a layer. */
+static void find_change(icl_linear_layers *layers, size_t layer, const icl_linear_ablation *ablation) {
+    const size_t width = layers->width;
+    const bool is_ablated = ablation && (ablation->layer == layer || ablation->layer == ICL_EVERY_LAYER);
+
+    memset(layers->change, 0, width * width * sizeof(double));
+    if (is_ablated && ablation->beyond_scalars)
+        add_scalars(layers, layer);
+    else
+        add_heads(layers, layer);
+    for (int term = 0; is_ablated && term < ICL_LINEAR_TERMS; term++) {
+        const block at = block_of((icl_linear_term)term, width - 1);
+        for (size_t i = at.row; i < at.row + at.rows && (ablation->terms & 1U << term); i++)
+            memset(layers->change + i * width + at.column, 0, at.columns * sizeof(double));
+    }
+}
+
+/* map <- A map, G <- A G A^T with A = I + change. */
+static void take_step(icl_linear_layers *layers) {
+    const size_t width = layers->width;
+    double *product = layers->scratch;
+
     for (size_t i = 0; i < width; i++)
         layers->change[i * width + i] += 1;
+    multiply(layers->change, layers->map, false, width, product);
+    memcpy(layers->map, product, width * width * sizeof(double));
+    multiply(layers->change, layers->gram, false, width, product);
+    multiply(product, layers->change, true, width, layers->gram);
 }
 
 void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens,
                                const icl_linear_ablation *ablation, double *weights) {
-    const size_t width = layers->width, d = width - 1, square = width * width;
-    double *product = layers->scratch;
+    const size_t width = layers->width, d = width - 1;
 
     start(layers, tokens);
     for (size_t layer = 0; layer < layers->layers; layer++) {
         find_change(layers, layer, ablation);
-        multiply(layers->change, layers->map, false, width, product);
-        memcpy(layers->map, product, square * sizeof(double));
+        take_step(layers);
         for (size_t j = 0; j < d; j++)
             weights[layer * d + j] = -layers->map[d * width + j];
-        multiply(layers->change, layers->gram, false, width, product);
-        multiply(product, layers->change, true, width, layers->gram);
+    }
+}
+
+/* The sum over the context of |U e|^2, U a block of the change: tr(U G U^T). */
+static double moved_square(const icl_linear_layers *layers, const block *at) {
+    const size_t width = layers->width;
+    double sum = 0;
+
+    for (size_t i = at->row; i < at->row + at->rows; i++)
+        for (size_t a = at->column; a < at->column + at->columns; a++)
+            for (size_t b = at->column; b < at->column + at->columns; b++)
+                sum += layers->change[i * width + a] * layers->gram[a * width + b] *
+                       layers->change[i * width + b];
+    return sum;
+}
+
+void icl_linear_layers_changes(icl_linear_layers *layers, const float *tokens, double *changes) {
+    const size_t width = layers->width;
+
+    start(layers, tokens);
+    for (size_t layer = 0; layer < layers->layers; layer++, changes += ICL_LINEAR_TERMS) {
+        find_change(layers, layer, NULL);
+        for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
+            const block at = block_of((icl_linear_term)term, width - 1);
+            double before = 0;
+            for (size_t i = at.row; i < at.row + at.rows; i++)
+                before += layers->gram[i * width + i];
+            changes[term] = before > 0 ? sqrt(fmax(moved_square(layers, &at), 0) / before) : 0;
+        }
+        take_step(layers);
     }
 }
 
@@ -202,4 +275,89 @@ void icl_linear_layers_terms(const icl_linear_layers *layers, size_t layer, doub
         terms[ICL_TERM_YX] += unit * p[width * width - 1] * q_x;
         terms[ICL_TERM_YY] += unit * p[width * width - 1] * q[width * width - 1];
     }
+}
+
+void icl_linear_layers_step(const icl_linear_layers *layers, size_t layer, double *step) {
+    const size_t width = layers->width, d = width - 1;
+    const double unit = layers->factor * (double)layers->context;
+
+    memset(step, 0, d * d * sizeof *step);
+    for (size_t head = 0; head < layers->heads; head++) {
+        const double *p = icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_P);
+        const double *q = icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_Q);
+        for (size_t i = 0; i < d; i++)
+            for (size_t j = 0; j < d; j++)
+                step[i * d + j] += unit * p[width * width - 1] * q[i * width + j];
+    }
+}
+
+/* ---- Patterns ---- */
+
+/* <first, second> over the block of a term. */
+static double block_product(const double *first, const double *second, icl_linear_term term, size_t width) {
+    const block at = block_of(term, width - 1);
+    double sum = 0;
+
+    for (size_t i = at.row; i < at.row + at.rows; i++)
+        for (size_t j = at.column; j < at.column + at.columns; j++)
+            sum += first[i * width + j] * second[i * width + j];
+    return sum;
+}
+
+/* <P_g (x) Q_g, P_h (x) Q_h> = <P_g, P_h> <Q_g, Q_h>, over what is read (all) and over what the two sparse patterns have of it. */
+typedef struct squares {
+    double all, sparse, sparse_b;
+} squares;
+
+static void add_pair(const icl_linear_layers *layers, size_t layer, size_t g, size_t h, squares *sums) {
+    const bool is_last = layer + 1 == layers->layers, is_only = layers->layers == 1;
+    double p[ICL_LINEAR_TERMS], q[ICL_LINEAR_TERMS];
+
+    for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
+        p[term] = block_product(icl_linear_layers_matrix(layers, layer, g, ICL_MODEL_P),
+                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_P),
+                                (icl_linear_term)term, layers->width);
+        q[term] = block_product(icl_linear_layers_matrix(layers, layer, g, ICL_MODEL_Q),
+                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_Q),
+                                (icl_linear_term)term, layers->width);
+    }
+    if (is_last)
+        p[ICL_TERM_XX] = p[ICL_TERM_XY] = 0;
+    if (is_only)
+        q[ICL_TERM_XY] = q[ICL_TERM_YY] = 0;
+    sums->all += (p[ICL_TERM_XX] + p[ICL_TERM_XY] + p[ICL_TERM_YX] + p[ICL_TERM_YY]) *
+                 (q[ICL_TERM_XX] + q[ICL_TERM_XY] + q[ICL_TERM_YX] + q[ICL_TERM_YY]);
+    sums->sparse += p[ICL_TERM_YY] * q[ICL_TERM_XX];
+    sums->sparse_b += (p[ICL_TERM_XX] + p[ICL_TERM_YY]) * q[ICL_TERM_XX];
+}
+
+static double distance_of(double projected, double all) {
+    return all > 0 ? sqrt(fmax(1 - projected / all, 0)) : 0;
+}
+
+icl_linear_patterns icl_linear_layers_patterns(const icl_linear_layers *layers, size_t layer) {
+    const double d = (double)(layers->width - 1), unit = layers->factor * (double)layers->context;
+    const bool is_last = layer + 1 == layers->layers, is_only = layers->layers == 1;
+    squares sums = {0};
+    double terms[ICL_LINEAR_TERMS], scalars[ICL_LINEAR_TERMS];
+
+    for (size_t g = 0; g < layers->heads; g++)
+        for (size_t h = 0; h < layers->heads; h++)
+            add_pair(layers, layer, g, h, &sums);
+    icl_linear_layers_terms(layers, layer, terms);
+    /* |D_u (x) D_v|^2 = tr(D_u) tr(D_v), with D_x = diag(1 ... 1 0) and D_y = diag(0 ... 0 1). */
+    for (int term = 0; term < ICL_LINEAR_TERMS; term++)
+        scalars[term] = terms[term] * terms[term] / (unit * unit);
+    scalars[ICL_TERM_XX] *= is_last ? 0 : d * d;
+    scalars[ICL_TERM_XY] *= is_last ? 0 : d;
+    scalars[ICL_TERM_YX] *= d;
+    scalars[ICL_TERM_YY] *= is_only ? 0 : 1;
+    const double gdpp = scalars[ICL_TERM_YX] + scalars[ICL_TERM_XX];
+    return (icl_linear_patterns){
+        .diagonal = distance_of(gdpp + scalars[ICL_TERM_XY] + scalars[ICL_TERM_YY], sums.all),
+        .gdpp = distance_of(gdpp, sums.all),
+        .descent = distance_of(scalars[ICL_TERM_YX], sums.all),
+        .sparse = distance_of(sums.sparse, sums.all),
+        .sparse_b = distance_of(sums.sparse_b, sums.all),
+    };
 }

@@ -109,7 +109,7 @@ static void test_terms(tap_run *tap) {
         tap_ok(tap, right, "n times the products of its entries");
         icl_linear_layers_weights(f.layers, f.tokens, NULL, whole);
         for (int t = 0; t < ICL_LINEAR_TERMS; t++) {
-            const icl_linear_ablation ablation = {0, (icl_linear_term)t};
+            const icl_linear_ablation ablation = {.layer = 0, .terms = 1U << t};
             bool is_zero = true, is_same = true;
             icl_linear_layers_weights(f.layers, f.tokens, &ablation, without);
             for (size_t i = 0; i < D; i++) {
@@ -120,6 +120,211 @@ static void test_terms(tap_run *tap) {
                    icl_linear_term_name((icl_linear_term)t),
                    t == ICL_TERM_YX ? "predicts zero" : "predicts the same");
         }
+    }
+    close_fixture(&f);
+}
+
+/* ---- Patterns ---- */
+
+/* Writes a layer's P and Q, [WIDTH][WIDTH] each, of a full model with one head. */
+static void set_layer(fixture *f, size_t layer, const double *p, const double *q) {
+    float *at = f->values + layer * 2 * WIDTH * WIDTH;
+
+    for (size_t i = 0; i < (size_t)WIDTH * WIDTH; i++) {
+        at[i] = (float)p[i];
+        at[WIDTH * WIDTH + i] = (float)q[i];
+    }
+}
+
+static icl_status take_apart(fixture *f, icl_error *error) {
+    icl_linear_layers_destroy(&f->layers);
+    return icl_linear_layers_create(icl_trainer_model(f->trainer), D, N, f->values, &f->layers, error);
+}
+
+/* P = [B 0; 0 corner], Q = [A 0; 0 q_y]: b and a on the diagonals, and `off` in one place beside each. */
+static void fill(double *p, double *q, double b, double corner, double a, double q_y, double off) {
+    memset(p, 0, WIDTH * WIDTH * sizeof *p);
+    memset(q, 0, WIDTH * WIDTH * sizeof *q);
+    for (size_t i = 0; i < D; i++) {
+        p[i * WIDTH + i] = b;
+        q[i * WIDTH + i] = a;
+    }
+    p[1] = b * off;
+    q[1] = a * off;
+    p[WIDTH * WIDTH - 1] = corner;
+    q[WIDTH * WIDTH - 1] = q_y;
+}
+
+static void check_patterns(tap_run *tap, fixture *f, size_t layer, const char *name,
+                           const icl_linear_patterns *expected) {
+    icl_error error = {0};
+
+    if (!tap_status(tap, take_apart(f, &error), &error, name))
+        return;
+    const icl_linear_patterns is = icl_linear_layers_patterns(f->layers, layer);
+    tap_ok(tap,
+           fabs(is.diagonal - expected->diagonal) < 1e-6 && fabs(is.gdpp - expected->gdpp) < 1e-6 &&
+               fabs(is.descent - expected->descent) < 1e-6 && fabs(is.sparse - expected->sparse) < 1e-6 &&
+               fabs(is.sparse_b - expected->sparse_b) < 1e-6,
+           "%s, layer %zu: distances %.4f %.4f %.4f %.4f %.4f from diagonal, GD++, GD, sparse, sparse-b",
+           name, layer + 1, is.diagonal, is.gdpp, is.descent, is.sparse, is.sparse_b);
+}
+
+/* Distances that follow from the definition: sqrt(1 - what the pattern has of |P|^2 |Q|^2). */
+static void test_patterns(tap_run *tap) {
+    fixture f = {0};
+    icl_error error = {0};
+    double p[WIDTH * WIDTH], q[WIDTH * WIDTH];
+
+    if (tap_status(
+            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+            &error, "a full model")) {
+        fill(p, q, 0, -3, 1, 0, 0);
+        set_layer(&f, 0, p, q);
+        check_patterns(tap, &f, 0, "gradient descent", &(icl_linear_patterns){0});
+        /* |P|^2 = d b^2 + c^2 with b = .5 and c = 3, of which a step has c^2. */
+        fill(p, q, .5, -3, 1, 0, 0);
+        set_layer(&f, 0, p, q);
+        set_layer(&f, LAYERS - 1, p, q);
+        const double gd = sqrt(1 - 9 / (9 + D * .25));
+        check_patterns(tap, &f, 0, "GD++", &(icl_linear_patterns){.descent = gd, .sparse = gd});
+        check_patterns(tap, &f, LAYERS - 1, "GD++, whose last layer is a step", &(icl_linear_patterns){0});
+        /* One entry beside the diagonal of A: |Q|^2 = d + 1/4. */
+        fill(p, q, 0, -3, 1, 0, .5);
+        set_layer(&f, 0, p, q);
+        const double off = sqrt(1 - D / (D + .25));
+        check_patterns(tap, &f, 0, "preconditioned descent", &(icl_linear_patterns){off, off, off, 0, 0});
+        /* A label's entry in Q, q_y = 2: |Q|^2 = d + 4, and P = (0, c). */
+        fill(p, q, 0, -3, 1, 2, 0);
+        set_layer(&f, 0, p, q);
+        const double label = sqrt(1 - D / (D + 4.0));
+        check_patterns(tap, &f, 0, "rescaling", &(icl_linear_patterns){0, label, label, label, label});
+    }
+    close_fixture(&f);
+}
+
+/* (P, Q) and (-3 P, -Q / 3) are one layer, and look alike. */
+static void test_scale_freedom(tap_run *tap) {
+    fixture f = {0};
+    icl_error error = {0};
+    double before[2 * WIDTH * WIDTH], worst = 0, trace = 0;
+
+    if (tap_status(
+            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+            &error, "a full model")) {
+        for (int part = 0; part < 2; part++)
+            memcpy(before + part * WIDTH * WIDTH,
+                   icl_linear_layers_matrix(f.layers, 1, 0, (icl_model_part)part),
+                   WIDTH * WIDTH * sizeof(double));
+        for (size_t i = 0; i < (size_t)WIDTH * WIDTH; i++) {
+            f.values[2 * WIDTH * WIDTH + i] *= -3;
+            f.values[3 * WIDTH * WIDTH + i] /= -3;
+        }
+        tap_status(tap, take_apart(&f, &error), &error, "scaled");
+        for (int part = 0; part < 2; part++)
+            for (size_t i = 0; i < (size_t)WIDTH * WIDTH; i++)
+                worst = fmax(worst, fabs(before[(size_t)part * WIDTH * WIDTH + i] -
+                                         icl_linear_layers_matrix(f.layers, 1, 0, (icl_model_part)part)[i]));
+        for (size_t i = 0; i < D; i++)
+            trace += before[WIDTH * WIDTH + i * (WIDTH + 1)];
+        tap_ok(tap, worst < 1e-6, "P and Q do not depend on the scale, to %.1e", worst);
+        tap_ok(tap, trace >= 0, "the trace of Q's block of x is not negative: %.3f", trace);
+    }
+    close_fixture(&f);
+}
+
+/* ---- Other ablations ---- */
+
+/* The same layer with mean diagonals in place of its matrices. */
+static void make_scalar(fixture *f, size_t layer) {
+    for (size_t part = 0; part < 2; part++) {
+        float *at = f->values + (layer * 2 + part) * WIDTH * WIDTH;
+        const float last = at[WIDTH * WIDTH - 1];
+        double mean = 0;
+        for (size_t i = 0; i < D; i++)
+            mean += (double)at[i * (WIDTH + 1)] / D;
+        memset(at, 0, WIDTH * WIDTH * sizeof *at);
+        for (size_t i = 0; i < D; i++)
+            at[i * (WIDTH + 1)] = (float)mean;
+        at[WIDTH * WIDTH - 1] = last;
+    }
+}
+
+static double apart(const double *a, const double *b, size_t count) {
+    double worst = 0;
+    for (size_t i = 0; i < count; i++)
+        worst = fmax(worst, fabs(a[i] - b[i]));
+    return worst;
+}
+
+/* Ablations against models whose parameters lack what is ablated. */
+static void test_ablations(tap_run *tap) {
+    const icl_linear_ablation scalars = {.layer = 1, .beyond_scalars = true},
+                              every = {.layer = ICL_EVERY_LAYER, .beyond_scalars = true},
+                              nothing = {.layer = 1, .terms = ICL_EVERY_TERM};
+    double ablated[3][LAYERS * D], direct[LAYERS * D];
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(
+            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+            &error, "a full model")) {
+        icl_linear_layers_weights(f.layers, f.tokens, &scalars, ablated[0]);
+        icl_linear_layers_weights(f.layers, f.tokens, &every, ablated[1]);
+        icl_linear_layers_weights(f.layers, f.tokens, &nothing, ablated[2]);
+        make_scalar(&f, 1);
+        tap_status(tap, take_apart(&f, &error), &error, "layer 2 with its four numbers");
+        icl_linear_layers_weights(f.layers, f.tokens, NULL, direct);
+        tap_ok(tap, apart(ablated[0], direct, sizeof direct / sizeof *direct) < 1e-6,
+               "what is beyond the four numbers of one layer");
+        make_scalar(&f, 0);
+        make_scalar(&f, 2);
+        tap_status(tap, take_apart(&f, &error), &error, "all layers with their four numbers");
+        icl_linear_layers_weights(f.layers, f.tokens, NULL, direct);
+        tap_ok(tap, apart(ablated[1], direct, sizeof direct / sizeof *direct) < 1e-6,
+               "what is beyond the four numbers of every layer");
+        tap_ok(tap, apart(ablated[2], ablated[2] + D, D) == 0 && apart(ablated[2], ablated[2] + 2 * D, D) > 0,
+               "a layer without its terms leaves the prediction of the one before");
+    }
+    close_fixture(&f);
+}
+
+/* The change of each term of the first layer, token by token, and A of its step. */
+static void test_changes(tap_run *tap) {
+    double changes[LAYERS * ICL_LINEAR_TERMS], step[D * D], gram[WIDTH * WIDTH] = {0};
+    double moved[ICL_LINEAR_TERMS] = {0}, before[2] = {0}, worst = 0, terms[ICL_LINEAR_TERMS];
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(
+            tap, open_fixture(&f, "model.parameterization=diag", "model.scale=mean", "model.heads=1", &error),
+            &error, "a diagonal model")) {
+        icl_linear_layers_changes(f.layers, f.tokens, changes);
+        icl_linear_layers_terms(f.layers, 0, terms);
+        icl_linear_layers_step(f.layers, 0, step);
+        for (size_t i = 0; i < N; i++)
+            for (size_t a = 0; a < WIDTH; a++)
+                for (size_t b = 0; b < WIDTH; b++)
+                    gram[a * WIDTH + b] += (double)f.tokens[i * WIDTH + a] * (double)f.tokens[i * WIDTH + b];
+        for (size_t i = 0; i < N; i++)
+            for (size_t a = 0; a < WIDTH; a++) {
+                const float *token = f.tokens + i * WIDTH;
+                const int row = a < D ? 0 : 2;
+                double by_x = 0;
+                for (size_t b = 0; b < D; b++)
+                    by_x += gram[a * WIDTH + b] * (double)token[b];
+                const double by_y = gram[a * WIDTH + D] * (double)token[D];
+                moved[row] += terms[row] * terms[row] / (N * N) * by_x * by_x;
+                moved[row + 1] += terms[row + 1] * terms[row + 1] / (N * N) * by_y * by_y;
+                before[a == D] += (double)token[a] * (double)token[a];
+            }
+        for (int t = 0; t < ICL_LINEAR_TERMS; t++)
+            worst = fmax(worst, fabs(changes[t] / sqrt(moved[t] / before[t / 2]) - 1));
+        tap_ok(tap, worst < 1e-9, "terms move the context by what they add to each token, to %.1e", worst);
+        worst = 0;
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            worst = fmax(worst, fabs(step[i] - (i % (D + 1) == 0 ? terms[ICL_TERM_YX] : 0)));
+        tap_ok(tap, worst < 1e-12, "A of a diagonal layer is w_yx I");
     }
     close_fixture(&f);
 }
@@ -177,6 +382,10 @@ int main(void) {
         test_form(&tap, forms[i], "model.scale=raw", "model.heads=2");
     }
     test_terms(&tap);
+    test_patterns(&tap);
+    test_scale_freedom(&tap);
+    test_ablations(&tap);
+    test_changes(&tap);
     for (size_t i = 1; i < sizeof forms / sizeof *forms; i++)
         test_embedding(&tap, forms[i]);
     return tap_done(&tap);

@@ -52,7 +52,7 @@ static void ablate(analysis *a, const float *tokens, const float *query) {
 
     for (size_t layer = 0; layer < a->depth; layer++)
         for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
-            const icl_linear_ablation ablation = {layer, (icl_linear_term)term};
+            const icl_linear_ablation ablation = {.layer = layer, .terms = 1U << term};
             icl_linear_layers_weights(a->layers, tokens, &ablation, without);
             for (size_t l = 0; l < a->depth; l++) {
                 const double change =
