@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/allocate.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "iclab/lab.h"
 
 int exit_code_of(icl_status status) {
@@ -124,15 +126,36 @@ static icl_status print_scores(const icl_evaluation *evaluation, bool json, icl_
     return status;
 }
 
-icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
-                            icl_error *error) {
+icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
+                                     bool json, icl_evaluation **evaluation, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_evaluation *evaluation = NULL;
 
-    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
-    ICL_TRY(print_scores(evaluation, json, error));
+    ICL_TRY(icl_evaluate(backend, trainer, recipe, evaluation, error));
+    ICL_TRY(print_scores(*evaluation, json, error));
     ICL_TRY(finish_output(error));
 done:
+    return status;
+}
+
+icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
+                            icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    const icl_status status = print_and_keep_evaluation(backend, trainer, recipe, json, &evaluation, error);
+
     icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+icl_status join_command_line(const char *command, int count, char *const *arguments, char **text,
+                             icl_error *error) {
+    icl_text line = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&line, error, "iclab %s", command));
+    for (int i = 0; i < count; i++)
+        ICL_TRY(icl_text_print(&line, error, " %s", arguments[i]));
+    ICL_TRY(icl_duplicate(line.bytes, text, error));
+done:
+    icl_text_release(&line);
     return status;
 }

@@ -62,9 +62,16 @@ void report_fallbacks(const icl_backend *backend);
 /* Applies --set overrides in order. */
 icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error);
 
-/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. */
+/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. The second one hands over the
+ * evaluation too, for icl_evaluation_destroy. */
 icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
                             icl_error *error);
+icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
+                                     bool json, icl_evaluation **evaluation, icl_error *error);
+
+/* "iclab COMMAND ARGUMENTS", for the record; freed with icl_free. */
+icl_status join_command_line(const char *command, int count, char *const *arguments, char **text,
+                             icl_error *error);
 
 /* Finishes a JSON object and prints it as one line. */
 icl_status print_json_line(icl_json *json, icl_error *error);

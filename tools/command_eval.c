@@ -2,11 +2,19 @@
 
 #include "command.h"
 #include "iclab/lab.h"
+#include "lab/predictions.h"
 #include "lab/run.h"
 #include "lab/trained.h"
 
-static icl_status evaluate_run(const char *folder, const option_list *overrides, const device_options *device,
-                               bool json, icl_error *error) {
+typedef struct eval_options {
+    const char *folder, *predictions;
+    device_options device;
+    option_list overrides;
+    bool json;
+} eval_options;
+
+static icl_status evaluate_run(const eval_options *options, icl_error *error) {
+    const char *folder = options->folder;
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
@@ -14,11 +22,13 @@ static icl_status evaluate_run(const char *folder, const option_list *overrides,
 
     ICL_TRY(icl_lab_recipe_create(&recipe, error));
     ICL_TRY(icl_run_read_recipe(folder, recipe, error));
-    ICL_TRY(apply_overrides(recipe, overrides, error));
-    ICL_TRY(open_device(device, &backend, error));
+    ICL_TRY(apply_overrides(recipe, &options->overrides, error));
+    ICL_TRY(open_device(&options->device, &backend, error));
     ICL_TRY(icl_trained_load(backend, folder, recipe, &trainer, error));
-    ICL_TRY(print_evaluation(backend, trainer, recipe, json, error));
-    if (!device->quiet)
+    ICL_TRY(print_evaluation(backend, trainer, recipe, options->json, error));
+    if (options->predictions)
+        ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));
+    if (!options->device.quiet)
         report_fallbacks(backend);
 done:
     icl_trainer_destroy(&trainer);
@@ -28,28 +38,31 @@ done:
 }
 
 int command_eval(int count, char *const *arguments) {
-    const char *folder = NULL;
-    device_options device = {0};
-    option_list overrides = {0};
-    bool json = false, wants_help = false;
-    const positional positionals[] = {{"RUN", "the folder of a training run", true, &folder}};
-    const option options[] = {
+    eval_options options = {0};
+    bool wants_help = false;
+    const positional positionals[] = {{"RUN", "the folder of a training run", true, &options.folder}};
+    const option table[] = {
         {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
          "change one key of the run's recipe: another noise, more eval.sequences,\nother eval.predictors; "
          "may be "
          "given again",
-         &overrides},
-        DEVICE_OPTION_ROWS(device),
-        {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table", &json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", &device.quiet},
+         &options.overrides},
+        DEVICE_OPTION_ROWS(options.device),
+        {"--predictions", OPTION_TEXT, "FILE",
+         "also write the sequences with the model's predictions, as safetensors: tokens, targets,\n"
+         "noise and predictions, for other programs to compare with",
+         &options.predictions},
+        {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table", &options.json},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
+         &options.device.quiet},
     };
     const command_line line = {
         .command = "eval",
         .summary = "Evaluates a trained model beside the reference predictors on fresh sequences.",
         .positionals = positionals,
         .positional_count = 1,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
         .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
                  "constrr, adarr, "
                  "tunedrr,\nridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, preconditioned or not). "
@@ -63,7 +76,7 @@ int command_eval(int count, char *const *arguments) {
     if (wants_help)
         print_command_help(&line);
     else
-        status = evaluate_run(folder, &overrides, &device, json, &error);
+        status = evaluate_run(&options, &error);
 done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }

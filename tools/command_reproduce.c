@@ -18,11 +18,12 @@ typedef struct reproduce_options {
     option_count seed;
     device_options device;
     bool json, list;
+    char *command_line;
 } reproduce_options;
 
 typedef struct printer {
     const reproduce_options *options;
-    bool drawn, missing_gnuplot;
+    bool missing_gnuplot;
     icl_status status; /* of printing JSON */
 } printer;
 
@@ -67,39 +68,16 @@ done:
 
 /* ---- Findings ---- */
 
-/* As many digits as tell it from zero and from its neighbours: four significant ones. */
-static const char *short_number(double value, char text[32]) {
-    snprintf(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
-    return text;
-}
-
-static void print_target(const icl_finding *finding, char *text, size_t size) {
-    static const char *const signs[] = {"", "<= ", ">= "};
-    char target[32], tolerance[32];
-
-    if (finding->evidence == ICL_EVIDENCE_NONE)
-        snprintf(text, size, "-");
-    else if (finding->tolerance == 0)
-        snprintf(text, size, "%s%s", signs[finding->criterion], short_number(finding->target, target));
-    else
-        snprintf(text, size, "%s%s +- %s", signs[finding->criterion], short_number(finding->target, target),
-                 short_number(finding->tolerance, tolerance));
-}
-
 static void print_row(const icl_finding *finding) {
+    static const char *const signs[] = {"", "<= ", ">= "};
     const icl_judgement judgement = icl_finding_judge(finding);
-    char ours[32], error[32], target[96], result[96];
+    const icl_finding_text text = icl_finding_write(finding, " +- ", signs);
+    char miss[32];
 
-    print_target(finding, target, sizeof target);
-    if (finding->standard_error > 0)
-        snprintf(result, sizeof result, "%s +- %s", short_number(finding->ours, ours),
-                 short_number(finding->standard_error, error));
-    else
-        snprintf(result, sizeof result, "%s", short_number(finding->ours, ours));
-    printf("%-28s %-28s %22s %24s  %s", finding->what, finding->quantity, result, target,
+    printf("%-28s %-28s %22s %24s  %s", finding->what, finding->quantity, text.ours, text.target,
            judgement == ICL_MISSED ? "MISSED" : icl_judgement_name(judgement));
     if (judgement == ICL_MISSED)
-        printf(" by %s", short_number(icl_finding_miss(finding), ours));
+        printf(" by %s", icl_finding_number(icl_finding_miss(finding), miss));
     if (finding->evidence != ICL_EVIDENCE_NONE)
         printf(" [%s%s%s]", icl_evidence_name(finding->evidence), finding->source ? ": " : "",
                finding->source ? finding->source : "");
@@ -144,12 +122,7 @@ static void say(void *user, const char *text) {
 
 static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
     printer *p = user;
-    bool drawn = false;
-    const icl_status status = draw_picture(folder, script, &drawn, error);
-
-    p->drawn = p->drawn || drawn;
-    p->missing_gnuplot = p->missing_gnuplot || (status == ICL_OK && !drawn);
-    return status;
+    return draw_figure(&p->missing_gnuplot, folder, script, error);
 }
 
 /* ---- Running ---- */
@@ -159,8 +132,8 @@ static icl_status print_summary(const printer *p, const icl_reproduction *reprod
     icl_json json = {0};
 
     if (!p->options->json) {
-        printf("%s: %zu findings, %zu missed, %.3g s, in %s%s\n\n", reproduction->name, summary->findings,
-               summary->missed, summary->seconds, folder,
+        printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name,
+               summary->findings, summary->missed, summary->seconds, folder,
                p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
         return finish_output(error);
     }
@@ -189,6 +162,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
         .folder = folder,
         .only = options->only,
         .gemm = gemm_name(options->device.gemm),
+        .command_line = options->command_line,
         .fast_math = options->device.fast_math,
         .stop = &stop_signal,
         .report = report,
@@ -287,8 +261,9 @@ int command_reproduce(int count, char *const *arguments) {
             "was met. [read]: printed in\nthe paper or its code; [computed]: in closed form or "
             "independently; [inferred]: from what the paper says; [recalled]: from\nmemory, and never "
             "judged. Exit code 1 when a target is missed.\n\n"
-            "DIR/NAME-SCALE holds findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and a run "
-            "folder for every training.\nThe same command again trains only what is not finished there; "
+            "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) "
+            "and a "
+            "run folder for every training.\nThe same command again trains only what is not finished there; "
             "every number is evaluated anew.\n"};
     icl_error error = {0};
     icl_status status;
@@ -299,7 +274,9 @@ int command_reproduce(int count, char *const *arguments) {
         return EXIT_DONE;
     }
     ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
     status = options.list ? print_list(options.json, &error) : reproduce(&options, &missed, &error);
 done:
+    icl_free(&options.command_line);
     return finish(status, &error, missed);
 }

@@ -6,14 +6,18 @@
 #include "core/allocate.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "iclab/lab.h"
+#include "lab/report.h"
 #include "lab/run.h"
+#include "lab/run_report.h"
 #include "lab/session.h"
+#include "picture.h"
 #include "progress.h"
 #include "stop.h"
 
 typedef struct train_options {
-    const char *recipe_name, *out, *resume;
+    const char *recipe_name, *out, *resume, *init;
     option_list overrides;
     option_count steps, seed;
     device_options device;
@@ -38,6 +42,17 @@ static icl_status override_count(icl_recipe *recipe, const char *key, uint64_t v
     char assignment[64];
     snprintf(assignment, sizeof assignment, "%s=%" PRIu64, key, value);
     return icl_recipe_override(recipe, assignment, error);
+}
+
+static icl_status override_init(icl_recipe *recipe, const char *path, icl_error *error) {
+    icl_text assignment = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&assignment, error, "train.init=%s", path));
+    ICL_TRY(icl_recipe_override(recipe, assignment.bytes, error));
+done:
+    icl_text_release(&assignment);
+    return status;
 }
 
 /* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are the same as 2,000. */
@@ -72,6 +87,8 @@ static icl_status read_recipe(training *run, icl_error *error) {
         ICL_TRY(icl_duplicate(options->recipe_name, &run->recipe_name, error));
     }
     ICL_TRY(apply_overrides(run->recipe, &options->overrides, error));
+    if (options->init)
+        ICL_TRY(override_init(run->recipe, options->init, error));
     ICL_TRY(apply_counts(run->recipe, options, error));
 done:
     icl_free(&path);
@@ -103,27 +120,11 @@ static icl_status choose_folder(training *run, icl_error *error) {
 
 /* ---- The record ---- */
 
-static icl_status join_command_line(int count, char *const *arguments, char **text, icl_error *error) {
-    size_t size = sizeof "iclab train";
-    icl_status status;
-
-    for (int i = 0; i < count; i++)
-        size += strlen(arguments[i]) + 1;
-    status = icl_allocate(size, 1, "command line", text, error);
-    if (status != ICL_OK)
-        return status;
-    strcpy(*text, "iclab train");
-    for (int i = 0; i < count; i++) {
-        strcat(*text, " ");
-        strcat(*text, arguments[i]);
-    }
-    return ICL_OK;
-}
-
-static icl_status write_facts(const training *run, const char *state, icl_error *error) {
+static icl_run_facts facts_of(const training *run, const char *state) {
     const train_options *options = run->options;
     const icl_train_progress progress = icl_trainer_progress(run->trainer);
-    const icl_run_facts facts = {
+
+    return (icl_run_facts){
         .device = icl_backend_capabilities(run->backend),
         .recipe_name = run->recipe_name,
         .command_line = run->command_line,
@@ -137,7 +138,32 @@ static icl_status write_facts(const training *run, const char *state, icl_error 
         .training_seconds = run->end - run->first_step,
         .status = state,
     };
+}
+
+static icl_status write_facts(const training *run, const char *state, icl_error *error) {
+    const icl_run_facts facts = facts_of(run, state);
     return icl_run_write_facts(run->folder, &facts, error);
+}
+
+static icl_status write_report(const training *run, const icl_evaluation *evaluation, icl_error *error) {
+    const icl_run_facts facts = facts_of(run, "finished");
+    bool missing_gnuplot = false;
+    const icl_run_report report = {
+        .folder = run->folder,
+        .recipe = run->recipe,
+        .facts = &facts,
+        .evaluation = evaluation,
+        .draw = draw_figure,
+        .user = &missing_gnuplot,
+    };
+    const icl_status status = icl_run_report_write(&report, error);
+
+    if (status == ICL_OK && !run->options->device.quiet)
+        fprintf(stderr, "iclab: report %s/" ICL_REPORT_FILE "%s\n", run->folder,
+                missing_gnuplot
+                    ? ", without pictures: no gnuplot here; gnuplot loss.gp in that folder draws them"
+                    : "");
+    return status;
 }
 
 /* ---- Training ---- */
@@ -208,7 +234,7 @@ static void print_mishaps(const icl_trainer *trainer) {
         printf("\n");
 }
 
-static icl_status print_result(const training *run, icl_error *error) {
+static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
     /* The table is to speak of the model in the file. */
     const icl_status status = icl_trainer_round_parameters(run->trainer, error);
@@ -224,20 +250,24 @@ static icl_status print_result(const training *run, icl_error *error) {
                run->end - run->start, device->spec, device->name);
     if (!run->options->json)
         print_mishaps(run->trainer);
-    return print_evaluation(run->backend, run->trainer, run->recipe, run->options->json, error);
+    return print_and_keep_evaluation(run->backend, run->trainer, run->recipe, run->options->json, evaluation,
+                                     error);
 }
 
 static icl_status run_training(training *run, icl_error *error) {
+    icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(read_recipe(run, error));
     ICL_TRY(choose_folder(run, error));
     ICL_TRY(open_device(&run->options->device, &run->backend, error));
     ICL_TRY(train(run, error));
-    ICL_TRY(print_result(run, error));
+    ICL_TRY(print_result(run, &evaluation, error));
+    ICL_TRY(write_report(run, evaluation, error));
     if (!run->options->device.quiet)
         report_fallbacks(run->backend);
 done:
+    icl_evaluation_destroy(&evaluation);
     return status;
 }
 
@@ -246,6 +276,9 @@ done:
 static icl_status check_usage(const train_options *options, icl_error *error) {
     if (!options->recipe_name && !options->resume)
         return icl_fail(error, ICL_ERROR_INPUT, "train: RECIPE is missing (iclab train --help)");
+    if (options->init && options->resume)
+        return icl_fail(error, ICL_ERROR_INPUT, "train: --init %s: expected no --init beside --resume",
+                        options->init);
     if (options->out && options->resume && strcmp(options->out, options->resume) != 0)
         return icl_fail(error, ICL_ERROR_INPUT, "train: --out %s: expected no --out beside --resume",
                         options->out);
@@ -272,8 +305,8 @@ static int finish(training *run, icl_status status, const icl_error *error) {
 }
 
 static const char notes[] =
-    "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/. "
-    "Ctrl-C finishes the\n"
+    "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/, and "
+    "at the end\nreport.html with its pictures. Ctrl-C finishes the\n"
     "steps in flight, writes the checkpoint and says how to resume; the resumed run gives the bits of one "
     "never stopped.\n"
     "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
@@ -306,6 +339,8 @@ int command_train(int count, char *const *arguments) {
         DEVICE_OPTION_ROWS(options.device),
         {"--steps", OPTION_COUNT, "N", "train to step N (see below)", &options.steps},
         {"--seed", OPTION_COUNT, "N", "the same as --set train.seed=N", &options.seed},
+        {"--init", OPTION_TEXT, "FILE",
+         "start from the model.safetensors of another run: --set train.init=FILE", &options.init},
         {"--out", OPTION_TEXT, "DIR", "the run folder; default: runs/RECIPE-seedN, numbered if it exists",
          &options.out},
         {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
@@ -334,7 +369,7 @@ int command_train(int count, char *const *arguments) {
         return EXIT_DONE;
     }
     ICL_TRY(check_usage(&options, &error));
-    ICL_TRY(join_command_line(count, arguments, &run.command_line, &error));
+    ICL_TRY(join_command_line("train", count, arguments, &run.command_line, &error));
     ICL_TRY(run_training(&run, &error));
 done:
     return finish(&run, status, &error);

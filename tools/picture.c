@@ -39,3 +39,11 @@ icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl
                ? ICL_OK
                : icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
 }
+
+icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error) {
+    bool *missing = user, drawn = false;
+    const icl_status status = draw_picture(folder, script, &drawn, error);
+
+    *missing = *missing || (status == ICL_OK && !drawn);
+    return status;
+}

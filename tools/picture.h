@@ -10,4 +10,7 @@
  * no gnuplot; ICL_ERROR_IO when it failed. */
 icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl_error *error);
 
+/* The same for icl_drawing: `user` is a bool, which becomes true where there is no gnuplot. */
+icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error);
+
 #endif

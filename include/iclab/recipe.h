@@ -51,11 +51,17 @@ ICL_API icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const 
 /* One "section.key=value" override. */
 ICL_API icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_error *error);
 
+/* The table of keys that the recipe was made over, *count rows. */
+ICL_API const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count);
+
 /* Typed look-up. Section and key must be in the table and of that type (asserted). Text lives as long as the value. */
 ICL_API const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key);
 ICL_API uint64_t icl_recipe_count(const icl_recipe *recipe, const char *section, const char *key);
 ICL_API double icl_recipe_number(const icl_recipe *recipe, const char *section, const char *key);
 ICL_API bool icl_recipe_flag(const icl_recipe *recipe, const char *section, const char *key);
+
+/* The value of a key of any type as it is written; NULL where the table has no such key. Lives as long as the value. */
+ICL_API const char *icl_recipe_value(const icl_recipe *recipe, const char *section, const char *key);
 
 /* The position of the value in the key's list of words. */
 ICL_API size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char *key);

@@ -62,7 +62,28 @@ ICL_API icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error 
 ICL_API icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error);
 ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error);
 
-/* Writes the named parameters alone, as safetensors. */
+/*
+ * Writes the named parameters alone, as safetensors, with all that evaluating the model takes: the file needs no recipe beside it.
+ *
+ * Tensors are row-major F32. With D = d + 1 and for each layer l and head h (for layer 0 alone with model.tied):
+ *
+ *     model.family = linear, by model.parameterization
+ *         full           layer.l.head.h.P [D, D]          layer.l.head.h.Q [D, D]
+ *         diag           P [2] = diag(p_x … p_x, p_y)     Q [2], the same
+ *         gd++           P [2], the same                  Q [1] = diag(q_x … q_x, 0)
+ *         sparse         none: P = diag(0 … 0, 1)         A [d, d]: Q = [A 0; 0 0]
+ *         sparse-b       B [d, d]: P = [B 0; 0 1]         A [d, d]: Q = [A 0; 0 0]
+ *         diag+lowrank   P [1 + 2r, D] = (p; u_1 … u_r; v_1 … v_r): diag(p) + sum of u_k v_k^T; Q the same
+ *     model.family = softmax
+ *         M [d, d]
+ *
+ * A linear layer is e <- e + sum over heads of P sum_j w_j e_j over the context e_1 … e_n with w_j = e_j^T Q e, times 1/n where
+ * model.scale = mean, or their softmax where it is softmax; the prediction is minus the last coordinate of the query (x, 0) behind the last
+ * layer. The softmax family predicts sum_j w_j y_j with w the softmax of x_j^T M x, or w_j = x_j^T M x / n where model.attention = linear.
+ *
+ * __metadata__ holds format = "iclab", layout = "1", "task.d", "task.n" and every key of the recipe's [model] section, "model.KEY", as
+ * text. tools/python/iclab_model.py reads and evaluates such a file.
+ */
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 
 /* Predictions of the model for a batch on the trainer's backend, read back to the host: batch size floats. */

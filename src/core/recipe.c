@@ -269,6 +269,16 @@ size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char
     return look_up(recipe, section, key, ICL_KEY_WORD)->word;
 }
 
+const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count) {
+    *count = recipe->key_count;
+    return recipe->keys;
+}
+
+const char *icl_recipe_value(const icl_recipe *recipe, const char *section, const char *key) {
+    const size_t index = icl_recipe_find(recipe, section, key);
+    return index < recipe->key_count ? recipe->values[index].text : NULL;
+}
+
 icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, const char *key, icl_error *error,
                              const char *expected, ...) {
     const size_t index = icl_recipe_find(recipe, section, key);

@@ -1,4 +1,6 @@
 /* Evaluations as text: a table for people, lines of JSON for programs. */
+#include "lab/evaluation_text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,8 +27,7 @@ icl_status icl_score_json(const icl_score *score, char **text, icl_error *error)
     return icl_json_finish(&json, false, text, error);
 }
 
-/* Four decimals where they say something, else powers of ten. */
-static const char *cell(double value, char text[16]) {
+const char *icl_loss_text(double value, char text[16]) {
     if (isnan(value))
         snprintf(text, 16, "-");
     else if (value == 0 || (fabs(value) >= 0.001 && fabs(value) < 10000))
@@ -48,7 +49,7 @@ static void write_row(FILE *stream, const icl_score *score) {
 
     fprintf(stream, "%-12s", score->predictor);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        fprintf(stream, " %11s", cell(numbers[i], text));
+        fprintf(stream, " %11s", icl_loss_text(numbers[i], text));
     fputc('\n', stream);
 }
 

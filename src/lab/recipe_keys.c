@@ -82,6 +82,8 @@ static const icl_recipe_key keys[] = {
     {"train", "steps", ICL_KEY_COUNT, "10000", 0, MAX_STEPS, .help = "steps in all"},
     {"train", "seed", ICL_KEY_COUNT, "1", 0, MAX_SEED,
      .help = "of the initial parameters and of all training data"},
+    {"train", "init", ICL_KEY_TEXT, "",
+     .help = "model.safetensors to start from, instead of model.initialization; empty: none"},
     {"train", "metrics_every", ICL_KEY_COUNT, "1", 1, MAX_STEPS, .help = "steps between rows of metrics.csv"},
     {"train", "checkpoint_every", ICL_KEY_COUNT, "1000", 0, MAX_STEPS,
      .help = "steps between checkpoints; 0: at the end alone"},

@@ -2,7 +2,6 @@
 
 #include <cJSON.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "core/allocate.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "core/safetensors.h"
+#include "lab/model_file.h"
 
 /* ---- The recipe ---- */
 
@@ -120,52 +119,13 @@ done:
 
 /* ---- The model ---- */
 
-static icl_status read_parameter(const char *path, const icl_safetensors *file,
-                                 const icl_parameter_info *info, float *values, icl_error *error) {
-    const icl_named_tensor *tensor = icl_safetensors_find(file, info->name);
-    const float *data;
-
-    if (!tensor)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: no tensor %s: expected the model of the recipe beside it", path, info->name);
-    if (tensor->type != ICL_ELEMENT_F32 || tensor->rank != info->rank ||
-        memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: tensor %s has another type or shape: expected the model of the recipe beside it",
-                        path, info->name);
-    data = tensor->data;
-    for (size_t i = 0; i < info->count; i++)
-        if (!isfinite(data[i]))
-            return icl_fail(error, ICL_ERROR_INPUT,
-                            "%s: tensor %s holds NaN or infinity: expected finite numbers", path, info->name);
-    memcpy(values + info->offset, data, info->count * sizeof *values);
-    return ICL_OK;
-}
-
-static icl_status read_model(const char *path, const icl_model *model, float *values, icl_error *error) {
-    const size_t count = icl_model_parameter_count(model);
-    icl_safetensors *file = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_safetensors_read(path, &file, error));
-    for (size_t i = 0; i < count; i++)
-        ICL_TRY(read_parameter(path, file, icl_model_parameter(model, i), values, error));
-    if (icl_safetensors_count(file) != count)
-        status =
-            icl_fail(error, ICL_ERROR_INPUT, "%s: holds %zu tensors: expected the %zu of the recipe's model",
-                     path, icl_safetensors_count(file), count);
-done:
-    icl_safetensors_destroy(&file);
-    return status;
-}
-
 icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;
 
     ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
     if (icl_path_exists(path))
-        status = read_model(path, model, values, error);
+        status = icl_model_file_read(path, model, values, error);
     else
         status = icl_fail(
             error, ICL_ERROR_INPUT,
@@ -193,7 +153,7 @@ icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_mo
 
     ICL_TRY(icl_run_snapshot_path(folder, step, &path, error));
     if (icl_path_exists(path))
-        status = read_model(path, model, values, error);
+        status = icl_model_file_read(path, model, values, error);
     else
         status =
             icl_fail(error, ICL_ERROR_INPUT,

@@ -7,6 +7,7 @@
  *     model.safetensors             the named matrices
  *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
  *     checkpoint/state.safetensors  all that the next step depends on
+ *     report.html, loss.*, adjusted.*   at the end, by iclab train: all of it to look at (run_report.h)
  */
 #ifndef ICLAB_LAB_RUN_H
 #define ICLAB_LAB_RUN_H

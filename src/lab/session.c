@@ -9,9 +9,8 @@
 #include "core/clock.h"
 #include "core/csv.h"
 #include "core/file.h"
+#include "lab/model_file.h"
 #include "lab/run.h"
-
-#define METRICS_HEADER "step,loss,gradient_norm,learning_rate,eval_half_adjusted"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
 #define SECONDS_A_CHUNK 0.2
@@ -31,10 +30,32 @@ typedef struct session {
 
 /* ---- Setting up ---- */
 
+/* The start that train.init names, in place of the trainer's own. */
+static icl_status start_from_file(icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
+    const char *path = icl_recipe_text(recipe, "train", "init");
+    const icl_model *model = icl_trainer_model(trainer);
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    if (path[0] == '\0')
+        return ICL_OK;
+    if (icl_recipe_count(recipe, "train", "growth") > 0)
+        return icl_recipe_reject(recipe, "train", "growth", error,
+                                 "0 beside train.init: a model that is there has all its layers");
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_model_file_start(path, recipe, model, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *made = NULL;
     char *checkpoint = NULL, *model = NULL;
+    bool restored = false;
 
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
     ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
@@ -43,12 +64,15 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_MODEL, &model, error));
         if (icl_path_exists(checkpoint)) {
             ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+            restored = true;
         } else if (icl_path_exists(model)) {
             status =
                 icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
             goto done;
         } /* else it stopped before its first checkpoint, and begins again */
     }
+    if (!restored)
+        ICL_TRY(start_from_file(made, params->recipe, error));
     *trainer = made;
     made = NULL;
 done:
@@ -116,9 +140,9 @@ static icl_status open_session(session *run, icl_error *error) {
     run->checkpoint_step = step;
     ICL_TRY(make_paths(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
-        ICL_TRY(icl_csv_resume(run->metrics_path, METRICS_HEADER, step, &run->metrics, error));
+        ICL_TRY(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
     else
-        ICL_TRY(icl_csv_create(run->metrics_path, METRICS_HEADER, &run->metrics, error));
+        ICL_TRY(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
     if (!icl_path_exists(run->checkpoint) || !run->params->resume)
         ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));

@@ -9,6 +9,9 @@
 #include "core/status.h"
 #include "iclab/evaluate.h"
 
+/* The columns of metrics.csv; the last is empty where no evaluation was due. */
+#define ICL_METRICS_HEADER "step,loss,gradient_norm,learning_rate,eval_half_adjusted"
+
 /* What a session reports after each few steps. */
 typedef struct icl_session_progress {
     uint64_t step, total_steps;
@@ -31,7 +34,7 @@ typedef struct icl_session_params {
     void *user;
 } icl_session_params;
 
-/* Creates the trainer, restored when resuming. Nothing is written: a recipe or checkpoint that is refused leaves no trace. */
+/* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file. Nothing is written: a recipe or checkpoint that is refused leaves no trace. */
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
 /* Trains. The folder holds a checkpoint of the last step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last

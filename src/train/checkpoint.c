@@ -1,5 +1,5 @@
 /*
- * Checkpoints and exported models, as safetensors.
+ * Checkpoints, as safetensors.
  *
  * A checkpoint holds the parameters, the optimizer's states and the threshold of train.sequence_clip in the
  * device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else
@@ -91,30 +91,6 @@ done:
     for (int i = 0; i < vectors; i++)
         icl_free(&values[i]);
     icl_free(&recipe);
-    return status;
-}
-
-icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error) {
-    const size_t count = icl_model_parameter_count(trainer->model);
-    const icl_metadata metadata[] = {{"format", "iclab"}};
-    icl_named_tensor *tensors = NULL;
-    float *values = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(
-        icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
-    ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    for (size_t i = 0; i < count; i++) {
-        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
-        tensors[i] = (icl_named_tensor){
-            .name = info->name, .type = ICL_ELEMENT_F32, .rank = info->rank, .data = values + info->offset};
-        memcpy(tensors[i].shape, info->shape, sizeof info->shape);
-    }
-    ICL_TRY(icl_safetensors_write(path, tensors, count, metadata, 1, error));
-done:
-    icl_free(&tensors);
-    icl_free(&values);
     return status;
 }
 

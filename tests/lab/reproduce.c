@@ -118,6 +118,26 @@ static void remove_file(const char *folder, const char *name) {
     icl_free(&path);
 }
 
+/* The report has the findings, their verdicts, and each figure once. */
+static void check_report(tap_run *tap, const char *folder) {
+    static const char *const parts[] = {
+        "iclab reproduce example", "2 findings, 1 of them missed.", "a &quot;quoted&quot; cell, with comma",
+        "0.25 \u00b1 0.5",         "0.125 \u00b1 0.0625",           "\u2717 missed by 0.0625",
+        "read: table 9",           "curve.gp draws curve.svg",      "map.gp draws map.svg"};
+    char *path = NULL, *text = NULL;
+    size_t size;
+    icl_error error = {0};
+    icl_status status = icl_path_join(folder, "report.html", &path, &error);
+
+    if (status == ICL_OK)
+        status = icl_file_read(path, 0, &text, &size, &error);
+    if (tap_status(tap, status, &error, "report.html"))
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            tap_ok(tap, strstr(text, parts[i]) != NULL, "the report has: %s", parts[i]);
+    icl_free(&text);
+    icl_free(&path);
+}
+
 static void test_run(tap_run *tap, const char *folder) {
     const icl_reproduction reproduction = {.name = "example", .run = find_two};
     const icl_reproduce_params params = {.folder = folder};
@@ -136,6 +156,7 @@ static void test_run(tap_run *tap, const char *folder) {
                "\"it's theirs: steps\",\"it's theirs: loss\",\"it's theirs: standard error\"\n"
                "1,0.5,0.1,1,0.5,\n2,,0.1,2,,\n4,0.125,0.2,,,\n");
     check_file(tap, folder, "map-1.csv", "1,2,4\n");
+    check_report(tap, folder);
     remove_file(folder, "curve.gp");
     remove_file(folder, "map.gp");
 }
@@ -192,6 +213,7 @@ int main(void) {
     remove_file(folder, "curve.gp");
     remove_file(folder, "map.gp");
     remove_file(folder, "map-1.csv");
+    remove_file(folder, "report.html");
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -137,7 +137,7 @@ refused 2 'NaN' "a model that holds NaN"
 run eval "$work/run" --set model.layers=2
 refused 2 'no tensor layer.1' "a model of another recipe"
 run eval "$work/run" --set task.d=5
-refused 2 'another type or shape' "a model of another dimension"
+refused 2 'is F32 .*expected F32' "a model of another dimension"
 run train --resume "$work/run" --steps 9 --set train.learning_rate=0.5
 refused 2 'learning_rate' "resuming with another learning rate"
 run train --resume "$work/run" --steps 9 --seed 2

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/number.h"
+#include "lab/reproduce/record.h"
 
 #define FINDINGS "findings.csv"
 
@@ -53,6 +54,29 @@ const char *icl_evidence_name(icl_evidence evidence) {
 const char *icl_scale_name(icl_scale scale) {
     static const char *const names[ICL_SCALES] = {"ci", "short", "full"};
     return names[scale];
+}
+
+/* ---- As text ---- */
+
+const char *icl_finding_number(double value, char text[32]) {
+    snprintf(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
+    return text;
+}
+
+icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_minus,
+                                   const char *const signs[3]) {
+    icl_finding_text text;
+    char value[32], spread[32];
+
+    snprintf(text.ours, sizeof text.ours, "%s%s%s", icl_finding_number(finding->ours, value),
+             finding->standard_error > 0 ? plus_minus : "",
+             finding->standard_error > 0 ? icl_finding_number(finding->standard_error, spread) : "");
+    snprintf(text.target, sizeof text.target, "-");
+    if (finding->evidence != ICL_EVIDENCE_NONE)
+        snprintf(text.target, sizeof text.target, "%s%s%s%s", signs[finding->criterion],
+                 icl_finding_number(finding->target, value), finding->tolerance == 0 ? "" : plus_minus,
+                 finding->tolerance == 0 ? "" : icl_finding_number(finding->tolerance, spread));
+    return text;
 }
 
 /* ---- Recording ---- */
@@ -142,6 +166,7 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
     format_row(&cut, row, sizeof row);
     ICL_TRY(append(&run->table, row, error));
     ICL_TRY(write_table(run, error));
+    ICL_TRY(icl_record_finding(run, finding, error));
     run->findings++;
     run->missed += icl_finding_judge(finding) == ICL_MISSED;
     if (run->params->report)
@@ -188,13 +213,16 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
                    "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n",
                    error));
     ICL_TRY(write_table(&run, error));
+    ICL_TRY(icl_record_begin(&run, error));
     ICL_TRY(reproduction->run(&run, error));
     if (run.findings == 0)
-        status = icl_fail(error, ICL_ERROR_INPUT,
-                          "%s: --only %s: no cell's name contains that; without --only it does them all",
-                          reproduction->name, own.only ? own.only : "");
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: --only %s: no cell's name contains that; without --only it does them all",
+                         reproduction->name, own.only ? own.only : ""));
+    ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
 done:
     *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start};
+    icl_record_release(&run);
     icl_free(&run.table);
     return status;
 }

@@ -14,9 +14,12 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "core/text.h"
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
 #include "iclab/recipe.h"
+#include "lab/figure.h"
+#include "lab/report.h"
 
 typedef enum icl_scale {
     ICL_SCALE_CI = 0, /* seconds: the same code and verdicts on less, part of the tests */
@@ -63,6 +66,18 @@ const char *icl_judgement_name(icl_judgement judgement);
 const char *icl_evidence_name(icl_evidence evidence);
 const char *icl_scale_name(icl_scale scale);
 
+/* How the finding reads: ours, "0.1105 +- 0.0003", and the target, "<= 0.118 +- 0.006"; with "-" where there is none. `plus_minus` and
+ * `signs` for the criteria in their order are texts of the medium: ASCII for a terminal. */
+typedef struct icl_finding_text {
+    char ours[96], target[96];
+} icl_finding_text;
+
+icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_minus,
+                                   const char *const signs[3]);
+
+/* As many digits as tell it from zero and from its neighbours: four significant ones. */
+const char *icl_finding_number(double value, char text[32]);
+
 /* By how much ours misses: the distance beyond the tolerance; 0 for anything that is not missed; NaN if nothing came out. */
 double icl_finding_miss(const icl_finding *finding);
 
@@ -75,10 +90,11 @@ typedef struct icl_reproduce_params {
     icl_scale scale;
     uint32_t seed; /* first seed of training and of evaluation; 0 means 1 */
     const char *
-        folder; /* made where it is missing: runs, findings.csv, figures. Runs that it holds and that are finished are evaluated anew
+        folder; /* made where it is missing: runs, findings.csv, figures, report.html. Runs that it holds and that are finished are evaluated anew
                            but not trained again; unfinished ones go on from their checkpoint */
-    const char *only; /* only the cells whose name contains this; NULL: all */
-    const char *gemm; /* for the record, as in icl_run_facts; NULL: auto */
+    const char *only;         /* only the cells whose name contains this; NULL: all */
+    const char *gemm;         /* for the record, as in icl_run_facts; NULL: auto */
+    const char *command_line; /* for the record; NULL: one that says name, scale and seed */
     bool fast_math;
     const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_reproduction *reproduction,
@@ -94,7 +110,9 @@ typedef struct icl_reproducing {
     const icl_reproduce_params *params;
     const icl_reproduction *reproduction;
     size_t findings, missed;
-    char *table; /* findings.csv so far */
+    char *table;        /* findings.csv so far */
+    icl_report *report; /* report.html so far: the table of findings, open at its end */
+    icl_text pictures;  /* names of the figures, one a line */
 } icl_reproducing;
 
 struct icl_reproduction {
@@ -153,43 +171,11 @@ icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl
 icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
                                     const float *initial, icl_trainer **trainer, icl_error *error);
 
-/* ---- Figures: NAME.csv, NAME.gp and, where gnuplot is, NAME.svg and NAME.png in params->folder ---- */
-
-typedef enum icl_series_style {
-    ICL_SERIES_LINE = 0,  /* ours, many points */
-    ICL_SERIES_OURS,      /* ours: filled marks, joined */
-    ICL_SERIES_PUBLISHED, /* theirs: open marks, not joined */
-    ICL_SERIES_REFERENCE, /* a baseline or theory: dashed */
-    ICL_SERIES_CLOUD,     /* points alone */
-} icl_series_style;
-
-typedef struct icl_series {
-    const char *label;
-    icl_series_style style;
-    size_t count;
-    const double *x, *y; /* [count]; NaN: no such point */
-    const double *error; /* [count] standard errors, or NULL */
-} icl_series;
-
-typedef struct icl_figure {
-    const char *name;              /* file name without suffix */
-    const char *title;             /* with the paper's number of the figure */
-    const char *x_label, *y_label; /* with units, where there are any */
-    bool log_x, log_y;
-    double least_y; /* smaller values lie below the picture; 0: none do */
-    size_t count;
-    const icl_series *series;
-} icl_figure;
+/* ---- Figures: see figure.h. They go to params->folder and into the report ---- */
 
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);
 
 /* Matrices side by side as heat maps on one symmetric scale. */
-typedef struct icl_heat_map {
-    const char *label;
-    size_t rows, columns;
-    const double *values; /* [rows][columns] */
-} icl_heat_map;
-
 icl_status icl_reproduce_heat_maps(icl_reproducing *run, const char *name, const char *title, size_t count,
                                    const icl_heat_map *maps, icl_error *error);
 

@@ -45,17 +45,20 @@ icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const ch
 
 /* ---- Run folders ---- */
 
-/* Whether the folder holds a run of this very recipe. ICL_ERROR_INPUT if it holds one of another. */
+/* Whether the folder holds a run of this very recipe; keys that it lacks, from a version that did not know them, are as wanted.
+ * ICL_ERROR_INPUT if it holds one of another. */
 static icl_status find_run(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error) {
     icl_status status = ICL_OK;
+    icl_recipe *there = NULL;
     char *path = NULL, *held = NULL, *wanted = NULL;
-    size_t size;
 
     *found = false;
     ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
     if (!icl_path_exists(path))
         goto done;
-    ICL_TRY(icl_file_read(path, 0, &held, &size, error));
+    ICL_TRY(icl_recipe_clone(recipe, &there, error));
+    ICL_TRY(icl_recipe_load(there, path, error));
+    ICL_TRY(icl_recipe_write(there, &held, error));
     ICL_TRY(icl_recipe_write(recipe, &wanted, error));
     *found = true;
     if (strcmp(held, wanted) != 0)
@@ -65,6 +68,7 @@ static icl_status find_run(const char *folder, const icl_recipe *recipe, bool *f
                      "and version as when it was made",
                      path);
 done:
+    icl_recipe_destroy(&there);
     icl_free(&path);
     icl_free(&held);
     icl_free(&wanted);

@@ -1,0 +1,101 @@
+#include "core/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/number.h"
+
+#define FIRST_CAPACITY 1024
+
+void icl_text_release(icl_text *text) {
+    icl_free(&text->bytes);
+    *text = (icl_text){0};
+}
+
+/* Room for `more` bytes and a NUL. */
+static icl_status reserve(icl_text *text, size_t more, icl_error *error) {
+    char *larger = NULL;
+    size_t capacity;
+    icl_status status;
+
+    if (more < text->capacity - text->length)
+        return ICL_OK;
+    if (more > SIZE_MAX / 2 - FIRST_CAPACITY - text->capacity)
+        return icl_fail(error, ICL_ERROR_MEMORY, "text: %zu bytes more overflow the address space", more);
+    capacity = 2 * text->capacity + more + FIRST_CAPACITY;
+    status = icl_allocate(capacity, 1, "text", &larger, error);
+    if (status != ICL_OK)
+        return status;
+    if (text->length > 0)
+        memcpy(larger, text->bytes, text->length);
+    icl_free(&text->bytes);
+    text->bytes = larger;
+    text->capacity = capacity;
+    return ICL_OK;
+}
+
+icl_status icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error) {
+    const icl_status status = reserve(text, length, error);
+
+    if (status != ICL_OK)
+        return status;
+    if (length > 0)
+        memcpy(text->bytes + text->length, bytes, length);
+    text->length += length;
+    text->bytes[text->length] = '\0';
+    return ICL_OK;
+}
+
+icl_status icl_text_print(icl_text *text, icl_error *error, const char *format, ...) {
+    va_list arguments, again;
+    icl_status status = ICL_OK;
+    int length;
+
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "text: no memory to print");
+    else
+        status = reserve(text, (size_t)length, error);
+    if (status == ICL_OK) {
+        (void)vsnprintf(text->bytes + text->length, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
+    }
+    va_end(again);
+    return status;
+}
+
+icl_status icl_text_quote(icl_text *text, const char *content, char quote, icl_error *error) {
+    const char doubled[] = {quote, quote};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_append(text, &quote, 1, error));
+    for (; *content; content++)
+        ICL_TRY(*content == quote                              ? icl_text_append(text, doubled, 2, error)
+                : (unsigned char)*content < (unsigned char)' ' ? icl_text_append(text, " ", 1, error)
+                                                               : icl_text_append(text, content, 1, error));
+    ICL_TRY(icl_text_append(text, &quote, 1, error));
+done:
+    return status;
+}
+
+icl_status icl_text_field(icl_text *text, const char *content, const char *after, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_quote(text, content, '"', error));
+    ICL_TRY(icl_text_append(text, after, strlen(after), error));
+done:
+    return status;
+}
+
+icl_status icl_text_number_field(icl_text *text, double value, const char *after, icl_error *error) {
+    char digits[ICL_NUMBER_CAPACITY];
+
+    return icl_text_print(text, error, "%s%s", isnan(value) ? "" : icl_format_number(value, digits), after);
+}

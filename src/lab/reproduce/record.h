@@ -1,0 +1,13 @@
+/* The record that a reproduction leaves for people: report.html. */
+#ifndef ICLAB_LAB_REPRODUCE_RECORD_H
+#define ICLAB_LAB_REPRODUCE_RECORD_H
+
+#include "lab/reproduce/reproduce.h"
+
+/* Begins the report, adds a finding to it, and writes it with the figures that were drawn and how it all came about. */
+icl_status icl_record_begin(icl_reproducing *run, icl_error *error);
+icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error);
+icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error);
+void icl_record_release(icl_reproducing *run);
+
+#endif

@@ -1,0 +1,72 @@
+/* Models for others: the named parameters, and with them what they are the parameters of. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/safetensors.h"
+#include "train/trainer.h"
+
+/* "model.parameterization" and the like. */
+#define NAME_CAPACITY 64
+
+/* What every file has beside the recipe's keys: the kind of file, and which layout of it. A change to names or shapes is a new layout. */
+#define OWN_ENTRIES 2
+
+typedef struct description {
+    icl_metadata *entries;
+    char (*names)[NAME_CAPACITY];
+    size_t count;
+} description;
+
+static bool is_of_the_model(const icl_recipe_key *key) {
+    return strcmp(key->section, "model") == 0 ||
+           (strcmp(key->section, "task") == 0 &&
+            (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0));
+}
+
+static icl_status describe(const icl_recipe *recipe, description *made, icl_error *error) {
+    size_t keys;
+    const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(OWN_ENTRIES + keys, sizeof *made->entries, "metadata", &made->entries, error));
+    ICL_TRY(icl_allocate(keys, sizeof *made->names, "metadata", &made->names, error));
+    made->entries[made->count++] = (icl_metadata){"format", "iclab"};
+    made->entries[made->count++] = (icl_metadata){"layout", "1"};
+    for (size_t i = 0; i < keys; i++) {
+        if (!is_of_the_model(&table[i]))
+            continue;
+        snprintf(made->names[i], NAME_CAPACITY, "%s.%s", table[i].section, table[i].name);
+        made->entries[made->count++] =
+            (icl_metadata){made->names[i], icl_recipe_value(recipe, table[i].section, table[i].name)};
+    }
+done:
+    return status;
+}
+
+icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error) {
+    const size_t count = icl_model_parameter_count(trainer->model);
+    description about = {0};
+    icl_named_tensor *tensors = NULL;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
+    ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
+    ICL_TRY(describe(trainer->recipe, &about, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    for (size_t i = 0; i < count; i++) {
+        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        tensors[i] = (icl_named_tensor){
+            .name = info->name, .type = ICL_ELEMENT_F32, .rank = info->rank, .data = values + info->offset};
+        memcpy(tensors[i].shape, info->shape, sizeof info->shape);
+    }
+    ICL_TRY(icl_safetensors_write(path, tensors, count, about.entries, about.count, error));
+done:
+    icl_free(&about.entries);
+    icl_free(&about.names);
+    icl_free(&tensors);
+    icl_free(&values);
+    return status;
+}

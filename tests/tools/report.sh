@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Reports and pictures of a run and of a reproduction, with gnuplot and without. Arguments: iclab, the folder of recipes, python.
+set -uo pipefail
+ICLAB=$1
+export ICLAB_RECIPES=$2
+python=$3
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+small=(--device cpu --set train.batch=16 --set train.warmup=2 --set train.growth=0 --set model.layers=2 --set eval.sequences=200
+    --set eval.fit_sequences=100 --set eval.every=5 --set eval.every_sequences=32)
+hostile='<script>alert(1)<>' # a name may hold all but a slash
+mkdir "$work/bin"            # everything but gnuplot
+cp "$ICLAB_RECIPES/quickstart.ini" "$work/$hostile.ini"
+
+check_reports() { # TEXT REPORT...
+    "$python" "${BASH_SOURCE[0]%/*}/report_read.py" $((count + 1)) "$@" >"$work/read" 2>"$work/err"
+    ok $? "the reports can be read"
+    # Its lines are numbered anew here.
+    while IFS= read -r line; do
+        case $line in
+        'ok '*) ok 0 "${line#* - }" ;;
+        'not ok '*) ok 1 "${line#* - }" ;;
+        *) echo "$line" ;;
+        esac
+    done <"$work/read"
+}
+
+# ---- Without gnuplot ----
+PATH=$work/bin run train "$work/$hostile.ini" "${small[@]}" --steps 20 --out "$work/plain"
+expect 0 "train without gnuplot"
+[[ $(grep -c 'no gnuplot' "$work/err") -eq 1 ]]
+ok $? "one line says so"
+[[ -s $work/plain/loss.csv && -s $work/plain/loss.gp && -s $work/plain/adjusted.csv && -s $work/plain/adjusted.gp ]]
+ok $? "the data and the scripts are there"
+[[ $(wc -l <"$work/plain/loss.csv") -eq 21 && $(wc -l <"$work/plain/adjusted.csv") -eq 5 ]]
+ok $? "a row for each step, and for each evaluation"
+grep -q 'gnuplot loss.gp draws loss.svg' "$work/plain/report.html"
+ok $? "the report says how to draw them"
+PATH=$work/bin run reproduce versatile-layers --scale ci --device cpu --quiet --out "$work/theirs"
+expect 0 "reproduce without gnuplot"
+check_reports "$hostile" "$work/plain/report.html"
+check_reports 'iclab reproduce versatile-layers --scale ci' "$work/theirs/versatile-layers-ci/report.html"
+
+# ---- With it ----
+run train --resume "$work/plain" --device cpu --steps 30 --quiet
+expect 0 "train on"
+[[ ! -s $work/err ]]
+ok $? "--quiet says nothing"
+if command -v gnuplot >/dev/null; then
+    for picture in loss.svg loss.png adjusted.svg adjusted.png; do
+        [[ -s $work/plain/$picture ]]
+        ok $? "gnuplot drew $picture"
+    done
+    [[ $(grep -c '<svg' "$work/plain/report.html") -eq 2 ]]
+    ok $? "both stand in the report"
+    run reproduce versatile-layers --scale ci --device cpu --quiet --out "$work/theirs"
+    expect 0 "reproduce, now with gnuplot"
+    [[ $(grep -c '<svg' "$work/theirs/versatile-layers-ci/report.html") -eq \
+        $(find "$work/theirs/versatile-layers-ci" -maxdepth 1 -name '*.svg' | wc -l) ]]
+    ok $? "every picture stands in its report"
+    for script in "$work/theirs/versatile-layers-ci"/*.gp "$work/plain"/*.gp; do
+        (cd "$(dirname "$script")" && gnuplot "$(basename "$script")") 2>"$work/err"
+        [[ ! -s $work/err ]]
+        ok $? "gnuplot has no complaint about $(basename "$script")"
+    done
+    check_reports "$hostile" "$work/plain/report.html"
+    check_reports '2402.14180' "$work/theirs/versatile-layers-ci/report.html"
+else
+    skip "pictures" "gnuplot is not installed"
+fi
+grep -q '30 steps' "$work/plain/report.html"
+ok $? "the report is of the run as it is now"
+finish
