@@ -24,6 +24,7 @@ int report_failure(icl_status status, const icl_error *error);
 int command_devices(int count, char *const *arguments);
 int command_train(int count, char *const *arguments);
 int command_eval(int count, char *const *arguments);
+int command_inspect(int count, char *const *arguments);
 int command_compare(int count, char *const *arguments);
 int command_reproduce(int count, char *const *arguments);
 int command_bench(int count, char *const *arguments);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "lab/layer_maps.h"
 #include "lab/reproduce/papers.h"
 #include "lab/reproduce/versatile.h"
 #include "probe/linear_layers.h"
@@ -110,17 +111,12 @@ static double off_diagonal_share(const double *matrix, size_t width, size_t size
 }
 
 static icl_status report_full_layer(icl_reproducing *run, const icl_linear_layers *layers, const char *name,
-                                    size_t layer, size_t d, icl_heat_map *maps, char (*labels)[32],
-                                    icl_error *error) {
+                                    size_t layer, size_t d, icl_error *error) {
     icl_status status = ICL_OK;
 
     for (int part = ICL_MODEL_P; part <= ICL_MODEL_Q; part++) {
         const double *matrix = icl_linear_layers_matrix(layers, layer, 0, (icl_model_part)part);
-        const size_t place = 2 * layer + (size_t)part;
         char what[96];
-        snprintf(labels[place], sizeof labels[place], "%s, layer %zu", part == ICL_MODEL_P ? "P" : "Q",
-                 layer + 1);
-        maps[place] = (icl_heat_map){labels[place], d + 1, d + 1, matrix};
         snprintf(what, sizeof what, "%s, layer %zu, %s", name, layer + 1, part == ICL_MODEL_P ? "P" : "Q");
         ICL_TRY(icl_reproduce_found(run,
                                     &(icl_finding){.what = what,
@@ -133,12 +129,11 @@ done:
 }
 
 static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *error) {
-    enum { MOST = 8 };
     const icl_versatile_cell cell = {depth, ICL_VERSATILE_FULL, CHOICE_1_3};
-    char name[ICL_VERSATILE_NAME], labels[2 * MOST][32];
-    icl_heat_map maps[2 * MOST];
+    char name[ICL_VERSATILE_NAME];
     icl_versatile_model model = {0};
     icl_linear_layers *layers = NULL;
+    icl_layer_maps maps = {0};
     icl_status status = ICL_OK;
 
     icl_versatile_name(&cell, name);
@@ -147,11 +142,13 @@ static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *
     ICL_TRY(train_layers(run, &cell, run->params->scale == ICL_SCALE_CI ? 1 : 2, &model, &layers, error));
     const size_t d = icl_task_dimension(icl_trainer_task(model.trainer));
     for (size_t layer = 0; layer < depth; layer++)
-        ICL_TRY(report_full_layer(run, layers, name, layer, d, maps, labels, error));
+        ICL_TRY(report_full_layer(run, layers, name, layer, d, error));
+    ICL_TRY(icl_layer_maps_create(icl_trainer_model(model.trainer), d, layers, &maps, error));
     ICL_TRY(icl_reproduce_heat_maps(run, "weights",
                                     "P and Q of a full model, sigma in {1, 3} (last row and column: y)",
-                                    2 * depth, maps, error));
+                                    maps.count, maps.maps, error));
 done:
+    icl_layer_maps_release(&maps);
     icl_linear_layers_destroy(&layers);
     icl_versatile_model_clear(&model);
     return status;

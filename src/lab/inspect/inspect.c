@@ -1,0 +1,112 @@
+#include "lab/inspect/inspect.h"
+
+#include "core/allocate.h"
+#include "core/file.h"
+#include "iclab/lab.h"
+#include "lab/inspect/inspecting.h"
+#include "lab/run.h"
+#include "lab/trained.h"
+
+#define DEFAULT_SEQUENCES ((size_t)8192)
+
+icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {
+    if (!run->params->stop || !*run->params->stop)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INTERRUPTED, "inspect: stopped before its report was written");
+}
+
+/* ---- Model families ---- */
+
+static icl_status inspect_linear(icl_inspecting *run, icl_error *error) {
+    /* model.scale = raw | mean | softmax: with the last, a layer is no product of matrices. */
+    const bool is_softmax = icl_recipe_word(run->recipe, "model", "scale") == 2;
+    const size_t sequences = run->params->sequences > 0 ? run->params->sequences : DEFAULT_SEQUENCES;
+    icl_linear_layers *layers = NULL;
+    icl_inspect_sample sample = {0};
+    size_t steps = icl_model_layers(run->model);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_linear_layers_create(run->model, run->d, run->n, run->values, &layers, error));
+    ICL_TRY(icl_inspect_draw(run, ICL_INSPECT_MEASURE, sequences, &sample, error));
+    ICL_TRY(icl_inspect_weights(run, layers, error));
+    if (!is_softmax)
+        ICL_TRY(icl_inspect_terms(run, layers, &sample, &steps, error));
+    else
+        ICL_TRY(
+            icl_inspect_paragraph(run, error,
+                                  "Attention weights pass through a softmax here (model.scale = softmax): "
+                                  "layers are not linear and do not fall into terms."));
+    ICL_TRY(icl_inspect_algorithms(run, &sample, steps, error));
+    if (run->details.length > 0)
+        ICL_TRY(icl_text_append(&run->lead, run->details.bytes, run->details.length, error));
+done:
+    icl_inspect_sample_release(&sample);
+    icl_linear_layers_destroy(&layers);
+    return status;
+}
+
+static icl_status inspect_family(icl_inspecting *run, icl_error *error) {
+    /* In the order of the words of model.family. */
+    static icl_status (*const families[])(icl_inspecting *, icl_error *) = {inspect_linear,
+                                                                            icl_inspect_window};
+    const size_t family = icl_recipe_word(run->recipe, "model", "family");
+
+    if (family < sizeof families / sizeof *families)
+        return families[family](run, error);
+    return icl_recipe_reject(run->recipe, "model", "family", error,
+                             "one that can be inspected: linear or softmax");
+}
+
+/* ---- The whole ---- */
+
+static icl_status load(icl_inspecting *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_lab_recipe_create(&run->recipe, error));
+    ICL_TRY(icl_run_read_recipe(run->params->run, run->recipe, error));
+    ICL_TRY(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
+    run->task = icl_trainer_task(run->trainer);
+    run->model = icl_trainer_model(run->trainer);
+    run->d = icl_task_dimension(run->task);
+    run->n = icl_task_context(run->task);
+    run->seed = (uint32_t)icl_recipe_count(run->recipe, "eval", "seed");
+    ICL_TRY(icl_allocate(icl_model_size(run->model), sizeof *run->values, "parameters", &run->values, error));
+    ICL_TRY(icl_trainer_get_parameters(run->trainer, run->values, error));
+done:
+    return status;
+}
+
+/* Begins the documents. */
+static icl_status begin(icl_inspecting *run, icl_error *error) {
+    const icl_inspect_params *params = run->params;
+    icl_status status = ICL_OK;
+
+    run->drawing = (icl_drawing){
+        .folder = params->folder, .command = "iclab inspect", .draw = params->draw, .user = params->user};
+    ICL_TRY(icl_folder_create(params->folder, error));
+    ICL_TRY(icl_report_create(&run->report, error));
+    ICL_TRY(icl_text_print(&run->table, error, "layer,what,quantity,value,standard_error,note\n"));
+done:
+    return status;
+}
+
+icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error) {
+    icl_inspecting run = {.params = params};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(load(&run, error));
+    ICL_TRY(begin(&run, error));
+    ICL_TRY(inspect_family(&run, error));
+    ICL_TRY(icl_inspect_write(&run, error));
+    ICL_TRY(icl_duplicate(run.lead.bytes, summary, error));
+done:
+    icl_text_release(&run.lead);
+    icl_text_release(&run.details);
+    icl_text_release(&run.markdown);
+    icl_text_release(&run.table);
+    icl_report_destroy(&run.report);
+    icl_free(&run.values);
+    icl_trainer_destroy(&run.trainer);
+    icl_recipe_destroy(&run.recipe);
+    return status;
+}

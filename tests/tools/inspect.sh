@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# iclab inspect on small runs: its files, its numbers as JSON, and what it refuses. Arguments: iclab, the folder of recipes.
+set -u
+ICLAB=$1
+export ICLAB_RECIPES=$2
+unset ICLAB_DEVICE
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+small=(--device cpu --quiet --set train.growth=0 --set train.batch=64 --set train.warmup=2 --set eval.every=0 --set eval.sequences=100
+    --set eval.fit_sequences=100)
+
+# made NAME RECIPE ARGUMENTS...: a run of a few steps.
+made() {
+    run train "$2" "${small[@]}" --steps 5 --out "$work/$1" "${@:3}"
+    expect 0 "a run: $1"
+}
+
+# files FOLDER NAME...: pictures, drawn where gnuplot is; without it their data and scripts.
+files() {
+    local folder=$1 name
+    shift
+    for name in inspect.md inspect.csv report.html; do
+        [[ -s $folder/$name ]]
+        ok $? "$(basename "$(dirname "$folder")"): $name"
+    done
+    for name in "$@"; do
+        [[ -s $folder/$name.gp ]]
+        ok $? "the script of $name"
+        if command -v gnuplot >/dev/null; then
+            [[ -s $folder/$name.svg && -s $folder/$name.png ]]
+            ok $? "gnuplot drew $name"
+        fi
+    done
+    command -v gnuplot >/dev/null || echo "# no gnuplot: that pictures are drawn is not tested"
+}
+
+# ---- A linear transformer ----
+made linear quickstart --set model.layers=2 --set model.parameterization=full --set task.d=3 --set task.n=6
+run inspect "$work/linear" --device cpu --sequences 300 --quiet
+expect 0 "inspect"
+[[ -s $work/out && ! -s $work/err ]]
+ok $? "a summary on stdout, and nothing on stderr with --quiet"
+files "$work/linear/inspect" weights prunings nearest
+for heading in Weights "What each term does" "The algorithm, layer by layer" "The nearest classical algorithm"; do
+    grep -q "^## $heading\$" "$work/linear/inspect/inspect.md"
+    ok $? "inspect.md has the section $heading"
+done
+run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$work/elsewhere"
+expect 0 "inspect --json --out"
+files "$work/elsewhere" weights
+same "$work/linear/inspect/inspect.csv" "$work/elsewhere/inspect.csv" "the same numbers again"
+[[ $(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out") -eq $(grep -c . "$work/out") ]]
+ok $? "every line is an object with the fields"
+[[ $(grep -c . "$work/out") -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) && $(grep -c . "$work/out") -gt 50 ]]
+ok $? "inspect.csv has as many rows"
+[[ $(grep -c '"what":"formula"' "$work/out") -eq 2 ]]
+ok $? "each layer has its formula"
+[[ $(grep -c '"what":"nearest algorithm"' "$work/out") -eq 1 ]]
+ok $? "and the model a nearest algorithm"
+
+# ---- Other models ----
+made heads quickstart --set model.layers=2 --set model.heads=2 --set model.parameterization=diag --set model.tied=true --set task.d=3 \
+    --set task.n=6 --set task.covariance=spectrum:1,2,4 --set task.weights=inverse-covariance
+run inspect "$work/heads" --device cpu --sequences 200 --json
+expect 0 "heads, tied layers and a covariance"
+grep -q '"what":"pgd:' "$work/out"
+ok $? "preconditioned descent is compared"
+grep -q 'Dist(R^T A R, I)' "$work/out"
+ok $? "A is measured in white inputs"
+made scores quickstart --set model.layers=2 --set model.scale=softmax --set task.d=3 --set task.n=6
+run inspect "$work/scores" --device cpu --sequences 200 --json
+expect 0 "a transformer with softmax"
+! grep -q '"what":"formula"' "$work/out"
+ok $? "its layers have no formula"
+made window window --set task.d=3 --set task.n=6
+run inspect "$work/window" --device cpu --sequences 200 --json
+expect 0 "a window"
+files "$work/window/inspect" weights
+grep -q '"quantity":"spectral norm"' "$work/out"
+ok $? "the spectral norm of M"
+
+# ---- What it refuses ----
+run inspect
+refused 2 "RUN" "no run"
+run inspect "$work/nowhere" --device cpu --quiet
+refused 2 "not a run: expected a folder that iclab train wrote" "a folder that is none"
+run inspect "$work/linear" --device cpu --quiet --sequences 7
+refused 2 "sequences 7: expected 100 to" "too few sequences"
+cp -r "$work/linear" "$work/untrained"
+rm "$work/untrained/model.safetensors"
+run inspect "$work/untrained" --device cpu --quiet
+refused 2 "missing: expected a trained model" "a run without a model"
+cp -r "$work/linear" "$work/unknown"
+sed -i 's/^family = linear$/family = recurrent/' "$work/unknown/recipe.ini"
+run inspect "$work/unknown" --device cpu --quiet
+refused 2 "family = recurrent: expected" "an unknown model family"
+cp -r "$work/linear" "$work/another"
+sed -i 's/^layers = 2$/layers = 3/' "$work/another/recipe.ini"
+run inspect "$work/another" --device cpu --quiet
+refused 2 "no tensor layer.2" "a model that is not the recipe's"
+touch "$work/file"
+run inspect "$work/linear" --device cpu --quiet --sequences 100 --out "$work/file/inside"
+refused 3 "cannot" "a folder that cannot be made"
+finish

@@ -1,0 +1,147 @@
+#include <signal.h>
+#include <stdio.h>
+
+#include "command.h"
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "lab/inspect/inspect.h"
+#include "picture.h"
+#include "stop.h"
+
+typedef struct inspect_options {
+    const char *run, *out;
+    option_count sequences;
+    device_options device;
+    bool json;
+} inspect_options;
+
+typedef struct printer {
+    bool json, missing_gnuplot;
+    icl_status status; /* of printing JSON */
+} printer;
+
+/* ---- Findings ---- */
+
+static void report(void *user, const icl_inspected *found) {
+    printer *p = user;
+    icl_json json = {0};
+
+    if (!p->json || p->status != ICL_OK)
+        return;
+    icl_json_count(&json, "layer", found->layer);
+    icl_json_text(&json, "what", found->what);
+    icl_json_text(&json, "quantity", found->quantity);
+    icl_json_number(&json, "value", found->value);
+    icl_json_number(&json, "standard_error", found->standard_error);
+    icl_json_text(&json, "note", found->note ? found->note : "");
+    p->status = print_json_line(&json, NULL);
+}
+
+static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
+    printer *p = user;
+    bool drawn = false;
+    const icl_status status = draw_picture(folder, script, &drawn, error);
+
+    p->missing_gnuplot = p->missing_gnuplot || (status == ICL_OK && !drawn);
+    return status;
+}
+
+/* ---- Running ---- */
+
+static icl_status inspect(const inspect_options *options, icl_error *error) {
+    printer p = {.json = options->json};
+    icl_backend *backend = NULL;
+    char *folder = NULL, *summary = NULL;
+    icl_status status = ICL_OK;
+
+    if (options->out)
+        ICL_TRY(icl_duplicate(options->out, &folder, error));
+    else
+        ICL_TRY(icl_path_join(options->run, "inspect", &folder, error));
+    ICL_TRY(open_device(&options->device, &backend, error));
+    catch_stop_signals();
+    ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = backend,
+                                              .run = options->run,
+                                              .folder = folder,
+                                              .sequences = (size_t)options->sequences.value,
+                                              .stop = &stop_signal,
+                                              .report = report,
+                                              .draw = draw,
+                                              .user = &p},
+                        &summary, error));
+    ICL_TRY(p.status);
+    if (!options->json)
+        printf("%s\n\n%s/inspect.md and report.html: weights, what each term does and costs, formulas%s\n",
+               summary, folder,
+               p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+    ICL_TRY(finish_output(error));
+    if (!options->device.quiet)
+        report_fallbacks(backend);
+done:
+    icl_free(&summary);
+    icl_free(&folder);
+    icl_backend_close(&backend);
+    return status;
+}
+
+/* ---- The command ---- */
+
+static icl_status check_usage(const inspect_options *options, icl_error *error) {
+    enum { LEAST = 100, MOST = 10000000 };
+
+    if (!options->sequences.given || (options->sequences.value >= LEAST && options->sequences.value <= MOST))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "inspect: --sequences %llu: expected %d to %d",
+                    (unsigned long long)options->sequences.value, LEAST, MOST);
+}
+
+int command_inspect(int count, char *const *arguments) {
+    inspect_options options = {0};
+    bool wants_help = false;
+    const positional positionals[] = {{"RUN", "the folder of a training run", true, &options.run}};
+    const option table[] = {
+        {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
+         &options.out},
+        {"--sequences", OPTION_COUNT, "N", "fresh sequences to measure on (default 8192)",
+         &options.sequences},
+        DEVICE_OPTION_ROWS(options.device),
+        {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", &options.json},
+        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
+         &options.device.quiet},
+    };
+    const command_line line = {
+        .command = "inspect",
+        .summary =
+            "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
+            "the nearest algorithm.",
+        .positionals = positionals,
+        .positional_count = 1,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .notes =
+            "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
+            "gnuplot "
+            "script, SVG and PNG).\nPruning costs are measured on fresh sequences, one by one beside the "
+            "whole "
+            "model, with a standard error. Classical\nalgorithms get constants that are fitted to the "
+            "model's own "
+            "predictions. JSON fields: layer (0: the whole model), what,\nquantity, value, standard_error, "
+            "note.\n"};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
+    if (wants_help) {
+        print_command_help(&line);
+        return EXIT_DONE;
+    }
+    ICL_TRY(check_usage(&options, &error));
+    status = inspect(&options, &error);
+done:
+    if (status == ICL_ERROR_INTERRUPTED) {
+        fprintf(stderr, "iclab: %s\n", error.message);
+        return 128 + (int)stop_signal;
+    }
+    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+}
