@@ -86,21 +86,29 @@ icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error 
     return add_element(&report->body, "p", text, error);
 }
 
+static icl_status add_facts(icl_text *html, const icl_report_fact *facts, size_t count, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        ICL_TRY(add_element(html, "dt", facts[i].name, error));
+        ICL_TRY(add_element(html, "dd", facts[i].value, error));
+    }
+done:
+    return status;
+}
+
 icl_status icl_report_facts(icl_report *report, const icl_report_fact *facts, size_t count,
                             icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_print(&report->body, error, "<dl>\n"));
-    for (size_t i = 0; i < count; i++) {
-        ICL_TRY(add_element(&report->body, "dt", facts[i].name, error));
-        ICL_TRY(add_element(&report->body, "dd", facts[i].value, error));
-    }
+    ICL_TRY(add_facts(&report->body, facts, count, error));
     ICL_TRY(icl_text_print(&report->body, error, "</dl>\n"));
 done:
     return status;
 }
 
-static icl_status add_device(icl_report *report, const icl_provenance *provenance, icl_error *error) {
+static icl_status add_device(icl_text *html, const icl_provenance *provenance, icl_error *error) {
     const icl_capabilities *device = provenance->device;
     char name[2 * ICL_NAME_CAPACITY + 8];
 
@@ -114,7 +122,7 @@ static icl_status add_device(icl_report *report, const icl_provenance *provenanc
         {"matrix products", provenance->gemm ? provenance->gemm : "auto"},
         {"arithmetic", provenance->fast_math ? "relaxed (--fast-math): error bounds do not hold" : "strict"},
     };
-    return icl_report_facts(report, facts, sizeof facts / sizeof *facts, error);
+    return add_facts(html, facts, sizeof facts / sizeof *facts, error);
 }
 
 icl_status icl_report_provenance(icl_report *report, const icl_provenance *provenance, icl_error *error) {
@@ -125,9 +133,11 @@ icl_status icl_report_provenance(icl_report *report, const icl_provenance *prove
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_section(report, "Where these numbers come from", error));
-    ICL_TRY(icl_report_facts(report, provenance->facts, provenance->count, error));
-    ICL_TRY(add_device(report, provenance, error));
-    ICL_TRY(icl_report_facts(report, program, sizeof program / sizeof *program, error));
+    ICL_TRY(icl_text_print(&report->body, error, "<dl>\n"));
+    ICL_TRY(add_facts(&report->body, provenance->facts, provenance->count, error));
+    ICL_TRY(add_device(&report->body, provenance, error));
+    ICL_TRY(add_facts(&report->body, program, sizeof program / sizeof *program, error));
+    ICL_TRY(icl_text_print(&report->body, error, "</dl>\n"));
 done:
     return status;
 }

@@ -49,6 +49,19 @@ static void add_level(levels *all, const char *predictor, double value) {
     all->count++;
 }
 
+/* Less than a decade is drawn on a plain axis: a logarithmic one would have a number at its ends alone. */
+static bool spans_a_decade(const levels *all) {
+    double least = (double)INFINITY, most = 0;
+
+    for (size_t s = 0; s < all->count; s++)
+        for (size_t i = 0; i < all->series[s].count; i++)
+            if (all->series[s].y[i] > 0) {
+                least = fmin(least, all->series[s].y[i]);
+                most = fmax(most, all->series[s].y[i]);
+            }
+    return most > 10 * least;
+}
+
 static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
                             icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
@@ -69,7 +82,7 @@ static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawin
                                           .title = "Training",
                                           .x_label = "step",
                                           .y_label = "squared error (squares of y's unit)",
-                                          .log_y = true,
+                                          .log_y = spans_a_decade(&all),
                                           .count = all.count,
                                           .series = all.series},
                             error);
@@ -96,7 +109,7 @@ static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *dr
                       .title = "Half of the adjusted loss on the way",
                       .x_label = "step",
                       .y_label = "half the squared distance to the oracle (squares of y's unit)",
-                      .log_y = true,
+                      .log_y = spans_a_decade(&all),
                       .count = all.count,
                       .series = all.series},
         error);

@@ -70,10 +70,11 @@ icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, 
     static const icl_report_tone tones[] = {ICL_TONE_PLAIN, ICL_TONE_GOOD, ICL_TONE_BAD};
     const icl_judgement judgement = icl_finding_judge(finding);
     const icl_finding_text text = icl_finding_write(finding, " \u00b1 ", signs);
+    const char *evidence = icl_evidence_name(finding->evidence);
+    const char *source = finding->source ? finding->source : "";
     char known[256], verdict[64], miss[32];
 
-    snprintf(known, sizeof known, "%s%s%s", icl_evidence_name(finding->evidence),
-             finding->source && finding->source[0] ? ": " : "", finding->source ? finding->source : "");
+    snprintf(known, sizeof known, "%s%s%s", evidence, evidence[0] && source[0] ? ": " : "", source);
     if (judgement == ICL_MISSED)
         snprintf(verdict, sizeof verdict, "\u2717 missed by %s",
                  icl_finding_number(icl_finding_miss(finding), miss));
@@ -149,11 +150,11 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     ICL_TRY(add_pictures(run, error));
     ICL_TRY(add_provenance(run, seconds, error));
     ICL_TRY(icl_text_print(&title, error, "iclab reproduce %s", run->reproduction->name));
-    ICL_TRY(icl_text_print(&lead, error, "%s%s%zu findings, ",
-                           run->reproduction->about ? run->reproduction->about : "",
-                           run->reproduction->about ? ": " : "", run->findings));
-    ICL_TRY(run->missed > 0 ? icl_text_print(&lead, error, "%zu of them missed.", run->missed)
-                            : icl_text_print(&lead, error, "none missed."));
+    ICL_TRY(icl_text_print(&lead, error, "%zu findings, ", run->findings));
+    ICL_TRY(run->missed > 0 ? icl_text_print(&lead, error, "%zu of them missed", run->missed)
+                            : icl_text_print(&lead, error, "none missed"));
+    ICL_TRY(icl_text_print(&lead, error, "%s%s.", run->reproduction->about ? ": " : "",
+                           run->reproduction->about ? run->reproduction->about : ""));
     ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
     ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, path, error));
 done:
