@@ -1,0 +1,315 @@
+#include "core/csv_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "core/file.h"
+
+#define BLOCK_BYTES ((size_t)1 << 16)
+
+/* Room for any record: check_byte keeps the bytes, read_field the NULs below their limits. */
+#define TEXT_BYTES (ICL_CSV_MAX_RECORD + ICL_CSV_MAX_COLUMNS)
+
+/* In place of a byte. */
+enum { AT_END = -1, CANNOT_READ = -2 };
+
+struct icl_csv_reader {
+    char *name;
+    int file; /* -1: memory */
+    char separator;
+    char *block; /* of the file, [BLOCK_BYTES] */
+    const char *bytes;
+    size_t position, available; /* in bytes */
+    int failure;                /* errno of the read that failed */
+
+    size_t line;         /* of the next byte */
+    size_t record_line;  /* where the record began */
+    size_t record_bytes; /* taken for the record so far */
+    char *text;          /* [TEXT_BYTES], fields, each with a NUL */
+    size_t used;
+    const char **fields; /* [ICL_CSV_MAX_COLUMNS], in text */
+    size_t count;
+};
+
+/* ---- Opening and closing ---- */
+
+static icl_status open_file(const char *path, icl_csv_reader *reader, icl_error *error) {
+    const int file = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+
+    if (file < 0 && errno == ENOENT)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: no such file: expected a CSV file, or - for standard input", path);
+    if (file < 0)
+        return icl_file_fail(error, "open", path, errno);
+    reader->file = file;
+    return icl_allocate(BLOCK_BYTES, 1, "block of a file", &reader->block, error);
+}
+
+icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **reader, icl_error *error) {
+    const bool is_standard_input = !source->text && strcmp(source->path, "-") == 0;
+    icl_csv_reader *made = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "CSV reader", &made, error));
+    made->file = -1;
+    made->separator = source->separator ? source->separator : ',';
+    made->line = 1;
+    ICL_TRY(icl_duplicate(is_standard_input ? "standard input" : source->path, &made->name, error));
+    ICL_TRY(icl_allocate(TEXT_BYTES, 1, "record of a CSV file", &made->text, error));
+    ICL_TRY(icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *made->fields, "fields of a CSV file", &made->fields,
+                         error));
+    if (source->text) {
+        made->bytes = source->text;
+        made->available = source->size;
+    } else {
+        ICL_TRY(open_file(source->path, made, error));
+    }
+    *reader = made;
+    made = NULL;
+done:
+    icl_csv_reader_close(&made);
+    return status;
+}
+
+void icl_csv_reader_close(icl_csv_reader **reader) {
+    if (!*reader)
+        return;
+    if ((*reader)->file >= 0)
+        close((*reader)->file);
+    icl_free(&(*reader)->name);
+    icl_free(&(*reader)->block);
+    icl_free(&(*reader)->text);
+    icl_free(&(*reader)->fields);
+    icl_free(reader);
+}
+
+const char *icl_csv_reader_name(const icl_csv_reader *reader) {
+    return reader->name;
+}
+
+/* ---- Bytes ---- */
+
+static void refill(icl_csv_reader *reader) {
+    ssize_t count;
+
+    if (reader->file < 0)
+        return;
+    do
+        count = read(reader->file, reader->block, BLOCK_BYTES);
+    while (count < 0 && errno == EINTR);
+    if (count < 0)
+        reader->failure = errno;
+    reader->bytes = reader->block;
+    reader->position = 0;
+    reader->available = count > 0 ? (size_t)count : 0;
+}
+
+/* The next byte, which stays; AT_END or CANNOT_READ. */
+static int peek(icl_csv_reader *reader) {
+    if (reader->position == reader->available)
+        refill(reader);
+    if (reader->position < reader->available)
+        return (unsigned char)reader->bytes[reader->position];
+    return reader->failure ? CANNOT_READ : AT_END;
+}
+
+/* Takes the byte that was peeked at. */
+static void take(icl_csv_reader *reader) {
+    reader->position++;
+    reader->record_bytes++;
+}
+
+/* LF, CRLF or CR. */
+static void take_line_end(icl_csv_reader *reader) {
+    const bool is_return = peek(reader) == '\r';
+
+    take(reader);
+    if (is_return && peek(reader) == '\n')
+        take(reader);
+    reader->line++;
+}
+
+static bool is_line_end(int byte) {
+    return byte == '\n' || byte == '\r';
+}
+
+static bool is_blank(const icl_csv_reader *reader, int byte) {
+    return (byte == ' ' || byte == '\t') && byte != reader->separator;
+}
+
+static bool ends_field(const icl_csv_reader *reader, int byte) {
+    return byte < 0 || byte == reader->separator || is_line_end(byte);
+}
+
+/* ---- Fields ---- */
+
+/* Refuses what no field holds, and records that do not end. */
+static icl_status check_byte(const icl_csv_reader *reader, int byte, icl_error *error) {
+    if (byte == CANNOT_READ)
+        return icl_file_fail(error, "read", reader->name, reader->failure);
+    if (byte == '\0')
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: a NUL byte: expected text (a spreadsheet is to be exported as CSV in UTF-8)",
+                        reader->name, reader->line);
+    if (reader->record_bytes >= ICL_CSV_MAX_RECORD)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: a record that goes on for more than %zu bytes: expected shorter lines, or a "
+                        "closing quote",
+                        reader->name, reader->record_line, ICL_CSV_MAX_RECORD);
+    return ICL_OK;
+}
+
+/* Takes the next byte into the field at hand. */
+static icl_status keep(icl_csv_reader *reader, int byte, icl_error *error) {
+    const icl_status status = check_byte(reader, byte, error);
+
+    if (status == ICL_OK) {
+        reader->text[reader->used++] = (char)byte;
+        take(reader);
+    }
+    return status;
+}
+
+static icl_status skip_blanks(icl_csv_reader *reader, icl_error *error) {
+    for (int byte = peek(reader); is_blank(reader, byte); byte = peek(reader)) {
+        const icl_status status = check_byte(reader, byte, error);
+        if (status != ICL_OK)
+            return status;
+        take(reader);
+    }
+    return ICL_OK;
+}
+
+/* A line end within quotes counts as a line. */
+static icl_status keep_quoted(icl_csv_reader *reader, int byte, icl_error *error) {
+    icl_status status;
+
+    ICL_TRY(keep(reader, byte, error));
+    reader->line += byte == '\n' || (byte == '\r' && peek(reader) != '\n');
+done:
+    return status;
+}
+
+static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
+    const size_t line = reader->line;
+    icl_status status;
+    int byte;
+
+    take(reader);
+    for (;;) {
+        byte = peek(reader);
+        if (byte == AT_END)
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s:%zu: column %zu: a quote that is never closed: expected \" at its end",
+                            reader->name, line, reader->count);
+        if (byte == '"') {
+            take(reader);
+            if (peek(reader) != '"')
+                break;
+        }
+        ICL_TRY(keep_quoted(reader, byte, error));
+    }
+    ICL_TRY(skip_blanks(reader, error));
+    byte = peek(reader);
+    ICL_TRY(check_byte(reader, byte, error));
+    if (!ends_field(reader, byte))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: column %zu: text behind a closing quote: expected a separator or the line's "
+                        "end (a quote within quotes is written \"\")",
+                        reader->name, line, reader->count);
+done:
+    return status;
+}
+
+static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
+    const size_t start = reader->used;
+    icl_status status = ICL_OK;
+
+    for (int byte = peek(reader); !ends_field(reader, byte); byte = peek(reader)) {
+        if (byte == '"')
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s:%zu: column %zu: a quote within a field that began without one: expected the "
+                            "whole field in quotes",
+                            reader->name, reader->line, reader->count);
+        ICL_TRY(keep(reader, byte, error));
+    }
+    while (reader->used > start && is_blank(reader, reader->text[reader->used - 1]))
+        reader->used--;
+done:
+    return status;
+}
+
+/* Reads one field and what ends it; *is_last: that was the line's end, or the file's. */
+static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
+    icl_status status;
+    int byte;
+
+    if (reader->count == ICL_CSV_MAX_COLUMNS)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu columns: expected at most that many",
+                        reader->name, reader->record_line, ICL_CSV_MAX_COLUMNS);
+    reader->fields[reader->count++] = reader->text + reader->used;
+    ICL_TRY(skip_blanks(reader, error));
+    ICL_TRY(peek(reader) == '"' ? read_quoted(reader, error) : read_plain(reader, error));
+    reader->text[reader->used++] = '\0';
+    byte = peek(reader);
+    *is_last = byte != reader->separator;
+    if (is_line_end(byte))
+        take_line_end(reader);
+    else if (byte >= 0)
+        take(reader);
+    else if (byte == CANNOT_READ)
+        status = check_byte(reader, byte, error);
+done:
+    return status;
+}
+
+/* ---- Records ---- */
+
+/* Skips a byte order mark; the other encodings' are refused. */
+static icl_status begin_file(icl_csv_reader *reader, icl_error *error) {
+    static const unsigned char mark[] = {0xEF, 0xBB, 0xBF};
+    const int first = peek(reader);
+
+    if (first == 0xFE || first == 0xFF)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: not UTF-8 (it looks like UTF-16): expected UTF-8 text",
+                        reader->name);
+    for (size_t i = 0; i < sizeof mark && peek(reader) == mark[i]; i++)
+        take(reader);
+    return ICL_OK;
+}
+
+static icl_status read_record(icl_csv_reader *reader, icl_error *error) {
+    icl_status status = ICL_OK;
+    bool is_last = false;
+
+    if (reader->line > ICL_CSV_MAX_LINES)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu lines: expected at most that many",
+                        reader->name, reader->line, ICL_CSV_MAX_LINES);
+    reader->record_line = reader->line;
+    reader->record_bytes = reader->used = reader->count = 0;
+    while (!is_last)
+        ICL_TRY(read_field(reader, &is_last, error));
+done:
+    return status;
+}
+
+icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+
+    *found = false;
+    if (reader->record_line == 0)
+        ICL_TRY(begin_file(reader, error));
+    do {
+        if (peek(reader) == AT_END)
+            return ICL_OK;
+        ICL_TRY(read_record(reader, error));
+    } while (reader->count == 1 && reader->text[0] == '\0');
+    *record = (icl_csv_record){reader->record_line, reader->count, reader->fields};
+    *found = true;
+done:
+    return status;
+}

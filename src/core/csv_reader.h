@@ -1,0 +1,49 @@
+/*
+ * Records of comma-separated text (RFC 4180), one at a time: a file of any size takes no more memory than its longest record.
+ *
+ * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or CR; a UTF-8 byte
+ * order mark is skipped, and so are blank lines and blanks around a field. What is none of this is refused with its line, among it what
+ * no table of numbers has: NUL bytes, UTF-16, and records or numbers of fields above the limits below.
+ */
+#ifndef ICLAB_CORE_CSV_READER_H
+#define ICLAB_CORE_CSV_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/status.h"
+
+/* Bytes of one record, its fields, and lines in all. */
+#define ICL_CSV_MAX_RECORD  ((size_t)1 << 20)
+#define ICL_CSV_MAX_COLUMNS ((size_t)10000)
+#define ICL_CSV_MAX_LINES   ((size_t)20000000)
+
+typedef struct icl_csv_reader icl_csv_reader;
+
+typedef struct icl_csv_source {
+    const char *path; /* of the file; "-" for standard input */
+    const char *text; /* instead of a file: `size` bytes, borrowed, for which `path` stands in messages */
+    size_t size;
+    char separator; /* 0: a comma */
+} icl_csv_source;
+
+/* One record. Fields are NUL-terminated and without their quotes; they live until the next record is read. */
+typedef struct icl_csv_record {
+    size_t line; /* the number of its first line, from 1 */
+    size_t count;
+    const char *const *fields;
+} icl_csv_record;
+
+/* ICL_ERROR_INPUT if there is no such file, ICL_ERROR_IO if it cannot be opened. */
+icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **reader, icl_error *error);
+
+/* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
+icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
+
+/* What messages call the source. */
+const char *icl_csv_reader_name(const icl_csv_reader *reader);
+
+/* NULL is allowed. */
+void icl_csv_reader_close(icl_csv_reader **reader);
+
+#endif

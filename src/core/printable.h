@@ -1,0 +1,11 @@
+/* Text from elsewhere, made fit for one line of a message and for JSON. */
+#ifndef ICLAB_CORE_PRINTABLE_H
+#define ICLAB_CORE_PRINTABLE_H
+
+#include <stddef.h>
+
+/* Copies the text into `out`: control characters become blanks and bytes that are not UTF-8 become '?'; what does not fit in `capacity` bytes
+ * (at least 4) ends with "...". Returns `out`. */
+const char *icl_printable(const char *text, char *out, size_t capacity);
+
+#endif
