@@ -42,7 +42,7 @@ typedef struct icl_task_prior {
 
 /* One batch on a backend. batch B, context n, dimension d. It holds tokens, or gram and query: all that a linear transformer sees of
  * the tokens (task.sampler = gram, and then for training alone). The batch owns these and scratch; targets, noise and weights
- * are strided views. Only icl_task_sample may write to a batch. */
+ * are strided views. Only icl_task_sample may write to a batch, and into its tokens whoever has contexts of their own to predict from. */
 typedef struct icl_batch {
     icl_tensor tokens; /* [B, n + 1, d + 1]: (x_i, y_i), last the query (x_t, 0); or absent */
     icl_tensor gram;   /* [B, d + 1, d + 1]: the sum of e_i e_i^T over e_i = (x_i, y_i); absent with tokens */
