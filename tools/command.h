@@ -25,6 +25,7 @@ int command_devices(int count, char *const *arguments);
 int command_train(int count, char *const *arguments);
 int command_eval(int count, char *const *arguments);
 int command_inspect(int count, char *const *arguments);
+int command_predict(int count, char *const *arguments);
 int command_compare(int count, char *const *arguments);
 int command_reproduce(int count, char *const *arguments);
 int command_bench(int count, char *const *arguments);

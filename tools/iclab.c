@@ -19,6 +19,8 @@ static const subcommand subcommands[] = {
     {"eval", "RUN", "the same comparison for a trained model, on fresh sequences", command_eval},
     {"inspect", "RUN", "what a trained model computes: weights, terms and their cost, nearest algorithm",
      command_inspect},
+    {"predict", "RUN", "a trained model applied to a table of one's own, beside classical regressions",
+     command_predict},
     {"reproduce", "NAME", "a paper's table or figure, computed afresh beside the published one",
      command_reproduce},
     {"compare", "", "how far a device is from another and from exact arithmetic, op by op", command_compare},
@@ -59,8 +61,9 @@ int main(int count, char **arguments) {
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
     if (count < 2) {
-        fprintf(stderr, "iclab: no command: expected devices, train, eval, inspect, reproduce, compare or "
-                        "bench (iclab --help)\n");
+        fprintf(stderr,
+                "iclab: no command: expected devices, train, eval, inspect, predict, reproduce, compare or "
+                "bench (iclab --help)\n");
         return EXIT_BAD_INPUT;
     }
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||

@@ -1,0 +1,261 @@
+#include "prediction.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "core/allocate.h"
+#include "core/csv.h"
+#include "core/file.h"
+
+/* ---- Tables for people ---- */
+
+static void print_data(const prediction_print *print) {
+    const icl_predict_outcome *outcome = print->outcome;
+    const icl_table *table = print->table;
+
+    printf("%s: %zu rows with the target %s, %zu feature%s of the model's %zu inputs", table->name,
+           outcome->labelled, table->names[table->columns - 1], outcome->features,
+           outcome->features == 1 ? "" : "s", outcome->dimension);
+    if (outcome->features < outcome->dimension)
+        printf(" (the others are 0)");
+    printf(", %s\nheld out: %zu folds, %zu times, seed %u; ",
+           outcome->whitened ? "standardized and whitened" : "standardized", outcome->folds, outcome->repeats,
+           (unsigned)print->seed);
+    if (outcome->prompts == 1)
+        printf("the model is shown all rows to learn from at once, %zu without folds", outcome->context);
+    else
+        printf("the model is shown %zu rows, %zu times", outcome->context, outcome->prompts);
+    printf(" (trained on %zu)\n\n", outcome->trained_context);
+}
+
+static void print_scores(const icl_predict_outcome *outcome) {
+    enum { NUMBERS = 6, OF_MODEL = 4 };
+    static const int widths[NUMBERS] = {11, 11, 11, 8, 13, 11};
+
+    printf("%-10s %11s %11s %11s %8s %13s %11s\n", "predictor", "mse", "+-", "rmse", "R^2", "minus model's",
+           "+-");
+    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+        const icl_predict_score *score = &outcome->scores[i];
+        const double numbers[NUMBERS] = {score->mse,       score->se,          sqrt(score->mse),
+                                         score->r_squared, score->minus_model, score->minus_model_se};
+        printf("%-10s", icl_predictor_name(i));
+        for (size_t k = 0; k < (i == 0 ? OF_MODEL : NUMBERS); k++)
+            printf(" %*.4g", widths[k], numbers[k]);
+        printf("\n");
+    }
+}
+
+/* By more than two standard errors of the paired difference. */
+static void print_verdict(const icl_predict_outcome *outcome) {
+    static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
+    const char *before = "\nthe model is ";
+
+    for (int verdict = 0; verdict < 3; verdict++) {
+        size_t count = 0;
+        for (size_t i = 1; i < ICL_PREDICTORS; i++) {
+            const icl_predict_score *score = &outcome->scores[i];
+            const double margin = 2 * score->minus_model_se;
+            const int is = score->minus_model > margin ? 0 : score->minus_model < -margin ? 1 : 2;
+            if (is != verdict)
+                continue;
+            if (count == 0)
+                printf("%s%s", before, verdicts[verdict]);
+            printf("%s %s", count++ > 0 ? "," : "", icl_predictor_name(i));
+            before = "; ";
+        }
+    }
+    printf("\n");
+    if (outcome->not_finite > 0)
+        printf(
+            "%zu of the model's predictions are not finite: these rows are unlike what it was trained on\n",
+            outcome->not_finite);
+}
+
+static void print_predictions(const prediction_print *print) {
+    const icl_predict_outcome *outcome = print->outcome;
+
+    if (outcome->predicted == 0)
+        return;
+    printf("\n%-10s", "line");
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        printf(" %13s", icl_predictor_name(i));
+    printf("\n");
+    for (size_t row = 0; row < outcome->predicted; row++) {
+        printf("%-10zu", outcome->lines[row]);
+        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+            printf(" %13.6g", outcome->predictions[row * ICL_PREDICTORS + i]);
+        printf("\n");
+    }
+}
+
+icl_status print_prediction(const prediction_print *print, icl_error *error) {
+    print_data(print);
+    print_scores(print->outcome);
+    print_verdict(print->outcome);
+    printf(
+        "\nmse: mean squared error on rows held out, in the target's units; +- is one standard error, over "
+        "rows. minus "
+        "model's: mse\nminus the model's, row by row. R^2: share of the mean's error that is gone. ridge: "
+        "penalty by leave-one-out within the rows\nlearned from; adarr: ridge with the residual variance as "
+        "the penalty.\n");
+    print_predictions(print);
+    return finish_output(error);
+}
+
+/* ---- JSON ---- */
+
+static icl_status print_score_json(const prediction_print *print, size_t predictor, icl_error *error) {
+    const icl_predict_score *score = &print->outcome->scores[predictor];
+    icl_json json = {0};
+
+    icl_json_text(&json, "predictor", icl_predictor_name(predictor));
+    icl_json_number(&json, "mse", score->mse);
+    icl_json_number(&json, "se", score->se);
+    icl_json_number(&json, "rmse", sqrt(score->mse));
+    icl_json_number(&json, "r_squared", score->r_squared);
+    icl_json_number(&json, "minus_model", score->minus_model);
+    icl_json_number(&json, "minus_model_se", score->minus_model_se);
+    return print_json_line(&json, error);
+}
+
+static icl_status print_column_json(const prediction_print *print, size_t column, icl_error *error) {
+    const icl_table *table = print->table;
+    icl_json json = {0};
+
+    icl_json_text(&json, "column", table->names[column]);
+    icl_json_count(&json, "number", table->numbers[column]);
+    icl_json_text(&json, "role", column + 1 < table->columns ? "feature" : "target");
+    icl_json_number(&json, "mean", print->outcome->standardization.means[column]);
+    icl_json_number(&json, "deviation", print->outcome->standardization.deviations[column]);
+    return print_json_line(&json, error);
+}
+
+static icl_status print_prediction_row_json(const prediction_print *print, size_t row, icl_error *error) {
+    icl_json json = {0};
+
+    icl_json_text(&json, "file", print->fresh ? print->fresh : print->table->name);
+    icl_json_count(&json, "line", print->outcome->lines[row]);
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        icl_json_number(&json, icl_predictor_name(i), print->outcome->predictions[row * ICL_PREDICTORS + i]);
+    return print_json_line(&json, error);
+}
+
+static icl_status print_data_json(const prediction_print *print, icl_error *error) {
+    const icl_predict_outcome *outcome = print->outcome;
+    icl_json json = {0};
+
+    icl_json_text(&json, "data", print->table->name);
+    icl_json_count(&json, "rows", outcome->labelled);
+    icl_json_count(&json, "features", outcome->features);
+    icl_json_count(&json, "dimension", outcome->dimension);
+    icl_json_text(&json, "inputs", outcome->whitened ? "whitened" : "standardized");
+    icl_json_number(&json, "label_scale", outcome->label_scale);
+    icl_json_count(&json, "context", outcome->context);
+    icl_json_count(&json, "trained_context", outcome->trained_context);
+    icl_json_count(&json, "prompts", outcome->prompts);
+    icl_json_count(&json, "folds", outcome->folds);
+    icl_json_count(&json, "repeats", outcome->repeats);
+    icl_json_count(&json, "seed", print->seed);
+    icl_json_number(&json, "ridge_penalty", outcome->ridge_penalty);
+    icl_json_count(&json, "not_finite", outcome->not_finite);
+    icl_json_count(&json, "predicted", outcome->predicted);
+    return print_json_line(&json, error);
+}
+
+icl_status print_prediction_json(const prediction_print *print, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        ICL_TRY(print_score_json(print, i, error));
+    for (size_t i = 0; i < print->table->columns; i++)
+        ICL_TRY(print_column_json(print, i, error));
+    for (size_t i = 0; i < print->outcome->predicted; i++)
+        ICL_TRY(print_prediction_row_json(print, i, error));
+    ICL_TRY(print_data_json(print, error));
+    ICL_TRY(finish_output(error));
+done:
+    return status;
+}
+
+/* ---- CSV ---- */
+
+/* Opens folder/name with the header's columns, and behind them the predictors'. */
+static icl_status create_csv(const char *folder, const char *name, const char *columns, bool has_predictors,
+                             icl_csv **csv, icl_error *error) {
+    char header[256];
+    char *path = NULL;
+    icl_status status;
+
+    snprintf(header, sizeof header, "%s", columns);
+    for (size_t i = 0; has_predictors && i < ICL_PREDICTORS; i++)
+        snprintf(header + strlen(header), sizeof header - strlen(header), ",%s", icl_predictor_name(i));
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    ICL_TRY(icl_csv_create(path, header, csv, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status write_heldout(const prediction_print *print, const char *folder, icl_error *error) {
+    const icl_predict_outcome *outcome = print->outcome;
+    const icl_table *table = print->table;
+    icl_csv *csv = NULL;
+    icl_status status;
+
+    ICL_TRY(create_csv(folder, "heldout.csv", "line,target", true, &csv, error));
+    for (size_t i = 0; i < outcome->labelled; i++) {
+        const size_t row = outcome->rows[i];
+        double values[1 + ICL_PREDICTORS] = {table->values[(row + 1) * table->columns - 1]};
+        memcpy(values + 1, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS * sizeof *values);
+        ICL_TRY(icl_csv_row(csv, table->lines[row], values, 1 + ICL_PREDICTORS, error));
+    }
+    ICL_TRY(icl_csv_flush(csv, error));
+done:
+    icl_csv_destroy(&csv);
+    return status;
+}
+
+static icl_status write_standardization(const prediction_print *print, const char *folder, icl_error *error) {
+    const icl_standardization *standardization = &print->outcome->standardization;
+    icl_csv *csv = NULL;
+    icl_status status;
+
+    ICL_TRY(create_csv(folder, "standardization.csv", "column,mean,deviation", false, &csv, error));
+    for (size_t i = 0; i < print->table->columns; i++) {
+        const double values[] = {standardization->means[i], standardization->deviations[i]};
+        ICL_TRY(icl_csv_row(csv, print->table->numbers[i], values, 2, error));
+    }
+    ICL_TRY(icl_csv_flush(csv, error));
+done:
+    icl_csv_destroy(&csv);
+    return status;
+}
+
+static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
+    const icl_predict_outcome *outcome = print->outcome;
+    icl_csv *csv = NULL;
+    icl_status status;
+
+    ICL_TRY(create_csv(folder, "predictions.csv", "line", true, &csv, error));
+    for (size_t i = 0; i < outcome->predicted; i++)
+        ICL_TRY(icl_csv_row(csv, outcome->lines[i], outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS,
+                            error));
+    ICL_TRY(icl_csv_flush(csv, error));
+done:
+    icl_csv_destroy(&csv);
+    return status;
+}
+
+icl_status write_prediction(const prediction_print *print, const char *folder, icl_error *error) {
+    icl_status status;
+
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(write_heldout(print, folder, error));
+    ICL_TRY(write_standardization(print, folder, error));
+    if (print->outcome->predicted > 0)
+        ICL_TRY(write_predictions(print, folder, error));
+done:
+    return status;
+}
