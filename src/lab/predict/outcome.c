@@ -1,8 +1,7 @@
 /* What predictions come to: held-out errors, summed up. */
-#include <math.h>
-
 #include "core/allocate.h"
 #include "lab/predict/predict.h"
+#include "probe/statistics.h"
 
 const char *icl_predictor_name(size_t predictor) {
     return predictor == 0 ? "model" : icl_reference_name((icl_reference)(predictor - 1));
@@ -20,30 +19,31 @@ void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
     icl_free(outcome);
 }
 
-/* Mean over rows of a column of squares, less another column's where there is one, and its standard error. */
-static void mean_of(const icl_predict_outcome *outcome, size_t column, const double *less, double *mean,
-                    double *standard_error) {
-    const double count = (double)outcome->labelled;
-    double sum = 0, square = 0;
-
-    for (size_t i = 0; i < outcome->labelled; i++)
-        sum += outcome->squares[i * ICL_PREDICTORS + column] - (less ? less[i * ICL_PREDICTORS] : 0);
-    *mean = sum / count;
+/* Mean and standard error over rows of one column of squared errors, less another column's where `less` is one. */
+static void measure(const icl_predict_outcome *outcome, size_t column, size_t less, double *differences,
+                    double *mean, double *standard_error) {
     for (size_t i = 0; i < outcome->labelled; i++) {
-        const double value =
-            outcome->squares[i * ICL_PREDICTORS + column] - (less ? less[i * ICL_PREDICTORS] : 0);
-        square += (value - *mean) * (value - *mean);
+        const double *squares = outcome->squares + i * ICL_PREDICTORS;
+        differences[i] = squares[column] - (less < ICL_PREDICTORS ? squares[less] : 0);
     }
-    *standard_error = sqrt(square / (count - 1) / count);
+    *mean = icl_mean(differences, outcome->labelled);
+    *standard_error = icl_standard_error(differences, outcome->labelled);
 }
 
-void icl_predict_score_all(icl_predict_outcome *outcome) {
+icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error) {
+    double *differences = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(outcome->labelled, sizeof *differences, "errors", &differences, error));
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
         icl_predict_score *made = &outcome->scores[i];
-        mean_of(outcome, i, NULL, &made->mse, &made->se);
-        mean_of(outcome, i, outcome->squares, &made->minus_model, &made->minus_model_se);
+        measure(outcome, i, ICL_PREDICTORS, differences, &made->mse, &made->se);
+        measure(outcome, i, 0, differences, &made->minus_model, &made->minus_model_se);
     }
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         outcome->scores[i].r_squared =
             1 - outcome->scores[i].mse / outcome->scores[1 + ICL_REFERENCE_MEAN].mse;
+done:
+    icl_free(&differences);
+    return status;
 }

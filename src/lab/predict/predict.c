@@ -410,7 +410,7 @@ icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **o
     run.outcome = made;
     ICL_TRY(prepare(&run, error));
     ICL_TRY(hold_out(&run, error));
-    icl_predict_score_all(made);
+    ICL_TRY(icl_predict_score_all(made, error));
     ICL_TRY(predict_unlabelled(&run, error));
     made->standardization = run.fit.standardization;
     run.fit.standardization = (icl_standardization){0};

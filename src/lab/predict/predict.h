@@ -79,7 +79,7 @@ typedef struct icl_predict_outcome {
 icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error);
 
 /* Fills the scores from the squared errors. */
-void icl_predict_score_all(icl_predict_outcome *outcome);
+icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error);
 
 /* NULL is allowed. */
 void icl_predict_outcome_destroy(icl_predict_outcome **outcome);
