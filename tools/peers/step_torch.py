@@ -86,6 +86,7 @@ def make_step(options, shape):
     except RuntimeError:  # before 2.4 only on CUDA
         optimizer = torch.optim.Adam((p, q), lr=1e-12)
     loss_function = loss_of(PREDICT[options.formulation], expand, options.form)
+    at_once = options.at_once or options.batch
     if options.compile:
         loss_function = torch.compile(loss_function)
 
@@ -93,7 +94,9 @@ def make_step(options, shape):
         for _ in range(count):
             tokens, targets = sample(options.batch, options.n, options.d)
             optimizer.zero_grad(set_to_none=True)
-            loss_function(p, q, tokens, targets, 1 / options.n).backward()
+            for part, part_targets in zip(tokens.split(at_once), targets.split(at_once)):
+                share = part.shape[0] / options.batch
+                (share * loss_function(p, q, part, part_targets, 1 / options.n)).backward()
             optimizer.step()
 
     return run
