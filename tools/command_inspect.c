@@ -38,6 +38,11 @@ static void report(void *user, const icl_inspected *found) {
     p->status = print_json_line(&json, NULL);
 }
 
+static void say(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "iclab: %s\n", text);
+}
+
 static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
     printer *p = user;
     bool drawn = false;
@@ -67,6 +72,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
                                               .sequences = (size_t)options->sequences.value,
                                               .stop = &stop_signal,
                                               .report = report,
+                                              .say = options->device.quiet ? NULL : say,
                                               .draw = draw,
                                               .user = &p},
                         &summary, error));
@@ -103,8 +109,8 @@ int command_inspect(int count, char *const *arguments) {
     const option table[] = {
         {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
          &options.out},
-        {"--sequences", OPTION_COUNT, "N", "fresh sequences to measure on (default 8192)",
-         &options.sequences},
+        {"--sequences", OPTION_COUNT, "N",
+         "fresh sequences to measure on (default 8192, fewer for large models)", &options.sequences},
         DEVICE_OPTION_ROWS(options.device),
         {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", &options.json},
         {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",

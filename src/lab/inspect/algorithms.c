@@ -236,9 +236,9 @@ static icl_status write_table(const comparison *c, icl_error *error) {
                                   "Constants are fitted to the model's predictions, on other sequences than "
                                   "those measured here; step sizes and input steps multiply sums as they "
                                   "are, without 1/n. Distance: the mean of (its prediction - the model's)^2 "
-                                  "with one standard error; share: the "
-                                  "same over the mean square of the model's predictions, %.4g. The "
-                                  "sensitivity is d prediction / d x of the query.",
+                                  "with one standard error; share: the same over the mean square of the "
+                                  "model's predictions, %.4g. The sensitivity is d prediction / d x of the "
+                                  "query.",
                                   c->size));
     ICL_TRY(icl_inspect_table_begin(c->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < c->count; i++) {
@@ -314,6 +314,7 @@ icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample 
         return icl_text_print(
             &run->lead, error,
             "The task's targets are not linear: there is no classical algorithm to compare with.");
+    icl_inspect_say(run, "fitting classical algorithms to the model's predictions");
     ICL_TRY(fit(&c, steps, error));
     ICL_TRY(predict(&c, error));
     for (size_t i = 0; i < c.count; i++)

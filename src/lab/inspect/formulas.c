@@ -125,11 +125,10 @@ icl_status icl_inspect_formulas(icl_inspecting *run, const icl_linear_layers *la
     ICL_TRY(icl_inspect_section(run, "The algorithm, layer by layer", error));
     ICL_TRY(icl_inspect_paragraph(run, error,
                                   "For every token (x, y), context and query alike, with sums over the "
-                                  "context as they are before the layer: "
-                                  "S = sum x_j x_j^T, a = sum y_j x_j, l = sum y_j^2. The query starts with "
-                                  "y = 0 and ends with minus its prediction. "
-                                  "Terms that do nothing are left out; of a layer that is not diagonal the "
-                                  "formula has its four numbers."));
+                                  "context as they are before the layer: S = sum x_j x_j^T, a = sum y_j "
+                                  "x_j, l = sum y_j^2. The query starts with y = 0 and ends with minus its "
+                                  "prediction. Terms that do nothing are left out; of a layer that is not "
+                                  "diagonal the formula has its four numbers."));
     ICL_TRY(icl_allocate(2 * run->d * run->d, sizeof *matrices, "matrix of a step", &matrices, error));
     ICL_TRY(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
     for (size_t layer = 0; layer < effects->depth; layer++) {

@@ -1,5 +1,9 @@
 #include "lab/inspect/inspect.h"
 
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "core/allocate.h"
 #include "core/file.h"
 #include "iclab/lab.h"
@@ -7,7 +11,22 @@
 #include "lab/run.h"
 #include "lab/trained.h"
 
-#define DEFAULT_SEQUENCES ((size_t)8192)
+/* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK multiplications then. */
+#define MOST_SEQUENCES  8192
+#define LEAST_SEQUENCES 256
+#define WORK            4e10
+
+void icl_inspect_say(icl_inspecting *run, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+
+    if (!run->params->say)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    run->params->say(run->params->user, text);
+}
 
 icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {
     if (!run->params->stop || !*run->params->stop)
@@ -17,17 +36,26 @@ icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {
 
 /* ---- Model families ---- */
 
+/* Each of about 6 prunings a layer runs all layers, at two products of D x D matrices a head and two more. */
+static size_t sequences_of(const icl_inspecting *run) {
+    const double depth = (double)icl_model_layers(run->model), heads = (double)icl_model_heads(run->model);
+    const double each = 6 * depth * depth * (2 * heads + 2) * pow((double)(run->d + 1), 3);
+
+    if (run->params->sequences > 0)
+        return run->params->sequences;
+    return (size_t)fmin(MOST_SEQUENCES, fmax(LEAST_SEQUENCES, WORK / each));
+}
+
 static icl_status inspect_linear(icl_inspecting *run, icl_error *error) {
     /* model.scale = raw | mean | softmax: with the last, a layer is no product of matrices. */
     const bool is_softmax = icl_recipe_word(run->recipe, "model", "scale") == 2;
-    const size_t sequences = run->params->sequences > 0 ? run->params->sequences : DEFAULT_SEQUENCES;
     icl_linear_layers *layers = NULL;
     icl_inspect_sample sample = {0};
     size_t steps = icl_model_layers(run->model);
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_linear_layers_create(run->model, run->d, run->n, run->values, &layers, error));
-    ICL_TRY(icl_inspect_draw(run, ICL_INSPECT_MEASURE, sequences, &sample, error));
+    ICL_TRY(icl_inspect_draw(run, ICL_INSPECT_MEASURE, sequences_of(run), &sample, error));
     ICL_TRY(icl_inspect_weights(run, layers, error));
     if (!is_softmax)
         ICL_TRY(icl_inspect_terms(run, layers, &sample, &steps, error));

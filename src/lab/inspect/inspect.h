@@ -27,7 +27,7 @@ typedef struct icl_inspect_params {
     icl_backend *backend;
     const char *run;    /* folder of a training run */
     const char *folder; /* for inspect.md, inspect.csv and pictures; made where it is missing */
-    size_t sequences;   /* fresh ones that everything is measured on; 0: 8192 */
+    size_t sequences;   /* fresh ones that everything is measured on; 0: 8192, fewer for large models */
     const volatile sig_atomic_t *stop;                      /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_inspected *found); /* may be NULL */
     void (*say)(void *user, const char *text);              /* what is being done, one line; may be NULL */

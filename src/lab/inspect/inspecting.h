@@ -30,6 +30,9 @@ typedef struct icl_inspecting {
     size_t columns;     /* of the table that is being written */
 } icl_inspecting;
 
+/* Says what is being done. */
+void icl_inspect_say(icl_inspecting *run, const char *format, ...) ICL_PRINTF(2, 3);
+
 /* ICL_ERROR_INTERRUPTED once a stop was asked for. */
 icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error);
 

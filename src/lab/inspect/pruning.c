@@ -1,6 +1,7 @@
 /*
- * What the parts of a linear transformer's layers do to its predictions and its loss. A term is one of the four blocks of a layer's change (probe/linear_layers.h); it is pruned,
- * alone, and the loss on the same sequences is compared one by one: the standard error counts only in what the two do not share.
+ * What the parts of a linear transformer's layers do to its predictions and its loss. Each part (a term is one of the four blocks of a layer's
+ * change, probe/linear_layers.h) is taken away alone, and the loss is compared sequence by sequence: the standard error counts only in what
+ * the two models do not share.
  */
 #include <math.h>
 
@@ -165,6 +166,7 @@ icl_status icl_inspect_prune(icl_inspecting *run, icl_inspect_sample *sample, ic
     icl_status status = ICL_OK;
 
     *effects = (icl_inspect_effects){.depth = depth};
+    icl_inspect_say(run, "measuring %zu prunings on %zu fresh sequences", m.prunings, sample->count);
     ICL_TRY(allocate(&m, error));
     for (size_t first = 0; first < sample->count; first += PIECE) {
         const size_t left = sample->count - first;

@@ -204,13 +204,11 @@ static icl_status write_loss(const section *s, icl_error *error) {
         error));
     ICL_TRY(icl_inspect_paragraph(s->run, error,
                                   "The model's squared error is %s. Each part is taken away alone: how far "
-                                  "predictions move, as a share of "
-                                  "their size (root mean squares), and what the squared error rises by on "
-                                  "the same sequences, with one standard "
-                                  "error of that difference. The median change of the context is that of the "
-                                  "x or y that a term adds to, over "
-                                  "their own size. Taken apart in double precision, the layers predict what "
-                                  "the device does to %.1g of its "
+                                  "predictions move, as a share of their size (root mean squares), and what "
+                                  "the squared error rises by on the same sequences, with one standard "
+                                  "error of that difference. The median change of the context is that of "
+                                  "the x or y that a term adds to, over their own size. Taken apart in "
+                                  "double precision, the layers predict what the device does to %.1g of its "
                                   "size.",
                                   icl_inspect_measured(effects->loss, effects->loss_error, loss),
                                   effects->size > 0 ? effects->residual / effects->size : 0));

@@ -37,12 +37,19 @@ typedef struct layer_shape {
     icl_inspect_step step;
 } layer_shape;
 
+/* The share of |T|^2 that the four numbers make up (icl_linear_patterns). */
+static double explained(const layer_shape *shape) {
+    return 1 - shape->patterns.diagonal * shape->patterns.diagonal;
+}
+
 static icl_status report_layer(icl_inspecting *run, size_t layer, const layer_shape *shape,
                                icl_error *error) {
     const struct {
         const char *what, *quantity;
         double value;
     } rows[] = {
+        {"diagonal: w_xx, w_xy, w_yx, w_yy", "share of the squared entries that they explain",
+         explained(shape)},
         {"diagonal: w_xx, w_xy, w_yx, w_yy", "distance from the pattern", shape->patterns.diagonal},
         {"GD++: w_xx, w_yx", "distance from the pattern", shape->patterns.gdpp},
         {"gradient descent: w_yx", "distance from the pattern", shape->patterns.descent},
@@ -77,14 +84,15 @@ done:
 
 /* ---- The table ---- */
 
-enum { COLUMNS = 12 };
+enum { COLUMNS = 13 };
 
 static icl_status write_row(icl_inspecting *run, size_t layer, const layer_shape *shape, icl_error *error) {
     const double numbers[COLUMNS] = {
         (double)(layer + 1),       shape->terms[ICL_TERM_XX], shape->terms[ICL_TERM_XY],
-        shape->terms[ICL_TERM_YX], shape->terms[ICL_TERM_YY], shape->patterns.diagonal,
-        shape->patterns.gdpp,      shape->patterns.descent,   shape->patterns.sparse,
-        shape->patterns.sparse_b,  shape->step.distance,      shape->step.whitened};
+        shape->terms[ICL_TERM_YX], shape->terms[ICL_TERM_YY], explained(shape),
+        shape->patterns.diagonal,  shape->patterns.gdpp,      shape->patterns.descent,
+        shape->patterns.sparse,    shape->patterns.sparse_b,  shape->step.distance,
+        shape->step.whitened};
     char texts[COLUMNS][ICL_INSPECT_CELL];
     const char *cells[COLUMNS];
 
@@ -95,9 +103,11 @@ static icl_status write_row(icl_inspecting *run, size_t layer, const layer_shape
 
 static icl_status write_table(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error) {
     static const icl_report_column columns[COLUMNS] = {
-        {"layer", true},  {"n w_xx", true},   {"n w_xy", true},     {"n w_yx", true},
-        {"n w_yy", true}, {"diagonal", true}, {"GD++", true},       {"GD", true},
-        {"sparse", true}, {"sparse-b", true}, {"Dist(A, I)", true}, {"Dist(R^T A R, I)", true}};
+        {"layer", true},           {"n w_xx", true},   {"n w_xy", true},
+        {"n w_yx", true},          {"n w_yy", true},   {"explained", true},
+        {"diagonal", true},        {"GD++", true},     {"GD", true},
+        {"sparse", true},          {"sparse-b", true}, {"Dist(A, I)", true},
+        {"Dist(R^T A R, I)", true}};
     double *matrices = NULL;
     icl_status status = ICL_OK;
 
@@ -118,32 +128,20 @@ done:
 
 /* ---- The section ---- */
 
-static icl_status explain(icl_inspecting *run, icl_error *error) {
-    icl_status status = ICL_OK;
+static const char gauge[] =
+    "A layer is e <- e + c sum over heads of P G Q e, with G the sum of e e^T over the context, c = 1 or "
+    "1/n. (P, Q) and (a P, Q / a) are the same layer for every a: shown are the two of equal Frobenius norm "
+    "whose Q has a block of x with trace >= 0, so that the last corner of P is negative where a layer steps "
+    "downhill.";
 
-    ICL_TRY(icl_inspect_paragraph(
-        run, error,
-        "A layer is e <- e + c sum over heads of P G Q e, with G the sum of e e^T over the context, c = 1 or "
-        "1/n. "
-        "(P, Q) and (a P, Q / a) are the same layer for every a: shown are the two of equal Frobenius norm "
-        "whose Q has a block of x with trace >= 0, so that the last corner of P is negative where a layer "
-        "steps "
-        "downhill."));
-    ICL_TRY(icl_inspect_paragraph(run, error,
-                                  "n w_xx, n w_xy, n w_yx, n w_yy: a layer's four numbers, the sums over "
-                                  "heads of products of the mean diagonal "
-                                  "entries of P (x's or y's) and Q, times n c. Then distances, from 0, the "
-                                  "layer is of that form, to 1, it has "
-                                  "nothing of it: diagonal (these four numbers alone), GD++ (w_xx and w_yx), "
-                                  "GD (gradient descent: w_yx), sparse "
-                                  "(P = [0 0; 0 1], Q = [A 0; 0 0]) and sparse-b (P = [B 0; 0 1]). Dist(A, "
-                                  "I) is the distance of the gradient "
-                                  "step's A from the nearest multiple of I, Dist(R^T A R, I) the same in "
-                                  "white inputs g, x = R g, where inputs "
-                                  "have a covariance. Entries that nothing reads do not count."));
-done:
-    return status;
-}
+static const char legend[] =
+    "n w_xx, n w_xy, n w_yx, n w_yy: a layer's four numbers, the sums over heads of products of the mean "
+    "diagonal entries of P (x's or y's) and Q, times n c. explained: the share of the layer's squared "
+    "entries that these four make up. Then distances, from 0, the layer is of that form, to 1, it has "
+    "nothing of it: diagonal (the four numbers alone), GD++ (w_xx and w_yx), GD (gradient descent: w_yx), "
+    "sparse (P = [0 0; 0 1], Q = [A 0; 0 0]) and sparse-b (P = [B 0; 0 1]). Dist(A, I) is the distance of "
+    "the gradient step's A from the nearest multiple of I, Dist(R^T A R, I) the same in white inputs g, x = "
+    "R g, where inputs have a covariance. Entries that nothing reads do not count.";
 
 icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error) {
     icl_layer_maps maps = {0};
@@ -158,7 +156,8 @@ icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *lay
                                                  .count = maps.count,
                                                  .maps = maps.maps},
                               error));
-    ICL_TRY(explain(run, error));
+    ICL_TRY(icl_inspect_paragraph(run, error, "%s", gauge));
+    ICL_TRY(icl_inspect_paragraph(run, error, "%s", legend));
     ICL_TRY(write_table(run, layers, error));
 done:
     icl_layer_maps_release(&maps);

@@ -117,18 +117,15 @@ static icl_status conclude(const window *w, icl_error *error) {
         return icl_text_print(
             lead, error,
             "The model averages the context's labels with weights exp(x_i^T M x_q) over their sum, a "
-            "Nadaraya-Watson estimate: M "
-            "is %.4g I but for %.2g of its norm. Its window is worth %.3g of the %.0f labels and has radius "
-            "%.3g. Its "
-            "squared error is %.4g +- %.2g times that of the best window of this kind, w I with w = %.4g.",
+            "Nadaraya-Watson estimate: M is %.4g I but for %.2g of its norm. Its window is worth %.3g of "
+            "the %.0f labels and has radius %.3g. Its squared error is %.4g +- %.2g times that of the best "
+            "window of this kind, w I with w = %.4g.",
             w->multiple, w->distance, w->ratio.of.neighbours, n, w->ratio.of.reach, w->ratio.ratio,
             w->ratio.standard_error, w->best);
     return icl_text_print(lead, error,
-                          "The model is one step of gradient descent from 0 on the context's squared errors, "
-                          "preconditioned with M: M is %.4g I "
-                          "but for %.2g of its norm, a step size of %.4g for raw sums. Its squared error is "
-                          "%.4g +- %.2g times that of "
-                          "M = %.4g I.",
+                          "The model is one step of gradient descent from 0 on the context's squared "
+                          "errors, preconditioned with M: M is %.4g I but for %.2g of its norm, a step size "
+                          "of %.4g for raw sums. Its squared error is %.4g +- %.2g times that of M = %.4g I.",
                           w->multiple, w->distance, w->multiple / n, w->ratio.ratio, w->ratio.standard_error,
                           w->best);
 }
