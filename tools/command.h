@@ -1,11 +1,11 @@
-/* What the subcommands share. */
+/* What the subcommands share. Each is a constant of its file, a row of commands.c: its table of options and the function that runs it. */
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
+#include "commands.h"
 #include "core/json.h"
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
-#include "options.h"
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {
@@ -20,16 +20,6 @@ int exit_code_of(icl_status status);
 /* Prints "iclab: message" to stderr and returns the exit code of the status. */
 int report_failure(icl_status status, const icl_error *error);
 
-/* The subcommands: arguments behind the command's name; argv[0] onward in `whole` for the record. */
-int command_devices(int count, char *const *arguments);
-int command_train(int count, char *const *arguments);
-int command_eval(int count, char *const *arguments);
-int command_inspect(int count, char *const *arguments);
-int command_predict(int count, char *const *arguments);
-int command_compare(int count, char *const *arguments);
-int command_reproduce(int count, char *const *arguments);
-int command_bench(int count, char *const *arguments);
-
 /* ---- Options that several commands have ---- */
 
 #define GEMM_WORDS "auto|clblast|native"
@@ -43,14 +33,24 @@ typedef struct device_options {
     bool profile;
 } device_options;
 
-#define DEVICE_OPTION_ROWS(options)                                                                          \
+/* Rows of a table of options for the member `device`, a device_options, of the command's struct of options `type`. */
+#define DEVICE_OPTION_ROWS(type, device)                                                                     \
     {"--device", OPTION_TEXT, "SPEC",                                                                        \
-     "auto, cpu, cpu:threads=N, ref (double precision), opencl, opencl:P.D,\n"                               \
-     "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                      \
-     &(options).spec},                                                                                       \
-        {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)", &(options).gemm}, {  \
+     "auto, cpu, cpu:threads=N, ref (double precision), opencl, opencl:P.D, opencl:TEXT (part of a name); "  \
+     "default: $ICLAB_DEVICE, else auto",                                                                    \
+     offsetof(type, device.spec)},                                                                           \
+        {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)",                      \
+         offsetof(type, device.gemm)},                                                                       \
+    {                                                                                                        \
         "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",        \
-            &(options).fast_math                                                                             \
+            offsetof(type, device.fast_math)                                                                 \
+    }
+
+/* The same for "--quiet". */
+#define QUIET_OPTION_ROW(type, device)                                                                       \
+    {                                                                                                        \
+        "--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",                       \
+            offsetof(type, device.quiet)                                                                     \
     }
 
 const char *gemm_name(size_t gemm);

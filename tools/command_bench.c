@@ -201,60 +201,54 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
     return ICL_OK;
 }
 
-static const char notes[] =
-    "First the device's peaks: multiply-adds in registers (on the host for each instruction set, on one "
-    "thread and on all),\n"
-    "and a = b + s c in memory. Then each case: device and cpu take turns; median, min and max are of "
-    "turns, each a batch of\n"
-    "calls with one wait. \"compile\" is what the first call took beyond the median, \"kernels\" the time "
-    "by the driver's own clock,\n"
-    "\"queued\" the kernels that a call queues, \"vs cpu\" how many times as fast as plain C on all cores.\n"
-    "Operations are counted by the textbook (src/lab/bench_work.c), bytes once for each operand; \"of "
-    "peak\" is the larger share.\n"
-    "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
-    "diverges.\n"
-    "Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. Timings "
-    "need a machine with nothing\n"
-    "else to do.\n";
-
-int command_bench(int count, char *const *arguments) {
+static int run(int count, char *const *arguments) {
     bench_options options = {0};
-    bool wants_help = false;
-    const option table[] = {
-        DEVICE_OPTION_ROWS(options.device),
-        {"--op", OPTION_TEXT, "PATTERN",
-         "only cases whose name holds this text, such as matmul or \"n 4096\"", &options.pattern},
-        {"--recipe", OPTION_TEXT, "RECIPE",
-         "time whole training steps instead of ops: a name or the path of an INI file", &options.recipe_name},
-        {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
-         "with --recipe: change one key of the recipe; may be given again", &options.overrides},
-        {"--seconds", OPTION_COUNT, "N",
-         "time for each case (default 1; at least three turns; 0: no more than that)", &options.seconds},
-        {"--json", OPTION_FLAG, NULL, "one JSON object per case", &options.json},
-        {"--on-request", OPTION_FLAG, NULL,
-         "print {\"ready\": true}, then for each number of calls on stdin how long they took,\n"
-         "{\"seconds\": ...}: for programs that let several contenders take turns",
-         &options.on_request},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "bench",
-        .summary = "Measures how fast a device runs each op, or whole training steps.",
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes = notes,
-    };
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_command_help(&line);
-        return EXIT_DONE;
-    }
+    ICL_TRY(read_command_line(&command_bench, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(bench(&options, &error));
 done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
+
+static const option table[] = {
+    DEVICE_OPTION_ROWS(bench_options, device),
+    {"--op", OPTION_TEXT, "PATTERN", "only cases whose name holds this text, such as matmul or \"n 4096\"",
+     offsetof(bench_options, pattern)},
+    {"--recipe", OPTION_TEXT, "RECIPE",
+     "time whole training steps instead of ops: a name or the path of an INI file",
+     offsetof(bench_options, recipe_name)},
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
+     "with --recipe: change one key of the recipe; may be given again", offsetof(bench_options, overrides)},
+    {"--seconds", OPTION_COUNT, "N",
+     "time for each case (default 1; at least three turns; 0: no more than that)",
+     offsetof(bench_options, seconds)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per case", offsetof(bench_options, json)},
+    {"--on-request", OPTION_FLAG, NULL,
+     "print {\"ready\": true}, then for each number of calls on stdin how long they took, "
+     "{\"seconds\": ...}: for programs that let several contenders take turns",
+     offsetof(bench_options, on_request)},
+    QUIET_OPTION_ROW(bench_options, device),
+};
+
+const subcommand command_bench = {
+    .name = "bench",
+    .about = "how fast a device runs each op, or whole training steps",
+    .summary = "Measures how fast a device runs each op, or whole training steps.",
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes =
+        "First the device's peaks: multiply-adds in registers (on the host for each instruction set, on one "
+        "thread and on all), and a = b + s c in memory. Then each case: device and cpu take turns; median, "
+        "min and max are of turns, each a batch of calls with one wait. \"compile\" is what the first call "
+        "took beyond the median, \"kernels\" the time by the driver's own clock, \"queued\" the kernels that "
+        "a call queues, \"vs cpu\" how many times as fast as plain C on all cores. Operations are counted by "
+        "the textbook (src/lab/bench_work.c), bytes once for each operand; \"of peak\" is the larger "
+        "share.\n\n"
+        "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
+        "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
+        "Timings need a machine with nothing else to do.",
+    .run = run,
+};

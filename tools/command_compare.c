@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "iclab/lab.h"
 #include "lab/compare.h"
+#include "terminal.h"
 
 typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
 
@@ -29,10 +30,12 @@ static void repro_line(const printer *p, const icl_comparison *row, char *text, 
 }
 
 static void close_title(printer *p) {
+    char verdict[64];
+
     if (p->cases > 0)
         printf("%-34s %5zu %10.3g %10.3g %10.3g %8.1f %%  %s\n", p->title, p->cases, p->device_worst,
                p->against_worst, p->device_ulp, 100 * p->bit_equal / (double)p->cases,
-               p->failed ? "FAIL" : "PASS");
+               paint_verdict(p->failed ? "FAIL" : "PASS", p->failed == 0, verdict));
     p->cases = p->failed = 0;
     p->device_worst = p->against_worst = p->device_ulp = p->bit_equal = 0;
 }
@@ -184,102 +187,111 @@ done:
     return status;
 }
 
-static icl_status compare(const device_options *device, const char *against_spec,
-                          const training_options *training, printer *p, const char *pattern, bool *failed,
-                          icl_error *error) {
+typedef struct compare_options {
+    const char *pattern, *against;
+    device_options device;
+    training_options training;
+    bool csv;
+} compare_options;
+
+static icl_status compare(const compare_options *options, printer *p, bool *failed, icl_error *error) {
     icl_backend *first = NULL, *second = NULL;
     icl_status status = ICL_OK;
-    const device_options other = {
-        .spec = against_spec ? against_spec : "cpu", .quiet = device->quiet, .accept_failed_self_test = true};
+    const device_options other = {.spec = options->against ? options->against : "cpu",
+                                  .quiet = options->device.quiet,
+                                  .accept_failed_self_test = true};
 
-    ICL_TRY(open_device(device, &first, error));
+    ICL_TRY(open_device(&options->device, &first, error));
     ICL_TRY(open_device(&other, &second, error));
-    status = training->recipe_name ? compare_training(training, first, second, failed, error)
-                                   : compare_ops(first, second, p, pattern, failed, error);
+    status = options->training.recipe_name
+                 ? compare_training(&options->training, first, second, failed, error)
+                 : compare_ops(first, second, p, options->pattern, failed, error);
 done:
     icl_backend_close(&first);
     icl_backend_close(&second);
     return status;
 }
 
-/* Options that belong to the other of the two comparisons. */
-static icl_status check_usage(const training_options *training, const char *pattern, bool csv,
-                              icl_error *error) {
-    if (training->recipe_name && (pattern || csv))
+/* Options that belong to the other of the two comparisons, and seeds beyond the largest. */
+static icl_status check_usage(const compare_options *options, icl_error *error) {
+    const training_options *training = &options->training;
+
+    if (training->recipe_name && (options->pattern || options->csv))
         return icl_fail(error, ICL_ERROR_INPUT, "compare: %s: expected no such option beside --train%s",
-                        pattern ? "--op" : "--csv", csv ? "; --out DIR writes CSV files" : "");
+                        options->pattern ? "--op" : "--csv",
+                        options->csv ? "; --out DIR writes CSV files" : "");
     if (!training->recipe_name && (training->steps.given || training->out || training->overrides.count > 0))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "compare: --steps, --set and --out: expected --train RECIPE "
                         "beside them");
+    if (training->seed.value > UINT32_MAX)
+        return icl_fail(error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32,
+                        training->seed.value, UINT32_MAX);
     return ICL_OK;
 }
 
-int command_compare(int count, char *const *arguments) {
-    const char *pattern = NULL, *against = NULL;
-    device_options device = {.accept_failed_self_test = true}; /* a wrong device is what this is for */
-    training_options training = {0};
-    bool csv = false, failed = false, wants_help = false;
-    const option options[] = {
-        DEVICE_OPTION_ROWS(device),
-        {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)", &against},
-        {"--op", OPTION_TEXT, "PATTERN",
-         "only cases whose name holds this text, such as matmul or \"softmax backward\"", &pattern},
-        {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
-         &training.seed},
-        {"--train", OPTION_TEXT, "RECIPE",
-         "compare training steps instead of ops: a name or the path of an INI file", &training.recipe_name},
-        {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", &training.steps},
-        {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
-         "with --train: change one key of the recipe; may be given again", &training.overrides},
-        {"--out", OPTION_TEXT, "DIR", "with --train: write forced.csv, free.csv and a picture there",
-         &training.out},
-        {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op; with --train, every step",
-         &training.every_step},
-        {"--json", OPTION_FLAG, NULL, "one JSON object per case or step, and a last one with the summary",
-         &training.json},
-        {"--csv", OPTION_FLAG, NULL, "one CSV row per case", &csv},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", &device.quiet},
-    };
-    const command_line line = {
-        .command = "compare",
-        .summary = "Runs every op on two devices and judges both by the exact result and its error bound.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .notes =
-            "err/bound is the largest error of an element over the error that arithmetic of this "
-            "precision may make\n"
-            "there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit "
-            "code 1 when a\n"
-            "case fails. Each failure comes with a line that repeats it alone.\n\n"
-            "--train runs N training steps on both devices and on ref, in double precision, with the same "
-            "data. Forced: each\n"
-            "step starts from the reference's state, so its difference was made in that step. "
-            "Free-running: both start alike\n"
-            "and drift apart. A forced step fails when one device loses half of its digits and the other "
-            "does not.\n"};
+static int run(int count, char *const *arguments) {
+    /* A wrong device is what this is for. */
+    compare_options options = {.device = {.accept_failed_self_test = true}};
+    bool failed = false;
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_command_help(&line);
-        goto done;
-    }
-    ICL_TRY(check_usage(&training, pattern, csv, &error));
-    if (training.seed.value > UINT32_MAX) {
-        status = icl_fail(&error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32,
-                          training.seed.value, UINT32_MAX);
-        goto done;
-    }
-    printer p = {.format = training.json         ? FORMAT_JSON
-                           : csv                 ? FORMAT_CSV
-                           : training.every_step ? FORMAT_ALL
-                                                 : FORMAT_TABLE,
-                 .seed = (uint32_t)training.seed.value};
-    ICL_TRY(compare(&device, against, &training, &p, pattern, &failed, &error));
+    ICL_TRY(read_command_line(&command_compare, count, arguments, &options, &error));
+    ICL_TRY(check_usage(&options, &error));
+    printer p = {.format = options.training.json         ? FORMAT_JSON
+                           : options.csv                 ? FORMAT_CSV
+                           : options.training.every_step ? FORMAT_ALL
+                                                         : FORMAT_TABLE,
+                 .seed = (uint32_t)options.training.seed.value};
+    ICL_TRY(compare(&options, &p, &failed, &error));
 done:
     if (status != ICL_OK)
         return report_failure(status, &error);
     return failed ? EXIT_CHECK_FAILED : EXIT_DONE;
 }
+
+static const option table[] = {
+    DEVICE_OPTION_ROWS(compare_options, device),
+    {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)",
+     offsetof(compare_options, against)},
+    {"--op", OPTION_TEXT, "PATTERN",
+     "only cases whose name holds this text, such as matmul or \"softmax backward\"",
+     offsetof(compare_options, pattern)},
+    {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
+     offsetof(compare_options, training.seed)},
+    {"--train", OPTION_TEXT, "RECIPE",
+     "compare training steps instead of ops: a name or the path of an INI file",
+     offsetof(compare_options, training.recipe_name)},
+    {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)",
+     offsetof(compare_options, training.steps)},
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
+     "with --train: change one key of the recipe; may be given again",
+     offsetof(compare_options, training.overrides)},
+    {"--out", OPTION_TEXT, "DIR", "with --train: write forced.csv, free.csv and a picture there",
+     offsetof(compare_options, training.out)},
+    {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op; with --train, every step",
+     offsetof(compare_options, training.every_step)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per case or step, and a last one with the summary",
+     offsetof(compare_options, training.json)},
+    {"--csv", OPTION_FLAG, NULL, "one CSV row per case", offsetof(compare_options, csv)},
+    QUIET_OPTION_ROW(compare_options, device),
+};
+
+const subcommand command_compare = {
+    .name = "compare",
+    .about = "how far a device is from another and from exact arithmetic, op by op",
+    .summary = "Runs every op on two devices and judges both by the exact result and its error bound.",
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes =
+        "err/bound is the largest error of an element over the error that arithmetic of this precision may "
+        "make there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit code "
+        "1 "
+        "when a case fails. Each failure comes with a line that repeats it alone.\n\n"
+        "--train runs N training steps on both devices and on ref, in double precision, with the same data. "
+        "Forced: each step starts from the reference's state, so its difference was made in that step. "
+        "Free-running: both start alike and drift apart. A forced step fails when one device loses half of "
+        "its digits and the other does not.",
+    .run = run,
+};

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "core/json.h"
 #include "iclab/lab.h"
+#include "terminal.h"
 
 static icl_status print_json(const icl_device *device, icl_error *error) {
     const icl_capabilities *capabilities = &device->capabilities;
@@ -44,7 +45,7 @@ static const char *readable_size(size_t bytes, char text[16]) {
 
 static void print_row(const icl_device *device) {
     const icl_capabilities *capabilities = &device->capabilities;
-    char global[16], allocation[16], local[16];
+    char global[16], allocation[16], local[16], usable[64];
 
     printf("%-14s %s\n", capabilities->spec, capabilities->name);
     printf("%-14s %s, %s, driver %s\n", "", icl_device_kind_name(capabilities->kind), capabilities->platform,
@@ -55,7 +56,8 @@ static void print_row(const icl_device *device) {
            readable_size(capabilities->max_allocation, allocation),
            readable_size(capabilities->local_memory, local), capabilities->vector_width,
            capabilities->element_size);
-    printf("%-14s %s: %s\n\n", "", device->usable ? "usable" : "REFUSED", device->verdict);
+    printf("%-14s %s: %s\n\n", "",
+           paint_verdict(device->usable ? "usable" : "REFUSED", device->usable, usable), device->verdict);
 }
 
 static void print_log(void *user, icl_log_level level, const char *message) {
@@ -64,34 +66,22 @@ static void print_log(void *user, icl_log_level level, const char *message) {
     fprintf(stderr, "iclab: %s\n", message);
 }
 
-int command_devices(int count, char *const *arguments) {
-    bool json = false, wants_help = false;
-    const option options[] = {{"--json", OPTION_FLAG, NULL, "one JSON object a line", &json}};
-    const command_line line = {
-        .command = "devices",
-        .summary = "Lists the devices of this machine with their limits, and tests each.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .notes =
-            "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC.\n"
-            "A device whose self-test gives a wrong answer is refused. OpenCL devices need a driver "
-            "(ICD); "
-            "without\none the plain-C devices cpu and ref (double precision) are all there is, and "
-            "everything works.\n"};
+typedef struct devices_options {
+    bool json;
+} devices_options;
+
+static int run(int count, char *const *arguments) {
+    devices_options options = {0};
     const icl_log log = {print_log, NULL, ICL_LOG_INFO};
     icl_error error = {0};
     icl_device *devices = NULL;
     size_t device_count = 0;
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_command_help(&line);
-        goto done;
-    }
+    ICL_TRY(read_command_line(&command_devices, count, arguments, &options, &error));
     ICL_TRY(icl_devices_list(&log, &devices, &device_count, &error));
     for (size_t i = 0; i < device_count; i++) {
-        if (json)
+        if (options.json)
             ICL_TRY(print_json(&devices[i], &error));
         else
             print_row(&devices[i]);
@@ -101,3 +91,21 @@ done:
     icl_devices_free(&devices);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
+
+static const option table[] = {
+    {"--json", OPTION_FLAG, NULL, "one JSON object a line", offsetof(devices_options, json)},
+};
+
+const subcommand command_devices = {
+    .name = "devices",
+    .about = "what this machine has, its limits, and whether it computes rightly",
+    .summary = "Lists the devices of this machine with their limits, and tests each.",
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes =
+        "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. A device "
+        "whose self-test gives a wrong answer is refused. OpenCL devices need a driver (ICD); without one "
+        "the "
+        "plain-C devices cpu and ref (double precision) are all there is, and everything works.",
+    .run = run,
+};

@@ -37,46 +37,47 @@ done:
     return status;
 }
 
-int command_eval(int count, char *const *arguments) {
+static int run(int count, char *const *arguments) {
     eval_options options = {0};
-    bool wants_help = false;
-    const positional positionals[] = {{"RUN", "the folder of a training run", true, &options.folder}};
-    const option table[] = {
-        {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
-         "change one key of the run's recipe: another noise, more eval.sequences,\nother eval.predictors; "
-         "may be "
-         "given again",
-         &options.overrides},
-        DEVICE_OPTION_ROWS(options.device),
-        {"--predictions", OPTION_TEXT, "FILE",
-         "also write the sequences with the model's predictions, as safetensors: tokens, targets,\n"
-         "noise and predictions, for other programs to compare with",
-         &options.predictions},
-        {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table", &options.json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "eval",
-        .summary = "Evaluates a trained model beside the reference predictors on fresh sequences.",
-        .positionals = positionals,
-        .positional_count = 1,
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
-                 "constrr, adarr, "
-                 "tunedrr,\nridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, preconditioned or not). "
-                 "JSON fields: predictor, mse, se, adjusted, "
-                 "half_adjusted, "
-                 "half_adjusted_se,\nhalf_above_bayes, adjusted_median, adjusted_trimmed, constants.\n"};
     icl_error error = {0};
-    icl_status status;
+    icl_status status = read_command_line(&command_eval, count, arguments, &options, &error);
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help)
-        print_command_help(&line);
-    else
+    if (status == ICL_OK)
         status = evaluate_run(&options, &error);
-done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
+
+static const positional positionals[] = {
+    {"RUN", "the folder of a training run", true, offsetof(eval_options, folder)},
+};
+
+static const option table[] = {
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
+     "change one key of the run's recipe: another noise, more eval.sequences, other eval.predictors; may be "
+     "given again",
+     offsetof(eval_options, overrides)},
+    DEVICE_OPTION_ROWS(eval_options, device),
+    {"--predictions", OPTION_TEXT, "FILE",
+     "also write the sequences with the model's predictions, as safetensors: tokens, targets, noise and "
+     "predictions, for other programs to compare with",
+     offsetof(eval_options, predictions)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table",
+     offsetof(eval_options, json)},
+    QUIET_OPTION_ROW(eval_options, device),
+};
+
+const subcommand command_eval = {
+    .name = "eval",
+    .about = "the same comparison for a trained model, on fresh sequences",
+    .summary = "Evaluates a trained model beside the reference predictors on fresh sequences.",
+    .positionals = positionals,
+    .positional_count = 1,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
+             "constrr, adarr, "
+             "tunedrr, ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, preconditioned or not).\n\n"
+             "JSON fields: predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, half_above_bayes, "
+             "adjusted_median, adjusted_trimmed, constants.",
+    .run = run,
+};

@@ -102,46 +102,12 @@ static icl_status check_usage(const inspect_options *options, icl_error *error) 
                     (unsigned long long)options->sequences.value, LEAST, MOST);
 }
 
-int command_inspect(int count, char *const *arguments) {
+static int run(int count, char *const *arguments) {
     inspect_options options = {0};
-    bool wants_help = false;
-    const positional positionals[] = {{"RUN", "the folder of a training run", true, &options.run}};
-    const option table[] = {
-        {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
-         &options.out},
-        {"--sequences", OPTION_COUNT, "N",
-         "fresh sequences to measure on (default 8192, fewer for large models)", &options.sequences},
-        DEVICE_OPTION_ROWS(options.device),
-        {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", &options.json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "inspect",
-        .summary =
-            "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
-            "the nearest algorithm.",
-        .positionals = positionals,
-        .positional_count = 1,
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes =
-            "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
-            "gnuplot "
-            "script, SVG and PNG).\nPruning costs are measured on fresh sequences, one by one beside the "
-            "whole "
-            "model, with a standard error. Classical\nalgorithms get constants that are fitted to the "
-            "model's own "
-            "predictions. JSON fields: layer (0: the whole model), what,\nquantity, value, standard_error, "
-            "note.\n"};
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_command_help(&line);
-        return EXIT_DONE;
-    }
+    ICL_TRY(read_command_line(&command_inspect, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     status = inspect(&options, &error);
 done:
@@ -151,3 +117,38 @@ done:
     }
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
+
+static const positional positionals[] = {
+    {"RUN", "the folder of a training run", true, offsetof(inspect_options, run)}};
+
+static const option table[] = {
+    {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
+     offsetof(inspect_options, out)},
+    {"--sequences", OPTION_COUNT, "N", "fresh sequences to measure on (default 8192, fewer for large models)",
+     offsetof(inspect_options, sequences)},
+    DEVICE_OPTION_ROWS(inspect_options, device),
+    {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary",
+     offsetof(inspect_options, json)},
+    QUIET_OPTION_ROW(inspect_options, device),
+};
+
+const subcommand command_inspect = {
+    .name = "inspect",
+    .about = "what a trained model computes: weights, terms and their cost, nearest algorithm",
+    .summary =
+        "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
+        "the nearest algorithm.",
+    .positionals = positionals,
+    .positional_count = sizeof positionals / sizeof *positionals,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes = "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
+             "gnuplot "
+             "script, SVG and PNG). Pruning costs are measured on fresh sequences, one by one beside the "
+             "whole "
+             "model, with a standard error. Classical algorithms get constants that are fitted to the "
+             "model's own "
+             "predictions. JSON fields: layer (0: the whole model), what, quantity, value, standard_error, "
+             "note.",
+    .run = run,
+};

@@ -147,82 +147,86 @@ done:
     return status;
 }
 
-int command_predict(int count, char *const *arguments) {
+static int run(int count, char *const *arguments) {
     predict_options options = {0};
-    bool wants_help = false;
-    const positional positionals[] = {{"RUN", "the folder of a training run", true, &options.folder}};
-    const option table[] = {
-        {"--data", OPTION_TEXT, "FILE", "a CSV file of numbers (UTF-8), or - for standard input",
-         &options.data},
-        {"--target", OPTION_TEXT, "COLUMN", "what is predicted: a column's name, or its number from 1",
-         &options.target},
-        {"--columns", OPTION_TEXT, "A,B,...",
-         "the features, by name or number, quoted where a name has a comma\n(default: every column but the "
-         "target)",
-         &options.columns},
-        {"--header", OPTION_WORD, HEADER_WORDS,
-         "whether the first line has names (default auto: yes where none of it is a number)",
-         &options.header},
-        {"--separator", OPTION_WORD, SEPARATOR_WORDS, "between fields (default comma)", &options.separator},
-        {"--predict", OPTION_FLAG, NULL, "predict the rows whose target is empty, from all the others",
-         &options.predicts_empty},
-        {"--new", OPTION_TEXT, "FILE",
-         "predict the rows of another file from all rows of the data; it needs the features'\ncolumns alone",
-         &options.fresh},
-        {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)", &options.folds},
-        {"--repeats", OPTION_COUNT, "N", "times, in another order each (default 10)", &options.repeats},
-        {"--context", OPTION_COUNT, "N",
-         "most rows that the model is shown at once (default 1024; the number it was trained on\nfor a model "
-         "that sums, model.scale = raw)",
-         &options.context},
-        {"--prompts", OPTION_COUNT, "N",
-         "random choices of so many rows, whose predictions are averaged, where there are\nmore (default 16)",
-         &options.prompts},
-        {"--inputs", OPTION_WORD, INPUTS_WORDS,
-         "what the model sees of the features (default auto: whitened where it was trained on\nthe identity "
-         "covariance)",
-         &options.inputs},
-        {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", &options.seed},
-        {"--out", OPTION_TEXT, "DIR", "write heldout.csv, standardization.csv and predictions.csv there",
-         &options.out},
-        DEVICE_OPTION_ROWS(options.device),
-        {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", &options.json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "predict",
-        .summary =
-            "Applies a trained model in context to a table of one's own, beside classical regressions.",
-        .positionals = positionals,
-        .positional_count = 1,
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes =
-            "Every row is predicted from rows outside its fold, and means, deviations, components and "
-            "penalties come from these alone.\nThe model sees features as it saw inputs in training: "
-            "standardized, whitened, and 0 for those of its inputs that the table\nlacks; targets are "
-            "brought "
-            "to the deviation that its labels had. Beside it: the mean, least squares (ols), ridge with the\n"
-            "penalty by leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-            "A cell that is empty, NA or no number is an error with its line and column, in every column "
-            "used; "
-            "an empty target too,\nbut with --predict. The recipe predict trains a suitable model in "
-            "seconds: "
-            "iclab train predict --out RUN; for more than 8\nfeatures --set task.d=N, and --set task.n=N for "
-            "a table of N rows.\n\n"
-            "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, "
-            "minus_model_se), "
-            "per column (column,\nnumber, role, mean, deviation), per predicted row (file, line, and each "
-            "predictor), and one about it all (data, …).\n"};
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help)
-        print_command_help(&line);
-    else
-        status = predict(&options, &error);
+    ICL_TRY(read_command_line(&command_predict, count, arguments, &options, &error));
+    status = predict(&options, &error);
 done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
+
+static const positional positionals[] = {
+    {"RUN", "the folder of a training run", true, offsetof(predict_options, folder)}};
+
+static const option table[] = {
+    {"--data", OPTION_TEXT, "FILE", "a CSV file of numbers (UTF-8), or - for standard input",
+     offsetof(predict_options, data)},
+    {"--target", OPTION_TEXT, "COLUMN", "what is predicted: a column's name, or its number from 1",
+     offsetof(predict_options, target)},
+    {"--columns", OPTION_TEXT, "A,B,...",
+     "the features, by name or number, quoted where a name has a comma\n(default: every column but the "
+     "target)",
+     offsetof(predict_options, columns)},
+    {"--header", OPTION_WORD, HEADER_WORDS,
+     "whether the first line has names (default auto: yes where none of it is a number)",
+     offsetof(predict_options, header)},
+    {"--separator", OPTION_WORD, SEPARATOR_WORDS, "between fields (default comma)",
+     offsetof(predict_options, separator)},
+    {"--predict", OPTION_FLAG, NULL, "predict the rows whose target is empty, from all the others",
+     offsetof(predict_options, predicts_empty)},
+    {"--new", OPTION_TEXT, "FILE",
+     "predict the rows of another file from all rows of the data; it needs the features'\ncolumns alone",
+     offsetof(predict_options, fresh)},
+    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)",
+     offsetof(predict_options, folds)},
+    {"--repeats", OPTION_COUNT, "N", "times, in another order each (default 10)",
+     offsetof(predict_options, repeats)},
+    {"--context", OPTION_COUNT, "N",
+     "most rows that the model is shown at once (default 1024; the number it was trained on\nfor a model "
+     "that sums, model.scale = raw)",
+     offsetof(predict_options, context)},
+    {"--prompts", OPTION_COUNT, "N",
+     "random choices of so many rows, whose predictions are averaged, where there are\nmore (default 16)",
+     offsetof(predict_options, prompts)},
+    {"--inputs", OPTION_WORD, INPUTS_WORDS,
+     "what the model sees of the features (default auto: whitened where it was trained on\nthe identity "
+     "covariance)",
+     offsetof(predict_options, inputs)},
+    {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", offsetof(predict_options, seed)},
+    {"--out", OPTION_TEXT, "DIR", "write heldout.csv, standardization.csv and predictions.csv there",
+     offsetof(predict_options, out)},
+    DEVICE_OPTION_ROWS(predict_options, device),
+    {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables",
+     offsetof(predict_options, json)},
+    QUIET_OPTION_ROW(predict_options, device),
+};
+
+const subcommand command_predict = {
+    .name = "predict",
+    .about = "a trained model applied to a table of one's own, beside classical regressions",
+    .summary = "Applies a trained model in context to a table of one's own, beside classical regressions.",
+    .positionals = positionals,
+    .positional_count = sizeof positionals / sizeof *positionals,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and "
+             "penalties come from these alone. The model sees features as it saw inputs in training: "
+             "standardized, whitened, and 0 for those of its inputs that the table lacks; targets are "
+             "brought "
+             "to the deviation that its labels had. Beside it: the mean, least squares (ols), ridge with the "
+             "penalty by leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
+             "A cell that is empty, NA or no number is an error with its line and column, in every column "
+             "used; "
+             "an empty target too, but with --predict. The recipe predict trains a suitable model in "
+             "seconds: "
+             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for "
+             "a table of N rows.\n\n"
+             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, "
+             "minus_model_se), "
+             "per column (column, number, role, mean, deviation), per predicted row (file, line, and each "
+             "predictor), and one about it all (data, …).",
+    .run = run,
+};

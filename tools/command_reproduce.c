@@ -10,7 +10,9 @@
 #include "core/json.h"
 #include "lab/reproduce/reproduce.h"
 #include "picture.h"
+#include "progress.h"
 #include "stop.h"
+#include "terminal.h"
 
 typedef struct reproduce_options {
     const char *name, *out, *only;
@@ -25,6 +27,7 @@ typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
     icl_status status; /* of printing JSON */
+    progress_printer progress;
 } printer;
 
 /* ---- The list ---- */
@@ -72,10 +75,12 @@ static void print_row(const icl_finding *finding) {
     static const char *const signs[] = {"", "<= ", ">= "};
     const icl_judgement judgement = icl_finding_judge(finding);
     const icl_finding_text text = icl_finding_write(finding, " +- ", signs);
-    char miss[32];
+    char miss[32], verdict[64];
 
     printf("%-28s %-28s %22s %24s  %s", finding->what, finding->quantity, text.ours, text.target,
-           judgement == ICL_MISSED ? "MISSED" : icl_judgement_name(judgement));
+           judgement == ICL_MISSED ? paint_verdict("MISSED", false, verdict)
+           : judgement == ICL_MET  ? paint_verdict(icl_judgement_name(judgement), true, verdict)
+                                   : icl_judgement_name(judgement));
     if (judgement == ICL_MISSED)
         printf(" by %s", icl_finding_number(icl_finding_miss(finding), miss));
     if (finding->evidence != ICL_EVIDENCE_NONE)
@@ -109,6 +114,7 @@ static icl_status print_row_json(const icl_reproduction *reproduction, const icl
 static void report(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
     printer *p = user;
 
+    progress_clear(&p->progress);
     if (!p->options->json)
         print_row(finding);
     else if (p->status == ICL_OK)
@@ -116,8 +122,15 @@ static void report(void *user, const icl_reproduction *reproduction, const icl_f
 }
 
 static void say(void *user, const char *text) {
-    (void)user;
+    printer *p = user;
+
+    progress_clear(&p->progress);
     fprintf(stderr, "iclab: %s\n", text);
+}
+
+static void show_progress(void *user, const icl_session_progress *progress) {
+    printer *p = user;
+    progress_report(&p->progress, progress);
 }
 
 static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
@@ -167,9 +180,11 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
         .stop = &stop_signal,
         .report = report,
         .say = options->device.quiet ? NULL : say,
+        .progress = show_progress,
         .draw = draw,
         .user = &p,
     };
+    progress_start(&p.progress, options->device.quiet);
     if (!options->json)
         printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name,
                reproduction->about, reproduction->source, icl_scale_name(params.scale), params.seed,
@@ -179,6 +194,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     ICL_TRY(print_summary(&p, reproduction, &summary, folder, error));
     *missed += summary.missed;
 done:
+    progress_clear(&p.progress);
     return status;
 }
 
@@ -229,50 +245,13 @@ static int finish(icl_status status, const icl_error *error, size_t missed) {
     return missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE;
 }
 
-int command_reproduce(int count, char *const *arguments) {
+static int run(int count, char *const *arguments) {
     reproduce_options options = {.scale = ICL_SCALE_SHORT};
-    bool wants_help = false;
     size_t missed = 0;
-    const positional positionals[] = {{"NAME", "a reproduction of --list, or all", false, &options.name}};
-    const option table[] = {
-        {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost", &options.list},
-        {"--scale", OPTION_WORD, "ci|short|full",
-         "seconds; minutes on two cores (default); or the paper's own budget", &options.scale},
-        {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
-         &options.only},
-        {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)", &options.seed},
-        {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",
-         &options.out},
-        DEVICE_OPTION_ROWS(options.device),
-        {"--json", OPTION_FLAG, NULL, "one JSON object per finding, and one per reproduction", &options.json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "reproduce",
-        .summary =
-            "Computes a published table or figure afresh and judges each number beside the published one.",
-        .positionals = positionals,
-        .positional_count = 1,
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes =
-            "Each row: what, quantity, ours with its standard error, target with tolerance, and whether it "
-            "was met. [read]: printed in\nthe paper or its code; [computed]: in closed form or "
-            "independently; [inferred]: from what the paper says; [recalled]: from\nmemory, and never "
-            "judged. Exit code 1 when a target is missed.\n\n"
-            "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) "
-            "and a "
-            "run folder for every training.\nThe same command again trains only what is not finished there; "
-            "every number is evaluated anew.\n"};
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_command_help(&line);
-        return EXIT_DONE;
-    }
+    ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
     status = options.list ? print_list(options.json, &error) : reproduce(&options, &missed, &error);
@@ -280,3 +259,45 @@ done:
     icl_free(&options.command_line);
     return finish(status, &error, missed);
 }
+
+static const positional positionals[] = {
+    {"NAME", "a reproduction of --list, or all", false, offsetof(reproduce_options, name)},
+};
+
+static const option table[] = {
+    {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost",
+     offsetof(reproduce_options, list)},
+    {"--scale", OPTION_WORD, "ci|short|full",
+     "seconds; minutes on two cores (default); or the paper's own budget",
+     offsetof(reproduce_options, scale)},
+    {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
+     offsetof(reproduce_options, only)},
+    {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)",
+     offsetof(reproduce_options, seed)},
+    {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",
+     offsetof(reproduce_options, out)},
+    DEVICE_OPTION_ROWS(reproduce_options, device),
+    {"--json", OPTION_FLAG, NULL, "one JSON object per finding, and one per reproduction",
+     offsetof(reproduce_options, json)},
+    QUIET_OPTION_ROW(reproduce_options, device),
+};
+
+const subcommand command_reproduce = {
+    .name = "reproduce",
+    .about = "a paper's table or figure, computed afresh beside the published one",
+    .summary = "Computes a published table or figure afresh and judges each number beside the published one.",
+    .positionals = positionals,
+    .positional_count = 1,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes =
+        "Each row: what, quantity, ours with its standard error, target with tolerance, and whether it was "
+        "met. [read]: printed in the paper or its code; [computed]: in closed form or independently; "
+        "[inferred]: from what the paper says; [recalled]: from memory, and never judged. Exit code 1 when a "
+        "target is missed.\n\n"
+        "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and "
+        "a run folder "
+        "for every training. The same command again trains only what is not finished there; every number is "
+        "evaluated anew.",
+    .run = run,
+};

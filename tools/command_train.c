@@ -197,7 +197,7 @@ static icl_status train(training *run, icl_error *error) {
         .folder = run->folder,
         .resume = run->options->resume != NULL,
         .stop = &stop_signal,
-        .report = quiet ? NULL : progress_report,
+        .report = progress_report,
         .user = &run->progress,
     };
     icl_status status = ICL_OK;
@@ -206,7 +206,7 @@ static icl_status train(training *run, icl_error *error) {
     if (!quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
-    progress_start(&run->progress);
+    progress_start(&run->progress, quiet);
     catch_stop_signals();
     status = icl_session_train(&session, run->trainer, error);
     run->end = icl_clock_seconds();
@@ -304,73 +304,59 @@ static int finish(training *run, icl_status status, const icl_error *error) {
     return code;
 }
 
-static const char notes[] =
-    "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/, and "
-    "at the end\nreport.html with its pictures. Ctrl-C finishes the\n"
-    "steps in flight, writes the checkpoint and says how to resume; the resumed run gives the bits of one "
-    "never stopped.\n"
-    "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
-    "schedule.\n"
-    "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.\n\n"
-    "Recipe keys, with their defaults:\n";
-
-static void print_help(const command_line *line) {
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
-
-    print_command_help(line);
-    for (size_t i = 0; i < count; i++) {
-        const icl_recipe_key *key = &keys[i];
-        char name[64];
-        snprintf(name, sizeof name, "%s.%s = %s", key->section, key->name, key->default_value);
-        printf("  %-36s %s%s%s%s\n", name, key->help, key->words ? " (" : "", key->words ? key->words : "",
-               key->words ? ")" : "");
-    }
-}
-
-int command_train(int count, char *const *arguments) {
+static int run_train(int count, char *const *arguments) {
     train_options options = {0};
-    bool wants_help = false;
-    const positional positionals[] = {
-        {"RECIPE", "quickstart, versatile, or the path of an INI file", false, &options.recipe_name}};
-    const option table[] = {
-        {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "change one key of the recipe; may be given again",
-         &options.overrides},
-        DEVICE_OPTION_ROWS(options.device),
-        {"--steps", OPTION_COUNT, "N", "train to step N (see below)", &options.steps},
-        {"--seed", OPTION_COUNT, "N", "the same as --set train.seed=N", &options.seed},
-        {"--init", OPTION_TEXT, "FILE",
-         "start from the model.safetensors of another run: --set train.init=FILE", &options.init},
-        {"--out", OPTION_TEXT, "DIR", "the run folder; default: runs/RECIPE-seedN, numbered if it exists",
-         &options.out},
-        {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
-         &options.resume},
-        {"--json", OPTION_FLAG, NULL,
-         "print the result as JSON, one object per predictor, as iclab eval does", &options.json},
-        {"--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",
-         &options.device.quiet},
-    };
-    const command_line line = {
-        .command = "train",
-        .summary = "Trains a model and compares it with the reference predictors on fresh sequences.",
-        .positionals = positionals,
-        .positional_count = 1,
-        .options = table,
-        .option_count = sizeof table / sizeof *table,
-        .notes = notes,
-    };
     training run = {.options = &options, .start = icl_clock_seconds()};
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(read_command_line(&line, count, arguments, &wants_help, &error));
-    if (wants_help) {
-        print_help(&line);
-        return EXIT_DONE;
-    }
+    ICL_TRY(read_command_line(&command_train, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(join_command_line("train", count, arguments, &run.command_line, &error));
     ICL_TRY(run_training(&run, &error));
 done:
     return finish(&run, status, &error);
 }
+
+static const positional positionals[] = {
+    {"RECIPE", "quickstart, versatile, or the path of an INI file", false,
+     offsetof(train_options, recipe_name)},
+};
+
+static const option table[] = {
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "change one key of the recipe; may be given again",
+     offsetof(train_options, overrides)},
+    DEVICE_OPTION_ROWS(train_options, device),
+    {"--steps", OPTION_COUNT, "N", "train to step N (see below)", offsetof(train_options, steps)},
+    {"--seed", OPTION_COUNT, "N", "the same as --set train.seed=N", offsetof(train_options, seed)},
+    {"--init", OPTION_TEXT, "FILE", "start from the model.safetensors of another run: --set train.init=FILE",
+     offsetof(train_options, init)},
+    {"--out", OPTION_TEXT, "DIR", "the run folder; default: runs/RECIPE-seedN, numbered if it exists",
+     offsetof(train_options, out)},
+    {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
+     offsetof(train_options, resume)},
+    {"--json", OPTION_FLAG, NULL, "print the result as JSON, one object per predictor, as iclab eval does",
+     offsetof(train_options, json)},
+    QUIET_OPTION_ROW(train_options, device),
+};
+
+const subcommand command_train = {
+    .name = "train",
+    .about = "train a model in a run folder and compare it with the reference predictors",
+    .summary = "Trains a model and compares it with the reference predictors on fresh sequences.",
+    .positionals = positionals,
+    .positional_count = 1,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes =
+        "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/, "
+        "and "
+        "at the end report.html with its pictures. "
+        "Ctrl-C finishes the steps in flight, writes the checkpoint and says how to resume; the resumed run "
+        "gives the bits of one never stopped.\n\n"
+        "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
+        "schedule.\n\n"
+        "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.",
+    .takes_recipe_keys = true,
+    .run = run_train,
+};

@@ -1,4 +1,4 @@
-/* Command lines: one table of options per command is its parser and its --help at once. */
+/* Command lines: one table of options per command is its parser, its --help, its man page and its completion at once. */
 #ifndef ICLAB_TOOLS_OPTIONS_H
 #define ICLAB_TOOLS_OPTIONS_H
 
@@ -27,40 +27,45 @@ typedef enum option_type {
     OPTION_TEXT,     /* const char * */
     OPTION_COUNT,    /* option_count */
     OPTION_LIST,     /* option_list */
-    OPTION_WORD,     /* size_t: the position in `words` */
+    OPTION_WORD,     /* size_t: the position in `value` */
 } option_type;
 
 typedef struct option {
     const char *name; /* "--device" */
     option_type type;
-    const char *value; /* what stands for the value in --help; for OPTION_WORD the words, separated by '|' */
-    const char *help;  /* may hold newlines */
-    void *target;
+    /* What stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others it also says what
+     * completes the value: tools/completion.c has the list. */
+    const char *value;
+    const char *help; /* prose, filled into lines when it is printed */
+    size_t target;    /* offset in the command's struct of options */
 } option;
 
 typedef struct positional {
-    const char *name;
+    const char *name; /* what completes it follows from this, as from an option's value */
     const char *help;
     bool required;
-    const char **target;
+    size_t target; /* offset of a const char * in the command's struct of options */
 } positional;
 
-typedef struct command_line {
-    const char *command; /* "train" */
-    const char *summary;
+typedef struct subcommand {
+    const char *name;    /* "train" */
+    const char *about;   /* in one line of a list of commands, without a full stop */
+    const char *summary; /* a sentence or two */
     const positional *positionals;
     size_t positional_count;
     const option *options;
     size_t option_count;
-    const char *notes; /* printed at the end of --help; may be NULL */
-} command_line;
+    /* The end of --help, or NULL: prose, filled when it is printed. Empty lines part paragraphs; a line that begins with a space stays a
+     * line of its own. */
+    const char *notes;
+    bool takes_recipe_keys; /* --help ends with the table of them */
+    /* Takes the arguments behind the command's name and returns the exit code. */
+    int (*run)(int count, char *const *arguments);
+} subcommand;
 
-/* Reads the arguments behind the command's name into the targets. Options may stand anywhere; "--" ends them; both "--name value" and
- * "--name=value" do. *wants_help is set by --help or -h, and nothing else is checked then. ICL_ERROR_INPUT names the nearest known option. */
-icl_status read_command_line(const command_line *line, int count, char *const *arguments, bool *wants_help,
+/* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand anywhere; "--" ends them;
+ * both "--name value" and "--name=value" do. ICL_ERROR_INPUT names the nearest known option. */
+icl_status read_command_line(const subcommand *line, int count, char *const *arguments, void *options,
                              icl_error *error);
-
-/* Prints --help to stdout. */
-void print_command_help(const command_line *line);
 
 #endif

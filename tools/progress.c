@@ -3,15 +3,36 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "core/clock.h"
+#include "terminal.h"
 
-#define SECONDS_BETWEEN_LINES   30.0
 #define SECONDS_BETWEEN_UPDATES 0.1
 
-void progress_start(progress_printer *printer) {
-    *printer = (progress_printer){.terminal = isatty(STDERR_FILENO) == 1};
+enum { MAX_COLUMNS = 240, WIDEST_BAR = 30, NARROWEST_BAR = 6 };
+
+void progress_start(progress_printer *printer, bool quiet) {
+    *printer = (progress_printer){.shown = !quiet && is_smart_terminal(stderr)};
+}
+
+void progress_line(double share, const char *text, size_t columns, char *line) {
+    /* "[###---]  42 %  " */
+    const size_t around = strlen("[]  42 %  ") + strlen(text);
+    const size_t room = columns > around ? columns - around : 0;
+    const size_t bar = room > WIDEST_BAR ? WIDEST_BAR : room < NARROWEST_BAR ? 0 : room;
+    const double bounded = share > 0 ? fmin(share, 1) : 0;
+    const size_t filled = (size_t)(bounded * (double)bar);
+    size_t used = 0;
+
+    if (bar > 0) {
+        line[used++] = '[';
+        memset(line + used, '#', filled);
+        memset(line + used + filled, '-', bar - filled);
+        used += bar;
+        used += (size_t)snprintf(line + used, columns + 1 - used, "] %3d %%  ", (int)(100 * bounded));
+    }
+    snprintf(line + used, columns + 1 - used, "%s", text);
 }
 
 /* "2 h 5 min", "3 min 20 s", "12 s" */
@@ -31,27 +52,36 @@ static const char *duration(double seconds, char text[32]) {
 void progress_report(void *user, const icl_session_progress *progress) {
     progress_printer *printer = user;
     const double time = icl_clock_seconds();
-    const double interval = printer->terminal ? SECONDS_BETWEEN_UPDATES : SECONDS_BETWEEN_LINES;
     const bool last = progress->step == progress->total_steps;
-    char left[32], evaluated[48] = "", skipped[48] = "";
+    const size_t columns = terminal_columns(stderr), room = columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
+    char left[32], evaluated[48] = "", skipped[48] = "", text[MAX_COLUMNS], line[MAX_COLUMNS + 1];
 
-    if (!progress->evaluated && !last && printer->last_printed > 0 && time - printer->last_printed < interval)
+    if (!printer->shown || (!progress->evaluated && !last && printer->last_printed > 0 &&
+                            time - printer->last_printed < SECONDS_BETWEEN_UPDATES))
         return;
     printer->last_printed = time;
     if (!isnan(progress->half_adjusted))
         snprintf(evaluated, sizeof evaluated, "  half adj. %.4g", progress->half_adjusted);
     if (progress->skipped_steps > 0)
         snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);
-    fprintf(stderr, "%sstep %" PRIu64 "/%" PRIu64 "  loss %.4g%s%s  %.3g steps/s  %s left%s",
-            printer->terminal ? "\r" : "", progress->step, progress->total_steps, progress->loss, evaluated,
-            skipped, progress->steps_per_second, duration(progress->seconds_left, left),
-            printer->terminal ? "\x1b[K" : "\n");
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s",
+             progress->step, progress->total_steps, progress->steps_per_second,
+             duration(progress->seconds_left, left), progress->loss, evaluated, skipped);
+    /* A character in the last column would make some terminals go on to the next line. */
+    progress_line((double)progress->step / (double)progress->total_steps, text, room - 1, line);
+    fprintf(stderr, "\r%s\x1b[K", line);
     fflush(stderr);
-    printer->line_open = printer->terminal;
+    printer->line_open = true;
 }
 
 void progress_end(progress_printer *printer) {
     if (printer->line_open)
         fputc('\n', stderr);
+    printer->line_open = false;
+}
+
+void progress_clear(progress_printer *printer) {
+    if (printer->line_open)
+        fputs("\r\x1b[K", stderr);
     printer->line_open = false;
 }

@@ -1,4 +1,4 @@
-/* Progress of a training run on stderr: one line that is rewritten on a terminal, a line now and then anywhere else. */
+/* Progress of long work on stderr: one line with a bar, a rate and the time left, written again and again on a terminal; nothing anywhere else. */
 #ifndef ICLAB_TOOLS_PROGRESS_H
 #define ICLAB_TOOLS_PROGRESS_H
 
@@ -7,17 +7,25 @@
 #include "lab/session.h"
 
 typedef struct progress_printer {
-    bool terminal;
-    bool line_open;      /* a rewritten line waits for its end */
+    bool shown;          /* stderr is a terminal that can write a line again */
+    bool line_open;      /* such a line waits for its end */
     double last_printed; /* seconds; 0: never */
 } progress_printer;
 
-void progress_start(progress_printer *printer);
+/* Nothing is printed where `quiet`. */
+void progress_start(progress_printer *printer, bool quiet);
 
 /* An icl_session_params.report; user is the printer. */
 void progress_report(void *user, const icl_session_progress *progress);
 
 /* Ends a line that is being rewritten; call it before anything else is printed. */
 void progress_end(progress_printer *printer);
+
+/* Takes such a line away instead: for work of which only the result is worth a line. */
+void progress_clear(progress_printer *printer);
+
+/* Writes into `line` a bar for the done share in [0, 1] and the text behind it, at most `columns` columns in all: first the bar gives way, then
+ * the end of the text. line holds at least columns + 1 bytes. */
+void progress_line(double share, const char *text, size_t columns, char *line);
 
 #endif

@@ -15,8 +15,10 @@
 #include "iclab/log.h"
 #include "iclab/status.h"
 
+/* A device that was opened. */
 typedef struct icl_backend icl_backend;
 
+/* What kind of machine a device is. */
 typedef enum icl_device_kind {
     ICL_DEVICE_HOST = 0, /* plain C on this process's own cores: "cpu" and "ref" */
     ICL_DEVICE_CPU,      /* a CPU driven through OpenCL */
@@ -27,6 +29,7 @@ typedef enum icl_device_kind {
 /* The word used in tables and JSON: "host", "cpu", "gpu", "accelerator". Never NULL. */
 ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 
+/* Bytes of a device's texts, the NUL at their end included. */
 #define ICL_NAME_CAPACITY 128
 
 /* What a device is and what it can hold. Sizes in bytes; 0 means unknown or without limit. */
@@ -35,20 +38,21 @@ typedef struct icl_capabilities {
     char name[ICL_NAME_CAPACITY]; /* the device's own name */
     char platform[ICL_NAME_CAPACITY]; /* platform name and version; "C" for the host backends */
     char driver[ICL_NAME_CAPACITY];   /* driver version; compiler version for the host backends */
-    icl_device_kind kind;
-    size_t element_size;   /* bytes of one tensor element: 4 (float), or 8 on "ref" (double) */
-    size_t compute_units;  /* threads for the host backends */
-    size_t max_work_group; /* work-items */
-    size_t vector_width;   /* preferred number of floats in a vector */
-    size_t local_memory;
-    size_t global_memory;
-    size_t max_allocation; /* of one buffer */
-    bool has_fp64;
-    bool unified_memory;
+    icl_device_kind kind;             /* host, CPU, GPU or accelerator */
+    size_t element_size;              /* bytes of one tensor element: 4 (float), or 8 on "ref" (double) */
+    size_t compute_units;             /* threads for the host backends */
+    size_t max_work_group;            /* work-items */
+    size_t vector_width;              /* preferred number of floats in a vector */
+    size_t local_memory;              /* of one work-group */
+    size_t global_memory;             /* of the device */
+    size_t max_allocation;            /* of one buffer */
+    bool has_fp64;                    /* kernels could use doubles; ours do not */
+    bool unified_memory;              /* shared with the host */
 } icl_capabilities;
 
+/* A device as icl_devices_list found it. */
 typedef struct icl_device {
-    icl_capabilities capabilities;
+    icl_capabilities capabilities;   /* what it is; for a refused one as far as that is known */
     bool usable;                     /* opened and passed its self-test */
     char verdict[ICL_NAME_CAPACITY]; /* "self-test passed", or why the device was refused */
 } icl_device;
@@ -72,13 +76,13 @@ typedef struct icl_backend_params {
      * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the best OpenCL GPU that
      * passes its self-test, else "cpu", and logs the choice and its reason. */
     const char *spec;
-    icl_gemm gemm;
+    icl_gemm gemm;  /* which matrix product */
     bool fast_math; /* allow the device to relax arithmetic; off keeps every op inside its error bound */
     bool
         accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong: for finding out more */
     bool profile; /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
-    icl_log log;
+    icl_log log;         /* where messages about the device go */
 } icl_backend_params;
 
 /* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
@@ -90,6 +94,7 @@ ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backen
  * sets *backend to NULL. */
 ICL_API void icl_backend_close(icl_backend **backend);
 
+/* What the opened device is. Lives as long as the backend. */
 ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *backend);
 
 /* Waits until every op issued so far has finished, and reports the first failure among them. */
@@ -108,6 +113,7 @@ typedef struct icl_backend_statistics {
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
 } icl_backend_statistics;
 
+/* The counters as they stand. */
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);
 
 #endif

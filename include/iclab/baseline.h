@@ -9,6 +9,7 @@
 
 #include "iclab/task.h"
 
+/* Reference predictors for one task. */
 typedef struct icl_predictors icl_predictors;
 
 /*
@@ -39,6 +40,7 @@ ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names
                                          uint32_t seed, icl_predictors **predictors, icl_error *error);
 ICL_API void icl_predictors_destroy(icl_predictors **predictors);
 
+/* How many there are, and their names as they were asked for, in that order. */
 ICL_API size_t icl_predictors_count(const icl_predictors *predictors);
 ICL_API const char *icl_predictors_name(const icl_predictors *predictors, size_t index);
 

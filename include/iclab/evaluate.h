@@ -16,14 +16,18 @@
 #include "iclab/baseline.h"
 #include "iclab/train.h"
 
+/* Bytes of icl_score.constants. */
 #define ICL_CONSTANTS_CAPACITY 512
 
 /* One predictor's results. Every loss is of the full squared error unless its name says half. */
 typedef struct icl_score {
-    char predictor[64]; /* "model", or the name of a reference predictor */
-    double mse, se;
-    double adjusted, adjusted_se;
-    double half_adjusted, half_adjusted_se;
+    char predictor[64];      /* "model", or the name of a reference predictor */
+    double mse;              /* mean squared error */
+    double se;               /* standard error of mse */
+    double adjusted;         /* mean squared distance to the oracle's prediction */
+    double adjusted_se;      /* its standard error */
+    double half_adjusted;    /* half of adjusted, as papers report it */
+    double half_adjusted_se; /* its standard error */
     double
         half_above_bayes; /* half of the mean squared distance to the Bayes-optimal prediction, the floor for any predictor that is
                                  not told sigma; NaN for the oracle, which is told */
@@ -32,10 +36,11 @@ typedef struct icl_score {
     char constants[ICL_CONSTANTS_CAPACITY]; /* fitted ones, as text; may be empty */
 } icl_score;
 
+/* The results of icl_evaluate. */
 typedef struct icl_evaluation {
-    size_t count; /* the model first, then the predictors in the order asked for */
-    icl_score *scores;
-    uint64_t sequences;
+    size_t count;       /* of scores */
+    icl_score *scores;  /* [count]: the model first, then the predictors in the order asked for */
+    uint64_t sequences; /* on which each was evaluated */
 } icl_evaluation;
 
 /* Whether the recipe's [eval] section can be evaluated for the task: ICL_ERROR_INPUT for what icl_evaluate would refuse, so that a long
@@ -54,6 +59,7 @@ ICL_API icl_status icl_score_json(const icl_score *score, char **text, icl_error
 
 /* ---- One number, again and again during training ---- */
 
+/* Fixed sequences with what the oracle says about them. */
 typedef struct icl_evaluator icl_evaluator;
 
 /* Draws `sequences` sequences other than those of icl_evaluate and keeps the oracle's predictions for them. */

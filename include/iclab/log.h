@@ -4,6 +4,7 @@
 
 #include "iclab/export.h"
 
+/* How much a message matters. */
 typedef enum icl_log_level {
     ICL_LOG_ERROR = 0,
     ICL_LOG_WARNING,
@@ -16,9 +17,9 @@ typedef void icl_log_callback(void *user, icl_log_level level, const char *messa
 
 /* Zero is a valid value: no callback, nothing is logged. Copied by whatever takes it; user must outlive that. */
 typedef struct icl_log {
-    icl_log_callback *callback;
-    void *user;
-    icl_log_level level; /* messages above this level are dropped; zero keeps errors alone */
+    icl_log_callback *callback; /* who gets the messages */
+    void *user;                 /* handed to it */
+    icl_log_level level;        /* messages above this level are dropped; zero keeps errors alone */
 } icl_log;
 
 /* Formats and hands one message on. A NULL log, or one without a callback, drops it. */

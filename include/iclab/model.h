@@ -5,15 +5,16 @@
 #include "iclab/recipe.h"
 #include "iclab/tape.h"
 
+/* An architecture with its sizes; it holds no parameters. */
 typedef struct icl_model icl_model;
 
 /* One named matrix (or vector) of parameters inside the flat parameter vector. */
 typedef struct icl_parameter_info {
-    char name[64]; /* "layer.0.head.0.P" */
-    int rank;
-    size_t shape[ICL_MAX_RANK];
-    size_t offset; /* elements from the start of the flat vector */
-    size_t count;
+    char name[64];              /* "layer.0.head.0.P" */
+    int rank;                   /* axes in use of shape */
+    size_t shape[ICL_MAX_RANK]; /* row-major */
+    size_t offset;              /* elements from the start of the flat vector */
+    size_t count;               /* elements */
 } icl_parameter_info;
 
 /* Reads the [model] section for tokens of d + 1 coordinates and a context of n. */
@@ -40,6 +41,7 @@ ICL_API void icl_model_initialize_inserted(const icl_model *model, size_t layer,
 
 /* ---- What the parameters of a linear transformer stand for ---- */
 
+/* The two matrices of a head of a linear transformer. */
 typedef enum icl_model_part { ICL_MODEL_P = 0, ICL_MODEL_Q } icl_model_part;
 
 /* Heads of each layer; 1 for families without. */
@@ -75,9 +77,9 @@ ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape
 
 /* What such a call takes and gives. The sequences come as tokens, or as gram and query; the others of these are absent. */
 typedef struct icl_model_tensors {
-    icl_tensor tokens; /* [B, n + 1, d + 1] */
-    icl_tensor gram,
-        query; /* [B, d + 1, d + 1] and [B, d + 1]: the sum of e e^T over the context, and the query */
+    icl_tensor tokens;      /* [B, n + 1, d + 1] */
+    icl_tensor gram;        /* [B, d + 1, d + 1]: the sum of e e^T over the context */
+    icl_tensor query;       /* [B, d + 1] */
     icl_tensor parameters;  /* [N], N = icl_model_size */
     icl_tensor predictions; /* [B], out */
 

@@ -18,7 +18,10 @@
 
 /* ---- Filling and copying ---- */
 
+/* Every element of out becomes the value, rounded to an element. */
 ICL_API icl_status icl_fill(icl_backend *backend, icl_tensor out, double value, icl_error *error);
+
+/* out = in. */
 ICL_API icl_status icl_copy(icl_backend *backend, icl_tensor out, icl_tensor in, icl_error *error);
 
 /* Strict. Fills out with random numbers (random.h). */
@@ -46,14 +49,16 @@ ICL_API icl_status icl_random_fill(icl_backend *backend, const icl_random_params
  *     x_t, w: sum over all columns of a root; target = sum_i w_i x_i
  */
 typedef struct icl_gram_params {
-    icl_random_key key;
+    icl_random_key key;            /* of all of these numbers */
     uint64_t context;              /* n */
     icl_random_params noise_level; /* the distribution of sigma; its key and first_index are not used */
 } icl_gram_params;
 
+/* Pieces of a quantile function as a piecewise polynomial, and the coefficients of each. */
 #define ICL_CHI_PIECES 14
 #define ICL_CHI_TERMS  8
 
+/* Samples as icl_gram_params says. */
 ICL_API icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *params, icl_tensor gram,
                                    icl_tensor query, icl_tensor targets, icl_tensor weights, icl_tensor noise,
                                    icl_tensor chi, icl_tensor roots, icl_error *error);
@@ -77,6 +82,7 @@ ICL_API icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tenso
 
 /* ---- Elementwise ---- */
 
+/* What icl_unary computes of each element x. */
 typedef enum icl_unary_kind {
     ICL_NEGATE = 0,
     ICL_ABSOLUTE,
@@ -92,6 +98,7 @@ typedef enum icl_unary_kind {
     ICL_UNARY_COUNT
 } icl_unary_kind;
 
+/* What icl_binary computes of each pair of elements. */
 typedef enum icl_binary_kind {
     ICL_ADD = 0,
     ICL_SUBTRACT,
@@ -103,11 +110,15 @@ typedef enum icl_binary_kind {
     ICL_BINARY_COUNT
 } icl_binary_kind;
 
+/* Their names, such as "square_root"; static storage. */
 ICL_API const char *icl_unary_name(icl_unary_kind kind);
 ICL_API const char *icl_binary_name(icl_binary_kind kind);
 
+/* out = kind(in). */
 ICL_API icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tensor out, icl_tensor in,
                              icl_error *error);
+
+/* out = kind(a, b). */
 ICL_API icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out, icl_tensor a,
                               icl_tensor b, icl_error *error);
 
@@ -117,6 +128,7 @@ ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double al
 
 /* ---- Reductions ---- */
 
+/* What icl_reduce makes of the elements of the reduced axes. */
 typedef enum icl_reduce_kind {
     ICL_SUM = 0,
     ICL_MEAN,   /* of nothing: NaN */
@@ -128,6 +140,7 @@ typedef enum icl_reduce_kind {
     ICL_REDUCE_COUNT
 } icl_reduce_kind;
 
+/* Its name, such as "sum_of_squares"; static storage. */
 ICL_API const char *icl_reduce_name(icl_reduce_kind kind);
 
 /* Reduces the axes whose bits are set in `axes` (bit 0 = axis 0). out has the input's rank, with extent 1 on each
@@ -151,21 +164,24 @@ ICL_API icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_t
 
 /* ---- Attention ---- */
 
+/* How scores become weights. */
 typedef enum icl_attention_kind {
     ICL_ATTENTION_LINEAR = 0, /* out_i = scale * sum_j (q_i . k_j) v_j */
     ICL_ATTENTION_SOFTMAX,    /* out_i = sum_j softmax_j(scale * q_i . k_j) v_j */
 } icl_attention_kind;
 
+/* Which keys j a query i sees. */
 typedef enum icl_attention_mask {
     ICL_MASK_NONE = 0,
     ICL_MASK_QUERY_EXCLUDED, /* the last key is the query token and is never attended to */
     ICL_MASK_CAUSAL,         /* j <= i + (keys - queries): the last query sees every key */
 } icl_attention_mask;
 
+/* Zero is a valid value for kind and mask. */
 typedef struct icl_attention_params {
-    icl_attention_kind kind;
-    icl_attention_mask mask;
-    double scale;
+    icl_attention_kind kind; /* linear or softmax */
+    icl_attention_mask mask; /* which keys count */
+    double scale;            /* of the scores q . k */
 } icl_attention_params;
 
 /* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast.
@@ -204,8 +220,9 @@ typedef enum icl_linear_space {
     ICL_SPACE_TOKENS,   /* the tokens themselves: cost grows with n D^2 */
 } icl_linear_space;
 
+/* A linear transformer without its parameters. */
 typedef struct icl_linear_transformer_params {
-    icl_linear_form form;
+    icl_linear_form form;   /* what the parameters are */
     size_t layers;          /* in the parameter vector, at least 1 */
     size_t depth;           /* in use: the first depth - 1 and the last one; 0: all */
     size_t heads;           /* 0: 1 */
@@ -263,12 +280,14 @@ ICL_API icl_status icl_linear_transformer_gradient(icl_backend *backend,
 ICL_API icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, double limit,
                             icl_error *error);
 
+/* Constants of one step of Adam. */
 typedef struct icl_adam_params {
-    double learning_rate;
-    double beta1, beta2;
-    double epsilon;
-    double weight_decay; /* decoupled (AdamW): parameters *= 1 - learning_rate * weight_decay, first */
-    uint64_t step;       /* counts from 1, for the bias correction */
+    double learning_rate; /* of this step */
+    double beta1;         /* decay of the first moment */
+    double beta2;         /* decay of the second moment */
+    double epsilon;       /* added to the root of the second moment */
+    double weight_decay;  /* decoupled (AdamW): parameters *= 1 - learning_rate * weight_decay, first */
+    uint64_t step;        /* counts from 1, for the bias correction */
 } icl_adam_params;
 
 /* Kingma and Ba 2015, Algorithm 1: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
@@ -279,9 +298,10 @@ ICL_API icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *pa
                                  icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
                                  icl_tensor norm, icl_error *error);
 
+/* Constants of one step of stochastic gradient descent. */
 typedef struct icl_sgd_params {
-    double learning_rate;
-    double momentum;
+    double learning_rate; /* of this step */
+    double momentum;      /* share of the last step that is kept */
 } icl_sgd_params;
 
 /* velocity = momentum * velocity + g; parameters -= learning_rate * velocity. norm as above. */
@@ -290,6 +310,7 @@ ICL_API icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *para
 
 /* ---- Clipping by sequence ---- */
 
+/* Constants of icl_track_threshold: the first threshold over the mean norm, its rate, and the largest excess that moves it. */
 #define ICL_THRESHOLD_FIRST 5.0
 #define ICL_THRESHOLD_RATE  0.1
 #define ICL_THRESHOLD_LEAP  5.0
@@ -304,14 +325,16 @@ ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, ic
 
 /* ---- The end of a training step ---- */
 
+/* Which optimizer takes the step. */
 typedef enum icl_update_kind { ICL_UPDATE_ADAM = 0, ICL_UPDATE_SGD, ICL_UPDATE_COUNT } icl_update_kind;
 
+/* The end of a training step: icl_update_step. */
 typedef struct icl_update_params {
-    icl_update_kind kind;
-    icl_adam_params adam;
-    icl_sgd_params sgd;
-    double clip;     /* largest norm of the gradient; 0: no limit */
-    double fraction; /* of norms above the threshold, where there is one */
+    icl_update_kind kind; /* which of the next two counts */
+    icl_adam_params adam; /* for ICL_UPDATE_ADAM */
+    icl_sgd_params sgd;   /* for ICL_UPDATE_SGD */
+    double clip;          /* largest norm of the gradient; 0: no limit */
+    double fraction;      /* of norms above the threshold, where there is one */
 } icl_update_params;
 
 /* All of it in one launch. With the loss's gradient [N] of a batch, its predictions and targets [B]:

@@ -15,28 +15,33 @@
 
 #include "iclab/export.h"
 
+/* What a random number is a function of, beside its index. */
 typedef struct icl_random_key {
-    uint32_t seed;
+    uint32_t seed;   /* of the experiment */
     uint32_t stream; /* one per purpose, so that purposes never share numbers */
-    uint64_t step;
+    uint64_t step;   /* of training, or whatever counts there */
 } icl_random_key;
 
+/* What is made from a random word. */
 typedef enum icl_distribution {
     ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
     ICL_NORMAL,      /* mean 0, variance 1 */
     ICL_CHOICE,      /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
 } icl_distribution;
 
+/* Most values of ICL_CHOICE. */
 #define ICL_MAX_CHOICES 16
 
+/* A fill with random numbers. */
 typedef struct icl_random_params {
-    icl_random_key key;
+    icl_random_key key; /* which numbers */
     uint64_t
         first_index; /* index of the first element; element k of the view, in row-major order, has first + k */
-    icl_distribution distribution;
-    float low, high; /* ICL_UNIFORM; the product rounds once, then the sum once */
-    uint32_t choice_count;
-    float choices[ICL_MAX_CHOICES]; /* ICL_CHOICE */
+    icl_distribution distribution; /* what becomes of them */
+    float low;             /* ICL_UNIFORM: the least value; the product rounds once, then the sum once */
+    float high;            /* ICL_UNIFORM: the end, which is not reached */
+    uint32_t choice_count; /* ICL_CHOICE: how many values */
+    float choices[ICL_MAX_CHOICES]; /* ICL_CHOICE: the values */
 } icl_random_params;
 
 /* One Philox4x32-10 block. */

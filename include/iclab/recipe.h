@@ -15,8 +15,10 @@
 #include "iclab/export.h"
 #include "iclab/status.h"
 
+/* A value for every key of a table. */
 typedef struct icl_recipe icl_recipe;
 
+/* What the values of a key are. */
 typedef enum icl_key_type {
     ICL_KEY_TEXT = 0,
     ICL_KEY_COUNT,  /* whole number, minimum..maximum */
@@ -27,12 +29,14 @@ typedef enum icl_key_type {
 
 /* One known key. The table of all keys (src/lab/recipe_keys.c) is parser, default, range and documentation at once. */
 typedef struct icl_recipe_key {
-    const char *section, *name;
-    icl_key_type type;
-    const char *default_value;
-    double minimum, maximum; /* inclusive; both 0 means any */
-    const char *words;
-    const char *help; /* one line, for --help and the written recipe */
+    const char *section;       /* "task" */
+    const char *name;          /* "noise" */
+    icl_key_type type;         /* of its values */
+    const char *default_value; /* as text */
+    double minimum;            /* inclusive; both 0 means any */
+    double maximum;            /* the same */
+    const char *words;         /* ICL_KEY_WORD: "fixed|uniform"; NULL for other types */
+    const char *help;          /* one line, for --help and the written recipe */
 } icl_recipe_key;
 
 /* A recipe of defaults over the given table, which must outlive it. */

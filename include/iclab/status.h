@@ -10,6 +10,7 @@
 
 #include "iclab/export.h"
 
+/* How a call ended. */
 typedef enum icl_status {
     ICL_OK = 0,
     ICL_ERROR_INPUT,    /* the caller's or the user's input is wrong: recipe, shape, option, file contents */
@@ -20,10 +21,12 @@ typedef enum icl_status {
     ICL_ERROR_INTERRUPTED, /* the caller asked to stop, and the state was saved */
 } icl_status;
 
+/* Bytes of a message, the NUL at its end included. */
 #define ICL_ERROR_CAPACITY 4096
 
+/* Why a call failed. */
 typedef struct icl_error {
-    icl_status status;
+    icl_status status; /* as the call returned it */
     char message
         [ICL_ERROR_CAPACITY]; /* NUL-terminated, no trailing newline; a build log may follow a newline */
 } icl_error;

@@ -11,12 +11,15 @@
 
 #include "iclab/ops.h"
 
+/* A recording of ops. */
 typedef struct icl_tape icl_tape;
 
+/* A tensor that the tape knows, with its gradient. */
 typedef struct icl_variable {
     int index; /* into the tape; meaningless on another tape or after a reset */
 } icl_variable;
 
+/* An empty tape. The backend must outlive it. destroy takes NULL too, and sets *tape to NULL. */
 ICL_API icl_status icl_tape_create(icl_backend *backend, icl_tape **tape, icl_error *error);
 ICL_API void icl_tape_destroy(icl_tape **tape);
 
@@ -27,6 +30,7 @@ ICL_API void icl_tape_reset(icl_tape *tape);
 /* The first failure since the last reset, or ICL_OK. */
 ICL_API icl_status icl_tape_status(const icl_tape *tape, icl_error *error);
 
+/* The backend that it was made for. */
 ICL_API icl_backend *icl_tape_backend(const icl_tape *tape);
 
 /* Leaves. The tensors stay the caller's and must outlive the next reset. A parameter's gradient tensor has

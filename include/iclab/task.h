@@ -12,6 +12,7 @@
 #include "iclab/recipe.h"
 #include "iclab/tensor.h"
 
+/* A family of tasks with its sizes and laws. */
 typedef struct icl_task icl_task;
 
 /* Which random numbers a batch is made from. Training, evaluation and the fitting of baselines use different purposes, so
@@ -28,11 +29,11 @@ typedef struct icl_task_prior {
     size_t context;                /* n */
     const double *weight_root;     /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
     const double *covariance_root; /* [d][d], R: x has mean 0 and covariance R R^T; NULL: identity */
-    enum { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } noise;
+    enum { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } noise; /* the law of sigma */
     double noise_max;   /* ICL_NOISE_UNIFORM: sigma ~ U[0, noise_max] */
     size_t noise_count; /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
-    double noise_levels[ICL_MAX_CHOICES];
-    double mean_square_noise; /* E[sigma^2] */
+    double noise_levels[ICL_MAX_CHOICES]; /* the first noise_count of these */
+    double mean_square_noise;             /* E[sigma^2] */
     bool
         nonlinear; /* targets are not <w, x> with a Gaussian w: the reference predictors of baseline.h do not apply */
     size_t subspace; /* k directions of the inputs that targets depend on; 0: all */
@@ -58,6 +59,7 @@ typedef struct icl_batch {
 ICL_API icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error *error);
 ICL_API void icl_task_destroy(icl_task **task);
 
+/* d, n, and what reference predictors may know. */
 ICL_API size_t icl_task_dimension(const icl_task *task);
 ICL_API size_t icl_task_context(const icl_task *task);
 ICL_API const icl_task_prior *icl_task_get_prior(const icl_task *task);

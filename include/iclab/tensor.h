@@ -13,15 +13,18 @@
 
 #include "iclab/backend.h"
 
+/* Most axes of a tensor. */
 #define ICL_MAX_RANK 4
 
+/* A piece of a backend's memory. */
 typedef struct icl_buffer icl_buffer;
 
+/* A strided view of a buffer. */
 typedef struct icl_tensor {
-    icl_buffer *buffer; /* NULL: no tensor, for optional operands */
-    size_t offset;      /* of element (0, 0, …) */
-    int rank;
-    size_t shape[ICL_MAX_RANK];
+    icl_buffer *buffer;          /* NULL: no tensor, for optional operands */
+    size_t offset;               /* of element (0, 0, …) */
+    int rank;                    /* axes in use, 0 to ICL_MAX_RANK */
+    size_t shape[ICL_MAX_RANK];  /* extents */
     size_t stride[ICL_MAX_RANK]; /* 0 repeats one element along the axis (inputs only) */
 } icl_tensor;
 

@@ -7,6 +7,7 @@
 #include "iclab/model.h"
 #include "iclab/task.h"
 
+/* A model in training: task, parameters, and the optimizer's state. */
 typedef struct icl_trainer icl_trainer;
 
 /* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections; the recipe is
@@ -35,6 +36,7 @@ typedef struct icl_train_progress {
                                    was not finite */
 } icl_train_progress;
 
+/* That of the last icl_trainer_run, and the steps since step 0. */
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
 
 /* The losses of the last run's steps, oldest first; valid until the next call that takes the trainer. */
@@ -46,6 +48,7 @@ ICL_API const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size
 /* The learning rate of a step, counted from 0: what the schedule says, and growth. */
 ICL_API double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step);
 
+/* Its model and its task; they live as long as the trainer. */
 ICL_API const icl_model *icl_trainer_model(const icl_trainer *trainer);
 ICL_API const icl_task *icl_trainer_task(const icl_trainer *trainer);
 

@@ -8,6 +8,7 @@
 
 #include "backend/contract.h"
 #include "core/allocate.h"
+#include "core/nearest.h"
 #include "core/status.h"
 
 const char *icl_device_kind_name(icl_device_kind kind) {
@@ -159,6 +160,20 @@ static bool parse_host_spec(const char *spec, const char *name, size_t *threads)
     return *end == '\0' && *threads >= 1 && *threads <= 4096;
 }
 
+static icl_status reject_spec(const char *spec, icl_error *error) {
+    static const char *const names[] = {"auto", "cpu", "ref", "opencl"};
+    char stem[32];
+    const char *nearest;
+
+    snprintf(stem, sizeof stem, "%.*s", (int)strcspn(spec, ":"), spec);
+    nearest = icl_nearest(stem, names, sizeof names / sizeof *names);
+    return icl_fail(
+        error, ICL_ERROR_INPUT,
+        "device \"%s\": expected auto, cpu, cpu:threads=N, ref, opencl, opencl:P.D or opencl:TEXT; "
+        "the nearest is %s",
+        spec, nearest);
+}
+
 icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backend, icl_error *error) {
     icl_backend_params params = given ? *given : (icl_backend_params){0};
     size_t threads;
@@ -178,10 +193,7 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
         return open_opencl(&params, "", backend, error);
     if (strncmp(params.spec, "opencl:", 7) == 0 && params.spec[7])
         return open_opencl(&params, params.spec + 7, backend, error);
-    return icl_fail(
-        error, ICL_ERROR_INPUT,
-        "device \"%s\": expected auto, cpu, cpu:threads=N, ref, opencl, opencl:P.D or opencl:TEXT",
-        params.spec);
+    return reject_spec(params.spec, error);
 }
 
 /* ---- Listing ---- */

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # What a user gets from `meson install`: the files, a program of theirs built against them with pkg-config, and a library
 # that shows its documented functions and no other symbol.
-# Arguments: the build folder, the source folder, the install prefix, then the compiler's command.
+# Arguments: the build folder, the source folder, the install prefix, below it the folders of data and of man pages, then the compiler's command.
 set -uo pipefail
 build=$1
 source=$2
 prefix=$3
-shift 3
+datadir=$4
+mandir=$5
+shift 5
 compiler=("$@")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -69,6 +71,18 @@ ok $? "the library shows the $(wc -l <"$root/declared" | tr -d ' ') declared fun
 
 [[ -x $root$prefix/bin/iclab ]]
 ok $? "the command is installed"
+same_files() { # NAME FOLDER EXPECTED-FOLDER
+    local different
+    different=$(diff <(cd "$2" 2>/dev/null && find . -type f | sort) <(cd "$3" && find . -type f | sort))
+    ok $? "$1"
+    [[ -z $different ]] || note <<<"$different"
+}
+same_files "every recipe is installed" "$root$prefix/$datadir/iclab/recipes" "$source/tools/recipes"
+for file in "$mandir/man1/iclab.1" "$mandir/man1/iclab-train.1" "$mandir/man5/iclab-recipe.5" \
+    "$datadir/bash-completion/completions/iclab" "$datadir/zsh/site-functions/_iclab"; do
+    [[ -s $root$prefix/$file ]]
+    ok $? "$file is installed"
+done
 if [[ -x $root$prefix/bin/iclab ]]; then
     LD_LIBRARY_PATH=$libraries DYLD_LIBRARY_PATH=$libraries "$root$prefix/bin/iclab" --version >"$root/run" 2>&1
     ran=$?

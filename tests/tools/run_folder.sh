@@ -104,11 +104,10 @@ fi
 stop() { # SIGNAL CODE
     local folder=$work/stopped-$1 process code step
     "$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --set train.schedule=constant --set train.horizon=1000 \
-        --set eval.every=0 --out "$folder" >"$work/out-$1" 2>"$work/err-$1" </dev/null &
+        --set eval.every=0 --set train.checkpoint_every=100 --out "$folder" >"$work/out-$1" 2>"$work/err-$1" </dev/null &
     process=$!
-    touch "$work/err-$1"
     for ((i = 0; i < 600; i++)); do
-        grep -q '^step ' "$work/err-$1" && break
+        [[ ! -s $folder/checkpoint/state.safetensors ]] || break
         sleep 0.1
     done
     kill "-$1" "$process"

@@ -20,6 +20,7 @@
 #include "iclab/recipe.h"
 #include "lab/figure.h"
 #include "lab/report.h"
+#include "lab/session.h"
 
 typedef enum icl_scale {
     ICL_SCALE_CI = 0, /* seconds: the same code and verdicts on less, part of the tests */
@@ -100,6 +101,7 @@ typedef struct icl_reproduce_params {
     void (*report)(void *user, const icl_reproduction *reproduction,
                    const icl_finding *finding); /* may be NULL */
     void (*say)(void *user, const char *text);  /* what is being done, one line; may be NULL */
+    void (*progress)(void *user, const icl_session_progress *progress); /* of each training; may be NULL */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;

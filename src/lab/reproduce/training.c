@@ -107,8 +107,12 @@ static icl_status write_facts(const icl_reproducing *run, const char *folder, co
 
 static icl_status train_in(icl_reproducing *run, const char *folder, const icl_recipe *recipe,
                            const float *initial, icl_trainer **trainer, icl_error *error) {
-    icl_session_params session = {
-        .backend = run->params->backend, .recipe = recipe, .folder = folder, .stop = run->params->stop};
+    icl_session_params session = {.backend = run->params->backend,
+                                  .recipe = recipe,
+                                  .folder = folder,
+                                  .stop = run->params->stop,
+                                  .report = run->params->progress,
+                                  .user = run->params->user};
     run_times times = {.start = icl_clock_seconds()};
     icl_status status = ICL_OK;
 

@@ -1,0 +1,22 @@
+/* --help, of the command and of each subcommand. */
+#ifndef ICLAB_TOOLS_HELP_H
+#define ICLAB_TOOLS_HELP_H
+
+#include "options.h"
+
+/* Whether --help or -h is among the arguments. Then nothing else is looked at. */
+bool wants_help(int count, char *const *arguments);
+
+/* Prints a subcommand's --help to stdout. */
+void print_command_help(const subcommand *line);
+
+/* Prints the whole command's --help to stdout. */
+void print_general_help(void);
+
+/* "a|b|c" as "a | b | c", which may be broken into lines. */
+void spread_words(const char *words, char *text, size_t capacity);
+
+/* What the commands' pages and --help say beside the tables. */
+extern const char general_summary[], exit_codes[];
+
+#endif
