@@ -14,6 +14,7 @@
 #include "lab/session.h"
 #include "picture.h"
 #include "progress.h"
+#include "ranks.h"
 #include "stop.h"
 
 typedef struct train_options {
@@ -26,6 +27,8 @@ typedef struct train_options {
 
 typedef struct training {
     const train_options *options;
+    icl_ranks ranks; /* that train the model together: the first has the files and prints */
+    bool is_first, quiet;
     icl_recipe *recipe;
     icl_backend *backend;
     icl_trainer *trainer;
@@ -95,6 +98,27 @@ done:
     return status;
 }
 
+/* Rank 0's recipe to all, which need not see its files. */
+static icl_status share_recipe(training *run, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+
+    if (run->ranks.count == 1)
+        return ICL_OK;
+    if (run->is_first)
+        status = icl_recipe_write(run->recipe, &text, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    ICL_TRY(icl_ranks_share_text(&run->ranks, &text, error));
+    if (!run->is_first)
+        status = icl_lab_recipe_create(&run->recipe, error);
+    if (!run->is_first && status == ICL_OK)
+        status = icl_recipe_parse(run->recipe, text, "the recipe of rank 0", error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+done:
+    icl_free(&text);
+    return status;
+}
+
 /* The recipe's name without folder and suffix. */
 static void short_name(const char *recipe_name, char name[128]) {
     const char *start = icl_path_name(recipe_name), *dot = strrchr(start, '.');
@@ -131,6 +155,7 @@ static icl_run_facts facts_of(const training *run, const char *state) {
         .gemm = gemm_name(options->device.gemm),
         .fast_math = options->device.fast_math,
         .seed = (uint32_t)icl_recipe_count(run->recipe, "train", "seed"),
+        .ranks = run->ranks.count,
         .steps = progress.step,
         .skipped_steps = progress.skipped_steps,
         .dropped_sequences = progress.dropped_sequences,
@@ -168,11 +193,31 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
 
 /* ---- Training ---- */
 
-static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
+/* Ranks on one machine divide its cores, where those are the device. */
+static icl_status open_share_of_device(training *run, icl_error *error) {
+    device_options device = run->options->device;
+    char spec[ICL_NAME_CAPACITY + 32];
+    icl_status status = ICL_OK;
+
+    device.quiet = run->quiet;
+    ICL_TRY(open_device(&device, &run->backend, error));
+    const icl_capabilities *whole = icl_backend_capabilities(run->backend);
+    if (run->ranks.local_count == 1 || whole->kind != ICL_DEVICE_HOST || strchr(whole->spec, ':'))
+        return ICL_OK;
+    const size_t threads = whole->compute_units / run->ranks.local_count;
+    snprintf(spec, sizeof spec, "%s:threads=%zu", whole->spec, threads > 0 ? threads : 1);
+    icl_backend_close(&run->backend);
+    device.spec = spec;
+    device.quiet = true;
+    ICL_TRY(open_device(&device, &run->backend, error));
+done:
+    return status;
+}
+
+static icl_status open_folder(training *run, icl_error *error) {
     const uint64_t total = icl_recipe_count(run->recipe, "train", "steps");
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_session_prepare(session, &run->trainer, error));
     if (icl_trainer_progress(run->trainer).step > total) {
         status = icl_fail(error, ICL_ERROR_INPUT,
                           "%s: already at step %" PRIu64 ": expected at least as many --steps", run->folder,
@@ -189,13 +234,35 @@ done:
     return status;
 }
 
+static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
+    icl_status status = icl_session_prepare(session, &run->trainer, error);
+
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    if (run->is_first)
+        status = open_folder(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+done:
+    return status;
+}
+
+/* How the run ended, for the record. */
+static icl_status close_run(const training *run, icl_status ended, icl_error *error) {
+    if (!run->is_first)
+        return ended;
+    if (ended == ICL_OK)
+        return write_facts(run, "finished", error);
+    if (ended == ICL_ERROR_INTERRUPTED || ended == ICL_ERROR_DIVERGED)
+        (void)write_facts(run, ended == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
+    return ended;
+}
+
 static icl_status train(training *run, icl_error *error) {
-    const bool quiet = run->options->device.quiet;
     const icl_session_params session = {
         .backend = run->backend,
         .recipe = run->recipe,
         .folder = run->folder,
         .resume = run->options->resume != NULL,
+        .ranks = &run->ranks,
         .stop = &stop_signal,
         .report = progress_report,
         .user = &run->progress,
@@ -203,19 +270,16 @@ static icl_status train(training *run, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(open_run(run, &session, error));
-    if (!quiet)
+    if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
-    progress_start(&run->progress, quiet);
+    progress_start(&run->progress, run->quiet);
     catch_stop_signals();
     status = icl_session_train(&session, run->trainer, error);
     run->end = icl_clock_seconds();
     release_stop_signals();
     progress_end(&run->progress);
-    if (status == ICL_OK)
-        ICL_TRY(write_facts(run, "finished", error));
-    else if (status == ICL_ERROR_INTERRUPTED || status == ICL_ERROR_DIVERGED)
-        (void)write_facts(run, status == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
+    status = close_run(run, status, error);
 done:
     return status;
 }
@@ -258,13 +322,20 @@ static icl_status run_training(training *run, icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(read_recipe(run, error));
-    ICL_TRY(choose_folder(run, error));
-    ICL_TRY(open_device(&run->options->device, &run->backend, error));
+    if (run->is_first)
+        status = read_recipe(run, error);
+    if (run->is_first && status == ICL_OK)
+        status = choose_folder(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    ICL_TRY(share_recipe(run, error));
+    status = open_share_of_device(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
     ICL_TRY(train(run, error));
-    ICL_TRY(print_result(run, &evaluation, error));
-    ICL_TRY(write_report(run, evaluation, error));
-    if (!run->options->device.quiet)
+    if (run->is_first)
+        ICL_TRY(print_result(run, &evaluation, error));
+    if (run->is_first)
+        ICL_TRY(write_report(run, evaluation, error));
+    if (!run->quiet)
         report_fallbacks(run->backend);
 done:
     icl_evaluation_destroy(&evaluation);
@@ -289,12 +360,14 @@ static int finish(training *run, icl_status status, const icl_error *error) {
     int code = EXIT_DONE;
 
     if (status == ICL_ERROR_INTERRUPTED) {
-        fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n",
-                error->message, run->folder);
+        if (run->is_first)
+            fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n",
+                    error->message, run->folder);
         code = 128 + (int)stop_signal;
     } else if (status != ICL_OK) {
-        code = report_failure(status, error);
+        code = run->is_first ? report_failure(status, error) : exit_code_of(status);
     }
+    ranks_leave(&run->ranks);
     icl_trainer_destroy(&run->trainer);
     icl_backend_close(&run->backend);
     icl_recipe_destroy(&run->recipe);
@@ -306,12 +379,16 @@ static int finish(training *run, icl_status status, const icl_error *error) {
 
 static int run_train(int count, char *const *arguments) {
     train_options options = {0};
-    training run = {.options = &options, .start = icl_clock_seconds()};
+    training run = {
+        .options = &options, .ranks = icl_ranks_alone, .is_first = true, .start = icl_clock_seconds()};
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_train, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(ranks_join(&run.ranks, &error));
+    run.is_first = icl_ranks_is_first(&run.ranks);
+    run.quiet = options.device.quiet || !run.is_first;
     ICL_TRY(join_command_line("train", count, arguments, &run.command_line, &error));
     ICL_TRY(run_training(&run, &error));
 done:

@@ -5,7 +5,7 @@
 #include "options.h"
 
 extern const subcommand command_devices, command_train, command_eval, command_inspect, command_predict,
-    command_reproduce, command_compare, command_bench;
+    command_reproduce, command_sweep, command_compare, command_bench;
 
 /* Writes man pages and completions; for builds, and in no list. */
 extern const subcommand command_documents;

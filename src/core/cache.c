@@ -14,6 +14,7 @@
 
 #include "core/allocate.h"
 #include "core/file.h"
+#include "core/hash.h"
 
 #define MAGIC         "iclab-cache-1\n\n" /* 15 bytes and a NUL */
 #define SUFFIX        ".entry"
@@ -32,15 +33,6 @@ typedef struct entry_header {
 } entry_header;
 
 #define CHECKED_FROM offsetof(entry_header, key_size)
-
-/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). It finds damage and spreads names; it withstands no attacker, and whoever
- * can write into a user's cache needs none. */
-static uint64_t fnv1a(const char *data, size_t size) {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)data[i]) * UINT64_C(1099511628211);
-    return hash;
-}
 
 /* ---- The folder ---- */
 
@@ -158,7 +150,7 @@ done:
 static icl_status entry_path(const char *folder, const char *key, size_t key_size, char **path,
                              icl_error *error) {
     char name[NAME_CAPACITY];
-    snprintf(name, sizeof name, "%0*" PRIx64 SUFFIX, DIGITS, fnv1a(key, key_size));
+    snprintf(name, sizeof name, "%0*" PRIx64 SUFFIX, DIGITS, icl_hash(key, key_size));
     return icl_path_join(folder, name, path, error);
 }
 
@@ -173,7 +165,7 @@ static const char *fault_of(const char *data, size_t size, const char *key, size
     const size_t rest = size - sizeof *header;
     if (header->key_size > rest || header->value_size != rest - header->key_size)
         return "truncated or of a wrong length";
-    if (fnv1a(data + CHECKED_FROM, size - CHECKED_FROM) != header->checksum)
+    if (icl_hash(data + CHECKED_FROM, size - CHECKED_FROM) != header->checksum)
         return "damaged: its checksum is wrong";
     if (header->key_size != key_size || memcmp(data + sizeof *header, key, key_size) != 0)
         return "another key's with the same hash";
@@ -224,7 +216,7 @@ icl_status icl_cache_store(const char *folder, const char *key, size_t key_size,
     memcpy(data + sizeof header, key, key_size);
     if (size > 0)
         memcpy(data + sizeof header + key_size, value, size);
-    header.checksum = fnv1a(data + CHECKED_FROM, data_size - CHECKED_FROM);
+    header.checksum = icl_hash(data + CHECKED_FROM, data_size - CHECKED_FROM);
     memcpy(data, &header, sizeof header);
     ICL_TRY(icl_file_write(path, data, data_size, error));
 done:

@@ -249,6 +249,12 @@ static const recipe_value *look_up(const icl_recipe *recipe, const char *section
     return &recipe->values[index];
 }
 
+const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, const char *name) {
+    const size_t index = icl_recipe_find(recipe, section, name);
+    assert(index < recipe->key_count && "a key that the table does not have");
+    return recipe->values[index].origin;
+}
+
 const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key) {
     return look_up(recipe, section, key, ICL_KEY_TEXT)->text;
 }

@@ -1,4 +1,5 @@
-/* What a recipe is made of; shared by recipe.c (values) and recipe_file.c (INI text). */
+/* What a recipe is made of; shared by recipe.c (values), recipe_file.c (INI text), and whoever reads other INI files by other tables of
+ * keys. */
 #ifndef ICLAB_CORE_RECIPE_STORE_H
 #define ICLAB_CORE_RECIPE_STORE_H
 
@@ -28,6 +29,9 @@ size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char
  * key's nearest known one. */
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
                           const char *origin, icl_error *error);
+
+/* Where a key's value comes from: "versatile.ini:7", "--set" or "default". Section and key must be in the table. */
+const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, const char *name);
 
 /* Exchanges the values of two recipes over the same table. */
 void icl_recipe_swap(icl_recipe *a, icl_recipe *b);

@@ -78,6 +78,8 @@ static const icl_recipe_key keys[] = {
     {"train", "growth", ICL_KEY_COUNT, "0", 0, MAX_STEPS,
      .help = "steps at each depth, from 2 layers up, before the last; 0: all layers at once"},
     {"train", "batch", ICL_KEY_COUNT, "2048", 1, 1073741824, .help = "sequences in a step"},
+    {"train", "slices", ICL_KEY_COUNT, "1", 1, 1073741824,
+     .help = "equal parts of a batch, each drawn and differentiated by itself; ranks of mpirun share them"},
     {"train", "refresh", ICL_KEY_COUNT, "1", 1, MAX_STEPS, .help = "steps that share a batch"},
     {"train", "steps", ICL_KEY_COUNT, "10000", 0, MAX_STEPS, .help = "steps in all"},
     {"train", "seed", ICL_KEY_COUNT, "1", 0, MAX_SEED,

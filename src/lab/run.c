@@ -2,6 +2,7 @@
 
 #include <cJSON.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_text(&json, "driver", device->driver);
     icl_json_text(&json, "gemm", facts->gemm);
     icl_json_flag(&json, "fast_math", facts->fast_math);
+    icl_json_count(&json, "ranks", facts->ranks > 0 ? facts->ranks : 1);
     icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
     icl_json_count(&json, "steps", facts->steps);
     icl_json_count(&json, "skipped_steps", facts->skipped_steps);
@@ -98,22 +100,54 @@ done:
     return status;
 }
 
-icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error) {
+/* *facts, to be deleted, is NULL where there is no run.json or it cannot be read. */
+static icl_status read_facts(const char *folder, cJSON **facts, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL, *text = NULL;
-    const cJSON *entry;
-    cJSON *facts = NULL;
     size_t size;
 
+    *facts = NULL;
     ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
     if (icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
-        facts = cJSON_ParseWithLength(text, size);
-    entry = cJSON_GetObjectItemCaseSensitive(facts, "recipe");
-    ICL_TRY(icl_duplicate(cJSON_IsString(entry) ? entry->valuestring : ICL_RUN_RECIPE, name, error));
+        *facts = cJSON_ParseWithLength(text, size);
 done:
-    cJSON_Delete(facts);
     icl_free(&text);
     icl_free(&path);
+    return status;
+}
+
+static icl_status read_text(const char *folder, const char *name, const char *otherwise, char **text,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    const cJSON *entry;
+    cJSON *facts = NULL;
+
+    ICL_TRY(read_facts(folder, &facts, error));
+    entry = cJSON_GetObjectItemCaseSensitive(facts, name);
+    ICL_TRY(icl_duplicate(cJSON_IsString(entry) ? entry->valuestring : otherwise, text, error));
+done:
+    cJSON_Delete(facts);
+    return status;
+}
+
+icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error) {
+    return read_text(folder, "recipe", ICL_RUN_RECIPE, name, error);
+}
+
+icl_status icl_run_read_state(const char *folder, char **state, icl_error *error) {
+    return read_text(folder, "status", "", state, error);
+}
+
+icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error) {
+    icl_status status = ICL_OK;
+    const cJSON *entry;
+    cJSON *facts = NULL;
+
+    ICL_TRY(read_facts(folder, &facts, error));
+    entry = cJSON_GetObjectItemCaseSensitive(facts, name);
+    *number = cJSON_IsNumber(entry) ? entry->valuedouble : (double)NAN;
+done:
+    cJSON_Delete(facts);
     return status;
 }
 

@@ -34,6 +34,7 @@ typedef struct icl_run_facts {
     const char *gemm;         /* auto, clblast or native */
     bool fast_math;
     uint32_t seed;
+    size_t ranks;                              /* that trained it together; 0 means 1 */
     uint64_t steps;                            /* done */
     uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
     double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
@@ -51,6 +52,12 @@ icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error
 
 /* The recipe name that run.json holds, freed with icl_free; "recipe.ini" where it has none. */
 icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error);
+
+/* The status that run.json holds, freed with icl_free; "" where it has none. */
+icl_status icl_run_read_state(const char *folder, char **state, icl_error *error);
+
+/* A number that run.json holds; NaN where it has none. */
+icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error);
 
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);
 

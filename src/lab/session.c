@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "lab/model_file.h"
 #include "lab/run.h"
+#include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
 #define SECONDS_A_CHUNK 0.2
@@ -25,6 +26,8 @@ typedef struct session {
     uint64_t evaluate_every, checkpoint_every, metrics_every, snapshot_every;
     uint64_t checkpoint_step; /* of the last checkpoint on disk */
     size_t chunk;
+    bool is_first;    /* of the ranks: it has the folder, the others train along */
+    bool has_stopped; /* because it was asked to */
     icl_session_progress progress;
 } session;
 
@@ -59,7 +62,8 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
 
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
     ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
-    if (params->resume) {
+    ICL_TRY(icl_trainer_set_ranks(made, params->ranks, error));
+    if (params->resume && icl_ranks_is_first(params->ranks)) {
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_MODEL, &model, error));
         if (icl_path_exists(checkpoint)) {
@@ -71,7 +75,7 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
             goto done;
         } /* else it stopped before its first checkpoint, and begins again */
     }
-    if (!restored)
+    if (!restored && icl_ranks_is_first(params->ranks))
         ICL_TRY(start_from_file(made, params->recipe, error));
     *trainer = made;
     made = NULL;
@@ -126,10 +130,8 @@ done:
     return status;
 }
 
-static icl_status open_session(session *run, icl_error *error) {
+static void read_intervals(session *run) {
     const icl_recipe *recipe = run->params->recipe;
-    const uint64_t step = icl_trainer_progress(run->trainer).step;
-    icl_status status = ICL_OK;
 
     run->evaluate_every = icl_recipe_count(recipe, "eval", "every");
     run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
@@ -137,7 +139,13 @@ static icl_status open_session(session *run, icl_error *error) {
     run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
     run->chunk = 1;
     run->progress.half_adjusted = (double)NAN;
-    run->checkpoint_step = step;
+    run->checkpoint_step = icl_trainer_progress(run->trainer).step;
+}
+
+static icl_status open_folder(session *run, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_status status = ICL_OK;
+
     ICL_TRY(make_paths(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
         ICL_TRY(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
@@ -239,6 +247,41 @@ done:
     return status;
 }
 
+/* What rank 0 alone does after steps: evaluations, rows and files. */
+static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
+    double half_adjusted = (double)NAN;
+    icl_status status = ICL_OK;
+
+    run->progress.evaluated = is_due(step, run->evaluate_every);
+    if (run->progress.evaluated) {
+        ICL_TRY(evaluate(run, &half_adjusted, error));
+        run->progress.half_adjusted = half_adjusted;
+    }
+    ICL_TRY(add_rows(run, before, half_adjusted, error));
+    ICL_TRY(take_snapshot(run, error));
+    if (is_due(step, run->checkpoint_every))
+        ICL_TRY(save(run, error));
+    report(run, before, seconds);
+done:
+    return status;
+}
+
+/* One pace for all ranks: rank 0's clock and stop flag decide how many steps come next. */
+static icl_status keep_pace(session *run, size_t steps, double seconds, icl_error *error) {
+    struct {
+        double seconds;
+        uint64_t stop;
+    } first = {seconds, run->params->stop && *run->params->stop};
+    const icl_status status = icl_ranks_share(run->params->ranks, &first, sizeof first, error);
+
+    run->has_stopped = first.stop;
+    if (first.seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
+        run->chunk *= 2;
+    else if (first.seconds > SECONDS_A_CHUNK && run->chunk > 1)
+        run->chunk /= 2;
+    return status;
+}
+
 /* Runs up to the next evaluation or checkpoint, or for a chunk. */
 static icl_status advance(session *run, icl_error *error) {
     const uint64_t before = icl_trainer_progress(run->trainer).step;
@@ -248,48 +291,45 @@ static icl_status advance(session *run, icl_error *error) {
                  next_due(before, run->checkpoint_every, next_due(before, run->snapshot_every, total)));
     const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
     const double start = icl_clock_seconds();
-    double seconds, half_adjusted = (double)NAN;
+    double seconds;
     icl_status status = icl_trainer_run(run->trainer, steps, error);
 
-    if (status == ICL_ERROR_DIVERGED) {
-        (void)add_rows(run, before, half_adjusted, NULL);
+    if (status == ICL_ERROR_DIVERGED && run->is_first) {
+        (void)add_rows(run, before, (double)NAN, NULL);
         (void)icl_csv_flush(run->metrics, NULL);
         return explain_divergence(run, error);
     }
     if (status != ICL_OK)
         return status;
     seconds = icl_clock_seconds() - start;
-    if (seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
-        run->chunk *= 2;
-    else if (seconds > SECONDS_A_CHUNK && run->chunk > 1)
-        run->chunk /= 2;
-
-    run->progress.evaluated = is_due(before + steps, run->evaluate_every);
-    if (run->progress.evaluated) {
-        ICL_TRY(evaluate(run, &half_adjusted, error));
-        run->progress.half_adjusted = half_adjusted;
-    }
-    ICL_TRY(add_rows(run, before, half_adjusted, error));
-    ICL_TRY(take_snapshot(run, error));
-    if (is_due(before + steps, run->checkpoint_every))
-        ICL_TRY(save(run, error));
-    report(run, before, seconds);
+    if (run->is_first)
+        status = follow_up(run, before, before + steps, seconds, error);
+    ICL_TRY(icl_ranks_agree(run->params->ranks, status, error));
+    ICL_TRY(keep_pace(run, steps, seconds, error));
 done:
     return status;
 }
 
 icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
-    icl_status status = ICL_OK;
-    session run = {.params = params, .trainer = trainer};
+    session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
     const uint64_t total = icl_trainer_progress(trainer).total_steps;
+    icl_status status = icl_trainer_follow_first(trainer, error);
 
-    ICL_TRY(open_session(&run, error));
-    while (icl_trainer_progress(trainer).step < total && !(params->stop && *params->stop))
+    if (status != ICL_OK)
+        return status;
+    read_intervals(&run);
+    if (run.is_first)
+        status = open_folder(&run, error);
+    ICL_TRY(icl_ranks_agree(params->ranks, status, error));
+    ICL_TRY(keep_pace(&run, 0, SECONDS_A_CHUNK, error));
+    while (icl_trainer_progress(trainer).step < total && !run.has_stopped)
         ICL_TRY(advance(&run, error));
-    ICL_TRY(save(&run, error));
+    if (run.is_first)
+        status = save(&run, error);
+    ICL_TRY(icl_ranks_agree(params->ranks, status, error));
     if (icl_trainer_progress(trainer).step < total)
         status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
-                          run.checkpoint_step, total);
+                          icl_trainer_progress(trainer).step, total);
 done:
     close_session(&run);
     return status;

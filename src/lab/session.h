@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "core/ranks.h"
 #include "core/status.h"
 #include "iclab/evaluate.h"
 
@@ -29,12 +30,15 @@ typedef struct icl_session_params {
     const icl_recipe *recipe;
     const char *folder; /* made by icl_run_create */
     bool resume;        /* go on from the folder's checkpoint, or from the start if it has none yet */
+    const icl_ranks *
+        ranks; /* that train the model together, all by the same calls; rank 0 alone sees the folder. NULL: none */
     const volatile sig_atomic_t *stop; /* set to non-zero to stop after the steps in flight; may be NULL */
     void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
     void *user;
 } icl_session_params;
 
-/* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file. Nothing is written: a recipe or checkpoint that is refused leaves no trace. */
+/* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file (with ranks on the first alone:
+ * icl_session_train takes its state to the others). Nothing is written: a recipe or checkpoint that is refused leaves no trace. */
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
 /* Trains. The folder holds a checkpoint of the last step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last

@@ -1,6 +1,7 @@
 /* What the steps of a chunk left on the device: losses, norms, mishaps. */
 #include <math.h>
 
+#include "core/hash.h"
 #include "train/trainer.h"
 
 /* On the host, because the queue is empty here and a sum on the device would be two launches more. */
@@ -45,14 +46,29 @@ static icl_status diverge(icl_trainer *trainer, uint64_t step, const double *mea
                     (unsigned long long)step, what, measures[ICL_HISTORY_LOSS], measures[ICL_HISTORY_NORM]);
 }
 
-icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
-    double history[ICL_HISTORY_LENGTH];
-    const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
-    bool are_finite;
+static icl_status read_chunk(icl_trainer *trainer, double history[ICL_HISTORY_LENGTH], bool *are_finite,
+                             icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tensor_read_double(trainer->history, history, error));
-    ICL_TRY(check_parameters(trainer, &are_finite, error));
+    ICL_TRY(check_parameters(trainer, are_finite, error));
+done:
+    return status;
+}
+
+icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
+    double history[ICL_HISTORY_LENGTH];
+    const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
+    bool are_finite = true;
+    icl_status status = ICL_OK;
+
+    status = icl_trainer_take_failure(trainer, error);
+    if (status == ICL_OK)
+        status = read_chunk(trainer, history, &are_finite, error);
+    ICL_TRY(icl_ranks_agree(trainer->ranks, status, error));
+    ICL_TRY(icl_ranks_check_same(trainer->ranks,
+                                 icl_hash(trainer->values, icl_model_size(trainer->model) * sizeof(double)),
+                                 "the parameters of the ranks", error));
     for (size_t i = 0; i < count; i++, measures += ICL_HISTORY_MEASURES) {
         take_step(trainer, measures);
         if (trainer->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)

@@ -17,9 +17,15 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     const uint64_t steps = icl_recipe_count(recipe, "train", "steps");
     const uint64_t end = horizon > 0 ? horizon : steps; /* of the schedule */
     const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
+    const uint64_t batch = icl_recipe_count(recipe, "train", "batch");
+    const uint64_t slices = icl_recipe_count(recipe, "train", "slices");
 
-    if (icl_recipe_count(recipe, "train", "batch") == 0)
+    if (batch == 0)
         return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
+    if (slices == 0 || batch % slices != 0)
+        return icl_recipe_reject(recipe, "train", "slices", error,
+                                 "a divisor of train.batch, %llu: slices are of one size",
+                                 (unsigned long long)batch);
     if (seed > UINT32_MAX)
         return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
     if (icl_recipe_count(recipe, "train", "refresh") == 0)
@@ -28,6 +34,7 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     trainer->total_steps = steps;
     trainer->refresh = icl_recipe_count(recipe, "train", "refresh");
     trainer->batch_number = ICL_NO_BATCH;
+    trainer->slices = (size_t)slices;
     trainer->schedule = (icl_schedule){
         .kind = (icl_schedule_kind)icl_recipe_word(recipe, "train", "schedule"),
         .learning_rate = icl_recipe_number(recipe, "train", "learning_rate"),
@@ -67,14 +74,15 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     enum { VECTORS = 4 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1]};
-    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms};
+    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms, &trainer->targets};
+    const size_t used = trainer->slices > 1 ? 3 : icl_model_is_fused(trainer->model) ? 2 : 0;
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    for (size_t i = 0; i < 2 && icl_model_is_fused(trainer->model); i++)
+    for (size_t i = 0; i < used; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
     if (trainer->update.fraction > 0) {
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
@@ -82,8 +90,10 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     }
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_TRY(
-        icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch, &trainer->batch, error));
+    ICL_TRY(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,
+                             &trainer->batch, error));
+    if (trainer->slices > 1)
+        ICL_TRY(icl_trainer_create_slices(trainer, error));
 done:
     return status;
 }
@@ -148,6 +158,7 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->states[1]);
     icl_tensor_release(&gone->predictions);
     icl_tensor_release(&gone->sequence_norms);
+    icl_tensor_release(&gone->targets);
     icl_tensor_release(&gone->threshold);
     icl_tensor_release(&gone->history);
     icl_model_destroy(&gone->model);
@@ -156,87 +167,12 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_free(&gone->variables);
     icl_free(&gone->values);
     icl_free(&gone->losses);
+    icl_free(&gone->records);
+    icl_free(&gone->combined);
     icl_free(trainer);
 }
 
 /* ---- One step ---- */
-
-/* [B, 1, 1] -> [B]. */
-static icl_tensor first_axis(icl_tensor column) {
-    column.rank = 1;
-    return column;
-}
-
-static icl_tensor parameter_view(icl_tensor flat, const icl_parameter_info *info) {
-    return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
-}
-
-/* Records the model's prediction for the tokens, at the depth of the current step. */
-static icl_variable record_prediction(icl_trainer *trainer, icl_tensor tokens, bool differentiable) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    icl_tape *tape = trainer->tape;
-
-    icl_tape_reset(tape);
-    for (size_t i = 0; i < icl_model_parameter_count(trainer->model); i++) {
-        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
-        const icl_tensor value = parameter_view(trainer->parameters, info);
-        trainer->variables[i] = differentiable
-                                    ? icl_tape_parameter(tape, value, parameter_view(trainer->gradient, info))
-                                    : icl_tape_constant(tape, value);
-    }
-    return icl_model_predict_at_depth(trainer->model, tape, trainer->variables,
-                                      icl_tape_constant(tape, tokens), stage.depth);
-}
-
-/* The gradient of the batch's mean of (prediction - target)^2 on the tape, and the predictions. */
-static icl_status differentiate_on_tape(icl_trainer *trainer, icl_tensor *predictions, icl_error *error) {
-    icl_tape *tape = trainer->tape;
-    const icl_variable prediction = record_prediction(trainer, trainer->batch.tokens, true);
-    const icl_variable target = icl_tape_constant(tape, trainer->batch.targets);
-    const icl_variable difference = icl_tape_binary(tape, ICL_SUBTRACT, prediction, target);
-    const icl_variable sum = icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, 7, difference);
-    const icl_variable loss = icl_tape_scale(tape, 1.0 / (double)trainer->batch.tokens.shape[0], sum);
-    const icl_status status = icl_tape_backward(tape, loss, error);
-
-    if (status == ICL_OK)
-        *predictions = first_axis(icl_tape_value(tape, prediction));
-    return status;
-}
-
-/* What a fused model reads and writes for a batch. */
-static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_batch *batch,
-                                       icl_tensor predictions) {
-    return (icl_model_tensors){
-        .tokens = batch->tokens,
-        .gram = batch->gram,
-        .query = batch->query,
-        .parameters = trainer->parameters,
-        .predictions = predictions,
-        .targets = first_axis(batch->targets),
-        .gradient = trainer->gradient,
-        .norms = trainer->sequence_norms,
-    };
-}
-
-/* The same gradient and predictions by the model's own ops, cut sequence by sequence at the threshold, where there is one. Before the
- * first step it has no value: then the norms come first. */
-static icl_status differentiate_fused(icl_trainer *trainer, icl_tensor dropped, icl_tensor *predictions,
-                                      icl_error *error) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    icl_model_tensors with = fused_tensors(trainer, &trainer->batch, trainer->predictions);
-    icl_status status = ICL_OK;
-
-    if (trainer->threshold.buffer && trainer->step == 0) {
-        ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
-        ICL_TRY(icl_track_threshold(trainer->backend, trainer->update.fraction, trainer->threshold, dropped,
-                                    trainer->sequence_norms, error));
-    }
-    with.threshold = trainer->threshold;
-    ICL_TRY(icl_model_gradient_fused(trainer->model, trainer->backend, stage.depth, &with, error));
-    *predictions = trainer->predictions;
-done:
-    return status;
-}
 
 double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, step);
@@ -245,7 +181,7 @@ double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
 }
 
 /* Loss and norm into measures, the optimizer's step, and the threshold's. */
-static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor predictions,
+static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, const icl_answers *answers,
                                     icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
     const uint64_t step_of_stage = trainer->step - stage.first_step;
@@ -259,23 +195,8 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
     trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
     params.adam.step = step_of_stage + 1;
     ICL_TRY(icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
-                            trainer->threshold, trainer->gradient, predictions,
-                            first_axis(trainer->batch.targets), trainer->sequence_norms, error));
-done:
-    return status;
-}
-
-/* The batch of the current step: number step / refresh, drawn where it is not at hand. */
-static icl_status draw_batch(icl_trainer *trainer, icl_error *error) {
-    const uint64_t number = trainer->step / trainer->refresh;
-    icl_status status = ICL_OK;
-
-    if (trainer->batch_number == number)
-        return ICL_OK;
-    trainer->batch_number = ICL_NO_BATCH;
-    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, number,
-                            &trainer->batch, error));
-    trainer->batch_number = number;
+                            trainer->threshold, trainer->gradient, answers->predictions, answers->targets,
+                            trainer->sequence_norms, error));
 done:
     return status;
 }
@@ -284,13 +205,12 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
     const icl_tensor measures =
         icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
     const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
-    icl_tensor predictions;
+    icl_answers answers;
     icl_status status = ICL_OK;
 
-    ICL_TRY(draw_batch(trainer, error));
-    ICL_TRY(icl_model_is_fused(trainer->model) ? differentiate_fused(trainer, dropped, &predictions, error)
-                                               : differentiate_on_tape(trainer, &predictions, error));
-    ICL_TRY(update_parameters(trainer, measures, predictions, error));
+    ICL_TRY(icl_trainer_differentiate(trainer, dropped, &answers, error));
+    status = update_parameters(trainer, measures, &answers, error);
+    ICL_TRY(icl_trainer_keep_failure(trainer, status, error));
     icl_trainer_set_step(trainer, trainer->step + 1);
 done:
     return status;
@@ -392,32 +312,5 @@ icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error) 
     ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
 done:
     icl_free(&values);
-    return status;
-}
-
-static icl_status predict_fused(icl_trainer *trainer, const icl_batch *batch, float *predictions,
-                                icl_error *error) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    icl_tensor made = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_tensor_create(trainer->backend, 1, batch->targets.shape, &made, error));
-    const icl_model_tensors with = fused_tensors(trainer, batch, made);
-    ICL_TRY(icl_model_predict_fused(trainer->model, trainer->backend, stage.depth, &with, error));
-    ICL_TRY(icl_tensor_read(made, predictions, error));
-done:
-    icl_tensor_release(&made);
-    return status;
-}
-
-icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions,
-                               icl_error *error) {
-    if (icl_model_is_fused(trainer->model))
-        return predict_fused(trainer, batch, predictions, error);
-    const icl_variable prediction = record_prediction(trainer, batch->tokens, false);
-    icl_status status = icl_tape_status(trainer->tape, error);
-    if (status == ICL_OK)
-        status = icl_tensor_read(icl_tape_value(trainer->tape, prediction), predictions, error);
-    icl_tape_reset(trainer->tape);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
 
+#include "core/ranks.h"
 #include "core/status.h"
 #include "iclab/train.h"
 #include "train/growth.h"
@@ -45,13 +46,20 @@ struct icl_trainer {
 
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
-    icl_tensor predictions;          /* [B], of a fused model: the last step's */
-    icl_tensor sequence_norms;       /* [B], of a fused model: of each sequence's gradient */
-    icl_tensor threshold; /* [1]: where they are cut; 0 before the first step; absent without clipping */
-    icl_tensor history;   /* [ICL_HISTORY_LENGTH] */
-    icl_batch batch;
-    uint64_t refresh;        /* steps that share a batch */
-    uint64_t batch_number;   /* of the batch at hand: step / refresh, or ICL_NO_BATCH */
+    icl_tensor predictions;          /* [B], of a fused model or with slices: the last step's */
+    icl_tensor sequence_norms;       /* [B], of a fused model or with slices: of each sequence's gradient */
+    icl_tensor targets;              /* [B], with slices alone */
+    icl_tensor threshold;   /* [1]: where they are cut; 0 before the first step; absent without clipping */
+    icl_tensor history;     /* [ICL_HISTORY_LENGTH] */
+    icl_batch batch;        /* of B / slices sequences */
+    uint64_t refresh;       /* steps that share a batch */
+    uint64_t batch_number;  /* of the batch at hand, or ICL_NO_BATCH */
+    size_t slices;          /* that a step's batch is drawn and differentiated in, one after another */
+    const icl_ranks *ranks; /* that share them; NULL: none */
+    double *records;        /* [slices][record], with slices alone: see slices.c */
+    double *combined;       /* [max(N, B)], likewise */
+    icl_status failure;     /* of this rank alone, not yet known to the others */
+    icl_error failure_error;
     icl_variable *variables; /* one per named parameter */
 
     double *values; /* [N]: the parameters after a chunk of steps */
@@ -68,6 +76,45 @@ void icl_trainer_set_step(icl_trainer *trainer, uint64_t step);
 /* Waits for `count` steps, the first of which was number first_step (from 1), and takes in what history holds of them
  * (history.c). ICL_ERROR_DIVERGED as icl_trainer_run has it. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
+
+/* ---- The gradient of a step (differentiate.c, slices.c) ---- */
+
+/* [B]: what the loss is made from. */
+typedef struct icl_answers {
+    icl_tensor predictions, targets;
+} icl_answers;
+
+/* Draws the step's batch and leaves its gradient in trainer->gradient, the norms of its sequences' in trainer->sequence_norms. `dropped`
+ * [1] takes how many were left out where the threshold is set anew. */
+icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_answers *answers,
+                                     icl_error *error);
+
+/* The same for the batch at hand, and for all slices. is_cut: sequences' gradients are, at the threshold, where there is one. */
+icl_status icl_trainer_differentiate_batch(icl_trainer *trainer, bool is_cut, icl_answers *answers,
+                                           icl_error *error);
+icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_answers *answers,
+                                            icl_error *error);
+
+/* Draws a batch unless it is the one at hand. */
+icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *error);
+
+/* What slices need beside tensors. */
+icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error);
+
+/* ---- Ranks ---- */
+
+/* Shares the slices among ranks, each with a trainer of the same recipe. From here on icl_trainer_run is collective (core/ranks.h) and
+ * comes to the same end, with the same bits, on every rank. `ranks` must outlive the trainer. ICL_ERROR_INPUT with fewer slices than
+ * ranks. */
+icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error);
+
+/* With ranks, a failure between two collective calls is kept, and taken to the next one, where it becomes everybody's: the first returns
+ * ICL_OK then. On its own a trainer has its failures at once. */
+icl_status icl_trainer_keep_failure(icl_trainer *trainer, icl_status own, const icl_error *error);
+icl_status icl_trainer_take_failure(icl_trainer *trainer, icl_error *error);
+
+/* Gives rank 0's state to all. Collective. */
+icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error);
 
 /* ---- A trainer's state on the host, in double (state.c): for carrying it from one device to another ---- */
 

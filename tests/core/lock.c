@@ -1,0 +1,78 @@
+/* Locks on files: held against other processes, and gone with the one that held them, even if it was killed. */
+#include "core/lock.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+#include "scratch.h"
+
+/* Whether another process gets the lock. */
+static bool others_get(const char *path) {
+    int state = 0;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        icl_lock *lock = NULL;
+        _exit(icl_lock_try(path, &lock, NULL) == ICL_OK && lock ? 1 : 0);
+    }
+    return child > 0 && waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 1;
+}
+
+/* A process that holds the lock until it is killed. */
+static pid_t hold(const char *path) {
+    int ready[2];
+    char byte;
+    pid_t child;
+
+    if (pipe(ready) != 0)
+        return -1;
+    child = fork();
+    if (child == 0) {
+        icl_lock *lock = NULL;
+        if (icl_lock_try(path, &lock, NULL) != ICL_OK || !lock || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    if (child > 0 && read(ready[0], &byte, 1) != 1)
+        child = -1;
+    close(ready[0]);
+    return child;
+}
+
+int main(void) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+    icl_lock *lock = NULL;
+    icl_error error = {0};
+    char path[512];
+    pid_t holder;
+
+    scratch_open(&scratch);
+    snprintf(path, sizeof path, "%s", scratch_path(&scratch, "lock"));
+    tap_status(&tap, icl_lock_try(path, &lock, &error), &error, "a file that was not there");
+    tap_ok(&tap, lock != NULL, "is locked");
+    tap_ok(&tap, !others_get(path), "against others");
+    icl_lock_release(&lock);
+    tap_ok(&tap, !lock && others_get(path), "until it is released");
+
+    holder = hold(path);
+    tap_ok(&tap, holder > 0 && icl_lock_try(path, &lock, &error) == ICL_OK && !lock,
+           "another process holds it: none, and no error");
+    if (holder > 0) {
+        (void)kill(holder, SIGKILL);
+        (void)waitpid(holder, NULL, 0);
+    }
+    tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_OK && lock, "free once that is killed");
+    icl_lock_release(&lock);
+
+    snprintf(path, sizeof path, "%s", scratch_path(&scratch, "missing/lock"));
+    tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_ERROR_IO && !lock, "no such folder: %s",
+           error.message);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}

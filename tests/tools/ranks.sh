@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Ranks of mpirun: one model trained by several has the bits of one, also when it is stopped and goes on with another number of them, and
+# a sweep shared by several has the table of one. Arguments: iclab, mpirun or nothing where the build has no MPI.
+set -u
+ICLAB=$1
+mpirun=${2:-}
+unset ICLAB_DEVICE
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+cat >"$work/tiny.ini" <<'END'
+[task]
+d = 3
+n = 5
+[model]
+layers = 2
+parameterization = diag
+[train]
+batch = 64
+slices = 4
+steps = 40
+warmup = 5
+checkpoint_every = 10
+[eval]
+sequences = 64
+every = 20
+every_sequences = 64
+predictors = oracle
+END
+printf '[sweep]\nrecipe = tiny.ini\n[grid]\nmodel.layers = 1, 2\ntrain.seed = 1..3\n' >"$work/grid.ini"
+
+if [[ -z $mpirun ]]; then
+    echo "# not tested here, for want of MPI: training and sweeps on several ranks"
+    for command in "train $work/tiny.ini" "sweep $work/grid.ini"; do
+        # shellcheck disable=SC2086 # several arguments
+        PMI_SIZE=2 PMI_RANK=1 run $command --out "$work/r" --device cpu
+        refused 2 "one of 2 processes, but built without MPI" "${command%% *} under a launcher"
+    done
+    finish
+fi
+
+# on RANKS ARGUMENTS...: like run, on so many ranks.
+on() {
+    local ranks=$1
+    shift
+    code=0
+    timeout 120 "$mpirun" -n "$ranks" "$ICLAB" "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
+}
+
+# same_run NAME WHAT: its files are those of the run on one rank.
+same_run() {
+    local file
+    for file in model.safetensors metrics.csv checkpoint/state.safetensors; do
+        same "$work/one/$file" "$work/$1/$file" "$2: $file"
+    done
+}
+
+run train "$work/tiny.ini" --out "$work/one" --device cpu --json
+expect 0 "without a launcher"
+cp "$work/out" "$work/one.json"
+for ranks in 1 2 4; do
+    on $ranks train "$work/tiny.ini" --out "$work/on$ranks" --device cpu --json
+    expect 0 "$ranks ranks"
+    same_run "on$ranks" "$ranks ranks"
+    same "$work/one.json" "$work/out" "$ranks ranks: one result, and the same"
+    grep -q "\"ranks\":.*$ranks" "$work/on$ranks/run.json"
+    ok $? "$ranks ranks: the record says so"
+done
+
+# Each kind of model and of clipping goes its own way through a step.
+for settings in "model.parameterization=full" "model.family=softmax model.layers=1" \
+    "train.sequence_clip=0.1 task.sampler=gram" "train.optimizer=sgd train.refresh=3 train.learning_rate=0.001"; do
+    arguments=()
+    for setting in $settings; do arguments+=(--set "$setting"); done
+    name=${settings//[^a-z]/-}
+    run train "$work/tiny.ini" --out "$work/a$name" --device cpu --quiet "${arguments[@]}"
+    on 2 train "$work/tiny.ini" --out "$work/b$name" --device cpu --quiet "${arguments[@]}"
+    [[ $code -eq 0 ]] && cmp -s "$work/a$name/checkpoint/state.safetensors" "$work/b$name/checkpoint/state.safetensors"
+    ok $? "2 ranks: $settings"
+done
+
+on 2 train "$work/tiny.ini" --out "$work/parts" --steps 17 --device cpu --quiet
+expect 0 "17 steps on 2 ranks"
+run train --resume "$work/parts" --steps 29 --device cpu --quiet
+expect 0 "12 more without a launcher"
+on 4 train --resume "$work/parts" --steps 40 --device cpu --quiet
+expect 0 "the rest on 4"
+same_run parts "in three parts"
+
+on 2 train "$work/tiny.ini" --set train.slices=1 --out "$work/r" --device cpu
+[[ $code -eq 2 && $(grep -c 'train.slices = 1: expected at least one for each of the 2 ranks' "$work/err") -eq 1 && ! -e $work/r ]]
+ok $? "fewer slices than ranks are refused, by one line"
+on 2 train nothing --out "$work/r" --device cpu
+[[ $code -eq 2 && $(grep -c 'recipe nothing: no such file' "$work/err") -eq 1 ]]
+ok $? "what rank 0 alone can see is refused by all"
+on 2 train "$work/tiny.ini" --set train.optimizer=sgd --set train.clip=0 --set train.learning_rate=1e6 --steps 60 --out "$work/wild" --device cpu --quiet
+[[ $code -eq 1 && $(grep -c 'diverged' "$work/err") -eq 1 ]]
+ok $? "divergence is everybody's, and said once"
+
+run sweep "$work/grid.ini" --out "$work/alone" --device cpu --workers 1 --quiet
+expect 0 "a sweep without a launcher"
+for ranks in 2 4; do
+    on $ranks sweep "$work/grid.ini" --out "$work/sweep$ranks" --device cpu --json
+    expect 0 "a sweep on $ranks ranks"
+    same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/sweep$ranks/table.csv") "$ranks ranks: the same table"
+    [[ $(grep -c '"cell"' "$work/out") -eq 6 && $(grep -c 'training' "$work/err") -eq 6 ]]
+    ok $? "$ranks ranks: each cell once, one table"
+done
+rm -r "$work/sweep4/layers-2_seed-2" "$work/sweep4/layers-1_seed-1/result.json"
+on 2 sweep "$work/grid.ini" --out "$work/sweep4" --device cpu
+[[ $code -eq 0 && $(grep -c 'training' "$work/err") -eq 1 ]]
+ok $? "what dead ranks left is taken over on restart"
+same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/sweep4/table.csv") "to the same table"
+finish

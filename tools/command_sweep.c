@@ -1,0 +1,380 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "commands.h"
+#include "core/allocate.h"
+#include "core/file.h"
+#include "core/threads.h"
+#include "lab/sweep/sweep.h"
+#include "ranks.h"
+#include "stop.h"
+
+enum { MOST_WORKERS = 1024 };
+
+typedef struct sweep_options {
+    const char *file, *out;
+    option_count workers;
+    device_options device;
+    bool json;
+} sweep_options;
+
+typedef struct sweeping {
+    const sweep_options *options;
+    icl_ranks ranks;
+    icl_sweep *sweep;
+    char *folder;
+    char *command_line;
+    size_t finished;                  /* cells, when the command began */
+    size_t worker_count;              /* of this process */
+    char (*specs)[ICL_NAME_CAPACITY]; /* [worker_count] */
+    bool diverged;                    /* some cell */
+} sweeping;
+
+/* ---- The sweep and its folder ---- */
+
+/* sweeps/NAME for NAME.ini. */
+static icl_status choose_folder(sweeping *run, icl_error *error) {
+    const char *name = icl_path_name(run->options->file), *dot = strrchr(name, '.');
+    const size_t length = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    char folder[512];
+
+    if (run->options->out)
+        return icl_duplicate(run->options->out, &run->folder, error);
+    snprintf(folder, sizeof folder, "sweeps/%.*s", (int)(length < 256 ? length : 256), name);
+    return icl_duplicate(folder, &run->folder, error);
+}
+
+/* What was swept stays beside its results. */
+static icl_status keep_file(const sweeping *run, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL, *path = NULL;
+    size_t size;
+
+    ICL_TRY(icl_folder_create(run->folder, error));
+    ICL_TRY(icl_file_read(run->options->file, 0, &text, &size, error));
+    ICL_TRY(icl_path_join(run->folder, "sweep.ini", &path, error));
+    ICL_TRY(icl_file_write(path, text, size, error));
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+/* Ranks work side by side through the files that they see. */
+static icl_status check_folder(const sweeping *run, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(run->folder, "sweep.ini", &path, error));
+    if (!icl_path_exists(path))
+        status =
+            icl_fail(error, ICL_ERROR_INPUT,
+                     "%s: rank %zu does not see what rank 0 wrote there: expected --out on a file system "
+                     "that all ranks share",
+                     run->folder, run->ranks.index);
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status open_sweep(sweeping *run, icl_error *error) {
+    const bool is_first = icl_ranks_is_first(&run->ranks);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_sweep_load(run->options->file, &run->sweep, error));
+    ICL_TRY(choose_folder(run, error));
+    ICL_TRY(icl_sweep_survey(run->sweep, run->folder, is_first, &run->finished, error));
+done:
+    return status;
+}
+
+/* ---- Devices ---- */
+
+static icl_backend_params device_params(const sweep_options *options) {
+    return (icl_backend_params){.gemm = (icl_gemm)options->device.gemm,
+                                .fast_math = options->device.fast_math};
+}
+
+static const char *asked_specs(const sweep_options *options) {
+    const char *variable = getenv("ICLAB_DEVICE");
+
+    if (options->device.spec)
+        return options->device.spec;
+    return variable && variable[0] != '\0' ? variable : "auto";
+}
+
+/* The specs asked for, separated by commas, with "auto" as what it stands for here. */
+static icl_status read_specs(const sweep_options *options, char (*specs)[ICL_NAME_CAPACITY], size_t *count,
+                             icl_error *error) {
+    const icl_backend_params params = device_params(options);
+    icl_device_kind kind;
+    icl_status status = ICL_OK;
+
+    *count = 0;
+    for (const char *at = asked_specs(options);;) {
+        const size_t length = strcspn(at, ",");
+        if (length == 0 || length >= ICL_NAME_CAPACITY || *count == MOST_WORKERS)
+            ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                             "sweep: --device %s: expected specs of devices separated by commas",
+                             asked_specs(options)));
+        snprintf(specs[*count], ICL_NAME_CAPACITY, "%.*s", (int)length, at);
+        if (strcmp(specs[*count], "auto") == 0)
+            ICL_TRY(icl_sweep_resolve_device(&params, specs[*count], &kind, error));
+        (*count)++;
+        if (at[length] == '\0')
+            break;
+        at += length + 1;
+    }
+done:
+    return status;
+}
+
+/* The host itself, without a number of threads: workers divide it among themselves. */
+static bool is_divisible(const char *spec) {
+    return strcmp(spec, "cpu") == 0 || strcmp(spec, "ref") == 0;
+}
+
+/* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models of this size many
+ * trainings on one thread each are faster than one after another on all. A rank is a worker itself. */
+static size_t workers_wanted(const sweeping *run, size_t devices, bool divisible) {
+    const size_t left = icl_sweep_cells(run->sweep) - run->finished, cores = icl_threads_available();
+
+    if (run->ranks.count > 1)
+        return 1;
+    if (run->options->workers.given)
+        return (size_t)run->options->workers.value;
+    if (devices > 1 || !divisible)
+        return devices;
+    return left == 0 ? 1 : left < cores ? left : cores;
+}
+
+/* "cpu" as "cpu:threads=N", for one of `sharing` workers. */
+static void take_share(char spec[ICL_NAME_CAPACITY], size_t sharing) {
+    const size_t length = strlen(spec);
+    size_t threads;
+
+    assert(sharing > 0);
+    threads = icl_threads_available() / sharing;
+    snprintf(spec + length, ICL_NAME_CAPACITY - length, ":threads=%zu", threads > 0 ? threads : 1);
+}
+
+static icl_status plan_workers(sweeping *run, icl_error *error) {
+    char(*asked)[ICL_NAME_CAPACITY] = NULL;
+    icl_status status = ICL_OK;
+    size_t count = 0, sharing = 0;
+
+    ICL_TRY(icl_allocate(MOST_WORKERS, sizeof *asked, "specs of devices", &asked, error));
+    ICL_TRY(read_specs(run->options, asked, &count, error));
+    assert(count > 0);
+    run->worker_count = workers_wanted(run, count, is_divisible(asked[0]));
+    ICL_TRY(icl_allocate(run->worker_count, sizeof *run->specs, "specs of workers", &run->specs, error));
+    for (size_t i = 0; i < run->worker_count; i++) {
+        snprintf(run->specs[i], ICL_NAME_CAPACITY, "%s", asked[(i + run->ranks.local_index) % count]);
+        sharing += is_divisible(run->specs[i]);
+    }
+    for (size_t i = 0; i < run->worker_count; i++)
+        if (is_divisible(run->specs[i]))
+            take_share(run->specs[i], sharing * run->ranks.local_count);
+done:
+    icl_free(&asked);
+    return status;
+}
+
+/* ---- Results ---- */
+
+static icl_status write_file(const sweeping *run, const char *name, const char *text, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    if (text[0] == '\0')
+        return ICL_OK;
+    ICL_TRY(icl_path_join(run->folder, name, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status print_results(sweeping *run, icl_error *error) {
+    const size_t cells = icl_sweep_cells(run->sweep);
+    icl_sweep_result *results = NULL;
+    icl_sweep_texts texts = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(cells, sizeof *results, "results of a sweep", &results, error));
+    for (size_t cell = 0; cell < cells; cell++) {
+        ICL_TRY(icl_sweep_read_result(run->sweep, run->folder, cell, &results[cell], error));
+        if (!results[cell].finished)
+            ICL_TRY(icl_fail(error, ICL_ERROR_IO, "%s: a result is gone again: expected all cells finished",
+                             run->folder));
+        run->diverged = run->diverged || results[cell].diverged;
+    }
+    ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
+    ICL_TRY(write_file(run, "table.csv", texts.cells_csv, error));
+    ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
+    fputs(run->options->json ? texts.json : texts.table, stdout);
+    ICL_TRY(finish_output(error));
+done:
+    icl_sweep_free_texts(&texts);
+    icl_free(&results);
+    return status;
+}
+
+/* ---- Running ---- */
+
+static void say(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "iclab: %s\n", text);
+}
+
+static icl_status work(const sweeping *run, icl_error *error) {
+    const sweep_options *options = run->options;
+    const icl_sweep_workers_params params = {
+        .work = {.sweep = run->sweep,
+                 .folder = run->folder,
+                 .command_line = run->command_line,
+                 .gemm = gemm_name(options->device.gemm),
+                 .fast_math = options->device.fast_math,
+                 .stop = &stop_signal,
+                 .say = options->device.quiet ? NULL : say},
+        .device = device_params(options),
+        .count = run->worker_count,
+        .specs = run->specs,
+        .fail = say,
+    };
+    return icl_sweep_run_workers(&params, error);
+}
+
+static void announce(const sweeping *run) {
+    const size_t workers = run->worker_count * run->ranks.count;
+
+    fprintf(stderr, "iclab: %s: %zu cells, %zu of them finished; %zu %s on %s%s\n", run->folder,
+            icl_sweep_cells(run->sweep), run->finished, workers,
+            run->ranks.count > 1 ? "ranks"
+            : workers == 1       ? "worker"
+                                 : "workers",
+            run->specs[0], workers > 1 ? ", …" : "");
+}
+
+/* Each part is done by every rank for itself, and agreed on. */
+static icl_status sweep(sweeping *run, icl_error *error) {
+    const bool is_first = icl_ranks_is_first(&run->ranks);
+    icl_status status = open_sweep(run, error);
+
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    status = plan_workers(run, error);
+    if (status == ICL_OK && is_first)
+        status = keep_file(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    status = check_folder(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    if (is_first && !run->options->device.quiet)
+        announce(run);
+    if (run->finished < icl_sweep_cells(run->sweep))
+        status = work(run, error);
+    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    if (is_first)
+        ICL_TRY(print_results(run, error));
+done:
+    return status;
+}
+
+/* ---- The command ---- */
+
+static icl_status check_usage(const sweep_options *options, icl_error *error) {
+    const uint64_t workers = options->workers.value;
+
+    if (options->workers.given && (workers == 0 || workers > MOST_WORKERS))
+        return icl_fail(error, ICL_ERROR_INPUT, "sweep: --workers %" PRIu64 ": expected 1 to %d", workers,
+                        MOST_WORKERS);
+    return ICL_OK;
+}
+
+static int finish(sweeping *run, icl_status status, const icl_error *error) {
+    const bool is_first = icl_ranks_is_first(&run->ranks);
+    int code = EXIT_DONE;
+
+    if (status == ICL_ERROR_INTERRUPTED) {
+        if (is_first)
+            fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
+        code = 128 + (int)stop_signal;
+    } else if (status != ICL_OK) {
+        code = is_first ? report_failure(status, error) : exit_code_of(status);
+    } else if (run->diverged) {
+        code = EXIT_CHECK_FAILED;
+    }
+    ranks_leave(&run->ranks);
+    icl_sweep_destroy(&run->sweep);
+    icl_free(&run->folder);
+    icl_free(&run->command_line);
+    icl_free(&run->specs);
+    return code;
+}
+
+static int run_sweep(int count, char *const *arguments) {
+    sweep_options options = {0};
+    sweeping run = {.options = &options, .ranks = icl_ranks_alone};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(read_command_line(&command_sweep, count, arguments, &options, &error));
+    ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(join_command_line("sweep", count, arguments, &run.command_line, &error));
+    ICL_TRY(ranks_join(&run.ranks, &error));
+    catch_stop_signals();
+    ICL_TRY(sweep(&run, &error));
+done:
+    return finish(&run, status, &error);
+}
+
+static const positional positionals[] = {
+    {"FILE", "the recipe and the grid (see below)", true, offsetof(sweep_options, file)},
+};
+
+static const option table[] = {
+    {"--out", OPTION_TEXT, "DIR", "folder of the cells and tables (default: sweeps/FILE without suffix)",
+     offsetof(sweep_options, out)},
+    {"--workers", OPTION_COUNT, "N",
+     "processes on this machine (default: one for each device; on the host one for each core, on one thread)",
+     offsetof(sweep_options, workers)},
+    DEVICE_OPTION_ROWS(sweep_options, device),
+    {"--json", OPTION_FLAG, NULL, "one JSON object per cell, and one per mean over seeds",
+     offsetof(sweep_options, json)},
+    QUIET_OPTION_ROW(sweep_options, device),
+};
+
+const subcommand command_sweep = {
+    .name = "sweep",
+    .about = "a grid of recipe values and seeds, on all devices or machines, in one table",
+    .summary =
+        "Trains a recipe on a grid of values and seeds, on all devices given (--device SPEC,SPEC), and makes "
+        "one table.",
+    .positionals = positionals,
+    .positional_count = 1,
+    .options = table,
+    .option_count = sizeof table / sizeof *table,
+    .notes = "FILE is an INI file:\n\n"
+             "  [sweep]\n"
+             "  recipe = versatile-table1             ; a recipe's name, or a file, also beside FILE\n"
+             "  [set]\n"
+             "  train.steps = 500                     ; the same for all cells\n"
+             "  [grid]\n"
+             "  model.layers = 1, 2, 3                ; a value each; FIRST..LAST are whole numbers\n"
+             "  task.noise = \"choice:1,3\", uniform:5 ; quotes where a value holds a comma\n"
+             "  train.seed = 1..3                     ; repetitions: their mean is shown too\n\n"
+             "Every cell is a run folder in DIR, named after its values, with result.json once it is "
+             "finished. The same "
+             "command again trains only what is not finished, from its last checkpoint "
+             "(train.checkpoint_every); a grid "
+             "may have grown meanwhile. Any number of processes and machines that share DIR may work on it "
+             "at once; under "
+             "mpirun every rank does. table.csv has the cells, means.csv the means over seeds. On devices of "
+             "one kind "
+             "both come out the same, but for seconds, whoever trained what. Exit code 1: a cell diverged.",
+    .run = run_sweep,
+};
