@@ -10,8 +10,8 @@
 
 #define BLOCK_BYTES ((size_t)1 << 16)
 
-/* Room for any record: check_byte keeps the bytes, read_field the NULs below their limits. */
-#define TEXT_BYTES (ICL_CSV_MAX_RECORD + ICL_CSV_MAX_COLUMNS)
+/* Room for a record to begin with. */
+#define TEXT_BYTES ((size_t)1 << 12)
 
 /* In place of a byte. */
 enum { AT_END = -1, CANNOT_READ = -2 };
@@ -28,8 +28,8 @@ struct icl_csv_reader {
     size_t line;         /* of the next byte */
     size_t record_line;  /* where the record began */
     size_t record_bytes; /* taken for the record so far */
-    char *text;          /* [TEXT_BYTES], fields, each with a NUL */
-    size_t used;
+    char *text;          /* fields, each with a NUL */
+    size_t used, capacity;
     const char **fields; /* [ICL_CSV_MAX_COLUMNS], in text */
     size_t count;
 };
@@ -59,6 +59,7 @@ icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **re
     made->line = 1;
     ICL_TRY(icl_duplicate(is_standard_input ? "standard input" : source->path, &made->name, error));
     ICL_TRY(icl_allocate(TEXT_BYTES, 1, "record of a CSV file", &made->text, error));
+    made->capacity = TEXT_BYTES;
     ICL_TRY(icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *made->fields, "fields of a CSV file", &made->fields,
                          error));
     if (source->text) {
@@ -162,14 +163,34 @@ static icl_status check_byte(const icl_csv_reader *reader, int byte, icl_error *
     return ICL_OK;
 }
 
+/* Adds a byte to the field at hand. The fields move with their text when it grows. */
+static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
+    if (reader->used == reader->capacity) {
+        const char *old = reader->text;
+        char *larger = NULL;
+        const icl_status status =
+            icl_allocate(2 * reader->capacity, 1, "record of a CSV file", &larger, error);
+        if (status != ICL_OK)
+            return status;
+        memcpy(larger, old, reader->used);
+        for (size_t i = 0; i < reader->count; i++)
+            reader->fields[i] = larger + (reader->fields[i] - old);
+        icl_free(&reader->text);
+        reader->text = larger;
+        reader->capacity *= 2;
+    }
+    reader->text[reader->used++] = byte;
+    return ICL_OK;
+}
+
 /* Takes the next byte into the field at hand. */
 static icl_status keep(icl_csv_reader *reader, int byte, icl_error *error) {
-    const icl_status status = check_byte(reader, byte, error);
+    icl_status status;
 
-    if (status == ICL_OK) {
-        reader->text[reader->used++] = (char)byte;
-        take(reader);
-    }
+    ICL_TRY(check_byte(reader, byte, error));
+    ICL_TRY(add(reader, (char)byte, error));
+    take(reader);
+done:
     return status;
 }
 
@@ -253,7 +274,7 @@ static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *e
     reader->fields[reader->count++] = reader->text + reader->used;
     ICL_TRY(skip_blanks(reader, error));
     ICL_TRY(peek(reader) == '"' ? read_quoted(reader, error) : read_plain(reader, error));
-    reader->text[reader->used++] = '\0';
+    ICL_TRY(add(reader, '\0', error));
     byte = peek(reader);
     *is_last = byte != reader->separator;
     if (is_line_end(byte))

@@ -223,7 +223,7 @@ static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folde
                 (double)tokens[i * (DIMENSION + 1) + k];
     for (size_t k = 0; k < DIMENSION; k++)
         query[k] = (double)tokens[LONG * (DIMENSION + 1) + k];
-    ICL_TRY(icl_prompter_create(backend, folder, recipe, &prompter, &error));
+    ICL_TRY(icl_prompter_create(backend, folder, recipe, 1, &prompter, &error));
     ICL_TRY(icl_prompter_show(&prompter, LONG, inputs, labels, &error));
     ICL_TRY(icl_prompter_predict(&prompter, 1, query, &seen, &error));
     ICL_TRY(icl_recipe_clone(recipe, &longer, &error));
@@ -316,7 +316,7 @@ static void check_errors_of_rows(tap_run *tap, const icl_table *table, const icl
 static void check_prompts(tap_run *tap, icl_backend *backend, const char *folder, const icl_recipe *recipe,
                           const icl_table *table) {
     icl_predict_params params = {
-        .backend = backend, .folder = folder, .recipe = recipe, .table = table, .seed = 4};
+        .backend = backend, .folder = folder, .recipe = recipe, .table = table, .repeats = 1, .seed = 4};
     icl_predict_outcome *first = predict_or_exit(&params), *again = predict_or_exit(&params), *other;
 
     tap_ok(tap, first->context == CONTEXT && first->prompts == 16,
@@ -329,7 +329,6 @@ static void check_prompts(tap_run *tap, icl_backend *backend, const char *folder
            first->heldout[0] != other->heldout[0] &&
                first->heldout[1 + ICL_REFERENCE_OLS] != other->heldout[1 + ICL_REFERENCE_OLS],
            "another seed other splits");
-    tap_ok(tap, first->folds == 5 && first->repeats == 10, "5 folds, 10 times, where nothing is said");
     icl_predict_outcome_destroy(&first);
     icl_predict_outcome_destroy(&again);
     icl_predict_outcome_destroy(&other);

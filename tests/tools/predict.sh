@@ -52,6 +52,8 @@ expect 0 "as JSON, and into a folder"
 cp "$work/out" "$work/swiss.json"
 [[ $(objects predictor | grep -c .) -eq 5 && $(objects column | grep -c .) -eq 6 && $(objects data | grep -c .) -eq 1 ]]
 ok $? "an object for each predictor and column, and one for all"
+objects data | grep -q '"rows":47,"features":5,"dimension":8,"inputs":"whitened",.*"trained_context":40,"prompts":1,"folds":5,"repeats":10,"seed":1,'
+ok $? "that one says how it was done"
 objects column | grep -q '"column":"Infant Mortality","number":6,"role":"feature","mean":19.942553191489'
 ok $? "standardization is recorded"
 [[ $(grep -c . "$work/swiss/heldout.csv") -eq 48 && $(grep -c . "$work/swiss/standardization.csv") -eq 7 && ! -e $work/swiss/predictions.csv ]]

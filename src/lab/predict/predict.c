@@ -346,6 +346,15 @@ static icl_status check_features(const prediction_run *run, icl_error *error) {
     return ICL_OK;
 }
 
+/* Rows of a fold, or those to be predicted. */
+static size_t most_queries(const prediction_run *run) {
+    const icl_predict_outcome *outcome = run->outcome;
+    const icl_predict_params *params = run->params;
+    const size_t fold = (outcome->labelled + outcome->folds - 1) / outcome->folds;
+    const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - outcome->labelled;
+    return fold > unlabelled ? fold : unlabelled;
+}
+
 static icl_status allocate_fit(prediction_run *run, icl_error *error) {
     const size_t p = run->outcome->features, d = run->outcome->dimension;
     row_fit *fit = &run->fit;
@@ -387,7 +396,8 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_TRY(check_features(run, error));
     ICL_TRY(find_labelled(params->table, outcome, error));
-    ICL_TRY(icl_prompter_create(params->backend, params->folder, params->recipe, &run->prompter, error));
+    ICL_TRY(icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run),
+                                &run->prompter, error));
     measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0

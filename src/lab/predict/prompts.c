@@ -28,7 +28,8 @@ void icl_prompter_release(icl_prompter *prompter) {
 /* Makes the model and the memory for prompts of `count` rows. */
 static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_error *error) {
     const size_t width = prompter->dimension + 1, elements = (count + 1) * width;
-    const size_t fitting = MAX_ELEMENTS / elements;
+    const size_t most = prompter->most_queries < MAX_CHUNK ? prompter->most_queries : MAX_CHUNK;
+    const size_t fitting = MAX_ELEMENTS / elements, chunk = fitting < most ? fitting : most;
     icl_recipe *recipe = NULL;
     char assignment[64];
     icl_status status;
@@ -38,7 +39,7 @@ static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_erro
     snprintf(assignment, sizeof assignment, "task.n=%zu", count);
     ICL_TRY(icl_recipe_override(recipe, assignment, error));
     ICL_TRY(icl_trained_load(prompter->backend, prompter->folder, recipe, &prompter->trainer, error));
-    prompter->chunk = fitting < 1 ? 1 : fitting > MAX_CHUNK ? MAX_CHUNK : fitting;
+    prompter->chunk = chunk > 0 ? chunk : 1;
     ICL_TRY(icl_batch_create(icl_trainer_task(prompter->trainer), prompter->backend, ICL_FOR_EVALUATION,
                              prompter->chunk, &prompter->batch, error));
     ICL_TRY(icl_allocate(count * width, sizeof(float), "context", &prompter->shown, error));
@@ -53,7 +54,7 @@ done:
 }
 
 icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe,
-                               icl_prompter *prompter, icl_error *error) {
+                               size_t most_queries, icl_prompter *prompter, icl_error *error) {
     /* The words of these keys, in order. */
     enum { FAMILY_LINEAR = 0, SCALE_RAW = 0 };
     const bool is_raw = icl_recipe_word(recipe, "model", "family") == FAMILY_LINEAR &&
@@ -64,6 +65,7 @@ icl_status icl_prompter_create(icl_backend *backend, const char *folder, const i
     prompter->backend = backend;
     prompter->folder = folder;
     prompter->recipe = recipe;
+    prompter->most_queries = most_queries;
     prompter->dimension = (size_t)icl_recipe_count(recipe, "task", "d");
     prompter->trained_context = (size_t)icl_recipe_count(recipe, "task", "n");
     prompter->takes_any_length = !is_raw;

@@ -20,6 +20,7 @@ typedef struct icl_prompter {
     const icl_recipe *recipe;
     size_t dimension, trained_context; /* d, n */
     bool takes_any_length;             /* as it is */
+    size_t most_queries;
 
     /* For prompts of the size at hand. */
     size_t context;       /* N */
@@ -32,10 +33,11 @@ typedef struct icl_prompter {
     float *predictions; /* [chunk] */
 } icl_prompter;
 
-/* Takes the model of a run folder; folder and recipe (the run's) are borrowed. ICL_ERROR_INPUT for a model of targets that are not linear
- * in x, and as icl_run_read_model has it. Release with icl_prompter_release, also after a failure. */
+/* Takes the model of a run folder; folder and recipe (the run's) are borrowed. Queries will mostly come `most_queries` at once, or fewer.
+ * ICL_ERROR_INPUT for a model of targets that are not linear in x, and as icl_run_read_model has it. Release with
+ * icl_prompter_release, also after a failure. */
 icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe,
-                               icl_prompter *prompter, icl_error *error);
+                               size_t most_queries, icl_prompter *prompter, icl_error *error);
 void icl_prompter_release(icl_prompter *prompter);
 
 /* What the model's task says about w, x and the noise. Valid until the next call that takes the prompter. */
