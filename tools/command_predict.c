@@ -110,12 +110,16 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         .inputs = (icl_predict_inputs)options->inputs,
     };
     icl_predict_outcome *outcome = NULL;
+    bool is_undrawn = false;
     icl_status status;
 
     ICL_TRY(icl_predict(&params, &outcome, error));
     const prediction_print print = {outcome, table, fresh ? fresh->name : NULL, params.seed};
     if (options->out)
-        ICL_TRY(write_prediction(&print, options->out, error));
+        ICL_TRY(write_prediction(&print, options->out, &is_undrawn, error));
+    if (is_undrawn && !options->device.quiet)
+        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n",
+                options->out);
     ICL_TRY(options->json ? print_prediction_json(&print, error) : print_prediction(&print, error));
 done:
     icl_predict_outcome_destroy(&outcome);
@@ -167,7 +171,7 @@ static const option table[] = {
     {"--target", OPTION_TEXT, "COLUMN", "what is predicted: a column's name, or its number from 1",
      offsetof(predict_options, target)},
     {"--columns", OPTION_TEXT, "A,B,...",
-     "the features, by name or number, quoted where a name has a comma\n(default: every column but the "
+     "the features, by name or number, quoted where a name has a comma (default: every column but the "
      "target)",
      offsetof(predict_options, columns)},
     {"--header", OPTION_WORD, HEADER_WORDS,
@@ -178,25 +182,26 @@ static const option table[] = {
     {"--predict", OPTION_FLAG, NULL, "predict the rows whose target is empty, from all the others",
      offsetof(predict_options, predicts_empty)},
     {"--new", OPTION_TEXT, "FILE",
-     "predict the rows of another file from all rows of the data; it needs the features'\ncolumns alone",
+     "predict the rows of another file from all rows of the data; it needs the features' columns alone",
      offsetof(predict_options, fresh)},
     {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)",
      offsetof(predict_options, folds)},
     {"--repeats", OPTION_COUNT, "N", "times, in another order each (default 10)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
-     "most rows that the model is shown at once (default 1024; the number it was trained on\nfor a model "
+     "most rows that the model is shown at once (default 1024; the number it was trained on for a model "
      "that sums, model.scale = raw)",
      offsetof(predict_options, context)},
     {"--prompts", OPTION_COUNT, "N",
-     "random choices of so many rows, whose predictions are averaged, where there are\nmore (default 16)",
+     "random choices of so many rows, whose predictions are averaged, where there are more (default 16)",
      offsetof(predict_options, prompts)},
     {"--inputs", OPTION_WORD, INPUTS_WORDS,
-     "what the model sees of the features (default auto: whitened where it was trained on\nthe identity "
+     "what the model sees of the features (default auto: whitened where it was trained on the identity "
      "covariance)",
      offsetof(predict_options, inputs)},
     {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", offsetof(predict_options, seed)},
-    {"--out", OPTION_TEXT, "DIR", "write heldout.csv, standardization.csv and predictions.csv there",
+    {"--out", OPTION_TEXT, "DIR",
+     "write heldout.csv, standardization.csv, predictions.csv and the figure predicted there",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables",
@@ -212,21 +217,20 @@ const subcommand command_predict = {
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and "
-             "penalties come from these alone. The model sees features as it saw inputs in training: "
-             "standardized, whitened, and 0 for those of its inputs that the table lacks; targets are "
-             "brought "
-             "to the deviation that its labels had. Beside it: the mean, least squares (ols), ridge with the "
-             "penalty by leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-             "A cell that is empty, NA or no number is an error with its line and column, in every column "
-             "used; "
-             "an empty target too, but with --predict. The recipe predict trains a suitable model in "
-             "seconds: "
-             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for "
-             "a table of N rows.\n\n"
-             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, "
-             "minus_model_se), "
-             "per column (column, number, role, mean, deviation), per predicted row (file, line, and each "
-             "predictor), and one about it all (data, …).",
+    .notes =
+        "Every row is predicted from rows outside its fold, and means, deviations, components and "
+        "penalties come from these alone. The model sees features as it saw inputs in training: "
+        "standardized, whitened, and 0 for those of its inputs that the table lacks; targets are brought "
+        "to the deviation that its labels had. Beside it: the mean, least squares (ols), ridge with the "
+        "penalty by leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
+        "A cell that is empty, NA or no number is an error with its line and column, in every column "
+        "used; an empty target too, but with --predict. The recipe predict trains a suitable model in "
+        "seconds: iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set "
+        "task.n=N for a table of N rows.\n\n"
+        "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, "
+        "minus_model_se), per column (column, number, role, mean, deviation), per predicted row (file, "
+        "line, and each predictor), and one about it all (data, rows, features, dimension, inputs, "
+        "label_scale, "
+        "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted).",
     .run = run,
 };

@@ -2,12 +2,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "command.h"
-#include "core/allocate.h"
-#include "core/csv.h"
-#include "core/file.h"
+
+/* A context so many times as long as those of training deserves a model of its own. */
+#define MORE_ROWS 2
 
 /* ---- Tables for people ---- */
 
@@ -20,9 +19,13 @@ static void print_data(const prediction_print *print) {
            outcome->features == 1 ? "" : "s", outcome->dimension);
     if (outcome->features < outcome->dimension)
         printf(" (the others are 0)");
-    printf(", %s\nheld out: %zu folds, %zu times, seed %u; ",
-           outcome->whitened ? "standardized and whitened" : "standardized", outcome->folds, outcome->repeats,
-           (unsigned)print->seed);
+    printf(", %s\nheld out: %zu folds, ", outcome->whitened ? "standardized and whitened" : "standardized",
+           outcome->folds);
+    if (outcome->repeats == 1)
+        printf("once");
+    else
+        printf("%zu times", outcome->repeats);
+    printf(", seed %u; ", (unsigned)print->seed);
     if (outcome->prompts == 1)
         printf("the model is shown all rows to learn from at once, %zu without folds", outcome->context);
     else
@@ -67,6 +70,9 @@ static void print_verdict(const icl_predict_outcome *outcome) {
         }
     }
     printf("\n");
+    if (outcome->context > MORE_ROWS * outcome->trained_context)
+        printf("it was trained on %zu rows at once: one trained with task.n = %zu would trust so many more\n",
+               outcome->trained_context, outcome->context);
     if (outcome->not_finite > 0)
         printf(
             "%zu of the model's predictions are not finite: these rows are unlike what it was trained on\n",
@@ -94,12 +100,12 @@ icl_status print_prediction(const prediction_print *print, icl_error *error) {
     print_data(print);
     print_scores(print->outcome);
     print_verdict(print->outcome);
-    printf(
-        "\nmse: mean squared error on rows held out, in the target's units; +- is one standard error, over "
-        "rows. minus "
-        "model's: mse\nminus the model's, row by row. R^2: share of the mean's error that is gone. ridge: "
-        "penalty by leave-one-out within the rows\nlearned from; adarr: ridge with the residual variance as "
-        "the penalty.\n");
+    printf("\nmse: mean squared error on rows held out, in the target's units; +- is one standard error, "
+           "over rows.\n"
+           "minus model's: mse minus the model's, row by row. R^2: share of the mean's error that is gone. "
+           "ridge:\n"
+           "penalty by leave-one-out within the rows learned from; adarr: ridge with the residual variance "
+           "as penalty.\n");
     print_predictions(print);
     return finish_output(error);
 }
@@ -175,87 +181,6 @@ icl_status print_prediction_json(const prediction_print *print, icl_error *error
         ICL_TRY(print_prediction_row_json(print, i, error));
     ICL_TRY(print_data_json(print, error));
     ICL_TRY(finish_output(error));
-done:
-    return status;
-}
-
-/* ---- CSV ---- */
-
-/* Opens folder/name with the header's columns, and behind them the predictors'. */
-static icl_status create_csv(const char *folder, const char *name, const char *columns, bool has_predictors,
-                             icl_csv **csv, icl_error *error) {
-    char header[256];
-    char *path = NULL;
-    icl_status status;
-
-    snprintf(header, sizeof header, "%s", columns);
-    for (size_t i = 0; has_predictors && i < ICL_PREDICTORS; i++)
-        snprintf(header + strlen(header), sizeof header - strlen(header), ",%s", icl_predictor_name(i));
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_csv_create(path, header, csv, error));
-done:
-    icl_free(&path);
-    return status;
-}
-
-static icl_status write_heldout(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_predict_outcome *outcome = print->outcome;
-    const icl_table *table = print->table;
-    icl_csv *csv = NULL;
-    icl_status status;
-
-    ICL_TRY(create_csv(folder, "heldout.csv", "line,target", true, &csv, error));
-    for (size_t i = 0; i < outcome->labelled; i++) {
-        const size_t row = outcome->rows[i];
-        double values[1 + ICL_PREDICTORS] = {table->values[(row + 1) * table->columns - 1]};
-        memcpy(values + 1, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS * sizeof *values);
-        ICL_TRY(icl_csv_row(csv, table->lines[row], values, 1 + ICL_PREDICTORS, error));
-    }
-    ICL_TRY(icl_csv_flush(csv, error));
-done:
-    icl_csv_destroy(&csv);
-    return status;
-}
-
-static icl_status write_standardization(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_standardization *standardization = &print->outcome->standardization;
-    icl_csv *csv = NULL;
-    icl_status status;
-
-    ICL_TRY(create_csv(folder, "standardization.csv", "column,mean,deviation", false, &csv, error));
-    for (size_t i = 0; i < print->table->columns; i++) {
-        const double values[] = {standardization->means[i], standardization->deviations[i]};
-        ICL_TRY(icl_csv_row(csv, print->table->numbers[i], values, 2, error));
-    }
-    ICL_TRY(icl_csv_flush(csv, error));
-done:
-    icl_csv_destroy(&csv);
-    return status;
-}
-
-static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
-    const icl_predict_outcome *outcome = print->outcome;
-    icl_csv *csv = NULL;
-    icl_status status;
-
-    ICL_TRY(create_csv(folder, "predictions.csv", "line", true, &csv, error));
-    for (size_t i = 0; i < outcome->predicted; i++)
-        ICL_TRY(icl_csv_row(csv, outcome->lines[i], outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS,
-                            error));
-    ICL_TRY(icl_csv_flush(csv, error));
-done:
-    icl_csv_destroy(&csv);
-    return status;
-}
-
-icl_status write_prediction(const prediction_print *print, const char *folder, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_folder_create(folder, error));
-    ICL_TRY(write_heldout(print, folder, error));
-    ICL_TRY(write_standardization(print, folder, error));
-    if (print->outcome->predicted > 0)
-        ICL_TRY(write_predictions(print, folder, error));
 done:
     return status;
 }

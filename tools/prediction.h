@@ -15,7 +15,9 @@ typedef struct prediction_print {
 icl_status print_prediction(const prediction_print *print, icl_error *error);
 icl_status print_prediction_json(const prediction_print *print, icl_error *error);
 
-/* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made. */
-icl_status write_prediction(const prediction_print *print, const char *folder, icl_error *error);
+/* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made; and the figure
+ * predicted. *is_undrawn becomes true where there is no gnuplot to draw it. */
+icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn,
+                            icl_error *error);
 
 #endif

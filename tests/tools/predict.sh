@@ -58,6 +58,14 @@ objects column | grep -q '"column":"Infant Mortality","number":6,"role":"feature
 ok $? "standardization is recorded"
 [[ $(grep -c . "$work/swiss/heldout.csv") -eq 48 && $(grep -c . "$work/swiss/standardization.csv") -eq 7 && ! -e $work/swiss/predictions.csv ]]
 ok $? "the folder has a held-out prediction of every row and the standardization of every column"
+grep -q '^"Infant Mortality",6,feature,19.94' "$work/swiss/standardization.csv"
+ok $? "by name"
+if command -v gnuplot >/dev/null; then
+    [[ -s $work/swiss/predicted.svg && -s $work/swiss/predicted.png ]]
+    ok $? "gnuplot drew predictions over targets"
+else
+    echo "# gnuplot is not installed: its pictures are not tested"
+fi
 awk -F, -v seen="$(number mean minus_model)" 'BEGIN { exit !(seen > 0) }'
 ok $? "even this model is better than the mean"
 predict "$data/swiss.csv" --target Fertility --folds 47 --repeats 1 --json
