@@ -37,18 +37,24 @@ const char *icl_loss_text(double value, char text[16]) {
     return text;
 }
 
+void icl_score_columns(const icl_score *score, double values[ICL_SCORE_COLUMNS]) {
+    const double shown[ICL_SCORE_COLUMNS] = {score->mse,
+                                             score->se,
+                                             score->half_adjusted,
+                                             score->half_adjusted_se,
+                                             score->half_above_bayes,
+                                             0.5 * score->adjusted_median,
+                                             0.5 * score->adjusted_trimmed};
+    memcpy(values, shown, sizeof shown);
+}
+
 static void write_row(FILE *stream, const icl_score *score) {
-    const double numbers[] = {score->mse,
-                              score->se,
-                              score->half_adjusted,
-                              score->half_adjusted_se,
-                              score->half_above_bayes,
-                              0.5 * score->adjusted_median,
-                              0.5 * score->adjusted_trimmed};
+    double numbers[ICL_SCORE_COLUMNS];
     char text[16];
 
+    icl_score_columns(score, numbers);
     fprintf(stream, "%-12s", score->predictor);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
         fprintf(stream, " %11s", icl_loss_text(numbers[i], text));
     fputc('\n', stream);
 }

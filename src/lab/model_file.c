@@ -98,7 +98,7 @@ static icl_status read_extent(const icl_safetensors *file, const char *path, con
 static icl_status create_described(const icl_safetensors *file, const char *path, icl_model **model,
                                    icl_error *error) {
     icl_recipe *recipe = NULL;
-    size_t keys, d, n;
+    size_t keys, d = 0, n = 0;
     const icl_recipe_key *table = icl_lab_recipe_keys(&keys);
     char assignment[256];
     icl_error refused = {0};

@@ -1,5 +1,6 @@
 #include "lab/predictions.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -31,6 +32,7 @@ done:
 static icl_status fill(icl_sequences *sequences, icl_trainer *trainer, prompts *all, icl_error *error) {
     icl_status status = ICL_OK;
 
+    assert(all->values[TOKENS] && all->values[TARGETS] && all->values[NOISE] && all->values[PREDICTIONS]);
     for (size_t first = 0; first < all->count; first += sequences->chunk) {
         const size_t left = all->count - first, count = left < sequences->chunk ? left : sequences->chunk;
         ICL_TRY(icl_sequences_sample(sequences, first / sequences->chunk, error));

@@ -146,20 +146,14 @@ done:
 /* ---- The evaluation ---- */
 
 static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
-    const double numbers[] = {score->mse,
-                              score->se,
-                              score->half_adjusted,
-                              score->half_adjusted_se,
-                              score->half_above_bayes,
-                              0.5 * score->adjusted_median,
-                              0.5 * score->adjusted_trimmed};
-    enum { NUMBERS = sizeof numbers / sizeof *numbers };
-    char texts[NUMBERS][16];
-    const char *cells[NUMBERS + 2] = {score->predictor};
+    double numbers[ICL_SCORE_COLUMNS];
+    char texts[ICL_SCORE_COLUMNS][16];
+    const char *cells[ICL_SCORE_COLUMNS + 2] = {score->predictor};
 
-    for (size_t i = 0; i < NUMBERS; i++)
+    icl_score_columns(score, numbers);
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
         cells[i + 1] = icl_loss_text(numbers[i], texts[i]);
-    cells[NUMBERS + 1] = score->constants;
+    cells[ICL_SCORE_COLUMNS + 1] = score->constants;
     return icl_report_table_row(report, is_model ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
 }
 

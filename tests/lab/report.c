@@ -94,7 +94,7 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
     char *html = NULL;
     icl_error error = {0};
 
-    if (!tap_status(tap, write_report(scratch, &html, &error), &error, "a report of hostile texts"))
+    if (!tap_status(tap, write_report(scratch, &html, &error), &error, "a report of hostile texts") || !html)
         return;
     tap_ok(tap, is_balanced(html), "every tag is closed, in order");
     tap_ok(tap, !strstr(html, "<script") && !strstr(html, "<i>") && !strstr(html, "<b>"),
