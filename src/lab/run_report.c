@@ -67,8 +67,11 @@ static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawin
     const icl_score *bayes = find_score(run->evaluation, "bayes");
     levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
 
-    snprintf(all.labels[0], sizeof all.labels[0], "training loss, means of %zu rows of metrics.csv",
-             metrics->rows_a_point);
+    if (metrics->rows_a_point == 1)
+        snprintf(all.labels[0], sizeof all.labels[0], "training loss");
+    else
+        snprintf(all.labels[0], sizeof all.labels[0], "training loss, means of %zu rows of metrics.csv",
+                 metrics->rows_a_point);
     all.series[0] = (icl_series){.label = all.labels[0],
                                  .style = ICL_SERIES_LINE,
                                  .count = metrics->count,
@@ -145,6 +148,9 @@ done:
 
 /* ---- The evaluation ---- */
 
+/* Columns of a task without reference predictors: there is no oracle to be adjusted by. */
+enum { PLAIN_COLUMNS = 3 };
+
 static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
     double numbers[ICL_SCORE_COLUMNS];
     char texts[ICL_SCORE_COLUMNS][16];
@@ -169,14 +175,17 @@ static icl_status add_evaluation(const icl_run_report *run, icl_report *report, 
                                       "knowing sigma. Median and trimmed (without the largest 1 %) of half "
                                       "adjusted show whether a few sequences "
                                       "carry it.";
+    const bool has_oracle = !isnan(run->evaluation->scores[0].half_adjusted);
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_report_section(report, "Beside the reference predictors", error));
-    ICL_TRY(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
+    ICL_TRY(icl_report_section(report, has_oracle ? "Beside the reference predictors" : "On fresh sequences",
+                               error));
+    ICL_TRY(icl_report_table_begin(report, columns,
+                                   has_oracle ? sizeof columns / sizeof *columns : PLAIN_COLUMNS, error));
     for (size_t i = 0; i < run->evaluation->count; i++)
         ICL_TRY(add_score(report, &run->evaluation->scores[i], i == 0, error));
     ICL_TRY(icl_report_table_end(report, error));
-    ICL_TRY(icl_report_paragraph(report, explanation, error));
+    ICL_TRY(icl_report_paragraph(report, has_oracle ? explanation : "\u00b1 is one standard error.", error));
 done:
     return status;
 }
