@@ -2,8 +2,8 @@
 #ifndef ICLAB_BASELINE_ESTIMATOR_H
 #define ICLAB_BASELINE_ESTIMATOR_H
 
+#include "baseline/imitate.h"
 #include "baseline/spectrum.h"
-#include "iclab/baseline.h"
 
 /* Whose eigenbasis an estimator's filter acts in. They are one when w ~ N(0, I). */
 typedef enum icl_basis {
@@ -29,10 +29,11 @@ typedef enum icl_basis {
 typedef struct icl_fit_set {
     size_t count, dimension;
     bool summed;
-    double *eigenvalues; /* [count][d], 0 where dropped */
-    double *factors;     /* [count][d] */
-    double *targets;     /* [count][d] */
-    double *noise;       /* [count], the residual variance estimate */
+    double *eigenvalues;     /* [count][d], 0 where dropped */
+    double *factors;         /* [count][d] */
+    double *targets;         /* [count][d] */
+    double *noise;           /* [count], the residual variance estimate */
+    icl_descent_start start; /* of the search for a descent's constants; borrowed */
 } icl_fit_set;
 
 /* The mean of the eigenvalues above 0; 1 where there are none. */

@@ -183,6 +183,9 @@ icl_status icl_fit_sets_imitate(const icl_task_prior *prior, const icl_imitation
         ICL_TRY(allocate_set(prior, of->count, &sets[basis], error));
         sets[basis].summed = true;
     }
+    /* Where both bases are one, descent is not preconditioned. */
+    sets[ICL_PRIOR_BASIS].start = prior->weight_root ? of->preconditioned : of->plain;
+    sets[ICL_INPUT_BASIS].start = of->plain;
     icl_parallel_for(of->count, draw.all.threads, decompose_imitated, &draw);
 done:
     icl_workspaces_destroy(&draw.all);

@@ -3,7 +3,6 @@
 #define ICLAB_BASELINE_FIT_SET_H
 
 #include "baseline/estimator.h"
-#include "baseline/imitate.h"
 
 /* Draws `count` sequences of the task for ICL_FOR_FITTING, on a host backend opened for this, and decomposes them: sets[b] is for
  * estimators of basis b; input_basis = false leaves the input basis empty. Release with icl_fit_sets_release, also after a

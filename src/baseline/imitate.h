@@ -4,11 +4,18 @@
 
 #include "iclab/baseline.h"
 
+/* A descent that it may be near: where the search for the constants of as many steps begins, beside what is tried anyway. */
+typedef struct icl_descent_start {
+    size_t steps;                 /* 0: none */
+    const double *rates, *inputs; /* [steps], of gd and gd++, for sums without 1 / n */
+} icl_descent_start;
+
 /* What is to be imitated: its predictions [count] for tokens [count][n + 1][d + 1]. */
 typedef struct icl_imitation {
     size_t count;
     const float *tokens;
     const double *predictions;
+    icl_descent_start plain, preconditioned; /* for gd and gd++, and for pgd and pgd++ */
 } icl_imitation;
 
 /* As icl_predictors_create, but fitted constants minimise the mean squared distance to these predictions instead of the oracle's. */

@@ -117,15 +117,22 @@ void icl_linear_layers_destroy(icl_linear_layers **layers) {
 
 /* ---- One sequence ---- */
 
-/* out = a b, or a b^T, all [width][width]. */
-static void multiply(const double *a, const double *b, bool transposed, size_t width, double *out) {
-    for (size_t i = 0; i < width; i++)
-        for (size_t j = 0; j < width; j++) {
-            double sum = 0;
-            for (size_t k = 0; k < width; k++)
-                sum += a[i * width + k] * (transposed ? b[j * width + k] : b[k * width + j]);
-            out[i * width + j] = sum;
+/* out = a b, all [width][width], row by row. */
+static void multiply(const double *a, const double *b, size_t width, double *out) {
+    memset(out, 0, width * width * sizeof *out);
+    for (size_t i = 0; i < width; i++, out += width)
+        for (size_t k = 0; k < width; k++) {
+            const double factor = a[i * width + k];
+            for (size_t j = 0; j < width; j++)
+                out[j] += factor * b[k * width + j];
         }
+}
+
+/* out = a^T */
+static void transpose(const double *a, size_t width, double *out) {
+    for (size_t i = 0; i < width; i++)
+        for (size_t j = 0; j < width; j++)
+            out[j * width + i] = a[i * width + j];
 }
 
 static void start(icl_linear_layers *layers, const float *tokens) {
@@ -159,9 +166,8 @@ static void add_heads(icl_linear_layers *layers, size_t layer) {
     double *left = layers->scratch, *update = layers->scratch + square;
 
     for (size_t head = 0; head < layers->heads; head++) {
-        multiply(icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_P), layers->gram, false, width,
-                 left);
-        multiply(left, icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_Q), false, width, update);
+        multiply(icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_P), layers->gram, width, left);
+        multiply(left, icl_linear_layers_matrix(layers, layer, head, ICL_MODEL_Q), width, update);
         for (size_t i = 0; i < square; i++)
             layers->change[i] += layers->factor * update[i];
     }
@@ -202,14 +208,15 @@ static void find_change(icl_linear_layers *layers, size_t layer, const icl_linea
 /* map <- A map, G <- A G A^T with A = I + change. */
 static void take_step(icl_linear_layers *layers) {
     const size_t width = layers->width;
-    double *product = layers->scratch;
+    double *product = layers->scratch, *transposed = layers->scratch + width * width;
 
     for (size_t i = 0; i < width; i++)
         layers->change[i * width + i] += 1;
-    multiply(layers->change, layers->map, false, width, product);
+    multiply(layers->change, layers->map, width, product);
     memcpy(layers->map, product, width * width * sizeof(double));
-    multiply(layers->change, layers->gram, false, width, product);
-    multiply(product, layers->change, true, width, layers->gram);
+    multiply(layers->change, layers->gram, width, product);
+    transpose(layers->change, width, transposed);
+    multiply(product, transposed, width, layers->gram);
 }
 
 void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens,

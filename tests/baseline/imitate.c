@@ -64,10 +64,40 @@ static double distance_of(const fixture *f, const icl_predictors *predictors, bo
     return sqrt(sum / size);
 }
 
+/* Six steps of GD++, more than are searched for: found from a start nearby, and from one that leads nowhere not worse than with four. */
+static void check_start(tap_run *tap, const fixture *f, const icl_descent *made) {
+    double near_rates[6], near_inputs[6], astray[6];
+    icl_error error = {0};
+
+    for (size_t l = 0; l < 6; l++) {
+        near_rates[l] = 1.1 * made->rates[l];
+        near_inputs[l] = .9 * made->inputs[l];
+        astray[l] = 1e3;
+    }
+    const icl_descent_start near = {6, near_rates, near_inputs}, far = {6, astray, astray};
+    icl_predictors *six = NULL, *lost = NULL, *four = NULL;
+    const icl_imitation of[] = {{COUNT, f->drawn.tokens, f->predictions, near, {0}},
+                                {COUNT, f->drawn.tokens, f->predictions, far, {0}}};
+    if (tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[0], &six, &error), &error, "near") &&
+        tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[1], &lost, &error), &error, "far") &&
+        tap_status(tap, icl_predictors_imitate(f->task, "gd++:4", &of[1], &four, &error), &error,
+                   "four steps")) {
+        const double of_six = distance_of(f, six, false, &error),
+                     of_lost = distance_of(f, lost, false, &error),
+                     of_four = distance_of(f, four, false, &error);
+        tap_ok(tap, of_six < 1e-6, "six steps from a start nearby come to within %.1e", of_six);
+        tap_ok(tap, of_lost <= of_four * (1 + 1e-9), "from one astray to within %.1e, four steps to %.1e",
+               of_lost, of_four);
+    }
+    icl_predictors_destroy(&six);
+    icl_predictors_destroy(&lost);
+    icl_predictors_destroy(&four);
+}
+
 /* Fits `name` to the fixture's predictions: it comes to within `tolerance`, and its constants read as expected where that is given. */
 static void check_imitation(tap_run *tap, const fixture *f, const char *what, const char *name,
                             const char *constants, double tolerance) {
-    const icl_imitation of = {COUNT, f->drawn.tokens, f->predictions};
+    const icl_imitation of = {.count = COUNT, .tokens = f->drawn.tokens, .predictions = f->predictions};
     icl_predictors *predictors = NULL;
     icl_error error = {0};
 
@@ -105,7 +135,7 @@ static void take_descent(fixture *f, const icl_descent *descent, const float *to
 /* ---- Where w ~ N(0, I) ---- */
 
 static void test_plain(tap_run *tap) {
-    const double rates[] = {.05, .02}, inputs[] = {.01};
+    const double rates[] = {.05, .02, .03, .04, .06, .08}, inputs[] = {.01, .02, .01, .015, .02, 0};
     fixture f = {0};
     icl_error error = {0};
 
@@ -122,6 +152,8 @@ static void test_plain(tap_run *tap) {
         take_descent(&f, &(icl_descent){2, rates, inputs}, f.drawn.tokens);
         check_imitation(tap, &f, "GD++ of .05, .02 and .01", "gd++:2", "steps 0.05, 0.02; input steps 0.01",
                         1e-5);
+        take_descent(&f, &(icl_descent){6, rates, inputs}, f.drawn.tokens);
+        check_start(tap, &f, &(icl_descent){6, rates, inputs});
     }
     close_fixture(&f);
 }
@@ -197,7 +229,7 @@ static void test_not_finite(tap_run *tap) {
     if (tap_status(tap, open_fixture(&f, "task.d=4 task.n=9 task.noise=fixed:1", &error), &error, "a task")) {
         take_predictions(tap, &f, "constrr");
         f.predictions[3] = (double)NAN;
-        const icl_imitation of = {COUNT, f.drawn.tokens, f.predictions};
+        const icl_imitation of = {.count = COUNT, .tokens = f.drawn.tokens, .predictions = f.predictions};
         tap_status(tap, icl_predictors_imitate(f.task, "ridge", &of, &predictors, &error), &error,
                    "with a NaN");
         tap_ok(tap, predictors && strcmp(icl_predictors_constants(predictors, 0), "penalty 1") == 0,

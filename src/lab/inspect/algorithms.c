@@ -14,7 +14,7 @@
 #include "probe/sensitivity.h"
 #include "probe/statistics.h"
 
-enum { FIT_SEQUENCES = 2048, MOST_CANDIDATES = 16, MOST_STEPS = 8, MOST_POINTS = 1000 };
+enum { LEAST_FIT = 1024, MOST_CANDIDATES = 16, MOST_POINTS = 1000 };
 
 /* Shares of the predictions' mean square: what rounding makes, and what is called the same algorithm, or nearly. */
 #define ROUNDING 1e-10
@@ -29,6 +29,7 @@ typedef struct candidate {
 
 typedef struct comparison {
     icl_inspecting *run;
+    const icl_inspect_descent *descent; /* that the layers are near */
     const icl_inspect_sample *sample;
     icl_predictors *predictors;
     size_t count, best;
@@ -43,9 +44,10 @@ typedef struct comparison {
 /* ---- Candidates ---- */
 
 /* Fewest constants first. Preconditioned ones where they differ, steps as many as there are layers that do something. */
-static void list_candidates(const comparison *c, size_t steps, char *names, size_t size) {
+static void list_candidates(const comparison *c, char *names, size_t size) {
     const bool is_preconditioned = icl_task_get_prior(c->run->task)->weight_root != NULL;
-    const size_t most = steps < MOST_STEPS ? steps : MOST_STEPS;
+    const size_t most =
+        c->descent->steps < ICL_INSPECT_MOST_STEPS ? c->descent->steps : ICL_INSPECT_MOST_STEPS;
 
     snprintf(names, size, "ols,adarr,bayes,ridge,gd:1%s,tunedrr", is_preconditioned ? ",pgd:1" : "");
     if (most < 2)
@@ -86,16 +88,23 @@ static void spell(const char *name, char *text, size_t size) {
         }
 }
 
-static icl_status fit(comparison *c, size_t steps, icl_error *error) {
+static icl_status fit(comparison *c, icl_error *error) {
+    const size_t measured = c->sample->count, wanted = measured / 4 > LEAST_FIT ? measured / 4 : LEAST_FIT;
     icl_inspect_sample fitting = {0};
     char names[256];
     icl_status status = ICL_OK;
 
-    list_candidates(c, steps, names, sizeof names);
-    ICL_TRY(icl_inspect_draw(c->run, ICL_INSPECT_FIT,
-                             c->sample->count < FIT_SEQUENCES ? c->sample->count : FIT_SEQUENCES, &fitting,
-                             error));
-    const icl_imitation of = {fitting.count, fitting.tokens, fitting.predictions};
+    list_candidates(c, names, sizeof names);
+    ICL_TRY(
+        icl_inspect_draw(c->run, ICL_INSPECT_FIT, wanted < measured ? wanted : measured, &fitting, error));
+    const icl_inspect_descent *near = c->descent;
+    const icl_imitation of = {
+        .count = fitting.count,
+        .tokens = fitting.tokens,
+        .predictions = fitting.predictions,
+        .plain = {near->is_known ? near->steps : 0, near->rates, near->inputs},
+        .preconditioned = {near->is_known ? near->steps : 0, near->white_rates, near->white_inputs},
+    };
     ICL_TRY(icl_predictors_imitate(c->run->task, names, &of, &c->predictors, error));
     c->count = icl_predictors_count(c->predictors);
 done:
@@ -305,9 +314,9 @@ done:
     return status;
 }
 
-icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample, size_t steps,
-                                  icl_error *error) {
-    comparison c = {.run = run, .sample = sample};
+icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
+                                  const icl_inspect_descent *descent, icl_error *error) {
+    comparison c = {.run = run, .sample = sample, .descent = descent};
     icl_status status = ICL_OK;
 
     if (icl_task_get_prior(run->task)->nonlinear)
@@ -315,7 +324,7 @@ icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample 
             &run->lead, error,
             "The task's targets are not linear: there is no classical algorithm to compare with.");
     icl_inspect_say(run, "fitting classical algorithms to the model's predictions");
-    ICL_TRY(fit(&c, steps, error));
+    ICL_TRY(fit(&c, error));
     ICL_TRY(predict(&c, error));
     for (size_t i = 0; i < c.count; i++)
         measure(&c, i);

@@ -14,7 +14,7 @@
 /* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK multiplications then. */
 #define MOST_SEQUENCES  8192
 #define LEAST_SEQUENCES 256
-#define WORK            4e10
+#define WORK            8e9
 
 void icl_inspect_say(icl_inspecting *run, const char *format, ...) {
     char text[256];
@@ -51,20 +51,20 @@ static icl_status inspect_linear(icl_inspecting *run, icl_error *error) {
     const bool is_softmax = icl_recipe_word(run->recipe, "model", "scale") == 2;
     icl_linear_layers *layers = NULL;
     icl_inspect_sample sample = {0};
-    size_t steps = icl_model_layers(run->model);
+    icl_inspect_descent descent = {.steps = icl_model_layers(run->model)};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_linear_layers_create(run->model, run->d, run->n, run->values, &layers, error));
     ICL_TRY(icl_inspect_draw(run, ICL_INSPECT_MEASURE, sequences_of(run), &sample, error));
     ICL_TRY(icl_inspect_weights(run, layers, error));
     if (!is_softmax)
-        ICL_TRY(icl_inspect_terms(run, layers, &sample, &steps, error));
+        ICL_TRY(icl_inspect_terms(run, layers, &sample, &descent, error));
     else
         ICL_TRY(
             icl_inspect_paragraph(run, error,
                                   "Attention weights pass through a softmax here (model.scale = softmax): "
                                   "layers are not linear and do not fall into terms."));
-    ICL_TRY(icl_inspect_algorithms(run, &sample, steps, error));
+    ICL_TRY(icl_inspect_algorithms(run, &sample, &descent, error));
     if (run->details.length > 0)
         ICL_TRY(icl_text_append(&run->lead, run->details.bytes, run->details.length, error));
 done:

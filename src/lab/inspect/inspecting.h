@@ -136,19 +136,27 @@ icl_inspect_step icl_inspect_measure_step(const icl_inspecting *run, const icl_l
 /* A linear transformer's weights: heat maps, the four numbers of each layer, distances from patterns. */
 icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error);
 
-/* What each term of a linear transformer's layers does, and costs when it is pruned. Fills sample->weights. *acting receives the number of
- * layers that do something. */
+/* The descent that the layers are near, one step for each that does something: of the four numbers those of a step and of its inputs. */
+enum { ICL_INSPECT_MOST_STEPS = 16 };
+typedef struct icl_inspect_descent {
+    size_t steps;
+    bool is_known; /* the constants below; not for more steps than they have room for */
+    double rates[ICL_INSPECT_MOST_STEPS], inputs[ICL_INSPECT_MOST_STEPS]; /* for sums without 1 / n */
+    double white_rates[ICL_INSPECT_MOST_STEPS],
+        white_inputs[ICL_INSPECT_MOST_STEPS]; /* the same in white inputs */
+} icl_inspect_descent;
+
+/* What each term of a linear transformer's layers does, and costs when it is pruned. Fills sample->weights, and `descent`. */
 icl_status icl_inspect_terms(icl_inspecting *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
-                             size_t *acting, icl_error *error);
+                             icl_inspect_descent *descent, icl_error *error);
 
 /* Each layer as a formula, of the terms that do something. */
 icl_status icl_inspect_formulas(icl_inspecting *run, const icl_linear_layers *layers,
                                 const icl_inspect_effects *effects, icl_error *error);
 
-/* Which classical algorithm, its constants fitted to the model, comes closest to its predictions on the sample. `steps`: of gradient
- * descent at most. */
-icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample, size_t steps,
-                                  icl_error *error);
+/* Which classical algorithm, its constants fitted to the model, comes closest to its predictions on the sample. */
+icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
+                                  const icl_inspect_descent *descent, icl_error *error);
 
 /* The window of a softmax attention over labels, or what a linear one of that family is. */
 icl_status icl_inspect_window(icl_inspecting *run, icl_error *error);

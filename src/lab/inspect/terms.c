@@ -267,16 +267,47 @@ done:
     return status;
 }
 
+/* One step of each layer that does something. */
+static icl_status find_descent(const section *s, icl_inspect_descent *descent, icl_error *error) {
+    const double n = (double)s->run->n;
+    double *matrices = NULL;
+    icl_status status = ICL_OK;
+
+    *descent = (icl_inspect_descent){.is_known = true};
+    ICL_TRY(icl_allocate(2 * s->run->d * s->run->d, sizeof *matrices, "matrix of a step", &matrices, error));
+    for (size_t layer = 0; layer < s->effects->depth; layer++) {
+        const size_t at = descent->steps;
+        double terms[ICL_LINEAR_TERMS];
+        if (icl_inspect_does_nothing(effect_of(s, layer, ICL_PRUNE_LAYER)))
+            continue;
+        descent->steps++;
+        if (at == ICL_INSPECT_MOST_STEPS)
+            descent->is_known = false;
+        if (!descent->is_known)
+            continue;
+        const icl_inspect_step step = icl_inspect_measure_step(s->run, s->layers, layer, matrices);
+        /* In white inputs the block of x of both Q's terms changes by the same factor. */
+        const double whitening =
+            isnan(step.whitened) || step.multiple == 0 ? 1 : step.whitened_multiple / step.multiple;
+        icl_linear_layers_terms(s->layers, layer, terms);
+        descent->rates[at] = -terms[ICL_TERM_YX] / n;
+        descent->inputs[at] = -terms[ICL_TERM_XX] / n;
+        descent->white_rates[at] = descent->rates[at] * whitening;
+        descent->white_inputs[at] = descent->inputs[at] * whitening;
+    }
+done:
+    icl_free(&matrices);
+    return status;
+}
+
 icl_status icl_inspect_terms(icl_inspecting *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
-                             size_t *acting, icl_error *error) {
+                             icl_inspect_descent *descent, icl_error *error) {
     icl_inspect_effects effects = {0};
     const section s = {run, layers, &effects};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_inspect_prune(run, sample, &effects, error));
-    *acting = 0;
-    for (size_t layer = 0; layer < effects.depth; layer++)
-        *acting += !icl_inspect_does_nothing(effect_of(&s, layer, ICL_PRUNE_LAYER));
+    ICL_TRY(find_descent(&s, descent, error));
     ICL_TRY(icl_inspect_section(run, "What each term does", error));
     ICL_TRY(write_loss(&s, error));
     ICL_TRY(write_table(&s, error));
