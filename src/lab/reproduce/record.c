@@ -56,12 +56,17 @@ icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
     static const icl_report_column columns[] = {{"what", false},   {"quantity", false}, {"ours", true},
                                                 {"target", true},  {"known", false},    {"note", false},
                                                 {"verdict", false}};
+    char *old = NULL;
     icl_status status = ICL_OK;
 
+    /* None is left that speaks of other findings than findings.csv, should this run not come to its end. */
+    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error));
+    (void)remove(old);
     ICL_TRY(icl_report_create(&run->report, error));
     ICL_TRY(icl_report_section(run->report, "Findings", error));
     ICL_TRY(icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error));
 done:
+    icl_free(&old);
     return status;
 }
 
