@@ -251,14 +251,15 @@ static icl_status work(const sweeping *run, icl_error *error) {
 }
 
 static void announce(const sweeping *run) {
-    const size_t workers = run->worker_count * run->ranks.count;
-
-    fprintf(stderr, "iclab: %s: %zu cells, %zu of them finished; %zu %s on %s%s\n", run->folder,
-            icl_sweep_cells(run->sweep), run->finished, workers,
-            run->ranks.count > 1 ? "ranks"
-            : workers == 1       ? "worker"
-                                 : "workers",
-            run->specs[0], workers > 1 ? ", …" : "");
+    fprintf(stderr, "iclab: %s: %zu cells, %zu of them finished; ", run->folder, icl_sweep_cells(run->sweep),
+            run->finished);
+    if (run->ranks.count > 1)
+        fprintf(stderr, "%zu ranks, the first ", run->ranks.count);
+    else if (run->worker_count > 1)
+        fprintf(stderr, "%zu workers ", run->worker_count);
+    for (size_t i = 0; i < run->worker_count; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "on " : ", ", run->specs[i]);
+    fprintf(stderr, "\n");
 }
 
 /* Each part is done by every rank for itself, and agreed on. */

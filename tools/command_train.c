@@ -433,7 +433,12 @@ const subcommand command_train = {
         "gives the bits of one never stopped.\n\n"
         "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
         "schedule.\n\n"
-        "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.",
+        "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.\n\n"
+        "mpirun -n N iclab train RECIPE trains one model on N ranks, which share the slices of each step's "
+        "batch: "
+        "train.slices has to be N or more. How many ranks there are changes no bit; another train.slices "
+        "draws "
+        "other sequences. Rank 0 alone reads and writes files.",
     .takes_recipe_keys = true,
     .run = run_train,
 };

@@ -111,4 +111,25 @@ on 2 sweep "$work/grid.ini" --out "$work/sweep4" --device cpu
 [[ $code -eq 0 && $(grep -c 'training' "$work/err") -eq 1 ]]
 ok $? "what dead ranks left is taken over on restart"
 same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/sweep4/table.csv") "to the same table"
+# Killed all at once, at some moment; others take over.
+set -m
+"$mpirun" -n 2 "$ICLAB" sweep "$work/grid.ini" --out "$work/killed" --device cpu --quiet >/dev/null 2>&1 </dev/null &
+process=$!
+for _ in {1..100}; do
+    [[ $(find "$work/killed" -name result.json 2>/dev/null | grep -c .) -lt 2 ]] || break
+    sleep 0.05
+done
+kill -KILL -- "-$process"
+wait "$process" 2>/dev/null
+set +m
+on 4 sweep "$work/grid.ini" --out "$work/killed" --device cpu --quiet
+expect 0 "a sweep on 2 ranks that was killed, on 4"
+same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/killed/table.csv") "to the same table"
+
+# Devices that round differently would drift apart unseen.
+code=0
+timeout 120 "$mpirun" -n 1 "$ICLAB" train "$work/tiny.ini" --out "$work/mixed" --device cpu --quiet : \
+    -n 1 "$ICLAB" train "$work/tiny.ini" --out "$work/mixed" --device ref --quiet >"$work/out" 2>"$work/err" </dev/null || code=$?
+[[ $code -eq 3 && $(grep -c 'the parameters of the ranks: rank 1 has other bits than rank 0' "$work/err") -eq 1 ]]
+ok $? "ranks on different devices are refused"
 finish
