@@ -83,12 +83,15 @@ typedef struct made_text {
     size_t size;
 } made_text;
 
+/* The format prints less than CAPACITY in all. */
 static void append(made_text *made, const char *format, ...) {
     va_list arguments;
+    int length;
+
     va_start(arguments, format);
-    made->size +=
-        (size_t)vsnprintf(made->bytes + made->size, sizeof made->bytes - made->size, format, arguments);
+    length = vsnprintf(made->bytes + made->size, sizeof made->bytes - made->size, format, arguments);
     va_end(arguments);
+    made->size += (size_t)length;
 }
 
 typedef struct table_shape {
@@ -237,7 +240,6 @@ int main(void) {
 
     for (int damage = NO_DAMAGE; damage < DAMAGES; damage++)
         check_damage(&tap, (table_damage)damage, &refused);
-    tap_ok(&tap, refused == VARIANTS * (DAMAGES - 1) && refused >= 200, "%zu malformed tables in all",
-           refused);
+    tap_ok(&tap, refused == VARIANTS * (DAMAGES - 1), "%zu malformed tables in all", refused);
     return tap_done(&tap);
 }

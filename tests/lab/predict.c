@@ -201,52 +201,66 @@ static void check_model(tap_run *tap, icl_backend *backend, const char *folder, 
     icl_predict_outcome_destroy(&outcome);
 }
 
-/* A model that sums, shown N rows: what it predicts is what the model predicts whose P are multiplied by n / N and that sees the tokens as
- * they are. */
-static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folder, const icl_recipe *recipe) {
-    enum { LONG = 13 };
-    const icl_random_params normal = {.key = {9, 3, 0}, .distribution = ICL_NORMAL};
-    double inputs[LONG * DIMENSION], labels[LONG], query[DIMENSION], seen = 0;
-    float tokens[(LONG + 1) * (DIMENSION + 1)] = {0}, values[64], expected = 0;
-    icl_prompter prompter = {0};
+enum { LONG = 13, LONG_TOKENS = (LONG + 1) * (DIMENSION + 1) };
+
+/* The run's model with its P multiplied by n / N, for a sequence of N = LONG. */
+static icl_status predict_with_scaled_p(icl_backend *backend, const char *folder, const icl_recipe *recipe,
+                                        const float tokens[LONG_TOKENS], float *prediction,
+                                        icl_error *error) {
+    float values[64];
     icl_recipe *longer = NULL;
     icl_trainer *trainer = NULL;
     icl_batch batch = {{0}};
-    icl_error error = {0};
     icl_status status;
 
-    for (size_t i = 0; i < LONG * (DIMENSION + 1) + DIMENSION; i++)
-        tokens[i] = icl_random_value(&normal, i);
-    for (size_t i = 0; i < LONG; i++)
-        for (size_t k = 0; k <= DIMENSION; k++)
-            *(k < DIMENSION ? &inputs[i * DIMENSION + k] : &labels[i]) =
-                (double)tokens[i * (DIMENSION + 1) + k];
-    for (size_t k = 0; k < DIMENSION; k++)
-        query[k] = (double)tokens[LONG * (DIMENSION + 1) + k];
-    ICL_TRY(icl_prompter_create(backend, folder, recipe, 1, &prompter, &error));
-    ICL_TRY(icl_prompter_show(&prompter, LONG, inputs, labels, &error));
-    ICL_TRY(icl_prompter_predict(&prompter, 1, query, &seen, &error));
-    ICL_TRY(icl_recipe_clone(recipe, &longer, &error));
-    ICL_TRY(icl_recipe_override(longer, "task.n=13", &error));
-    ICL_TRY(icl_trainer_create(backend, longer, &trainer, &error));
-    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, &error));
+    ICL_TRY(icl_recipe_clone(recipe, &longer, error));
+    ICL_TRY(icl_recipe_override(longer, "task.n=13", error));
+    ICL_TRY(icl_trainer_create(backend, longer, &trainer, error));
+    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, error));
     for (size_t i = 0; i < icl_model_parameter_count(icl_trainer_model(trainer)); i++) {
         const icl_parameter_info *info = icl_model_parameter(icl_trainer_model(trainer), i);
         for (size_t k = 0; info->name[strlen(info->name) - 1] == 'P' && k < info->count; k++)
             values[info->offset + k] *= (float)CONTEXT / LONG;
     }
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, &error));
-    ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, 1, &batch, &error));
-    ICL_TRY(icl_tensor_write(batch.tokens, tokens, &error));
-    ICL_TRY(icl_trainer_predict(trainer, &batch, &expected, &error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+    ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, 1, &batch, error));
+    ICL_TRY(icl_tensor_write(batch.tokens, tokens, error));
+    ICL_TRY(icl_trainer_predict(trainer, &batch, prediction, error));
+done:
+    icl_batch_release(&batch);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&longer);
+    return status;
+}
+
+/* A model that sums, shown N rows: what it predicts is what the model predicts whose P are multiplied by n / N and that sees the tokens as
+ * they are. */
+static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folder, const icl_recipe *recipe) {
+    const icl_random_params normal = {.key = {9, 3, 0}, .distribution = ICL_NORMAL};
+    double inputs[LONG * DIMENSION], labels[LONG], query[DIMENSION], seen = 0;
+    float tokens[LONG_TOKENS] = {0}, expected = 0;
+    icl_prompter prompter = {0};
+    icl_error error = {0};
+    icl_status status;
+
+    for (size_t i = 0; i + 1 < LONG_TOKENS; i++)
+        tokens[i] = icl_random_value(&normal, i);
+    for (size_t i = 0; i < LONG; i++) {
+        for (size_t k = 0; k < DIMENSION; k++)
+            inputs[i * DIMENSION + k] = (double)tokens[i * (DIMENSION + 1) + k];
+        labels[i] = (double)tokens[i * (DIMENSION + 1) + DIMENSION];
+    }
+    for (size_t k = 0; k < DIMENSION; k++)
+        query[k] = (double)tokens[LONG * (DIMENSION + 1) + k];
+    ICL_TRY(icl_prompter_create(backend, folder, recipe, 1, &prompter, &error));
+    ICL_TRY(icl_prompter_show(&prompter, LONG, inputs, labels, &error));
+    ICL_TRY(icl_prompter_predict(&prompter, 1, query, &seen, &error));
+    ICL_TRY(predict_with_scaled_p(backend, folder, recipe, tokens, &expected, &error));
 done:
     tap_status(tap, status, &error, "a model of raw sums, shown more rows than it was trained on");
     tap_ok(tap, fabs(seen - (double)expected) < 1e-5 * (1 + fabs(seen)),
            "predicts with its sums brought to n: %.8g, with P n/N: %.8g", seen, (double)expected);
     icl_prompter_release(&prompter);
-    icl_batch_release(&batch);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&longer);
 }
 
 /* ---- Held-out rows ---- */
