@@ -10,11 +10,11 @@
 #include "core/json.h"
 #include "iclab/lab.h"
 #include "lab/compare_training.h"
+#include "lab/figure_script.h"
 #include "picture.h"
 
 #define DEFAULT_STEPS 50
-#define SCRIPT        "training.gp"
-#define PICTURE       "training.svg"
+#define FIGURE        "training"
 
 static const char *const table_names[ICL_TRAINING_MODES] = {"forced.csv", "free.csv"};
 
@@ -208,10 +208,6 @@ static const char header[] =
 
 /* Arguments: the devices' specs, one pair for each of the two panels. */
 static const char script_format[] =
-    "# Written by iclab compare --train. Draw again: gnuplot " SCRIPT "\n"
-    "set terminal svg size 900,900 dynamic noenhanced background '#ffffff'\n"
-    "set output '" PICTURE "'\n"
-    "set datafile separator ','\n"
     "set multiplot layout 2,1\n"
     "set logscale y\n"
     "set format y '%%.0e'\n"
@@ -262,23 +258,36 @@ static icl_status write_row(const report *r, const icl_step_comparison *s, icl_e
     return icl_csv_row(r->tables[s->mode], s->step, values, sizeof values / sizeof *values, error);
 }
 
+static icl_status write_script(const report *r, bool *missing_gnuplot, icl_error *error) {
+    enum { WIDTH = 900, HEIGHT = 900 };
+    const icl_drawing drawing = {.folder = r->options->out,
+                                 .command = "iclab compare --train",
+                                 .draw = draw_figure,
+                                 .user = missing_gnuplot};
+    icl_text script = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_script_begin(&script, &drawing, FIGURE, "", WIDTH, HEIGHT, error));
+    ICL_TRY(icl_text_print(&script, error, script_format, r->specs[0], r->specs[1]));
+    ICL_TRY(icl_script_finish(&script, &drawing, FIGURE, error));
+done:
+    icl_text_release(&script);
+    return status;
+}
+
 static icl_status write_files(const report *r, icl_error *error) {
     icl_status status = ICL_OK;
-    char *path = NULL, script[sizeof script_format + 8 * ICL_NAME_CAPACITY];
-    bool drawn = false;
+    bool missing_gnuplot = false;
 
     if (!r->options->out)
         return ICL_OK;
     for (int mode = 0; mode < ICL_TRAINING_MODES; mode++)
         ICL_TRY(icl_csv_flush(r->tables[mode], error));
-    snprintf(script, sizeof script, script_format, r->specs[0], r->specs[1]);
-    ICL_TRY(icl_path_join(r->options->out, SCRIPT, &path, error));
-    ICL_TRY(icl_file_write(path, script, strlen(script), error));
-    ICL_TRY(draw_picture(r->options->out, SCRIPT, &drawn, error));
-    fprintf(stderr, "iclab: %s: %s, %s, " SCRIPT "%s\n", r->options->out, table_names[0], table_names[1],
-            drawn ? ", " PICTURE : "; no gnuplot here: gnuplot " SCRIPT " in that folder draws " PICTURE);
+    ICL_TRY(write_script(r, &missing_gnuplot, error));
+    fprintf(stderr, "iclab: %s: %s, %s, " FIGURE ".gp%s\n", r->options->out, table_names[0], table_names[1],
+            missing_gnuplot ? "; no gnuplot here: gnuplot " FIGURE ".gp in that folder draws " FIGURE ".svg"
+                            : ", " FIGURE ".svg, " FIGURE ".png");
 done:
-    icl_free(&path);
     return status;
 }
 

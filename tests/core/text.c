@@ -17,7 +17,7 @@ static void check_growth(tap_run *tap) {
     tap_ok(tap, status == ICL_OK && text.length == 5 * PIECES && strlen(text.bytes) == text.length,
            "%d pieces, a NUL behind the last", PIECES);
     for (int i = 0; text.bytes && i < PIECES; i++)
-        right += atoi(text.bytes + 5 * (size_t)i) == i;
+        right += strtol(text.bytes + 5 * (size_t)i, NULL, 10) == i;
     tap_ok(tap, right == PIECES, "each in its place");
     memset(wide, 'x', LONG);
     tap_ok(tap,
