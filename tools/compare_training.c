@@ -207,25 +207,32 @@ static const char header[] =
     "against_gradient_norm_difference,against_gradient_difference,against_parameter_difference";
 
 /* Arguments: the devices' specs, one pair for each of the two panels. */
-static const char script_format[] =
-    "set multiplot layout 2,1\n"
-    "set logscale y\n"
-    "set format y '%%.0e'\n"
-    "set key below noenhanced\n"
-    "set grid\n"
-    "set xlabel 'step'\n"
-    "set ylabel 'relative difference from the reference'\n"
-    "set title 'forced: the error of one step'\n"
-    "plot 'forced.csv' using 1:6 with linespoints pointsize 0.3 title '%1$s loss', \\\n"
-    "     '' using 1:8 with linespoints pointsize 0.3 title '%1$s gradient', \\\n"
-    "     '' using 1:12 with linespoints pointsize 0.3 dashtype 2 title '%2$s loss', \\\n"
-    "     '' using 1:14 with linespoints pointsize 0.3 dashtype 2 title '%2$s gradient'\n"
-    "set title 'free-running: the drift since the first step'\n"
-    "plot 'free.csv' using 1:6 with linespoints pointsize 0.3 title '%1$s loss', \\\n"
-    "     '' using 1:9 with linespoints pointsize 0.3 title '%1$s parameters', \\\n"
-    "     '' using 1:12 with linespoints pointsize 0.3 dashtype 2 title '%2$s loss', \\\n"
-    "     '' using 1:15 with linespoints pointsize 0.3 dashtype 2 title '%2$s parameters'\n"
-    "unset multiplot\n";
+static const char script_format[] = "set multiplot layout 2,1\n"
+                                    "set logscale y\n"
+                                    "set format y '%%.0e'\n"
+                                    "set key below noenhanced\n"
+                                    "set grid\n"
+                                    "set xlabel 'step'\n"
+                                    "set ylabel 'relative difference from the reference'\n"
+                                    "set title 'forced: the error of one step'\n"
+                                    "plot 'forced.csv' using 1:6 with linespoints pointtype 7 pointsize 0.6 "
+                                    "linecolor '#0072b2' title '%1$s loss', \\\n"
+                                    "     '' using 1:8 with linespoints pointtype 4 pointsize 0.7 linecolor "
+                                    "'#0072b2' title '%1$s gradient', \\\n"
+                                    "     '' using 1:12 with linespoints pointtype 7 pointsize 0.6 linecolor "
+                                    "'#d55e00' dashtype 2 title '%2$s loss', \\\n"
+                                    "     '' using 1:14 with linespoints pointtype 4 pointsize 0.7 linecolor "
+                                    "'#d55e00' dashtype 2 title '%2$s gradient'\n"
+                                    "set title 'free-running: the drift since the first step'\n"
+                                    "plot 'free.csv' using 1:6 with linespoints pointtype 7 pointsize 0.6 "
+                                    "linecolor '#0072b2' title '%1$s loss', \\\n"
+                                    "     '' using 1:9 with linespoints pointtype 4 pointsize 0.7 linecolor "
+                                    "'#0072b2' title '%1$s parameters', \\\n"
+                                    "     '' using 1:12 with linespoints pointtype 7 pointsize 0.6 linecolor "
+                                    "'#d55e00' dashtype 2 title '%2$s loss', \\\n"
+                                    "     '' using 1:15 with linespoints pointtype 4 pointsize 0.7 linecolor "
+                                    "'#d55e00' dashtype 2 title '%2$s parameters'\n"
+                                    "unset multiplot\n";
 
 static icl_status open_tables(report *r, icl_error *error) {
     icl_status status = ICL_OK;
