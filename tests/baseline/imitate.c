@@ -177,6 +177,8 @@ static void test_tuned(tap_run *tap) {
 static void turn_inputs(const fixture *f, float *tokens) {
     const double *root = icl_task_get_prior(f->task)->weight_root;
 
+    if (!root || !f->drawn.tokens)
+        return;
     for (size_t i = 0; i < (size_t)COUNT * (N + 1); i++) {
         const float *from = f->drawn.tokens + i * WIDTH;
         for (size_t k = 0; k < D; k++) {

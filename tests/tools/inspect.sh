@@ -24,6 +24,9 @@ files() {
         [[ -s $folder/$name ]]
         ok $? "$(basename "$(dirname "$folder")"): $name"
     done
+    awk -F'|' '!/^\|/ { columns = 0; next } columns == 0 { columns = NF } NF != columns { bad = 1 } END { exit bad }' \
+        "$folder/inspect.md"
+    ok $? "every row of a table has as many cells as its head"
     for name in "$@"; do
         [[ -s $folder/$name.gp ]]
         ok $? "the script of $name"

@@ -13,6 +13,9 @@
 
 enum { SEQUENCES = 8192, FIT_SEQUENCES = 2048 };
 
+/* Dist(M, I) up to which M is called a multiple of I. */
+#define NEARLY 0.2
+
 typedef struct window {
     icl_inspecting *run;
     bool is_softmax;
@@ -67,14 +70,14 @@ done:
 /* ---- Writing ---- */
 
 static icl_status write_numbers(const window *w, icl_error *error) {
-    static const icl_report_column columns[] = {{"", false}, {"", true}};
+    static const icl_report_column columns[] = {{"number", false}, {"value", true}};
     const icl_window_quality *of = &w->ratio.of, *to = &w->ratio.to;
     const struct {
         const char *what, *quantity;
         double value, standard_error;
     } rows[] = {
         {"M", "w = tr(M) / d, the multiple of I nearest to it", w->multiple, 0},
-        {"M", "Dist(M, I) = |M - w I| / |M|", w->distance, 0},
+        {"M", "Dist(M, I), the norm of M - w I over that of M", w->distance, 0},
         {"M", "spectral norm", w->largest, 0},
         {"M", "smallest singular value", w->smallest, 0},
         {"M", "rho(M, B): what it sees beside the subspace, over what it sees of it", w->rho, 0},
@@ -109,25 +112,49 @@ done:
     return status;
 }
 
+/* What M is beside a multiple of the identity. */
+static icl_status describe_matrix(const window *w, icl_error *error) {
+    icl_text *lead = &w->run->lead;
+    icl_status status = ICL_OK;
+
+    if (w->distance <= NEARLY)
+        ICL_TRY(
+            icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", w->multiple, w->distance));
+    else
+        ICL_TRY(icl_text_print(lead, error,
+                               " M is no multiple of I: it is %.2g of its norm away from %.4g I.",
+                               w->distance, w->multiple));
+    if (!isnan(w->rho))
+        ICL_TRY(icl_text_print(
+            lead, error, " Outside the subspace that targets depend on it sees %.2g times as much as inside.",
+            w->rho));
+done:
+    return status;
+}
+
 static icl_status conclude(const window *w, icl_error *error) {
     const double n = (double)w->run->n;
     icl_text *lead = &w->run->lead;
+    icl_status status = ICL_OK;
 
     if (w->is_softmax)
-        return icl_text_print(
+        ICL_TRY(icl_text_print(lead, error,
+                               "The model averages the context's labels with weights exp(x_i^T M x_q) over "
+                               "their sum, a Nadaraya-Watson estimate. Its window is worth %.3g of the %.0f "
+                               "labels and has radius %.3g.",
+                               w->ratio.of.neighbours, n, w->ratio.of.reach));
+    else
+        ICL_TRY(icl_text_print(
             lead, error,
-            "The model averages the context's labels with weights exp(x_i^T M x_q) over their sum, a "
-            "Nadaraya-Watson estimate: M is %.4g I but for %.2g of its norm. Its window is worth %.3g of "
-            "the %.0f labels and has radius %.3g. Its squared error is %.4g +- %.2g times that of the best "
-            "window of this kind, w I with w = %.4g.",
-            w->multiple, w->distance, w->ratio.of.neighbours, n, w->ratio.of.reach, w->ratio.ratio,
-            w->ratio.standard_error, w->best);
-    return icl_text_print(lead, error,
-                          "The model is one step of gradient descent from 0 on the context's squared "
-                          "errors, preconditioned with M: M is %.4g I but for %.2g of its norm, a step size "
-                          "of %.4g for raw sums. Its squared error is %.4g +- %.2g times that of M = %.4g I.",
-                          w->multiple, w->distance, w->multiple / n, w->ratio.ratio, w->ratio.standard_error,
-                          w->best);
+            "The model is one step of gradient descent from 0 on the context's squared errors, "
+            "preconditioned with M, of size %.4g for raw sums.",
+            w->multiple / n));
+    ICL_TRY(describe_matrix(w, error));
+    ICL_TRY(icl_text_print(lead, error, " Its squared error is %.4g +- %.2g times that of %s w I, w = %.4g.",
+                           w->ratio.ratio, w->ratio.standard_error,
+                           w->is_softmax ? "the best window" : "M =", w->best));
+done:
+    return status;
 }
 
 icl_status icl_inspect_window(icl_inspecting *run, icl_error *error) {
