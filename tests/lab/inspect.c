@@ -241,6 +241,44 @@ static void test_idle_layer(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Q's block of x is -a Sigma^-1 where w ~ N(0, Sigma^-1): a preconditioned step (theorem 3 of arXiv 2306.00297). */
+static void test_preconditioned(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=1",
+                                            "model.parameterization=sparse",
+                                            "task.noise=fixed:0",
+                                            "task.covariance=spectrum:1,2,4",
+                                            "task.weights=inverse-covariance",
+                                            "model.scale=raw",
+                                            NULL};
+    static const float inverse[] = {1, .5F, .25F};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a sparse layer")) {
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            f.values[i] = i % (D + 1) == 0 ? -.0625F * inverse[i / D] : 0;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 1);
+            tap_ok(tap,
+                   strstr(f.summary, "is, to rounding, 1 step of gradient descent preconditioned") != NULL &&
+                       strstr(f.summary, "(steps 0.0625)") != NULL,
+                   "a preconditioned step is named with its size");
+            tap_ok(tap, strcmp(formula_of(&f, 1), "y <- y - 0.0625 <a, Sigma^-1 x>") == 0,
+                   "and is its formula");
+            tap_ok(tap, value_of(&f, 1, "A of the gradient step", "Dist(R^T A R, I)") < 1e-6,
+                   "in white inputs A is a multiple of I");
+            /* A = a diag(1, 1/2, 1/4): mean 7/12, and sum of squares 21/16. */
+            tap_ok(tap,
+                   fabs(value_of(&f, 1, "A of the gradient step", "Dist(A, I)") -
+                        sqrt(1 - 3 * (7.0 / 12) * (7.0 / 12) / (21.0 / 16))) < 1e-6,
+                   "and as they are it is not");
+            tap_ok(tap, value_of(&f, 1, "sparse: P = [0 0; 0 1], Q = [A 0; 0 0]", "distance") < 1e-6,
+                   "the layer is of the sparse pattern");
+        }
+    }
+    close_fixture(&f);
+}
+
 /* ---- The cost of pruning, computed directly ---- */
 
 static double squared_error(const icl_sequences *drawn, size_t i) {
@@ -325,6 +363,28 @@ static void test_window(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* The same without the softmax: a step of gradient descent. */
+static void test_linear_attention(tap_run *tap) {
+    static const char *const overrides[] = {"model.family=softmax", "model.attention=linear",
+                                            "model.layers=1",       "task.family=functions",
+                                            "task.inputs=sphere",   NULL};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "linear attention")) {
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            f.values[i] = i % (D + 1) == 0 ? 2 : 0;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap,
+                   strstr(f.summary, "one step of gradient descent") &&
+                       strstr(f.summary, "of size 0.25 for raw sums"),
+                   "it is a step of 2 / n");
+            tap_ok(tap, value_of(&f, 0, "window", "over that of w I") == 1, "and nothing else");
+        }
+    }
+    close_fixture(&f);
+}
+
 int main(void) {
     tap_run tap = {0};
 
@@ -332,7 +392,9 @@ int main(void) {
     test_gdpp(&tap);
     test_rescaling(&tap);
     test_idle_layer(&tap);
+    test_preconditioned(&tap);
     test_cost(&tap);
     test_window(&tap);
+    test_linear_attention(&tap);
     return tap_done(&tap);
 }

@@ -13,8 +13,9 @@
 
 enum { SEQUENCES = 8192, FIT_SEQUENCES = 2048 };
 
-/* Dist(M, I) up to which M is called a multiple of I. */
-#define NEARLY 0.2
+/* Dist(M, I) up to which M is called a multiple of I, and one but for the rest. */
+#define ROUNDING 1e-6
+#define NEARLY   0.2
 
 typedef struct window {
     icl_inspecting *run;
@@ -117,7 +118,9 @@ static icl_status describe_matrix(const window *w, icl_error *error) {
     icl_text *lead = &w->run->lead;
     icl_status status = ICL_OK;
 
-    if (w->distance <= NEARLY)
+    if (w->distance <= ROUNDING)
+        ICL_TRY(icl_text_print(lead, error, " M is %.4g I.", w->multiple));
+    else if (w->distance <= NEARLY)
         ICL_TRY(
             icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", w->multiple, w->distance));
     else
