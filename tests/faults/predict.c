@@ -8,17 +8,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "attempts.h"
 #include "core/allocate.h"
-#include "core/file.h"
 #include "iclab/lab.h"
-#include "iclab/train.h"
-#include "lab/run.h"
-#include "plant.h"
-#include "tap.h"
 
 #include "../core/scratch.h"
 
-enum { ROWS = 12, MAX_COMPLAINT = 10 };
+enum { ROWS = 12 };
 
 typedef struct surroundings {
     char run[512], table[512];
@@ -29,23 +25,13 @@ typedef struct surroundings {
 
 static icl_status make_run(surroundings *around, icl_error *error) {
     static const char *const settings[] = {"task.d=3", "task.n=5", "model.layers=1", "train.batch=1"};
-    icl_backend *backend = NULL;
-    icl_trainer *trainer = NULL;
-    char *path = NULL;
     icl_status status;
 
     ICL_TRY(icl_lab_recipe_create(&around->recipe, error));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         ICL_TRY(icl_recipe_override(around->recipe, settings[i], error));
-    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, error));
-    ICL_TRY(icl_run_create(around->run, around->recipe, error));
-    ICL_TRY(icl_trainer_create(backend, around->recipe, &trainer, error));
-    ICL_TRY(icl_path_join(around->run, ICL_RUN_MODEL, &path, error));
-    ICL_TRY(icl_trainer_export(trainer, path, error));
+    ICL_TRY(fault_make_run(around->run, around->recipe, error));
 done:
-    icl_trainer_destroy(&trainer);
-    icl_backend_close(&backend);
-    icl_free(&path);
     return status;
 }
 
@@ -60,7 +46,7 @@ static void make_table(scratch_folder *scratch) {
     scratch_write(scratch, "table.csv", text, strlen(text));
 }
 
-/* ---- Attempts ---- */
+/* ---- Predictions ---- */
 
 /* All that iclab predict does but print. predictions [ROWS + 1][ICL_PREDICTORS]: held out, then those of the row without a target. */
 static icl_status predict(const surroundings *around, double *predictions, icl_error *error) {
@@ -92,52 +78,30 @@ done:
     return status;
 }
 
-/* What is wrong after a fault, or NULL. */
-static const char *judge(icl_status status, const icl_error *error, const fault_holdings *before,
-                         const double *seen, const double *expected) {
-    const fault_holdings now = fault_held();
+/* ---- Attempts ---- */
 
-    if (now.memory != before->memory)
-        return "memory is leaked";
-    if (now.files != before->files)
-        return "a file is left open";
-    if (status == ICL_OK)
-        return memcmp(seen, expected, ROWS * ICL_PREDICTORS * sizeof *seen) == 0 ? NULL
-                                                                                 : "the outcome differs";
-    return error->status == status && error->message[0] != '\0' && !strchr(error->message, '\n')
-               ? NULL
-               : "not one line";
+typedef struct trial {
+    const surroundings *around;
+    double expected[(ROWS + 1) * ICL_PREDICTORS], seen[(ROWS + 1) * ICL_PREDICTORS];
+} trial;
+
+static icl_status attempt(void *context, icl_error *error) {
+    trial *t = context;
+
+    memset(t->seen, 0, sizeof t->seen);
+    return predict(t->around, t->seen, error);
 }
 
-static void check_faults(tap_run *tap, const surroundings *around, fault_kind kind, bool lasting,
-                         const double *expected) {
-    unsigned reported = 0, survived = 0, bad = 0;
-
-    for (uint64_t nth = 1;; nth++) {
-        double seen[(ROWS + 1) * ICL_PREDICTORS] = {0};
-        const fault_holdings before = fault_held();
-        icl_error error = {0};
-        fault_arm(kind, nth, lasting);
-        const icl_status status = predict(around, seen, &error);
-        const char *struck = fault_struck();
-        fault_disarm();
-        if (!struck)
-            break;
-        const char *complaint = judge(status, &error, &before, seen, expected);
-        if (complaint && bad++ < MAX_COMPLAINT)
-            tap_note("fault %llu, %s: %s: %s", (unsigned long long)nth, struck, complaint, error.message);
-        reported += status != ICL_OK;
-        survived += status == ICL_OK;
-    }
-    tap_ok(tap, bad == 0 && reported > 0, "%s%s: %u faults reported, %u survived",
-           kind == FAULT_ALLOCATION ? "memory" : "files", lasting ? ", and all that follow" : "", reported,
-           survived);
+static bool as_expected(const void *context) {
+    const trial *t = context;
+    return memcmp(t->seen, t->expected, sizeof t->seen) == 0;
 }
 
 int main(void) {
     tap_run tap = {0};
     surroundings around = {.recipe = NULL};
-    double expected[(ROWS + 1) * ICL_PREDICTORS] = {0};
+    trial t = {.around = &around};
+    const fault_work work = {.attempt = attempt, .as_expected = as_expected, .context = &t};
     scratch_folder scratch;
     icl_error error = {0};
 
@@ -146,15 +110,14 @@ int main(void) {
     snprintf(around.table, sizeof around.table, "%s", scratch_path(&scratch, "table.csv"));
     snprintf(around.run, sizeof around.run, "%s", scratch_path(&scratch, "run"));
     if (tap_status(&tap, make_run(&around, &error), &error, "a run") &&
-        tap_status(&tap, predict(&around, expected, &error), &error, "its predictions for a table")) {
+        tap_status(&tap, predict(&around, t.expected, &error), &error, "its predictions for a table")) {
         for (int lasting = 0; lasting < 2; lasting++) {
-            check_faults(&tap, &around, FAULT_ALLOCATION, lasting, expected);
-            check_faults(&tap, &around, FAULT_FILE, lasting, expected);
+            fault_check(&tap, &work, FAULT_ALLOCATION, lasting);
+            fault_check(&tap, &work, FAULT_FILE, lasting);
         }
         fault_dawdle(true);
-        double seen[(ROWS + 1) * ICL_PREDICTORS] = {0};
-        tap_status(&tap, predict(&around, seen, &error), &error, "reads that give a part");
-        tap_ok(&tap, memcmp(seen, expected, sizeof seen) == 0, "change nothing");
+        tap_status(&tap, attempt(&t, &error), &error, "reads that give a part");
+        tap_ok(&tap, as_expected(&t), "change nothing");
         fault_dawdle(false);
     }
     icl_recipe_destroy(&around.recipe);

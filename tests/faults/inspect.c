@@ -1,0 +1,85 @@
+/*
+ * Every allocation and every file call of an inspection fails once, and then once with all that follow. Each time the outcome is an error of
+ * one line or, where there is a way around, the summary of the undisturbed one; and nothing is held afterwards.
+ */
+#include "lab/inspect/inspect.h"
+
+#include <stdio.h>
+
+#include "attempts.h"
+#include "core/allocate.h"
+#include "iclab/lab.h"
+
+#include "../core/scratch.h"
+
+typedef struct surroundings {
+    char run[512], out[512];
+    char *expected, *seen;
+} surroundings;
+
+static icl_status make_run(const surroundings *around, icl_error *error) {
+    static const char *const settings[] = {"task.d=2", "task.n=3", "model.layers=1", "train.batch=1"};
+    icl_recipe *recipe = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        ICL_TRY(icl_recipe_override(recipe, settings[i], error));
+    ICL_TRY(fault_make_run(around->run, recipe, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* All that iclab inspect does but draw and print. */
+static icl_status attempt(void *context, icl_error *error) {
+    surroundings *around = context;
+    icl_backend *backend = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, error));
+    ICL_TRY(icl_inspect(
+        &(icl_inspect_params){.backend = backend, .run = around->run, .folder = around->out, .sequences = 20},
+        &around->seen, error));
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+static bool as_expected(const void *context) {
+    const surroundings *around = context;
+    return around->seen && strcmp(around->seen, around->expected) == 0;
+}
+
+static void clear(void *context) {
+    icl_free(&((surroundings *)context)->seen);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    surroundings around = {.seen = NULL};
+    scratch_folder scratch, run = {.folder = ""}, out = {.folder = ""};
+    icl_error error = {0};
+
+    scratch_open(&scratch);
+    snprintf(around.run, sizeof around.run, "%s", scratch_path(&scratch, "run"));
+    snprintf(around.out, sizeof around.out, "%s", scratch_path(&scratch, "out"));
+    snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
+    snprintf(out.folder, sizeof out.folder, "%.250s", around.out);
+    if (tap_status(&tap, make_run(&around, &error), &error, "a run") &&
+        tap_status(&tap, attempt(&around, &error), &error, "its inspection")) {
+        around.expected = around.seen;
+        around.seen = NULL;
+        const fault_work work = {attempt, as_expected, clear, &around};
+        for (int lasting = 0; lasting < 2; lasting++) {
+            fault_check(&tap, &work, FAULT_ALLOCATION, lasting);
+            fault_check(&tap, &work, FAULT_FILE, lasting);
+        }
+    }
+    icl_free(&around.expected);
+    clear(&around);
+    scratch_close(&run);
+    scratch_close(&out);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
