@@ -6,6 +6,7 @@
 #include "iclab/lab.h"
 #include "lab/run.h"
 #include "prediction.h"
+#include "progress.h"
 
 #define HEADER_WORDS    "auto|yes|no"
 #define SEPARATOR_WORDS "comma|semicolon|tab"
@@ -93,9 +94,14 @@ done:
     return status;
 }
 
+static void report(void *user, double share) {
+    progress_share(user, "predicting", share);
+}
+
 static icl_status predict_tables(const predict_options *options, const icl_table *table,
                                  const icl_table *fresh, const icl_recipe *recipe, icl_backend *backend,
                                  icl_error *error) {
+    progress_printer progress;
     const icl_predict_params params = {
         .backend = backend,
         .folder = options->folder,
@@ -108,12 +114,20 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         .prompts = (size_t)options->prompts.value,
         .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
         .inputs = (icl_predict_inputs)options->inputs,
+        .report = report,
+        .user = &progress,
     };
     icl_predict_outcome *outcome = NULL;
     bool is_undrawn = false;
     icl_status status;
 
-    ICL_TRY(icl_predict(&params, &outcome, error));
+    progress_start(&progress, options->device.quiet);
+    status = icl_predict(&params, &outcome, error);
+    progress_clear(&progress);
+    if (status != ICL_OK)
+        return status;
+    if (options->predicts_empty && outcome->predicted == 0 && !options->device.quiet)
+        fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
     const prediction_print print = {outcome, table, fresh ? fresh->name : NULL, params.seed};
     if (options->out)
         ICL_TRY(write_prediction(&print, options->out, &is_undrawn, error));
@@ -186,7 +200,8 @@ static const option table[] = {
      offsetof(predict_options, fresh)},
     {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)",
      offsetof(predict_options, folds)},
-    {"--repeats", OPTION_COUNT, "N", "times, in another order each (default 10)",
+    {"--repeats", OPTION_COUNT, "N",
+     "times, in another order each (default 10; fewer for more than 1,000 rows)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
      "most rows that the model is shown at once (default 1024; the number it was trained on for a model "

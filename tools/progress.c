@@ -13,7 +13,8 @@
 enum { MAX_COLUMNS = 240, WIDEST_BAR = 30, NARROWEST_BAR = 6 };
 
 void progress_start(progress_printer *printer, bool quiet) {
-    *printer = (progress_printer){.shown = !quiet && is_smart_terminal(stderr)};
+    *printer =
+        (progress_printer){.shown = !quiet && is_smart_terminal(stderr), .started = icl_clock_seconds()};
 }
 
 void progress_line(double share, const char *text, size_t columns, char *line) {
@@ -49,17 +50,35 @@ static const char *duration(double seconds, char text[32]) {
     return text;
 }
 
+/* Whether a line is to be printed now; one that is `urgent` is, on a terminal. */
+static bool is_due(progress_printer *printer, bool urgent) {
+    const double time = icl_clock_seconds();
+
+    if (!printer->shown ||
+        (!urgent && printer->last_printed > 0 && time - printer->last_printed < SECONDS_BETWEEN_UPDATES))
+        return false;
+    printer->last_printed = time;
+    return true;
+}
+
+static void show(progress_printer *printer, double share, const char *text) {
+    const size_t columns = terminal_columns(stderr), room = columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
+    char line[MAX_COLUMNS + 1];
+
+    /* A character in the last column would make some terminals go on to the next line. */
+    progress_line(share, text, room - 1, line);
+    fprintf(stderr, "\r%s\x1b[K", line);
+    fflush(stderr);
+    printer->line_open = true;
+}
+
 void progress_report(void *user, const icl_session_progress *progress) {
     progress_printer *printer = user;
-    const double time = icl_clock_seconds();
     const bool last = progress->step == progress->total_steps;
-    const size_t columns = terminal_columns(stderr), room = columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
-    char left[32], evaluated[48] = "", skipped[48] = "", text[MAX_COLUMNS], line[MAX_COLUMNS + 1];
+    char left[32], evaluated[48] = "", skipped[48] = "", text[MAX_COLUMNS];
 
-    if (!printer->shown || (!progress->evaluated && !last && printer->last_printed > 0 &&
-                            time - printer->last_printed < SECONDS_BETWEEN_UPDATES))
+    if (!is_due(printer, progress->evaluated || last))
         return;
-    printer->last_printed = time;
     if (!isnan(progress->half_adjusted))
         snprintf(evaluated, sizeof evaluated, "  half adj. %.4g", progress->half_adjusted);
     if (progress->skipped_steps > 0)
@@ -67,11 +86,17 @@ void progress_report(void *user, const icl_session_progress *progress) {
     snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s",
              progress->step, progress->total_steps, progress->steps_per_second,
              duration(progress->seconds_left, left), progress->loss, evaluated, skipped);
-    /* A character in the last column would make some terminals go on to the next line. */
-    progress_line((double)progress->step / (double)progress->total_steps, text, room - 1, line);
-    fprintf(stderr, "\r%s\x1b[K", line);
-    fflush(stderr);
-    printer->line_open = true;
+    show(printer, (double)progress->step / (double)progress->total_steps, text);
+}
+
+void progress_share(progress_printer *printer, const char *what, double share) {
+    const double spent = icl_clock_seconds() - printer->started;
+    char left[32], text[MAX_COLUMNS];
+
+    if (share <= 0 || !is_due(printer, false))
+        return;
+    snprintf(text, sizeof text, "%s  %s left", what, duration(spent * (1 - share) / share, left));
+    show(printer, share, text);
 }
 
 void progress_end(progress_printer *printer) {

@@ -10,6 +10,7 @@ typedef struct progress_printer {
     bool shown;          /* stderr is a terminal that can write a line again */
     bool line_open;      /* such a line waits for its end */
     double last_printed; /* seconds; 0: never */
+    double started;
 } progress_printer;
 
 /* Nothing is printed where `quiet`. */
@@ -17,6 +18,9 @@ void progress_start(progress_printer *printer, bool quiet);
 
 /* An icl_session_params.report; user is the printer. */
 void progress_report(void *user, const icl_session_progress *progress);
+
+/* The same of work of which a share in [0, 1] is done: "predicting  12 s left". */
+void progress_share(progress_printer *printer, const char *what, double share);
 
 /* Ends a line that is being rewritten; call it before anything else is printed. */
 void progress_end(progress_printer *printer);

@@ -10,6 +10,9 @@
 /* Defaults. */
 enum { FOLDS = 5, REPEATS = 10, PROMPTS = 16, LONGEST_CONTEXT = 1024 };
 
+/* With more labelled rows, so many held-out predictions in all are enough. */
+enum { MOST_HELD_OUT = 10000 };
+
 /* Fewer rows say nothing about an error. */
 enum { FEWEST_ROWS = 4 };
 
@@ -176,6 +179,16 @@ done:
     return status;
 }
 
+/* Split number 0 is the last: it predicts the rows without targets. */
+static void report(const prediction_run *run, uint64_t split, size_t prompt) {
+    const double splits = (double)(run->outcome->folds * run->outcome->repeats);
+    const double done = split > 0 ? (double)(split - 1) : splits;
+
+    if (run->params->report)
+        run->params->report(run->params->user,
+                            (done + (double)(prompt + 1) / (double)run->fit.prompts) / (splits + 1));
+}
+
 /* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
 static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, uint64_t split,
                                const icl_table_rows *queries, double *predictions, icl_error *error) {
@@ -192,6 +205,7 @@ static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, 
     for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
         ICL_TRY(show_prompt(run, rows, split, prompt, error));
         ICL_TRY(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
+        report(run, split, prompt);
     }
 done:
     return status;
@@ -384,18 +398,23 @@ static void release_run(prediction_run *run) {
     icl_free(&run->fit.shown);
 }
 
+static size_t default_repeats(size_t rows) {
+    const size_t repeats = MOST_HELD_OUT / rows;
+    return repeats < 1 ? 1 : repeats > REPEATS ? REPEATS : repeats;
+}
+
 static icl_status prepare(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
     icl_status status;
 
     outcome->folds = params->folds > 0 ? params->folds : FOLDS;
-    outcome->repeats = params->repeats > 0 ? params->repeats : REPEATS;
     outcome->features = params->table->columns - 1;
     outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_TRY(check_features(run, error));
     ICL_TRY(find_labelled(params->table, outcome, error));
+    outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
     ICL_TRY(icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run),
                                 &run->prompter, error));
     measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);

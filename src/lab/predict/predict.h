@@ -45,6 +45,8 @@ typedef struct icl_predict_params {
     size_t prompts; /* whose predictions are averaged where there are more rows; 0: 16 */
     uint32_t seed;
     icl_predict_inputs inputs;
+    void (*report)(void *user, double share); /* of the work that is done, in [0, 1]; may be NULL */
+    void *user;
 } icl_predict_params;
 
 /* Losses are of the full squared error in the target's units. */
