@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/csv_reader.h"
 #include "core/number.h"
 
 static icl_status reserve(icl_list *list, icl_error *error) {
@@ -64,56 +65,37 @@ static icl_status append_range(icl_list *list, uint64_t first, uint64_t last, ic
     return status;
 }
 
-static const char *skip_blanks(const char *text) {
-    return text + strspn(text, " \t");
-}
-
-/* Takes one value and moves *at behind it. */
-static icl_status take_quoted(const char **at, icl_list *list, icl_error *error) {
-    const char *start = *at + 1, *end = strchr(start, '"');
-
-    if (!end || end == start)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        end ? "expected a value between the quotes" : "expected a closing quote");
-    *at = end + 1;
-    return append(list, start, (size_t)(end - start), error);
-}
-
-static icl_status take_plain(const char **at, icl_list *list, icl_error *error) {
-    const char *start = *at;
-    size_t length = strcspn(start, ",");
+static icl_status append_field(icl_list *list, const char *field, icl_error *error) {
+    const size_t length = strlen(field);
     uint64_t first, last;
 
-    *at = start + length;
-    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
-        length--;
     if (length == 0)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "expected values separated by commas, with none between two of them empty");
-    if (parse_range(start, length, &first, &last))
+        return icl_fail(error, ICL_ERROR_INPUT, "expected values separated by commas, none of them empty");
+    if (parse_range(field, length, &first, &last))
         return append_range(list, first, last, error);
-    return append(list, start, length, error);
+    return append(list, field, length, error);
 }
 
 icl_status icl_list_parse(const char *text, icl_list *list, icl_error *error) {
+    const icl_csv_source source = {.path = "list", .text = text, .size = strlen(text)};
     icl_status status = ICL_OK;
-    const char *at = skip_blanks(text);
+    icl_csv_reader *reader = NULL;
+    icl_csv_record record;
+    bool found = false;
 
     *list = (icl_list){0};
-    if (*at == '\0')
-        return icl_fail(error, ICL_ERROR_INPUT, "expected at least one value");
-    for (;;) {
-        ICL_TRY(*at == '"' ? take_quoted(&at, list, error) : take_plain(&at, list, error));
-        at = skip_blanks(at);
-        if (*at == '\0')
-            break;
-        if (*at != ',') {
-            status = icl_fail(error, ICL_ERROR_INPUT, "expected a comma behind the quoted value");
-            goto done;
-        }
-        at = skip_blanks(at + 1);
-    }
+    ICL_TRY(icl_csv_reader_open(&source, &reader, error));
+    status = icl_csv_reader_next(reader, &record, &found, error);
+    if (status == ICL_ERROR_INPUT) /* its own message would say where in a file */
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "expected values separated by commas, with quotes around one that holds a comma");
+    ICL_TRY(status);
+    if (!found)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "expected at least one value"));
+    for (size_t i = 0; i < record.count; i++)
+        ICL_TRY(append_field(list, record.fields[i], error));
 done:
+    icl_csv_reader_close(&reader);
     return status;
 }
 

@@ -15,9 +15,9 @@ typedef struct icl_list {
 } icl_list;
 
 /*
- * Values are separated by commas, without the blanks around them. One that itself holds a comma stands in double quotes. FIRST..LAST, of
- * whole numbers, is all from one to the other. ICL_ERROR_INPUT, without saying where, for an empty list or value, an open quote, a range
- * that ends before it begins, or too many. Clear it in any case.
+ * Values as in a record of a CSV file: separated by commas, without the blanks around them, one that itself holds a comma in double quotes.
+ * FIRST..LAST, of whole numbers, is all from one to the other. ICL_ERROR_INPUT, without saying where, for an empty list or value, an open
+ * quote, a range that ends before it begins, or too many. Clear it in any case.
  */
 icl_status icl_list_parse(const char *text, icl_list *list, icl_error *error);
 void icl_list_clear(icl_list *list);
