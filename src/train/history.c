@@ -57,7 +57,7 @@ done:
 }
 
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
-    double history[ICL_HISTORY_LENGTH];
+    double history[ICL_HISTORY_LENGTH] = {0};
     const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
     bool are_finite = true;
     icl_status status = ICL_OK;
