@@ -217,10 +217,11 @@ static icl_status add_absence(icl_report *report, const char *name, const char *
     if (reason)
         ICL_TRY(icl_text_print(&line, error, "%s.svg is not shown here: %s", name, reason));
     else
-        ICL_TRY(icl_text_print(&line, error,
-                               "%s was not drawn, because gnuplot is not installed: in this report's folder, "
-                               "gnuplot %s.gp draws %s.svg and %s.png.",
-                               name, name, name, name));
+        ICL_TRY(icl_text_print(
+            &line, error,
+            "%s was not drawn, for want of gnuplot: in this report's folder, gnuplot %s.gp draws "
+            "%s.svg and %s.png.",
+            name, name, name, name));
     ICL_TRY(icl_report_paragraph(report, line.bytes, error));
 done:
     icl_text_release(&line);

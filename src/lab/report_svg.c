@@ -148,7 +148,7 @@ static icl_status append_value(const svg_reader *reader, span value) {
             ICL_TRY(stop > i + 1 && stop < value.length && value.start[stop] == ';'
                         ? append(reader, "&", 1)
                         : append(reader, "&amp;", 5));
-        } else if (c == '"' || c == '<') {
+        } else if (c == '"' || c == '<' || c == '>') {
             ICL_TRY(append(reader, entity_of(c), strlen(entity_of(c))));
         } else {
             ICL_TRY(append(reader, &value.start[i], 1));

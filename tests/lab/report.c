@@ -181,6 +181,27 @@ static void check_truncation(tap_run *tap) {
     tap_ok(tap, accepted == 1, "of all beginnings of a picture the whole one alone is taken (%zu)", accepted);
 }
 
+/* A file with any one byte changed is refused, or taken in as a well-formed tree all the same. */
+static void check_damage(tap_run *tap) {
+    static const char others[] = "<>/\"'=& #!x:";
+    char damaged[sizeof picture];
+    size_t accepted = 0, bad = 0;
+
+    for (size_t i = 0; i + 1 < sizeof picture; i++)
+        for (const char *other = others; *other; other++) {
+            icl_text html = {0};
+            memcpy(damaged, picture, sizeof picture);
+            damaged[i] = *other;
+            if (icl_html_svg(&html, damaged, sizeof picture - 1, 1, "x", NULL) == ICL_OK) {
+                accepted++;
+                bad += !html.bytes || !is_balanced(html.bytes) || strstr(html.bytes, "href=\"h") != NULL;
+            }
+            icl_text_release(&html);
+        }
+    tap_ok(tap, bad == 0 && accepted > 0, "of all changes of one byte %zu are taken in, all well-formed",
+           accepted);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -189,6 +210,7 @@ int main(void) {
     check_report(&tap, &scratch);
     check_refusals(&tap);
     check_truncation(&tap);
+    check_damage(&tap);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

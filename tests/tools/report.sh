@@ -42,6 +42,13 @@ expect 0 "reproduce without gnuplot"
 check_reports "$hostile" "$work/plain/report.html"
 check_reports 'iclab reproduce versatile-layers --scale ci' "$work/theirs/versatile-layers-ci/report.html"
 
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/gnuplot"
+chmod +x "$work/bin/gnuplot"
+PATH=$work/bin run train "$work/$hostile.ini" "${small[@]}" --steps 2 --out "$work/broken"
+expect 0 "train with a gnuplot that fails"
+[[ $(grep -c 'gnuplot failed' "$work/err") -eq 1 && -s $work/broken/report.html ]]
+ok $? "it is said, and the report is there"
+
 # ---- With it ----
 run train --resume "$work/plain" --device cpu --steps 30 --quiet
 expect 0 "train on"

@@ -32,6 +32,8 @@ def read(path):
 class Model:
     def __init__(self, path):
         metadata, self.tensors = read(path)
+        if metadata.get("format") != "iclab" or metadata.get("layout") != "1":
+            raise ValueError(f"{path}: layout {metadata.get('layout')} of {metadata.get('format')}: expected layout 1 of iclab")
         self.about = {key[6:]: value for key, value in metadata.items() if key.startswith("model.")}
         self.d, self.layers, self.heads = int(metadata["task.d"]), int(self.about["layers"]), int(self.about["heads"])
 
