@@ -25,7 +25,7 @@ tar -xzf "$archive" -C "$parent/subprojects/iclab" --strip-components 1
 ok $? "the archive unpacks"
 setup=(setup)
 [[ ! -f $parent/build/build.ninja ]] || setup=(setup --reconfigure)
-meson "${setup[@]}" -Diclab:werror=true "$parent/build" "$parent" >"$parent/log" 2>&1
+meson "${setup[@]}" -Dbuildtype=plain -Diclab:werror=true "$parent/build" "$parent" >"$parent/log" 2>&1
 status=$?
 [[ $status -eq 0 ]] || tail -n 20 "$parent/log" | note
 ok "$status" "a project with iclab in subprojects/ configures"

@@ -2,7 +2,7 @@
 # Man pages and completions hold every command, option and recipe key that --help has, and the tools that read them find no fault.
 # Arguments: the command, then the names of the commands that have pages.
 set -uo pipefail
-ICLAB=$1
+ICLAB=$(realpath "$1")
 shift
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
