@@ -25,13 +25,14 @@ tar -xzf "$archive" -C "$parent/subprojects/iclab" --strip-components 1
 ok $? "the archive unpacks"
 setup=(setup)
 [[ ! -f $parent/build/build.ninja ]] || setup=(setup --reconfigure)
-meson "${setup[@]}" -Dbuildtype=plain -Diclab:werror=true "$parent/build" "$parent" >"$parent/log" 2>&1
+# Not optimized, and without OpenCL: this is about what is there, and quickly built.
+meson "${setup[@]}" -Dbuildtype=plain -Diclab:opencl=disabled "$parent/build" "$parent" >"$parent/log" 2>&1
 status=$?
 [[ $status -eq 0 ]] || tail -n 20 "$parent/log" | note
 ok "$status" "a project with iclab in subprojects/ configures"
 grep -qE 'subprojects/iclab.*tests|tests *: *NO' "$parent/log"
 ok $? "without the tests of iclab"
-ninja -C "$parent/build" >"$parent/log" 2>&1
+ninja -C "$parent/build" program >"$parent/log" 2>&1
 status=$?
 [[ $status -eq 0 ]] || tail -n 20 "$parent/log" | note
 ok "$status" "it builds"
@@ -39,6 +40,6 @@ ok "$status" "it builds"
 ok $? "its program trains"
 note <"$parent/out"
 commit=$(git -C "$source" log -1 --format=%H 2>/dev/null)
-"$parent/build/subprojects/iclab/tools/iclab" --version | grep -qF "${commit:0:12}"
+grep -qF "ICL_COMMIT \"${commit:0:12}\"" "$parent/build/subprojects/iclab/config.h"
 ok $? "what is built from the archive knows its commit"
 finish
