@@ -75,7 +75,7 @@ on 100 compare --device cpu --op square
 ok $? "PASS is green"
 
 # ---- Width ----
-for command in train eval inspect predict reproduce compare bench devices; do
+for command in train eval inspect predict reproduce sweep compare bench devices; do
     on 70 "$command" --help
     awk 'length > 70 && !/^usage/ { exit 1 }' "$work/out"
     ok $? "$command --help fits 70 columns"
