@@ -361,11 +361,11 @@ const subcommand command_sweep = {
     .option_count = sizeof table / sizeof *table,
     .notes = "FILE is an INI file:\n\n"
              "  [sweep]\n"
-             "  recipe = versatile-table1             ; a recipe's name, or a file, also beside FILE\n"
+             "  recipe = versatile-table1             ; by its name, or a file, also beside FILE\n"
              "  [set]\n"
              "  train.steps = 500                     ; the same for all cells\n"
              "  [grid]\n"
-             "  model.layers = 1, 2, 3                ; a value each; FIRST..LAST are whole numbers\n"
+             "  model.layers = 1, 2, 3                ; values; FIRST..LAST are whole numbers\n"
              "  task.noise = \"choice:1,3\", uniform:5 ; quotes where a value holds a comma\n"
              "  train.seed = 1..3                     ; repetitions: their mean is shown too\n\n"
              "Every cell is a run folder in DIR, named after its values, with result.json once it is "

@@ -76,9 +76,9 @@ ok $? "PASS is green"
 
 # ---- Width ----
 for command in train eval inspect predict reproduce sweep compare bench devices; do
-    on 70 "$command" --help
-    awk 'length > 70 && !/^usage/ { exit 1 }' "$work/out"
-    ok $? "$command --help fits 70 columns"
+    on 80 "$command" --help
+    awk 'length > 80 && !/^usage/ { exit 1 }' "$work/out"
+    ok $? "$command --help fits 80 columns"
     run "$command" --help
     awk 'length > 100 && !/^usage/ { exit 1 }' "$work/out"
     ok $? "and 100 in a pipe"
