@@ -361,7 +361,7 @@ const subcommand command_sweep = {
     .option_count = sizeof table / sizeof *table,
     .notes = "FILE is an INI file:\n\n"
              "  [sweep]\n"
-             "  recipe = versatile-table1             ; by its name, or a file, also beside FILE\n"
+             "  recipe = versatile-table1             ; by name, or a file, also beside FILE\n"
              "  [set]\n"
              "  train.steps = 500                     ; the same for all cells\n"
              "  [grid]\n"
