@@ -80,7 +80,8 @@ refuse 2 'no such recipe here; the nearest is quickstart' "an unknown recipe" qu
 refuse 3 'cannot read' "a folder for a recipe" "$work"
 
 # ---- Devices ----
-refuse 2 'device|expected' "an unknown device" versatile --device gpu
+refuse 2 'device "gpu": expected auto, .*; the nearest is cpu' "an unknown device" versatile --device gpu
+refuse 2 'device "opncl:0.0": expected auto, .*; the nearest is opencl' "a misspelt one" versatile --device opncl:0.0
 refuse 2 'threads' "no threads" versatile --device cpu:threads=0
 refuse 3 'OpenCL|no such device' "an OpenCL device that is not here" versatile --device opencl:no-such-device
 code=0
