@@ -158,6 +158,21 @@ static void test_plain(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Fitted as reference predictors are, to the oracle, which is ridge where the noise is always the same. */
+static void test_fitted_to_oracle(tap_run *tap) {
+    icl_task *task = NULL;
+    icl_predictors *predictors = NULL;
+    icl_error error = {0};
+
+    if (tap_status(tap, make_task("task.d=4 task.n=9 task.noise=fixed:1.5", &task, &error), &error,
+                   "a task") &&
+        tap_status(tap, icl_predictors_create(task, "ridge", 500, 1, &predictors, &error), &error, "ridge"))
+        tap_ok(tap, strcmp(icl_predictors_constants(predictors, 0), "penalty 2.25") == 0,
+               "ridge finds the oracle's penalty: %s", icl_predictors_constants(predictors, 0));
+    icl_predictors_destroy(&predictors);
+    icl_task_destroy(&task);
+}
+
 /* Two constants at once: min(factor * estimate, cap). */
 static void test_tuned(tap_run *tap) {
     fixture f = {0};
@@ -246,6 +261,7 @@ int main(void) {
     tap_run tap = {0};
 
     test_plain(&tap);
+    test_fitted_to_oracle(&tap);
     test_tuned(&tap);
     test_preconditioned(&tap);
     test_not_finite(&tap);

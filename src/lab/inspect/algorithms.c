@@ -14,7 +14,7 @@
 #include "probe/sensitivity.h"
 #include "probe/statistics.h"
 
-enum { LEAST_FIT = 1024, MOST_CANDIDATES = 16, MOST_POINTS = 1000 };
+enum { LEAST_FIT = 1024, MOST_SEARCHED = 4, MOST_CANDIDATES = 16, MOST_POINTS = 1000 };
 
 /* Shares of the predictions' mean square: what rounding makes, and what is called the same algorithm, or nearly. */
 #define ROUNDING 1e-10
@@ -43,11 +43,12 @@ typedef struct comparison {
 
 /* ---- Candidates ---- */
 
-/* Fewest constants first. Preconditioned ones where they differ, steps as many as there are layers that do something. */
+/* Fewest constants first. Preconditioned ones where they differ; steps as many as there are layers that do something, but no more than can
+ * be searched for where the layers give no start. */
 static void list_candidates(const comparison *c, char *names, size_t size) {
     const bool is_preconditioned = icl_task_get_prior(c->run->task)->weight_root != NULL;
-    const size_t most =
-        c->descent->steps < ICL_INSPECT_MOST_STEPS ? c->descent->steps : ICL_INSPECT_MOST_STEPS;
+    const size_t limit = c->descent->is_known ? ICL_INSPECT_MOST_STEPS : MOST_SEARCHED;
+    const size_t most = c->descent->steps < limit ? c->descent->steps : limit;
 
     snprintf(names, size, "ols,adarr,bayes,ridge,gd:1%s,tunedrr", is_preconditioned ? ",pgd:1" : "");
     if (most < 2)

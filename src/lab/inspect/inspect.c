@@ -13,7 +13,7 @@
 
 /* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK multiplications then. */
 #define MOST_SEQUENCES  8192
-#define LEAST_SEQUENCES 256
+#define LEAST_SEQUENCES 100
 #define WORK            8e9
 
 void icl_inspect_say(icl_inspecting *run, const char *format, ...) {

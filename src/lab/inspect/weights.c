@@ -12,6 +12,9 @@
 /* R^T A R costs d^4: for more inputs it is left out. */
 enum { MOST_INPUTS_IN_BASIS = 64 };
 
+/* More make no picture that could be looked at. */
+enum { MOST_MAPS = 64 };
+
 /* ---- One layer ---- */
 
 icl_inspect_step icl_inspect_measure_step(const icl_inspecting *run, const icl_linear_layers *layers,
@@ -148,14 +151,18 @@ icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *lay
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_layer_maps_create(run->model, run->d, layers, &maps, error));
+    const size_t shown = maps.count < MOST_MAPS ? maps.count : MOST_MAPS;
     ICL_TRY(icl_inspect_section(run, "Weights", error));
     ICL_TRY(
         icl_inspect_heat_maps(run,
                               &(icl_heat_figure){.name = "weights",
                                                  .title = "P and Q of each layer (last row and column: y)",
-                                                 .count = maps.count,
+                                                 .count = shown,
                                                  .maps = maps.maps},
                               error));
+    if (shown < maps.count)
+        ICL_TRY(
+            icl_inspect_paragraph(run, error, "These are the first %zu of %zu matrices.", shown, maps.count));
     ICL_TRY(icl_inspect_paragraph(run, error, "%s", gauge));
     ICL_TRY(icl_inspect_paragraph(run, error, "%s", legend));
     ICL_TRY(write_table(run, layers, error));
