@@ -8,7 +8,7 @@
 #define MOST_NAMED 24
 
 /* A cell has a sign from this share of the largest value on; where it is dark, from the second share on, in white. */
-#define LEAST_SIGNED "0.02"
+#define LEAST_SIGNED "0.05"
 #define LEAST_DARK   "0.55"
 
 static icl_status write_matrix(const icl_drawing *drawing, const char *name, size_t number,
@@ -105,15 +105,16 @@ done:
 
 icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure,
                                  icl_error *error) {
-    enum { FEW = 2, PANEL = 260, LARGE_PANEL = 380, PER_ROW = 4, TITLE = 40 };
+    enum { FEW = 2, PANEL = 260, LARGE_PANEL = 380, PER_ROW = 4, TITLE = 40, LEAST_WIDTH = 560 };
     const size_t panel = figure->count <= FEW ? LARGE_PANEL : PANEL;
     const size_t columns = figure->count < PER_ROW ? figure->count : PER_ROW;
     const size_t rows = (figure->count + PER_ROW - 1) / PER_ROW;
+    const size_t width = panel * columns > LEAST_WIDTH ? panel * columns : LEAST_WIDTH;
     icl_text script = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_script_begin(&script, drawing, figure->name, figure->title, panel * columns,
-                             panel * rows + TITLE, error));
+    ICL_TRY(
+        icl_script_begin(&script, drawing, figure->name, figure->title, width, panel * rows + TITLE, error));
     ICL_TRY(add_panels(&script, figure, rows, columns, error));
     for (size_t m = 0; m < figure->count; m++) {
         ICL_TRY(write_matrix(drawing, figure->name, m + 1, &figure->maps[m], error));

@@ -83,7 +83,8 @@ static icl_status find_two(icl_reproducing *run, icl_error *error) {
         ICL_TRY(
             icl_reproduce_found(run, &(icl_finding){.what = "plain", .quantity = "loss", .ours = 2}, error));
     ICL_TRY(icl_reproduce_figure(run, &figure, error));
-    ICL_TRY(icl_reproduce_heat_maps(run, "map", "A map", 1, &map, error));
+    ICL_TRY(icl_reproduce_heat_maps(
+        run, &(icl_heat_figure){.name = "map", .title = "A map", .count = 1, .maps = &map}, error));
 done:
     return status;
 }

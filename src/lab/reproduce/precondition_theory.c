@@ -188,9 +188,15 @@ static icl_status draw_matrices(icl_reproducing *run, solution *learned, solutio
     const icl_heat_map maps[] = {{"learned P / g", WIDTH, WIDTH, learned->p[0]},
                                  {"learned -g Q", WIDTH, WIDTH, learned->q[0]},
                                  {"theorem 1: A", WIDTH, WIDTH, exact->q[0]}};
-    return icl_reproduce_heat_maps(run, "theorem-1-matrices",
-                                   "One layer, rotated spectrum (1, 1, 1/4, 1/16, 1), n = 20: theorem 1", 3,
-                                   maps, error);
+    return icl_reproduce_heat_maps(
+        run,
+        &(icl_heat_figure){.name = "theorem-1-matrices",
+                           .title = "One layer, rotated spectrum (1, 1, 1/4, 1/16, 1), n = 20: theorem 1",
+                           .row_label = "x, and last y",
+                           .column_label = "x, and last y",
+                           .count = 3,
+                           .maps = maps},
+        error);
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const spectrum *s, size_t n, const char *cell,

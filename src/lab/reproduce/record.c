@@ -37,15 +37,13 @@ done:
     return status;
 }
 
-icl_status icl_reproduce_heat_maps(icl_reproducing *run, const char *name, const char *title, size_t count,
-                                   const icl_heat_map *maps, icl_error *error) {
-    const icl_heat_figure figure = {.name = name, .title = title, .count = count, .maps = maps};
+icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error) {
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_heat_figure_write(&drawing, &figure, error));
-    ICL_TRY(remember(run, name, error));
+    ICL_TRY(icl_heat_figure_write(&drawing, figure, error));
+    ICL_TRY(remember(run, figure->name, error));
 done:
     return status;
 }

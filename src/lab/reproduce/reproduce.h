@@ -177,8 +177,6 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
 
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);
 
-/* Matrices side by side as heat maps on one symmetric scale. */
-icl_status icl_reproduce_heat_maps(icl_reproducing *run, const char *name, const char *title, size_t count,
-                                   const icl_heat_map *maps, icl_error *error);
+icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error);
 
 #endif

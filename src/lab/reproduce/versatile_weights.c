@@ -144,9 +144,14 @@ static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *
     for (size_t layer = 0; layer < depth; layer++)
         ICL_TRY(report_full_layer(run, layers, name, layer, d, error));
     ICL_TRY(icl_layer_maps_create(icl_trainer_model(model.trainer), d, layers, &maps, error));
-    ICL_TRY(icl_reproduce_heat_maps(run, "weights",
-                                    "P and Q of a full model, sigma in {1, 3} (last row and column: y)",
-                                    maps.count, maps.maps, error));
+    ICL_TRY(icl_reproduce_heat_maps(run,
+                                    &(icl_heat_figure){.name = "weights",
+                                                       .title = "P and Q of a full model, sigma in {1, 3}",
+                                                       .row_label = "x, and last y",
+                                                       .column_label = "x, and last y",
+                                                       .count = maps.count,
+                                                       .maps = maps.maps},
+                                    error));
 done:
     icl_layer_maps_release(&maps);
     icl_linear_layers_destroy(&layers);

@@ -144,9 +144,17 @@ static icl_status draw_matrix(icl_reproducing *run, const matrix *all, icl_error
             values[row * size + column] = log10(all->entries[test][trained].ratio);
         }
     return icl_reproduce_heat_maps(
-        run, "window-generalize-matrix", "log10 of loss / matched loss", 1,
-        &(icl_heat_map){
-            .label = "rows: test, columns: train", .rows = size, .columns = size, .values = values},
+        run,
+        &(icl_heat_figure){.name = "window-generalize-matrix",
+                           .title = "Loss of windows on other functions than they learned",
+                           .row_label = "tested on",
+                           .column_label = "trained on",
+                           .value_label = "log10 of loss / matched loss",
+                           .count = 1,
+                           .maps = &(icl_heat_map){.label = "classes, and their constants in each",
+                                                   .rows = size,
+                                                   .columns = size,
+                                                   .values = values}},
         error);
 }
 
