@@ -5,6 +5,8 @@ set -u
 ICLAB=$1
 mpirun=${2:-}
 unset ICLAB_DEVICE
+# Open MPI wants to be told that more ranks than cores, and root, are meant.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
