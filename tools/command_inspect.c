@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "lab/inspect/inspect.h"
 #include "picture.h"
+#include "progress.h"
 #include "stop.h"
 
 typedef struct inspect_options {
@@ -19,6 +20,7 @@ typedef struct inspect_options {
 typedef struct printer {
     bool json, missing_gnuplot;
     icl_status status; /* of printing JSON */
+    progress_printer progress;
 } printer;
 
 /* ---- Findings ---- */
@@ -29,6 +31,7 @@ static void report(void *user, const icl_inspected *found) {
 
     if (!p->json || p->status != ICL_OK)
         return;
+    progress_clear(&p->progress);
     icl_json_count(&json, "layer", found->layer);
     icl_json_text(&json, "what", found->what);
     icl_json_text(&json, "quantity", found->quantity);
@@ -38,18 +41,16 @@ static void report(void *user, const icl_inspected *found) {
     p->status = print_json_line(&json, NULL);
 }
 
-static void say(void *user, const char *text) {
-    (void)user;
-    fprintf(stderr, "iclab: %s\n", text);
+static void progress(void *user, const char *doing, double share) {
+    printer *p = user;
+    progress_share(&p->progress, doing, share);
 }
 
 static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
     printer *p = user;
-    bool drawn = false;
-    const icl_status status = draw_picture(folder, script, &drawn, error);
 
-    p->missing_gnuplot = p->missing_gnuplot || (status == ICL_OK && !drawn);
-    return status;
+    progress_clear(&p->progress);
+    return draw_or_say(&p->missing_gnuplot, folder, script, error);
 }
 
 /* ---- Running ---- */
@@ -66,13 +67,14 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
         ICL_TRY(icl_path_join(options->run, "inspect", &folder, error));
     ICL_TRY(open_device(&options->device, &backend, error));
     catch_stop_signals();
+    progress_start(&p.progress, options->device.quiet);
     ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = backend,
                                               .run = options->run,
                                               .folder = folder,
                                               .sequences = (size_t)options->sequences.value,
                                               .stop = &stop_signal,
                                               .report = report,
-                                              .say = options->device.quiet ? NULL : say,
+                                              .progress = progress,
                                               .draw = draw,
                                               .user = &p},
                         &summary, error));
@@ -85,6 +87,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
+    progress_clear(&p.progress);
     icl_free(&summary);
     icl_free(&folder);
     icl_backend_close(&backend);

@@ -170,18 +170,6 @@ static icl_status write_facts(const training *run, const char *state, icl_error 
     return icl_run_write_facts(run->folder, &facts, error);
 }
 
-/* The run is done and its model written: a gnuplot that fails takes no more from it than its pictures. */
-static icl_status draw(void *user, const char *folder, const char *script, icl_error *error) {
-    icl_error failure = {0};
-    const icl_status status = draw_figure(user, folder, script, &failure);
-
-    if (status == ICL_ERROR_IO) {
-        fprintf(stderr, "iclab: %s\n", failure.message);
-        return ICL_OK;
-    }
-    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", failure.message);
-}
-
 static icl_status write_report(const training *run, const icl_evaluation *evaluation, icl_error *error) {
     const icl_run_facts facts = facts_of(run, "finished");
     bool missing_gnuplot = false;
@@ -190,7 +178,7 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
         .recipe = run->recipe,
         .facts = &facts,
         .evaluation = evaluation,
-        .draw = draw,
+        .draw = draw_or_say,
         .user = &missing_gnuplot,
     };
     const icl_status status = icl_run_report_write(&report, error);

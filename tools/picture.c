@@ -47,3 +47,14 @@ icl_status draw_figure(void *user, const char *folder, const char *script, icl_e
     *missing = *missing || (status == ICL_OK && !drawn);
     return status;
 }
+
+icl_status draw_or_say(void *user, const char *folder, const char *script, icl_error *error) {
+    icl_error failure = {0};
+    const icl_status status = draw_figure(user, folder, script, &failure);
+
+    if (status == ICL_ERROR_IO) {
+        fprintf(stderr, "iclab: %s\n", failure.message);
+        return ICL_OK;
+    }
+    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", failure.message);
+}

@@ -13,4 +13,7 @@ icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl
 /* The same for icl_drawing: `user` is a bool, which becomes true where there is no gnuplot. */
 icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error);
 
+/* The same for work that is done by then: a gnuplot that fails takes no more from it than its pictures, which is said on stderr. */
+icl_status draw_or_say(void *user, const char *folder, const char *script, icl_error *error);
+
 #endif

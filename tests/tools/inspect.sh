@@ -62,6 +62,19 @@ ok $? "each layer has its formula"
 [[ $(grep -c '"what":"nearest algorithm"' "$work/out") -eq 1 ]]
 ok $? "and the model a nearest algorithm"
 
+# ---- Without gnuplot, and with one that fails ----
+mkdir "$work/none" "$work/broken"
+PATH=$work/none run inspect "$work/linear" --device cpu --sequences 100 --out "$work/plain"
+expect 0 "inspect without gnuplot"
+grep -q 'no gnuplot here' "$work/out" && [[ -s $work/plain/weights.gp && -s $work/plain/weights-1.csv && ! -e $work/plain/weights.svg ]]
+ok $? "it is said, and data and scripts are there"
+printf '#!/bin/sh\nexit 1\n' >"$work/broken/gnuplot"
+chmod +x "$work/broken/gnuplot"
+PATH=$work/broken run inspect "$work/linear" --device cpu --sequences 100 --quiet --out "$work/plain"
+expect 0 "inspect with a gnuplot that fails"
+grep -q 'gnuplot failed' "$work/err" && [[ -s $work/plain/report.html ]]
+ok $? "it is said, and the report is there"
+
 # ---- Other models ----
 made heads quickstart --set model.layers=2 --set model.heads=2 --set model.parameterization=diag --set model.tied=true --set task.d=3 \
     --set task.n=6 --set task.covariance=spectrum:1,2,4 --set task.weights=inverse-covariance

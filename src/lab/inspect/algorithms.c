@@ -324,7 +324,7 @@ icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample 
         return icl_text_print(
             &run->lead, error,
             "The task's targets are not linear: there is no classical algorithm to compare with.");
-    icl_inspect_say(run, "fitting classical algorithms to the model's predictions");
+    icl_inspect_progress(run, "fitting classical algorithms", 0);
     ICL_TRY(fit(&c, error));
     ICL_TRY(predict(&c, error));
     for (size_t i = 0; i < c.count; i++)

@@ -1,8 +1,6 @@
 #include "lab/inspect/inspect.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
 #include "core/file.h"
@@ -16,16 +14,9 @@
 #define LEAST_SEQUENCES 100
 #define WORK            8e9
 
-void icl_inspect_say(icl_inspecting *run, const char *format, ...) {
-    char text[256];
-    va_list arguments;
-
-    if (!run->params->say)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    run->params->say(run->params->user, text);
+void icl_inspect_progress(const icl_inspecting *run, const char *doing, double share) {
+    if (run->params->progress)
+        run->params->progress(run->params->user, doing, share);
 }
 
 icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {

@@ -30,7 +30,8 @@ typedef struct icl_inspect_params {
     size_t sequences;   /* fresh ones that everything is measured on; 0: 8192, fewer for large models */
     const volatile sig_atomic_t *stop;                      /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_inspected *found); /* may be NULL */
-    void (*say)(void *user, const char *text);              /* what is being done, one line; may be NULL */
+    void (*progress)(void *user, const char *doing,
+                     double share); /* share in [0, 1] of one thing; may be NULL */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;

@@ -30,8 +30,8 @@ typedef struct icl_inspecting {
     size_t columns;     /* of the table that is being written */
 } icl_inspecting;
 
-/* Says what is being done. */
-void icl_inspect_say(icl_inspecting *run, const char *format, ...) ICL_PRINTF(2, 3);
+/* Reports how far one thing has come, a share in [0, 1]. */
+void icl_inspect_progress(const icl_inspecting *run, const char *doing, double share);
 
 /* ICL_ERROR_INTERRUPTED once a stop was asked for. */
 icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error);

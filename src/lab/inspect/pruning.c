@@ -166,12 +166,12 @@ icl_status icl_inspect_prune(icl_inspecting *run, icl_inspect_sample *sample, ic
     icl_status status = ICL_OK;
 
     *effects = (icl_inspect_effects){.depth = depth};
-    icl_inspect_say(run, "measuring %zu prunings on %zu fresh sequences", m.prunings, sample->count);
     ICL_TRY(allocate(&m, error));
     for (size_t first = 0; first < sample->count; first += PIECE) {
         const size_t left = sample->count - first;
         piece p = {&m, first};
         ICL_TRY(icl_inspect_poll(run, error));
+        icl_inspect_progress(run, "pruning", (double)first / (double)sample->count);
         icl_parallel_for(left < PIECE ? left : PIECE, m.threads, measure_one, &p);
     }
     summarize_whole(&m);
