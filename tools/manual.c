@@ -31,8 +31,9 @@ static const term environment[] = {
 };
 
 static const term files[] = {
-    {"runs/NAME-seedN/",
-     "a run folder: recipe.ini, run.json, metrics.csv, model.safetensors and checkpoint/"},
+    {"runs/NAME-seedN/", "a run folder: recipe.ini, run.json, metrics.csv, model.safetensors, report.html "
+                         "and checkpoint/; inspect/ in it "
+                         "is what iclab inspect wrote"},
     {"reproductions/NAME-SCALE/",
      "a reproduction: findings.csv, figures and a run folder for every training"},
     {ICL_RECIPE_DIR, "the installed recipes"},
