@@ -69,22 +69,31 @@ done:
     return status;
 }
 
-/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
+/* Steps at each depth of a model that grows by itself, at its last depth, of full models, and of those of many layers. */
 typedef struct budget {
-    unsigned growth, last, full;
+    unsigned growth, last, full, deep;
 } budget;
 
-static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
+static const budget budgets[ICL_SCALES] = {
+    {300, 700, 700, 700}, {1000, 3000, 6000, 6000}, {1000, 3000, 6000, 12000}};
+
+/* Full models of so many layers take half the rate and twice the steps (five layers, sigma in {1, 3}: .0200 at 12,000 steps of the rate that
+ * others have, .0165 of half of it). */
+#define DEEP 5
 
 static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell,
                                  icl_recipe *recipe, icl_error *error) {
     const budget *steps = &budgets[run->params->scale];
-    const bool is_full = cell->form == ICL_VERSATILE_FULL;
+    const bool is_full = cell->form == ICL_VERSATILE_FULL, is_deep = is_full && cell->layers >= DEEP;
     const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
     const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
-    const unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
+    const unsigned total = is_deep                       ? steps->deep
+                           : is_full && cell->layers > 1 ? steps->full
+                                                         : steps->last + growth * stages;
     icl_status status = ICL_OK;
 
+    if (is_deep)
+        ICL_TRY(icl_reproduce_override(recipe, error, "train.learning_rate=0.005"));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%u", growth));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%u", total));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10));
