@@ -1,8 +1,13 @@
 #include "lab/layer_maps.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "core/allocate.h"
+
+const char *const icl_layer_numbers[ICL_NUMBERED_LAYERS] = {"1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",
+                                                            "9",  "10", "11", "12", "13", "14", "15", "16",
+                                                            "17", "18", "19", "20", "21", "22", "23", "24"};
 
 static void add_map(const icl_linear_layers *layers, size_t layer, size_t head, size_t heads,
                     icl_model_part part, size_t d, icl_layer_maps *maps) {
@@ -39,4 +44,11 @@ done:
 void icl_layer_maps_release(icl_layer_maps *maps) {
     icl_free(&maps->maps);
     icl_free(&maps->labels);
+}
+
+double icl_ablation_power(double share) {
+    if (!isfinite(share))
+        return ICL_ABLATION_POWERS;
+    return share > 0 ? fmax(-ICL_ABLATION_POWERS, fmin(ICL_ABLATION_POWERS, log10(share)))
+                     : -ICL_ABLATION_POWERS;
 }

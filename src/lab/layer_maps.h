@@ -1,4 +1,4 @@
-/* The matrices of a linear transformer's layers as heat maps. */
+/* What belongs to heat maps of linear transformers: the matrices of their layers, and how far predictions move without a part. */
 #ifndef ICLAB_LAB_LAYER_MAPS_H
 #define ICLAB_LAB_LAYER_MAPS_H
 
@@ -15,5 +15,14 @@ typedef struct icl_layer_maps {
 icl_status icl_layer_maps_create(const icl_model *model, size_t d, const icl_linear_layers *layers,
                                  icl_layer_maps *maps, icl_error *error);
 void icl_layer_maps_release(icl_layer_maps *maps);
+
+/* "1" and so on: names of as many layers as a heat map names. */
+enum { ICL_NUMBERED_LAYERS = 24 };
+extern const char *const icl_layer_numbers[ICL_NUMBERED_LAYERS];
+
+/* Without a term of the first layers the prediction may move by any number of its sizes, and by none before the term shows: powers of ten of
+ * that share, up to ICL_ABLATION_POWERS either way. Of what is not finite: the largest. */
+#define ICL_ABLATION_POWERS 3.0
+double icl_ablation_power(double share);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "lab/inspect/inspecting.h"
+#include "lab/layer_maps.h"
 
 typedef struct section {
     icl_inspecting *run;
@@ -225,18 +226,19 @@ static icl_status draw_effects(const section *s, icl_error *error) {
 
     ICL_TRY(icl_allocate(depth, ICL_PRUNE_PER_LAYER * sizeof *moved, "picture of prunings", &moved, error));
     for (size_t i = 0; i < depth * ICL_PRUNE_PER_LAYER; i++)
-        moved[i] = isfinite(s->effects->of[i].moved) ? fmin(s->effects->of[i].moved, 2) : 2;
+        moved[i] = icl_ablation_power(s->effects->of[i].moved);
     const icl_heat_map map = {
         .label = "", .rows = depth, .columns = ICL_PRUNE_PER_LAYER, .values = moved, .column_names = parts};
-    ICL_TRY(icl_inspect_heat_maps(s->run,
-                                  &(icl_heat_figure){.name = "prunings",
-                                                     .title = "Change of predictions without a part",
-                                                     .row_label = "layer",
-                                                     .column_label = "taken away",
-                                                     .value_label = "change, relative",
-                                                     .count = 1,
-                                                     .maps = &map},
-                                  error));
+    ICL_TRY(icl_inspect_heat_maps(
+        s->run,
+        &(icl_heat_figure){.name = "prunings",
+                           .title = "How far predictions move without a part, over their size",
+                           .row_label = "layer",
+                           .column_label = "taken away",
+                           .value_label = "power of ten, 3 at most",
+                           .count = 1,
+                           .maps = &map},
+        error));
 done:
     icl_free(&moved);
     return status;

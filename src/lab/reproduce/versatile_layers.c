@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "lab/layer_maps.h"
 #include "lab/reproduce/papers.h"
 #include "lab/reproduce/versatile.h"
 #include "lab/sequences.h"
@@ -190,19 +191,10 @@ static icl_status draw_losses(const analysis *a, const double losses[MOST_LAYERS
     return icl_reproduce_figure(a->run, &figure, error);
 }
 
-/* Without a term of the first layers the prediction may move by any number of its sizes, and by none before the term shows: powers of ten,
- * up to MOST_POWERS either way. */
-#define MOST_POWERS 3.0
-
-static double power_of_ten(double share) {
-    return share > 0 ? fmax(-MOST_POWERS, fmin(MOST_POWERS, log10(share))) : -MOST_POWERS;
-}
-
 /* Rows: the term taken away, layer by layer; columns: the layer after which the prediction is read; values: how much it moves. */
 static icl_status draw_ablations(const analysis *a, icl_error *error) {
     const double size = sqrt(a->sums.size / (double)a->sums.count);
     double moved[ICL_LINEAR_TERMS][MOST_LAYERS * MOST_LAYERS];
-    static const char *const numbers[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
     icl_heat_map maps[ICL_LINEAR_TERMS];
 
     for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
@@ -210,12 +202,12 @@ static icl_status draw_ablations(const analysis *a, icl_error *error) {
                                     .rows = a->depth,
                                     .columns = a->depth,
                                     .values = moved[term],
-                                    .row_names = numbers,
-                                    .column_names = numbers};
+                                    .row_names = icl_layer_numbers,
+                                    .column_names = icl_layer_numbers};
         for (size_t i = 0; i < a->depth; i++)
             for (size_t l = 0; l < a->depth; l++)
                 moved[term][i * a->depth + l] =
-                    power_of_ten(sqrt(a->sums.moved[i][term][l] / (double)a->ablated) / size);
+                    icl_ablation_power(sqrt(a->sums.moved[i][term][l] / (double)a->ablated) / size);
     }
     return icl_reproduce_heat_maps(
         a->run,
