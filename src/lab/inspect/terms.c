@@ -227,8 +227,12 @@ static icl_status draw_effects(const section *s, icl_error *error) {
     ICL_TRY(icl_allocate(depth, ICL_PRUNE_PER_LAYER * sizeof *moved, "picture of prunings", &moved, error));
     for (size_t i = 0; i < depth * ICL_PRUNE_PER_LAYER; i++)
         moved[i] = icl_ablation_power(s->effects->of[i].moved);
-    const icl_heat_map map = {
-        .label = "", .rows = depth, .columns = ICL_PRUNE_PER_LAYER, .values = moved, .column_names = parts};
+    const icl_heat_map map = {.label = "",
+                              .rows = depth,
+                              .columns = ICL_PRUNE_PER_LAYER,
+                              .values = moved,
+                              .row_names = depth <= ICL_NUMBERED_LAYERS ? icl_layer_numbers : NULL,
+                              .column_names = parts};
     ICL_TRY(icl_inspect_heat_maps(
         s->run,
         &(icl_heat_figure){.name = "prunings",
