@@ -29,7 +29,8 @@ static void print_data(const prediction_print *print) {
     if (outcome->prompts == 1)
         printf("the model is shown all rows to learn from at once, %zu without folds", outcome->context);
     else
-        printf("the model is shown %zu rows, %zu times", outcome->context, outcome->prompts);
+        printf("the model is shown %zu row%s, %zu times", outcome->context, outcome->context == 1 ? "" : "s",
+               outcome->prompts);
     printf(" (trained on %zu)\n\n", outcome->trained_context);
 }
 
