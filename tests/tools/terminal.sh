@@ -50,9 +50,10 @@ ok $? "TERM=dumb: none, and no escape sequence"
 run train quickstart "${small[@]}" --out "$work/pipe"
 [[ $code -eq 0 ]] && ! grep -q 'steps/s' "$work/err" && ! grep -q "$escape" "$work/out" "$work/err"
 ok $? "none in a pipe"
-on 100 reproduce gd-trained --scale ci --only none --out "$work/reproduce"
-[[ $code -eq 2 ]]
-ok $? "a mistake on a terminal has its exit code"
+on 100 reproduce versatile-table1 --scale ci --only L1-gd++ --device cpu --out "$work/reproduce"
+expect 0 "a reproduction on a terminal"
+bars | grep -q ' step ' && grep -q "$escape\\[KL1-gd++-uniform5 .*$escape\\[32mmet$escape\\[0m" "$work/out"
+ok $? "it shows each training, takes the line away, and paints what was met"
 
 # ---- Colours ----
 on 100 devices
