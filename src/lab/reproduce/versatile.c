@@ -40,14 +40,18 @@ void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_
 
 /* ---- Recipes ---- */
 
+/* Layers of full models from which on they are trained more slowly, and from shallower ones. */
+#define DEEP_FROM  5
+#define GROWN_FROM 6
+
 /*
  * How a full model starts. Diagonal solutions are symmetric in the coordinates of x, and saddle points: from a trained diagonal model a
  * full one does not get away. The better ones use one direction of x beside the label. No one start is best in all cells.
  */
 typedef enum start {
     START_ROUGH = 0, /* noise in all entries: best up to three layers, and diverges with five */
-    START_COUPLED,   /* noise between the first input and the label: best with four and more */
-    START_GROWN,     /* from the trained model of one layer less, with a new layer before its last */
+    START_COUPLED, /* noise between the first input and the label: best with four and five, and diverges with seven */
+    START_GROWN, /* from the trained model of one layer less, with a new layer before its last: best with six and more */
     STARTS
 } start;
 
@@ -55,6 +59,8 @@ static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell
     const start shallow[STARTS] = {START_ROUGH, START_COUPLED, START_ROUGH};
     const start deep[STARTS] = {START_COUPLED, START_GROWN, START_COUPLED};
 
+    if (cell->layers >= GROWN_FROM)
+        return START_GROWN;
     return (cell->layers < 4 ? shallow : deep)[(seed - run->params->seed) % STARTS];
 }
 
@@ -69,31 +75,38 @@ done:
     return status;
 }
 
-/* Steps at each depth of a model that grows by itself, at its last depth, of full models, and of those of many layers. */
+/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
 typedef struct budget {
-    unsigned growth, last, full, deep;
+    unsigned growth, last, full;
 } budget;
 
-static const budget budgets[ICL_SCALES] = {
-    {300, 700, 700, 700}, {1000, 3000, 6000, 6000}, {1000, 3000, 6000, 12000}};
+static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
 
-/* Full models of so many layers take half the rate and twice the steps (five layers, sigma in {1, 3}: .0200 at 12,000 steps of the rate that
- * others have, .0165 of half of it). */
-#define DEEP 5
+/*
+ * Deep full models take smaller steps, and more of them where they do not begin with what a shallower model has learned. Five layers,
+ * sigma in {1, 3}, 12,000 steps: .0200 at the rate that others have, .0165 at half of it. Seven layers, sigma in [0, 5]: .0427 grown, and
+ * diverged from a coupled start at half the rate.
+ */
+static icl_status override_depth(const icl_versatile_cell *cell, unsigned *steps, icl_recipe *recipe,
+                                 icl_error *error) {
+    if (cell->form != ICL_VERSATILE_FULL || cell->layers < DEEP_FROM)
+        return ICL_OK;
+    if (cell->layers >= GROWN_FROM)
+        return icl_reproduce_override(recipe, error, "train.learning_rate=0.003");
+    *steps *= 2;
+    return icl_reproduce_override(recipe, error, "train.learning_rate=0.005");
+}
 
 static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell,
                                  icl_recipe *recipe, icl_error *error) {
     const budget *steps = &budgets[run->params->scale];
-    const bool is_full = cell->form == ICL_VERSATILE_FULL, is_deep = is_full && cell->layers >= DEEP;
+    const bool is_full = cell->form == ICL_VERSATILE_FULL;
     const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
     const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
-    const unsigned total = is_deep                       ? steps->deep
-                           : is_full && cell->layers > 1 ? steps->full
-                                                         : steps->last + growth * stages;
+    unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
     icl_status status = ICL_OK;
 
-    if (is_deep)
-        ICL_TRY(icl_reproduce_override(recipe, error, "train.learning_rate=0.005"));
+    ICL_TRY(override_depth(cell, &total, recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%u", growth));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%u", total));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10));
