@@ -98,14 +98,15 @@ static icl_status list(int directory, DIR *stream, uint64_t seconds, listing *al
         listed entry = {{0}};
         struct stat facts;
         bool temporary = false;
-        if (strlen(found->d_name) >= sizeof entry.name || !is_entry(found->d_name, &temporary) ||
+        const size_t length = strlen(found->d_name);
+        if (length >= sizeof entry.name || !is_entry(found->d_name, &temporary) ||
             fstatat(directory, found->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode))
             continue;
         const double age = difftime(now, facts.st_mtime);
         if (age > (temporary ? ABANDONED : (double)seconds)) {
             (void)unlinkat(directory, found->d_name, 0);
         } else if (!temporary) {
-            snprintf(entry.name, sizeof entry.name, "%s", found->d_name);
+            memcpy(entry.name, found->d_name, length + 1);
             entry.bytes = (uint64_t)facts.st_size;
             entry.used = facts.st_mtime;
             ICL_TRY(add(all, &entry, error));

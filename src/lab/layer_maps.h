@@ -8,7 +8,7 @@
 typedef struct icl_layer_maps {
     size_t count;
     icl_heat_map *maps; /* [count]: P and Q of each head, layer by layer */
-    char (*labels)[48];
+    char (*labels)[64]; /* as long as its longest */
 } icl_layer_maps;
 
 /* `layers` is borrowed, and of a model with d inputs. Released in any case. */
