@@ -182,6 +182,39 @@ done:
     return status;
 }
 
+/*
+ * Deep full models settle: a short run that cuts the gradient of the whole batch, where the one before cut each sequence's. That one learns
+ * for almost all sequences and lets a few in 100,000 grow without bound; this one bounds them (seven layers, sigma in {1, 3}: mean
+ * 1090 and trimmed mean .0029 before, .017 and .0031 after). Grown models begin with what has settled.
+ */
+static bool settles(const icl_versatile_cell *cell) {
+    return cell->form == ICL_VERSATILE_FULL && cell->layers >= DEEP_FROM &&
+           cell->noise > LAST_OF_LITTLE_NOISE;
+}
+
+static icl_status settle(icl_reproducing *run, const char *folder, icl_trainer **trainer, icl_recipe *recipe,
+                         icl_error *error) {
+    static const char *const overrides[] = {"train.sequence_clip=0", "train.clip=1",
+                                            "train.learning_rate=0.001", "train.steps=3000",
+                                            "train.warmup=300"};
+    const size_t count = sizeof overrides / sizeof *overrides;
+    char settled[ICL_VERSATILE_NAME + 48];
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(settled, sizeof settled, "%s-settled", folder);
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof *values, "parameters", &values,
+                         error));
+    ICL_TRY(icl_trainer_get_parameters(*trainer, values, error));
+    icl_trainer_destroy(trainer);
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
+    ICL_TRY(icl_reproduce_train_from(run, settled, recipe, values, trainer, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                              icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
     char name[ICL_VERSATILE_NAME], folder[ICL_VERSATILE_NAME + 32];
@@ -194,6 +227,8 @@ static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cel
     if (cell->form == ICL_VERSATILE_FULL && start_of(run, cell, seed) == START_GROWN)
         ICL_TRY(find_start(run, cell, seed, *recipe, &initial, error));
     ICL_TRY(icl_reproduce_train_from(run, folder, *recipe, initial, trainer, error));
+    if (settles(cell))
+        ICL_TRY(settle(run, folder, trainer, *recipe, error));
 done:
     icl_free(&initial);
     return status;
@@ -243,6 +278,8 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
                                          (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
                                          run->params->seed, &evaluator, error));
         ICL_TRY(icl_evaluator_half_adjusted(evaluator, trainer, loss, error));
+        if (isnan(*loss))
+            *loss = (double)INFINITY;
         keep_better(model, &trainer, &recipe, seed, *loss, &best);
     }
     for (size_t i = 0; i < model->seeds; i++)
