@@ -179,6 +179,11 @@ done:
 
 /* ---- Writing ---- */
 
+/* Whether reading joins the two sides of a break again as they were: blanks at either side would be lost. */
+static bool can_break(const char *text, size_t part) {
+    return text[part] != ' ' && text[part - 1] != ' ';
+}
+
 /* How much of `text` to put on this line: all of it if it fits, else up to the last comma, else as much as fits. */
 static size_t line_part(const char *text) {
     const size_t length = strlen(text);
@@ -186,15 +191,14 @@ static size_t line_part(const char *text) {
 
     if (length <= WRITTEN_WIDTH)
         return length;
-    while (part > 0 && text[part - 1] != ',')
+    while (part > 0 && (text[part - 1] != ',' || !can_break(text, part)))
         part--;
-    if (part == 0) {
-        /* Blanks at a break would be lost in reading. */
-        part = WRITTEN_WIDTH;
-        while (part > 1 && (text[part] == ' ' || text[part - 1] == ' '))
-            part--;
-    }
-    while (text[part] == ' ')
+    if (part > 0)
+        return part;
+    part = WRITTEN_WIDTH;
+    while (part > 1 && !can_break(text, part))
+        part--;
+    while (part < length && !can_break(text, part))
         part++;
     return part;
 }

@@ -190,6 +190,16 @@ static void check_writing(tap_run *tap) {
     tap_ok(tap, same_values(recipe, back), "reads back too");
     icl_free(&text);
 
+    /* A comma where the line would be broken, but for the blank behind it. */
+    memset(assignment + strlen("task.noise="), 'z', 300);
+    memcpy(assignment + strlen("task.noise=") + 90, ", ", 2);
+    assignment[strlen("task.noise=") + 300] = '\0';
+    icl_recipe_override(recipe, assignment, NULL);
+    icl_recipe_write(recipe, &text, NULL);
+    tap_status(tap, icl_recipe_parse(back, text, "written", &error), &error, "a long value of words");
+    tap_ok(tap, same_values(recipe, back), "keeps the blank behind its comma");
+    icl_free(&text);
+
     tap_status(tap, icl_recipe_clone(recipe, &copy, &error), &error, "clone");
     tap_ok(tap, same_values(recipe, copy), "the clone is the same");
     icl_recipe_override(copy, "task.d=99", NULL);
