@@ -122,16 +122,44 @@ static void check_filters(tap_run *tap, const icl_table *table) {
 
 /* ---- The model ---- */
 
+/* What the run's model, with its P multiplied by `scale`, predicts from one sequence of `count` labelled tokens and a query. */
+static icl_status predict_tokens(icl_backend *backend, const char *folder, const icl_recipe *recipe,
+                                 size_t count, const float *tokens, float scale, float *prediction,
+                                 icl_error *error) {
+    float values[64];
+    char length[32];
+    icl_recipe *longer = NULL;
+    icl_trainer *trainer = NULL;
+    icl_batch batch = {{0}};
+    icl_status status;
+
+    snprintf(length, sizeof length, "task.n=%zu", count);
+    ICL_TRY(icl_recipe_clone(recipe, &longer, error));
+    ICL_TRY(icl_recipe_override(longer, length, error));
+    ICL_TRY(icl_trainer_create(backend, longer, &trainer, error));
+    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, error));
+    for (size_t i = 0; i < icl_model_parameter_count(icl_trainer_model(trainer)); i++) {
+        const icl_parameter_info *info = icl_model_parameter(icl_trainer_model(trainer), i);
+        for (size_t k = 0; info->name[strlen(info->name) - 1] == 'P' && k < info->count; k++)
+            values[info->offset + k] *= scale;
+    }
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+    ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, 1, &batch, error));
+    ICL_TRY(icl_tensor_write(batch.tokens, tokens, error));
+    ICL_TRY(icl_trainer_predict(trainer, &batch, prediction, error));
+done:
+    icl_batch_release(&batch);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&longer);
+    return status;
+}
+
 /* Predictions of the run's model for the rows of `fresh` by the trainer, after a prompt made here of all rows of the table. */
 static icl_status predict_by_hand(icl_backend *backend, const char *folder, const icl_recipe *recipe,
                                   const icl_table *table, const icl_predict_outcome *outcome,
                                   const double *query, float *prediction, icl_error *error) {
     const icl_standardization *z = &outcome->standardization;
-    float tokens[(ROWS + 1) * (DIMENSION + 1)] = {0}, values[64];
-    icl_recipe *longer = NULL;
-    icl_trainer *trainer = NULL;
-    icl_batch batch = {{0}};
-    icl_status status;
+    float tokens[(ROWS + 1) * (DIMENSION + 1)] = {0};
 
     for (size_t i = 0; i <= ROWS; i++) {
         const double *row = i < ROWS ? table->values + i * COLUMNS : query;
@@ -147,19 +175,7 @@ static icl_status predict_by_hand(icl_backend *backend, const char *folder, cons
             token[DIMENSION] = (float)(sqrt(FEATURES + 3.0) * (row[FEATURES] - z->means[FEATURES]) /
                                        z->deviations[FEATURES]);
     }
-    ICL_TRY(icl_recipe_clone(recipe, &longer, error));
-    ICL_TRY(icl_recipe_override(longer, "task.n=23", error));
-    ICL_TRY(icl_trainer_create(backend, longer, &trainer, error));
-    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, error));
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-    ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, 1, &batch, error));
-    ICL_TRY(icl_tensor_write(batch.tokens, tokens, error));
-    ICL_TRY(icl_trainer_predict(trainer, &batch, prediction, error));
-done:
-    icl_batch_release(&batch);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&longer);
-    return status;
+    return predict_tokens(backend, folder, recipe, ROWS, tokens, 1, prediction, error);
 }
 
 /* The variance of noise uniform on [0, 3] is 3: labels have the variance FEATURES + 3. */
@@ -203,36 +219,6 @@ static void check_model(tap_run *tap, icl_backend *backend, const char *folder, 
 
 enum { LONG = 13, LONG_TOKENS = (LONG + 1) * (DIMENSION + 1) };
 
-/* The run's model with its P multiplied by n / N, for a sequence of N = LONG. */
-static icl_status predict_with_scaled_p(icl_backend *backend, const char *folder, const icl_recipe *recipe,
-                                        const float tokens[LONG_TOKENS], float *prediction,
-                                        icl_error *error) {
-    float values[64];
-    icl_recipe *longer = NULL;
-    icl_trainer *trainer = NULL;
-    icl_batch batch = {{0}};
-    icl_status status;
-
-    ICL_TRY(icl_recipe_clone(recipe, &longer, error));
-    ICL_TRY(icl_recipe_override(longer, "task.n=13", error));
-    ICL_TRY(icl_trainer_create(backend, longer, &trainer, error));
-    ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, error));
-    for (size_t i = 0; i < icl_model_parameter_count(icl_trainer_model(trainer)); i++) {
-        const icl_parameter_info *info = icl_model_parameter(icl_trainer_model(trainer), i);
-        for (size_t k = 0; info->name[strlen(info->name) - 1] == 'P' && k < info->count; k++)
-            values[info->offset + k] *= (float)CONTEXT / LONG;
-    }
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-    ICL_TRY(icl_batch_create(icl_trainer_task(trainer), backend, ICL_FOR_EVALUATION, 1, &batch, error));
-    ICL_TRY(icl_tensor_write(batch.tokens, tokens, error));
-    ICL_TRY(icl_trainer_predict(trainer, &batch, prediction, error));
-done:
-    icl_batch_release(&batch);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&longer);
-    return status;
-}
-
 /* A model that sums, shown N rows: what it predicts is what the model predicts whose P are multiplied by n / N and that sees the tokens as
  * they are. */
 static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folder, const icl_recipe *recipe) {
@@ -255,7 +241,7 @@ static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folde
     ICL_TRY(icl_prompter_create(backend, folder, recipe, 1, &prompter, &error));
     ICL_TRY(icl_prompter_show(&prompter, LONG, inputs, labels, &error));
     ICL_TRY(icl_prompter_predict(&prompter, 1, query, &seen, &error));
-    ICL_TRY(predict_with_scaled_p(backend, folder, recipe, tokens, &expected, &error));
+    ICL_TRY(predict_tokens(backend, folder, recipe, LONG, tokens, (float)CONTEXT / LONG, &expected, &error));
 done:
     tap_status(tap, status, &error, "a model of raw sums, shown more rows than it was trained on");
     tap_ok(tap, fabs(seen - (double)expected) < 1e-5 * (1 + fabs(seen)),
