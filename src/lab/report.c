@@ -97,17 +97,6 @@ done:
     return status;
 }
 
-icl_status icl_report_facts(icl_report *report, const icl_report_fact *facts, size_t count,
-                            icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&report->body, error, "<dl>\n"));
-    ICL_TRY(add_facts(&report->body, facts, count, error));
-    ICL_TRY(icl_text_print(&report->body, error, "</dl>\n"));
-done:
-    return status;
-}
-
 static icl_status add_device(icl_text *html, const icl_provenance *provenance, icl_error *error) {
     const icl_capabilities *device = provenance->device;
     char name[2 * ICL_NAME_CAPACITY + 8];

@@ -25,12 +25,10 @@ void icl_report_destroy(icl_report **report);
 icl_status icl_report_section(icl_report *report, const char *heading, icl_error *error);
 icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error *error);
 
-/* A list of names and what they are. */
+/* A name and what it is. */
 typedef struct icl_report_fact {
     const char *name, *value;
 } icl_report_fact;
-
-icl_status icl_report_facts(icl_report *report, const icl_report_fact *facts, size_t count, icl_error *error);
 
 /* Where numbers come from: what the caller knows (recipe, seed, command line, …), then the device with its driver, how it multiplied
  * matrices ("auto" where NULL), and this program's version, commit and compiler. device: NULL where there was none. */
