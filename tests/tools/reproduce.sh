@@ -38,6 +38,7 @@ check_list() {
     run reproduce versatile-table1 --scale ci --only L9 --device cpu --quiet --json --out "$work/r"
     refused 2 "no cell's name contains that" "--only that matches nothing"
     check_resumption
+    check_side_by_side
 }
 
 # A run that is there is evaluated anew and not trained again; another recipe in its folder is refused.
@@ -61,6 +62,18 @@ check_resumption() {
     sed -i 's/^steps = .*/steps = 3/' "$work"/again/versatile-table1-ci/runs/*/recipe.ini
     run "${cell[@]}" --quiet
     refused 2 "holds a run of another recipe" "a folder of another recipe"
+}
+
+# Several cores train several models at once; one core trains one after the other.
+check_side_by_side() {
+    for threads in 1 2; do
+        run reproduce versatile-table1 --scale ci --only L1- --device "cpu:threads=$threads" --json --quiet --out "$work/on$threads"
+        expect 0 "three cells on $threads cores"
+    done
+    same "$work"/on{1,2}/versatile-table1-ci/findings.csv "findings are the same"
+    for kind in gd++ diag full; do
+        same "$work"/on{1,2}/versatile-table1-ci/runs/L1-"$kind"-uniform5-seed1/model.safetensors "and so is the $kind model, in every bit"
+    done
 }
 
 if [[ $name == list ]]; then

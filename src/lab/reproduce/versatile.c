@@ -142,9 +142,6 @@ done:
 
 /* ---- Training ---- */
 
-static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
-                             icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
-
 /* Initial parameters from those of a model of one layer less. */
 static icl_status insert_layer(icl_trainer *trained, const icl_recipe *recipe, uint32_t seed, float **initial,
                                icl_error *error) {
@@ -174,7 +171,7 @@ static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cel
     icl_status status = ICL_OK;
 
     shallower.layers--;
-    ICL_TRY(train_seed(run, &shallower, seed, &trained, &its_recipe, error));
+    ICL_TRY(icl_versatile_train_seed(run, &shallower, seed, &trained, &its_recipe, error));
     ICL_TRY(insert_layer(trained, recipe, seed, initial, error));
 done:
     icl_recipe_destroy(&its_recipe);
@@ -215,8 +212,8 @@ done:
     return status;
 }
 
-static icl_status train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
-                             icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
+icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                                    icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
     char name[ICL_VERSATILE_NAME], folder[ICL_VERSATILE_NAME + 32];
     float *initial = NULL;
     icl_status status = ICL_OK;
@@ -265,7 +262,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
         const uint32_t seed = run->params->seed + (uint32_t)model->seeds;
         double *const loss = &losses[model->seeds];
         *loss = (double)INFINITY;
-        status = train_seed(run, cell, seed, &trainer, &recipe, error);
+        status = icl_versatile_train_seed(run, cell, seed, &trainer, &recipe, error);
         if (status == ICL_ERROR_DIVERGED) {
             icl_recipe_destroy(&recipe);
             continue;

@@ -55,4 +55,15 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
                                icl_versatile_model *model, icl_error *error);
 void icl_versatile_model_clear(icl_versatile_model *model);
 
+/* Trains one seed of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer and *recipe are
+ * freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
+icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                                    icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
+
+/* Trains all seeds of the wanted cells of a noise setting, side by side on the cores that the run's device has. On a device that is not the
+ * host it does nothing: cells are then trained when they are asked for. Their bits are the same, because host backends give the
+ * same for any number of threads. */
+icl_status icl_versatile_train_ahead(icl_reproducing *run, size_t noise, size_t layers, size_t seeds,
+                                     icl_error *error);
+
 #endif

@@ -289,6 +289,7 @@ static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error
     column all;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_versatile_train_ahead(run, noise, layers, extents[run->params->scale].seeds, error));
     ICL_TRY(reproduce_baselines(run, noise, &all.bayes, error));
     for (size_t l = 0; l < layers; l++) {
         for (int form = 0; form < ICL_VERSATILE_FORMS; form++) {

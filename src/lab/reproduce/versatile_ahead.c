@@ -1,0 +1,104 @@
+/*
+ * Training the models of a column of table 1 side by side, each on one core. One training on all cores leaves a fifth of two cores idle: its
+ * steps take a few milliseconds, and each has parts that are not shared out.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "baseline/parallel.h"
+#include "lab/reproduce/versatile.h"
+
+/* A chain is one seed of one kind, from the shallowest cell to the deepest, because models grow from shallower ones of their seed. */
+typedef struct ahead {
+    icl_reproducing *run;
+    icl_reproduce_params params; /* of the chains */
+    size_t noise, layers, seeds;
+    char spec[32]; /* of one core */
+    pthread_mutex_t mutex;
+    icl_status status; /* the first failure's */
+    icl_error error;
+} ahead;
+
+/* The caller hears one chain at a time. */
+static void say(void *user, const char *text) {
+    ahead *all = user;
+    pthread_mutex_lock(&all->mutex);
+    all->run->params->say(all->run->params->user, text);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+static icl_status train_cell(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+                             icl_error *error) {
+    icl_trainer *trainer = NULL;
+    icl_recipe *recipe = NULL;
+    const icl_status status = icl_versatile_train_seed(run, cell, seed, &trainer, &recipe, error);
+
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status == ICL_ERROR_DIVERGED ? ICL_OK : status; /* whoever asks for it is told */
+}
+
+static icl_status train_chain(const ahead *all, icl_versatile_form form, uint32_t seed, icl_error *error) {
+    icl_reproduce_params params = all->params;
+    icl_reproducing run = *all->run;
+    char name[ICL_VERSATILE_NAME];
+    icl_status status = ICL_OK;
+
+    run.params = &params;
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = all->spec}, &params.backend, error));
+    for (size_t l = 1; l <= all->layers; l++) {
+        const icl_versatile_cell cell = {l, form, all->noise};
+        icl_versatile_name(&cell, name);
+        if (icl_reproduce_wants(&run, name))
+            ICL_TRY(train_cell(&run, &cell, seed, error));
+    }
+done:
+    icl_backend_close(&params.backend);
+    return status;
+}
+
+/* The longest chains come first: full ones. */
+static void train_at(void *context, size_t index, size_t thread) {
+    ahead *all = context;
+    const icl_versatile_form form = (icl_versatile_form)(ICL_VERSATILE_FORMS - 1 - index / all->seeds);
+    icl_error error = {0};
+    icl_status status;
+    (void)thread;
+
+    pthread_mutex_lock(&all->mutex);
+    status = all->status;
+    pthread_mutex_unlock(&all->mutex);
+    if (status != ICL_OK)
+        return;
+    status = train_chain(all, form, all->params.seed + (uint32_t)(index % all->seeds), &error);
+    pthread_mutex_lock(&all->mutex);
+    if (status != ICL_OK && all->status == ICL_OK) {
+        all->status = status;
+        all->error = error;
+    }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+icl_status icl_versatile_train_ahead(icl_reproducing *run, size_t noise, size_t layers, size_t seeds,
+                                     icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(run->params->backend);
+    ahead all = {.run = run, .params = *run->params, .noise = noise, .layers = layers, .seeds = seeds};
+    icl_status status = ICL_OK;
+
+    if (device->kind != ICL_DEVICE_HOST || device->compute_units < 2)
+        return ICL_OK;
+    if (pthread_mutex_init(&all.mutex, NULL) != 0)
+        return icl_fail(error, ICL_ERROR_MEMORY, "no mutex");
+    snprintf(all.spec, sizeof all.spec, "%.*s:threads=1", (int)strcspn(device->spec, ":"), device->spec);
+    all.params.backend = NULL;
+    all.params.progress = NULL; /* of which there are several */
+    all.params.say = run->params->say ? say : NULL;
+    all.params.user = &all;
+    icl_parallel_for(ICL_VERSATILE_FORMS * seeds, device->compute_units, train_at, &all);
+    pthread_mutex_destroy(&all.mutex);
+    status = all.status;
+    if (status != ICL_OK && error)
+        *error = all.error;
+    return status;
+}
