@@ -200,6 +200,35 @@ void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, 
         event_wait(&threads->done, seen);
 }
 
+typedef struct pieces {
+    icl_thread_items *task;
+    void *context;
+    size_t items, piece;
+    atomic_size_t next; /* the first item that nobody has taken */
+} pieces;
+
+static void take_pieces(void *context, size_t thread, size_t count) {
+    pieces *all = context;
+    (void)count;
+    for (;;) {
+        const size_t first = atomic_fetch_add_explicit(&all->next, all->piece, memory_order_relaxed);
+        if (first >= all->items)
+            return;
+        const size_t left = all->items - first;
+        all->task(all->context, first, first + (left < all->piece ? left : all->piece), thread);
+    }
+}
+
+void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task,
+                       void *context) {
+    enum { PIECES = 8 }; /* few enough to cost nothing, enough to balance */
+    pieces all = {.task = task, .context = context, .items = items};
+
+    all.piece = (items + count * PIECES - 1) / (count * PIECES);
+    atomic_init(&all.next, 0);
+    icl_threads_run(threads, count, take_pieces, &all);
+}
+
 void icl_threads_destroy(icl_threads **threads) {
     icl_threads *team = *threads;
 

@@ -26,6 +26,14 @@ icl_status icl_threads_create(size_t count, icl_threads **threads, icl_error *er
  * at a time, and not from within a task. */
 void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context);
 
+/* Does items [first, last) as thread number `thread`. */
+typedef void icl_thread_items(void *context, size_t first, size_t last, size_t thread);
+
+/* Hands `items` out to at most `count` threads, neighbours together, eight pieces for each: whoever is done takes the next piece, so that a
+ * core that is slower than the others, or busy with something else, holds nobody up. Which thread does an item is left to chance. */
+void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task,
+                       void *context);
+
 /* Ends the threads. NULL is allowed. */
 void icl_threads_destroy(icl_threads **threads);
 

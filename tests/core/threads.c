@@ -2,6 +2,7 @@
 #include "core/threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,6 +66,54 @@ static void check_shares(tap_run *tap) {
     }
     icl_threads *none = NULL;
     icl_threads_destroy(&none);
+}
+
+/* ---- Items ---- */
+
+enum { ITEMS = 200 };
+
+typedef struct handed_out {
+    atomic_int seen[ITEMS + 1];
+    atomic_size_t most_threads;
+    atomic_bool slow; /* the first piece waits until all others are done */
+    atomic_size_t done;
+    size_t items;
+} handed_out;
+
+static void take_items(void *context, size_t first, size_t last, size_t thread) {
+    handed_out *all = context;
+    if (first == 0 && atomic_load(&all->slow))
+        while (atomic_load(&all->done) < all->items - last)
+            (void)sched_yield();
+    for (size_t i = first; i < last; i++)
+        atomic_fetch_add(&all->seen[i], 1);
+    atomic_fetch_add(&all->done, last - first);
+    if (thread + 1 > atomic_load(&all->most_threads))
+        atomic_store(&all->most_threads, thread + 1);
+}
+
+static bool each_item_once(icl_threads *team, size_t count, size_t items, bool slow) {
+    handed_out all = {.slow = slow, .items = items};
+    bool right = true;
+    icl_threads_share(team, count, items, take_items, &all);
+    for (size_t i = 0; i <= ITEMS; i++)
+        right = right && atomic_load(&all.seen[i]) == (i < items);
+    return right && atomic_load(&all.most_threads) <= count;
+}
+
+static void check_items(tap_run *tap) {
+    icl_threads *team = NULL;
+    icl_error error = {0};
+    bool right = true;
+
+    tap_status(tap, icl_threads_create(3, &team, &error), &error, "a team of 3");
+    for (size_t count = 1; count <= 3; count++)
+        for (size_t items = 1; items <= ITEMS; items++)
+            right = each_item_once(team, count, items, false) && right;
+    tap_ok(tap, right, "1 to %d items: each is done once", ITEMS);
+    tap_ok(tap, each_item_once(team, 2, ITEMS, true) && each_item_once(team, 3, 3, true),
+           "where one thread is held up with the first piece, the others do all the rest");
+    icl_threads_destroy(&team);
 }
 
 static void check_limit(tap_run *tap) {
@@ -179,6 +228,7 @@ static void check_available(tap_run *tap) {
 int main(void) {
     tap_run tap = {0};
     check_shares(&tap);
+    check_items(&tap);
     check_limit(&tap);
     check_order(&tap);
     check_beside(&tap);

@@ -40,26 +40,12 @@ static size_t choose_kernels(HOST(state) * state) {
 
 #define WORK_WORTH_A_THREAD 16384
 
-/* Items in as many runs of neighbours as there are threads. */
-typedef struct shares {
-    HOST(task) * task;
-    void *context;
-    size_t items;
-} shares;
-
-static void run_share(void *context, size_t thread, size_t count) {
-    const shares *all = context;
-    const size_t share = all->items / count, extra = all->items % count;
-    const size_t first = thread * share + (thread < extra ? thread : extra);
-    all->task(all->context, first, first + share + (thread < extra ? 1 : 0), thread);
-}
-
-void HOST(run)(const HOST(state) * state, size_t items, size_t work, HOST(task) * task, void *context) {
+void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context) {
     size_t threads = state->threads < items ? state->threads : items;
     if (work / WORK_WORTH_A_THREAD < threads)
         threads = work / WORK_WORTH_A_THREAD;
     if (threads > 1)
-        icl_threads_run(state->team, threads, run_share, &(shares){task, context, items});
+        icl_threads_share(state->team, threads, items, task, context);
     else
         task(context, 0, items, 0);
 }

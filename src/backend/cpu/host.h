@@ -31,13 +31,10 @@ static inline size_t host_round_up(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Does items [first, last) as thread number `thread`. */
-typedef void HOST(task)(void *context, size_t first, size_t last, size_t thread);
-
 /* Shares `items` out among the threads; one thread does everything where `work`, in elements touched or multiplied, would not
  * pay for waking the others. What an item computes must not depend on the shares: so results have the same bits for any
  * number of threads. */
-void HOST(run)(const HOST(state) * state, size_t items, size_t work, HOST(task) * task, void *context);
+void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context);
 
 /* At least `bytes` bytes, aligned to 64, that are the op's own until it returns. */
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error);
