@@ -16,16 +16,32 @@ typedef struct ahead {
     size_t noise, layers, seeds;
     char spec[32]; /* of one core */
     pthread_mutex_t mutex;
-    icl_status status; /* the first failure's */
+    const struct chain *shown; /* whose progress the caller sees: that of whoever spoke last */
+    icl_status status;         /* the first failure's */
     icl_error error;
 } ahead;
 
+typedef struct chain {
+    ahead *all;
+} chain;
+
 /* The caller hears one chain at a time. */
 static void say(void *user, const char *text) {
-    ahead *all = user;
-    pthread_mutex_lock(&all->mutex);
-    all->run->params->say(all->run->params->user, text);
-    pthread_mutex_unlock(&all->mutex);
+    const chain *self = user;
+    const icl_reproduce_params *caller = self->all->run->params;
+    pthread_mutex_lock(&self->all->mutex);
+    self->all->shown = self;
+    caller->say(caller->user, text);
+    pthread_mutex_unlock(&self->all->mutex);
+}
+
+static void show_progress(void *user, const icl_session_progress *progress) {
+    const chain *self = user;
+    const icl_reproduce_params *caller = self->all->run->params;
+    pthread_mutex_lock(&self->all->mutex);
+    if (self->all->shown == self)
+        caller->progress(caller->user, progress);
+    pthread_mutex_unlock(&self->all->mutex);
 }
 
 static icl_status train_cell(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
@@ -39,13 +55,15 @@ static icl_status train_cell(icl_reproducing *run, const icl_versatile_cell *cel
     return status == ICL_ERROR_DIVERGED ? ICL_OK : status; /* whoever asks for it is told */
 }
 
-static icl_status train_chain(const ahead *all, icl_versatile_form form, uint32_t seed, icl_error *error) {
+static icl_status train_chain(ahead *all, icl_versatile_form form, uint32_t seed, icl_error *error) {
     icl_reproduce_params params = all->params;
     icl_reproducing run = *all->run;
+    chain self = {all};
     char name[ICL_VERSATILE_NAME];
     icl_status status = ICL_OK;
 
     run.params = &params;
+    params.user = &self;
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = all->spec}, &params.backend, error));
     for (size_t l = 1; l <= all->layers; l++) {
         const icl_versatile_cell cell = {l, form, all->noise};
@@ -92,9 +110,8 @@ icl_status icl_versatile_train_ahead(icl_reproducing *run, size_t noise, size_t 
         return icl_fail(error, ICL_ERROR_MEMORY, "no mutex");
     snprintf(all.spec, sizeof all.spec, "%.*s:threads=1", (int)strcspn(device->spec, ":"), device->spec);
     all.params.backend = NULL;
-    all.params.progress = NULL; /* of which there are several */
+    all.params.progress = run->params->progress ? show_progress : NULL;
     all.params.say = run->params->say ? say : NULL;
-    all.params.user = &all;
     icl_parallel_for(ICL_VERSATILE_FORMS * seeds, device->compute_units, train_at, &all);
     pthread_mutex_destroy(&all.mutex);
     status = all.status;
