@@ -286,7 +286,7 @@ static icl_status draw_column(icl_reproducing *run, size_t noise, const column *
 
 static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error *error) {
     const size_t layers = extents[run->params->scale].most_layers, before = run->findings;
-    column all;
+    column all = {.bayes = (double)NAN};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_versatile_train_ahead(run, noise, layers, extents[run->params->scale].seeds, error));
