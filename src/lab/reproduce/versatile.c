@@ -52,20 +52,21 @@ void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_
 typedef enum start {
     START_ROUGH = 0, /* noise in all entries: best with three layers, and diverges with five */
     START_COUPLED, /* noise between the first input and the label: best with four and five, and diverges with seven */
-    START_DIAGONAL, /* the trained diagonal model: with two layers noise leads to .245 or, as often, to .44 (sigma in [0, 5]) */
+    START_DIAGONAL, /* the trained diagonal model: with two layers noise leads to .245 or, more often, to .44 (sigma in [0, 5]) */
     START_GROWN, /* from the trained model of one layer less, with a new layer before its last: best with six and more */
 } start;
 
-enum { STARTS = 3 };
+/* Seeds try so many starts in turn. */
+enum { TURNS = 3 };
 
 static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed) {
-    const start two[STARTS] = {START_DIAGONAL, START_COUPLED, START_ROUGH};
-    const start shallow[STARTS] = {START_ROUGH, START_COUPLED, START_ROUGH};
-    const start deep[STARTS] = {START_COUPLED, START_GROWN, START_COUPLED};
+    const start two[TURNS] = {START_DIAGONAL, START_COUPLED, START_ROUGH};
+    const start shallow[TURNS] = {START_ROUGH, START_COUPLED, START_ROUGH};
+    const start deep[TURNS] = {START_COUPLED, START_GROWN, START_COUPLED};
 
     if (cell->layers >= GROWN_FROM)
         return START_GROWN;
-    return (cell->layers > 3 ? deep : cell->layers == 2 ? two : shallow)[(seed - run->params->seed) % STARTS];
+    return (cell->layers > 3 ? deep : cell->layers == 2 ? two : shallow)[(seed - run->params->seed) % TURNS];
 }
 
 static icl_status override_start(start from, icl_recipe *recipe, icl_error *error) {

@@ -16,8 +16,9 @@ typedef struct ahead {
     size_t noise, layers, seeds;
     char spec[32]; /* of one core */
     pthread_mutex_t mutex;
-    const struct chain *shown; /* whose progress the caller sees: that of whoever spoke last */
-    icl_status status;         /* the first failure's */
+    const struct chain
+        *shown;        /* whose progress the caller sees: that of whoever spoke last, if it still runs */
+    icl_status status; /* the first failure's */
     icl_error error;
 } ahead;
 
@@ -72,6 +73,10 @@ static icl_status train_chain(ahead *all, icl_versatile_form form, uint32_t seed
             ICL_TRY(train_cell(&run, &cell, seed, error));
     }
 done:
+    pthread_mutex_lock(&all->mutex);
+    if (all->shown == &self)
+        all->shown = NULL;
+    pthread_mutex_unlock(&all->mutex);
     icl_backend_close(&params.backend);
     return status;
 }
