@@ -16,9 +16,9 @@
 #define LANES 1
 #endif
 
-/* a * b + c where a kernel may fuse: one rounding on processors that do this as fast as a product, else two. PoCL 3.1 leaves the macro
- * of the standard undefined; __FMA__ is what its compiler says of the processor. */
-#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+/* a * b + c where a kernel may fuse: one rounding on processors that do this as fast as a product, else two. Many compilers leave the macro
+ * of the standard undefined: ICL_FMA is what the host was told of a GPU, __FMA__ what PoCL's compiler says of a processor. */
+#if defined(FP_FAST_FMAF) || defined(ICL_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))

@@ -55,13 +55,6 @@ typedef size_t place;
 typedef uint place;
 #endif
 
-/* One rounding where the device does that at full speed. */
-#if defined(FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
-
 #define TEAM_FLOATS   STATE const floats
 #define SHARED_FLOATS __global const float
 

@@ -268,7 +268,7 @@ static const option table[] = {
     {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost",
      offsetof(reproduce_options, list)},
     {"--scale", OPTION_WORD, "ci|short|full",
-     "seconds; minutes on two cores (default); or the paper's own budget",
+     "seconds; minutes on two cores (default); or all that the paper shows",
      offsetof(reproduce_options, scale)},
     {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
      offsetof(reproduce_options, only)},

@@ -1,10 +1,13 @@
 #include "lab/cell.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "iclab/lab.h"
 #include "lab/run.h"
 
@@ -36,6 +39,51 @@ done:
     return status;
 }
 
+/* ---- What a run began from ---- */
+
+/* The hash of the parameters that were given, as text: no recipe can say what a run grew from. */
+static icl_status origin_of(const icl_cell_params *params, const icl_trainer *trainer, char text[32],
+                            char **path, icl_error *error) {
+    const size_t size = icl_model_size(icl_trainer_model(trainer));
+
+    snprintf(text, 32, "%016" PRIx64 "\n", icl_hash(params->initial, size * sizeof *params->initial));
+    return icl_path_join(params->session.folder, ICL_RUN_ORIGIN, path, error);
+}
+
+/* Before the recipe, which makes the folder a run. */
+static icl_status write_origin(const icl_cell_params *params, const icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, text[32];
+
+    ICL_TRY(icl_folder_create(params->session.folder, error));
+    ICL_TRY(origin_of(params, trainer, text, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status check_origin(const icl_cell_params *params, const icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *held = NULL, wanted[32];
+    size_t size;
+
+    ICL_TRY(origin_of(params, trainer, wanted, &path, error));
+    if (icl_path_exists(path))
+        ICL_TRY(icl_file_read(path, 0, &held, &size, error));
+    if (!held || strcmp(held, wanted) != 0)
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: holds a run that began from other parameters: expected another --out, or this "
+                          "folder removed",
+                          params->session.folder);
+done:
+    icl_free(&path);
+    icl_free(&held);
+    return status;
+}
+
+/* ---- Training ---- */
+
 /* What a run's record says beside what the trainer knows. */
 typedef struct run_times {
     double start, first_step, end;
@@ -62,7 +110,8 @@ static icl_status write_facts(const icl_cell_params *params, const icl_trainer *
     return icl_run_write_facts(session->folder, &facts, error);
 }
 
-/* Whether all of it was done and written: a run that was killed at its last checkpoint still lacks its model. */
+/* Whether all of it was done and written: a run that was killed at its last checkpoint still lacks its model. One that diverged would do
+ * so again. */
 static icl_status is_finished(const char *folder, const icl_trainer *trainer, bool *finished,
                               icl_error *error) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
@@ -70,6 +119,8 @@ static icl_status is_finished(const char *folder, const icl_trainer *trainer, bo
     char *state = NULL;
 
     ICL_TRY(icl_run_read_state(folder, &state, error));
+    if (strcmp(state, "diverged") == 0)
+        ICL_TRY(icl_fail(error, ICL_ERROR_DIVERGED, "%s: holds a run that diverged", folder));
     *finished = progress.step >= progress.total_steps && strcmp(state, "finished") == 0;
 done:
     icl_free(&state);
@@ -86,6 +137,8 @@ static icl_status train(const icl_cell_params *params, icl_trainer **trainer, ic
     ICL_TRY(icl_session_prepare(&session, trainer, error));
     if (params->initial && icl_trainer_progress(*trainer).step == 0)
         ICL_TRY(icl_trainer_set_parameters(*trainer, params->initial, error));
+    if (params->initial)
+        ICL_TRY((session.resume ? check_origin : write_origin)(params, *trainer, error));
     if (!session.resume)
         ICL_TRY(icl_run_create(session.folder, session.recipe, error));
     ICL_TRY(is_finished(session.folder, *trainer, &finished, error));

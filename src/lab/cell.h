@@ -22,7 +22,8 @@ typedef struct icl_cell_params {
 icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error);
 
 /* Trains what the folder still lacks. The trainer holds the last step's parameters, rounded as the folder's file has them.
- * ICL_ERROR_DIVERGED and ICL_ERROR_INTERRUPTED as icl_session_train has them; then *trainer is NULL. */
+ * ICL_ERROR_INPUT if the folder holds a run of another recipe or one that began from other parameters. ICL_ERROR_DIVERGED, also where the
+ * folder says that it did before, and ICL_ERROR_INTERRUPTED as icl_session_train has them; then *trainer is NULL. */
 icl_status icl_cell_train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error);
 
 #endif

@@ -1,3 +1,5 @@
+#include "lab/recipe_find.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,14 +60,12 @@ static icl_status find_in_folder(const char *folder, const char *name, char **pa
     return status;
 }
 
-icl_status icl_lab_recipe_find(const char *name, char **path, icl_error *error) {
+icl_status icl_recipe_find_by_name(const char *name, char **path, icl_error *error) {
     const char *const folders[] = {getenv("ICLAB_RECIPES"), ICL_RECIPE_DIR, SOURCE_RECIPES};
     char nearest[256] = "";
     size_t best = SIZE_MAX;
     icl_status status;
 
-    if (icl_path_exists(name))
-        return icl_duplicate(name, path, error);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         status = find_in_folder(folders[i], name, path, error);
         if (status != ICL_OK || *path)
@@ -81,4 +81,9 @@ icl_status icl_lab_recipe_find(const char *name, char **path, icl_error *error) 
         "recipe %s: no such file: expected the path of an INI file (no recipes in %s; ICLAB_RECIPES "
         "names another folder)",
         name, ICL_RECIPE_DIR);
+}
+
+icl_status icl_lab_recipe_find(const char *name, char **path, icl_error *error) {
+    return icl_path_exists(name) ? icl_duplicate(name, path, error)
+                                 : icl_recipe_find_by_name(name, path, error);
 }

@@ -2,6 +2,7 @@
  * Run folders: everything about one training run.
  *
  *     recipe.ini                    complete, re-runnable
+ *     origin                        hash of the parameters it began from, where they are not the recipe's
  *     run.json                      version, commit, device, seed, command line: where every number comes from
  *     metrics.csv                   loss, gradient norm and learning rate by step
  *     model.safetensors             the named matrices
@@ -20,6 +21,7 @@
 #include "iclab/model.h"
 
 #define ICL_RUN_RECIPE     "recipe.ini"
+#define ICL_RUN_ORIGIN     "origin"
 #define ICL_RUN_FACTS      "run.json"
 #define ICL_RUN_METRICS    "metrics.csv"
 #define ICL_RUN_MODEL      "model.safetensors"

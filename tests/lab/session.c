@@ -100,12 +100,7 @@ static void remove_run(scratch_folder *scratch, const char *run) {
                                         "snapshots/4.safetensors",
                                         "snapshots/8.safetensors",
                                         "snapshots"};
-    char name[128];
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(name, sizeof name, "%s/%s", run, names[i]);
-        (void)remove(scratch_path(scratch, name));
-    }
+    scratch_remove(scratch, run, names, sizeof names / sizeof *names);
 }
 
 int main(int argc, char **argv) {

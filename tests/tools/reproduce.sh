@@ -59,6 +59,13 @@ check_resumption() {
         "$ICLAB" reproduce $arguments >/dev/full 2>"$work/err" || code=$?
         expect 3 "results that cannot be written"
     done
+    cp "$work/again/versatile-table1-ci/findings.csv" "$work/findings"
+    run "${cell[@]}" --quiet --seed 2 --only L9
+    same "$work/findings" "$work/again/versatile-table1-ci/findings.csv" "a cell that does not exist leaves the findings there were"
+    local command; command=$(realpath "$ICLAB")
+    mkdir -p "$work/shadow/versatile-table1"
+    (cd "$work/shadow" && "$command" "${cell[@]}" --quiet >/dev/null 2>"$work/err")
+    ok $? "recipes are not looked for in the current folder"
     sed -i 's/^steps = .*/steps = 3/' "$work"/again/versatile-table1-ci/runs/*/recipe.ini
     run "${cell[@]}" --quiet
     refused 2 "holds a run of another recipe" "a folder of another recipe"

@@ -84,7 +84,7 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
     capabilities->max_work_group = group;
     capabilities->vector_width = vector_width;
     capabilities->local_memory = (size_t)local_bytes;
-    capabilities->global_memory = (size_t)global_bytes;
+    capabilities->global_memory = global_bytes < SIZE_MAX ? (size_t)global_bytes : SIZE_MAX;
     capabilities->max_allocation = (size_t)max_bytes;
     if (capabilities->max_allocation > ICL_OPENCL_MAX_ELEMENTS * sizeof(cl_float))
         capabilities->max_allocation = ICL_OPENCL_MAX_ELEMENTS * sizeof(cl_float);

@@ -108,7 +108,8 @@ static void choose_memory(const icl_opencl *opencl, cut *c) {
 static void choose_units(const icl_opencl *opencl, size_t batch, cut *c) {
     const size_t groups = blocks_of(batch, opencl->lanes), unit_bytes = c->length * sizeof(cl_float);
     const size_t wanted = opencl->lanes == 1 ? 1024 : 32, most_per_unit = opencl->lanes == 1 ? 64 : 8;
-    const size_t fit = PARTIAL_BYTES / (unit_bytes > 0 ? unit_bytes : 1), most = fit > wanted ? fit : wanted;
+    const size_t least = opencl->lanes == 1 ? 64 : wanted; /* whatever their sums take */
+    const size_t fit = PARTIAL_BYTES / (unit_bytes > 0 ? unit_bytes : 1), most = fit > least ? fit : least;
 
     c->per_unit = blocks_of(groups, wanted);
     if (c->per_unit > most_per_unit)

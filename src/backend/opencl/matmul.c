@@ -144,7 +144,9 @@ icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl
 
     if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
         icl_clblast_fits(operands)) {
-        ICL_TRY(icl_opencl_test_clblast(opencl, error));
+        const icl_tensor *out = &operands[0], *left = &operands[1];
+        ICL_TRY(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
+                                        left->shape[left->rank - 1], error));
         if (opencl->clblast == ICL_CLBLAST_SERVES)
             return icl_clblast_matmul(opencl, params, operands, error);
     }

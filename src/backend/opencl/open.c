@@ -71,6 +71,15 @@ static void choose_family(icl_opencl *opencl) {
     }
 }
 
+/* Whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
+static bool has_fma(const icl_opencl *opencl) {
+    cl_device_fp_config config = 0;
+    return opencl->backend->capabilities.kind == ICL_DEVICE_GPU &&
+           clGetDeviceInfo(opencl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL) ==
+               CL_SUCCESS &&
+           config & CL_FP_FMA;
+}
+
 static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     const cl_command_queue_properties properties = opencl->profile.on ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int code;
@@ -97,6 +106,8 @@ static icl_status check_device(icl_opencl *opencl, const icl_backend_params *par
         icl_log_write(&params->log, ICL_LOG_WARNING, "%s; compiling again from source", error->message);
         icl_opencl_release_programs(opencl);
         opencl->cache.distrusted = true;
+        if (opencl->clblast == ICL_CLBLAST_SERVES)
+            opencl->clblast = ICL_CLBLAST_UNTESTED;
         status = icl_opencl_self_test(opencl, error);
     }
     if (status != ICL_ERROR_DEVICE || !params->accept_failed_self_test)
@@ -125,8 +136,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
+    opencl->fast_math = params->fast_math;
     snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
-             params->fast_math ? " -cl-fast-relaxed-math" : "");
+             has_fma(opencl) ? " -DICL_FMA" : "");
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(check_device(opencl, params, error));

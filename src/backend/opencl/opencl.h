@@ -122,11 +122,13 @@ typedef struct icl_opencl {
     cl_device_id device;
     cl_context context;
     cl_command_queue queue;
-    char options[96];    /* compiler options of every program */
-    size_t lanes;        /* floats that one work-item computes at a time, see cl/common.h */
-    size_t local_size;   /* of every kernel, so that a driver compiles each once */
-    size_t max_items;    /* work-items that a launch uses at most; they loop */
-    size_t memory_limit; /* bytes; 0: the device's */
+    char options[96];        /* compiler options of every program */
+    bool fast_math;          /* kernels that are not strict get -cl-fast-relaxed-math as well */
+    uint64_t clblast_tested; /* powers of two of m n k for which its large products were right */
+    size_t lanes;            /* floats that one work-item computes at a time, see cl/common.h */
+    size_t local_size;       /* of every kernel, so that a driver compiles each once */
+    size_t max_items;        /* work-items that a launch uses at most; they loop */
+    size_t memory_limit;     /* bytes; 0: the device's */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
     icl_gemm gemm;
     icl_clblast_state clblast;
@@ -339,8 +341,8 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
 /* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. CLBlast is among what is tested only if it was asked for. */
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);
 
-/* Asks CLBlast for a known answer, once, before its first use. One that is wrong fails if CLBlast was asked for; otherwise it is logged,
- * and CLBlast is refused from then on. */
-icl_status icl_opencl_test_clblast(icl_opencl *opencl, icl_error *error);
+/* Asks CLBlast for known answers before its first use, and before its first large product of each size. One that is wrong fails if CLBlast
+ * was asked for; otherwise it is logged, and CLBlast is refused from then on. m, n, k: of the product to come, [m, k] by [k, n]. */
+icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error);
 
 #endif

@@ -4,6 +4,9 @@
 
 #include "backend/opencl/opencl.h"
 
+/* Compiler options of a program, all of them. */
+#define OPTIONS_CAPACITY (sizeof((icl_opencl){0}.options) + 160)
+
 static const struct {
     const char *name, *file;
 } kernel_infos[ICL_KERNEL_COUNT] = {
@@ -104,12 +107,36 @@ static icl_status create_kernel(icl_opencl *opencl, icl_kernel which, const icl_
     return icl_cl_fail(opencl, code, call, error);
 }
 
+/* Whose bits are the same on every device: relaxed arithmetic would let the compiler reorder their sums. */
+static bool is_strict(icl_kernel which) {
+    switch (which) {
+    case ICL_KERNEL_random_fill:
+    case ICL_KERNEL_spherical:
+    case ICL_KERNEL_gram_lanes:
+    case ICL_KERNEL_gram_groups:
+    case ICL_KERNEL_matmul_lanes:
+    case ICL_KERNEL_matmul_tiles:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
+                       char options[OPTIONS_CAPACITY]) {
+    snprintf(options, OPTIONS_CAPACITY, "%s%s%s%s", opencl->options,
+             opencl->fast_math && !is_strict(which) ? " -cl-fast-relaxed-math" : "", further ? " " : "",
+             further ? further : "");
+}
+
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *program = NULL;
 
     if (!opencl->kernels[which]) {
-        ICL_TRY(find_program(opencl, kernel_infos[which].file, opencl->options, &program, error));
+        char options[OPTIONS_CAPACITY];
+        options_of(opencl, which, NULL, options);
+        ICL_TRY(find_program(opencl, kernel_infos[which].file, options, &program, error));
         ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
     *kernel = opencl->kernels[which];
@@ -119,12 +146,12 @@ done:
 
 icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
                               icl_error *error) {
-    char all[sizeof opencl->options + 128];
+    char all[OPTIONS_CAPACITY];
     icl_status status = ICL_OK;
     icl_program *program = NULL;
     icl_variant *made = NULL;
 
-    snprintf(all, sizeof all, "%s %s", opencl->options, options);
+    options_of(opencl, which, options, all);
     ICL_TRY(find_program(opencl, kernel_infos[which].file, all, &program, error));
     for (const icl_variant *v = opencl->variants; v; v = v->next)
         if (v->which == which && v->program == program) {

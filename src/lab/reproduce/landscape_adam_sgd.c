@@ -2,8 +2,9 @@
  * Loss curves of Adam and of SGD with momentum (arXiv 2310.01082, section 3): shallow linear transformers show the gap between the two
  * that deep ones are known for, and it grows with depth.
  *
- * Losses are measured on fresh sequences that are the same for all runs. Judged are means without the largest 1 %: with heavy-tailed
- * inputs, or a short context, a few sequences carry a plain mean, at times by orders of magnitude.
+ * Losses are measured on fresh sequences that are the same for all runs. The gap is judged by means without the largest 1 %: with
+ * heavy-tailed inputs, or a short context, a few sequences carry a plain mean, at times by orders of magnitude. Levels are judged by plain
+ * ones, which is what the authors' curves show.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -98,10 +99,11 @@ done:
 
 /* ---- Learning rates ---- */
 
-/* The best of a grid about the authors' rate, by the trimmed loss of the run's seed after 2000 steps. */
+static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* of the authors' rate, ascending */
+
+/* The best of that grid, by the trimmed loss of the run's seed after 2000 steps. */
 static icl_status search_rate(icl_reproducing *run, icl_landscape_cell cell, double *best_rate,
                               icl_error *error) {
-    static const double factors[RATES] = {.25, .5, 1, 2, 4};
     const double authors = icl_landscape_settings[cell.setting].rates[cell.optimizer];
     icl_landscape_view view = {0};
     icl_trainer *trainer = NULL;
@@ -141,14 +143,16 @@ static icl_status choose_rates(icl_reproducing *run, icl_landscape_cell cell,
     icl_status status = ICL_OK;
 
     for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
-        char what[64], note[64];
+        char what[64], note[96];
         rates[optimizer] = setting->rates[optimizer];
         if (!extents[run->params->scale].searches_rates)
             continue;
         cell.optimizer = (icl_landscape_optimizer)optimizer;
         ICL_TRY(search_rate(run, cell, &rates[optimizer], error));
         snprintf(what, sizeof what, "%s, %s", setting->name, icl_landscape_optimizers[optimizer]);
-        snprintf(note, sizeof note, "authors' code: %.3g", setting->rates[optimizer]);
+        const double factor = rates[optimizer] / setting->rates[optimizer];
+        snprintf(note, sizeof note, "authors' code: %.3g%s", setting->rates[optimizer],
+                 factor <= factors[0] || factor >= factors[RATES - 1] ? "; at an end of the five" : "");
         ICL_TRY(icl_reproduce_found(run,
                                     &(icl_finding){.what = what,
                                                    .quantity = "best learning rate of five",
@@ -162,14 +166,17 @@ done:
 
 /* ---- Judging ---- */
 
-/* log(loss of Adam / loss of SGD) after the last step; returns of how many seeds. */
+/* log(loss of Adam / loss of SGD) after the last step; returns of how many seeds. Where Adam diverged it is infinite, so that nothing is
+ * better for it; seeds where SGD alone did are left out. */
 static size_t log_gaps(const curves *of, double gaps[MOST_SEEDS]) {
     size_t count = 0;
     for (size_t seed = 0; seed < of->seeds; seed++) {
-        const double gap = log(of->trimmed[ICL_LANDSCAPE_ADAM][seed][of->points - 1] /
-                               of->trimmed[ICL_LANDSCAPE_SGD][seed][of->points - 1]);
-        if (!isnan(gap))
-            gaps[count++] = gap;
+        const double adam = of->trimmed[ICL_LANDSCAPE_ADAM][seed][of->points - 1];
+        const double sgd = of->trimmed[ICL_LANDSCAPE_SGD][seed][of->points - 1];
+        if (isnan(adam))
+            gaps[count++] = (double)INFINITY;
+        else if (!isnan(sgd))
+            gaps[count++] = log(adam / sgd);
     }
     return count;
 }
@@ -345,10 +352,9 @@ done:
 static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error *error) {
     const extent *is = &extents[run->params->scale];
     const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
+    bool is_measured[MOST_DEPTHS] = {false};
     icl_status status = ICL_OK;
 
-    if (!icl_reproduce_wants(run, "depth"))
-        return ICL_OK;
     for (size_t depth = 0; depth < MOST_DEPTHS && is->depths[depth] > 0; depth++) {
         const icl_landscape_cell cell = {
             .setting = ICL_LANDSCAPE_S1, .layers = is->depths[depth], .steps = is->depth_steps};
@@ -356,9 +362,12 @@ static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error
         char name[32], about[64];
         snprintf(name, sizeof name, "depth%zu", is->depths[depth]);
         snprintf(about, sizeof about, "S1, %zu layers", is->depths[depth]);
+        is_measured[depth] = icl_reproduce_wants(run, name);
+        if (!is_measured[depth])
+            continue;
         ICL_TRY(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
         ICL_TRY(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
-        if (depth > 0)
+        if (depth > 0 && is_measured[depth - 1])
             ICL_TRY(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
         ICL_TRY(draw(run, name, about, deep, error));
     }

@@ -145,15 +145,18 @@ done:
 
 /* ---- Judging ---- */
 
-/* log(R of SGD / R of Adam) of the seeds of which neither diverged; returns how many. */
+/* log(R of SGD / R of Adam); returns of how many seeds. Where Adam diverged it is minus infinity, so that nothing is better for it; seeds
+ * where SGD alone did are left out. */
 static size_t log_ratios(const double values[ICL_LANDSCAPE_OPTIMIZERS][2][MOST_SEEDS], size_t seeds,
                          int judged, double ratios[MOST_SEEDS]) {
     size_t count = 0;
     for (size_t seed = 0; seed < seeds; seed++) {
-        const double ratio =
-            values[ICL_LANDSCAPE_SGD][judged][seed] - values[ICL_LANDSCAPE_ADAM][judged][seed];
-        if (!isnan(ratio))
-            ratios[count++] = ratio;
+        const double adam = values[ICL_LANDSCAPE_ADAM][judged][seed];
+        const double sgd = values[ICL_LANDSCAPE_SGD][judged][seed];
+        if (isnan(adam))
+            ratios[count++] = -(double)INFINITY;
+        else if (!isnan(sgd))
+            ratios[count++] = sgd - adam;
     }
     return count;
 }

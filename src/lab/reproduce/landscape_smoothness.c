@@ -153,7 +153,7 @@ static icl_status judge_direction(icl_reproducing *run, size_t setting, steps *o
     const size_t seeds = extents[run->params->scale].seeds;
     double gaps[MOST_SEEDS] = {0}, medians[ICL_LANDSCAPE_OPTIMIZERS] = {0};
     size_t count = 0;
-    char note[128];
+    char note[192];
 
     for (size_t seed = 0; seed < seeds; seed++) {
         double median[ICL_LANDSCAPE_OPTIMIZERS];
@@ -164,8 +164,9 @@ static icl_status judge_direction(icl_reproducing *run, size_t setting, steps *o
         if (median[ICL_LANDSCAPE_ADAM] > 0 && median[ICL_LANDSCAPE_SGD] > 0)
             gaps[count++] = log(median[ICL_LANDSCAPE_ADAM] / median[ICL_LANDSCAPE_SGD]);
     }
-    snprintf(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds",
-             medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds);
+    snprintf(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s",
+             medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds,
+             setting == ICL_LANDSCAPE_S3 ? "; on 4000 fixed sequences it is the other way round" : "");
     return icl_reproduce_found(run,
                                &(icl_finding){.what = icl_landscape_settings[setting].name,
                                               .quantity = "log of directional smoothness, Adam / SGD",

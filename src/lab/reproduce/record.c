@@ -11,7 +11,7 @@
 /* ---- Figures ---- */
 
 static icl_drawing drawing_of(const icl_reproducing *run, char *command, size_t size) {
-    snprintf(command, size, "iclab reproduce %s", run->reproduction->name);
+    icl_reproduce_command(run, command, size);
     return (icl_drawing){.folder = run->params->folder,
                          .command = command,
                          .draw = run->params->draw,
@@ -54,16 +54,21 @@ icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
     static const icl_report_column columns[] = {{"what", false},   {"quantity", false}, {"ours", true},
                                                 {"target", true},  {"known", false},    {"note", false},
                                                 {"verdict", false}};
-    char *old = NULL;
     icl_status status = ICL_OK;
 
-    /* None is left that speaks of other findings than findings.csv, should this run not come to its end. */
-    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error));
-    (void)remove(old);
     ICL_TRY(icl_report_create(&run->report, error));
     ICL_TRY(icl_report_section(run->report, "Findings", error));
     ICL_TRY(icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error));
 done:
+    return status;
+}
+
+icl_status icl_record_discard(const icl_reproducing *run, icl_error *error) {
+    char *old = NULL;
+    const icl_status status = icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error);
+
+    if (status == ICL_OK)
+        (void)remove(old);
     icl_free(&old);
     return status;
 }
@@ -115,8 +120,7 @@ static icl_status add_provenance(icl_reproducing *run, double seconds, icl_error
     const icl_reproduce_params *params = run->params;
     char command_line[256], seed[16], took[32];
 
-    snprintf(command_line, sizeof command_line, "iclab reproduce %s --scale %s --seed %" PRIu32,
-             run->reproduction->name, icl_scale_name(params->scale), params->seed);
+    icl_reproduce_command(run, command_line, sizeof command_line);
     snprintf(seed, sizeof seed, "%" PRIu32, params->seed);
     snprintf(took, sizeof took, "%.3g s", seconds);
     const icl_report_fact facts[] = {

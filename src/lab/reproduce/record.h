@@ -4,6 +4,10 @@
 
 #include "lab/reproduce/reproduce.h"
 
+/* Removes the report that the folder has: none is left that speaks of other findings than findings.csv, should this run not come to its
+ * end. */
+icl_status icl_record_discard(const icl_reproducing *run, icl_error *error);
+
 /* Begins the report, adds a finding to it, and writes it with the figures that were drawn and how it all came about. */
 icl_status icl_record_begin(icl_reproducing *run, icl_error *error);
 icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error);

@@ -1,6 +1,7 @@
 /* The frame of reproductions: judging, recording and running them. */
 #include "lab/reproduce/reproduce.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,6 +165,8 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
     snprintf(note, sizeof note, "%s", finding->note ? finding->note : "");
     cut.what = what, cut.quantity = quantity, cut.source = source, cut.note = note;
     format_row(&cut, row, sizeof row);
+    if (run->findings == 0)
+        ICL_TRY(icl_record_discard(run, error));
     ICL_TRY(append(&run->table, row, error));
     ICL_TRY(write_table(run, error));
     ICL_TRY(icl_record_finding(run, finding, error));
@@ -179,6 +182,11 @@ done:
 
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell) {
     return !run->params->only || strstr(cell, run->params->only);
+}
+
+void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size) {
+    snprintf(text, size, "iclab reproduce %s --scale %s --seed %" PRIu32, run->reproduction->name,
+             icl_scale_name(run->params->scale), run->params->seed);
 }
 
 icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error) {
@@ -212,7 +220,6 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
     ICL_TRY(append(&run.table,
                    "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n",
                    error));
-    ICL_TRY(write_table(&run, error));
     ICL_TRY(icl_record_begin(&run, error));
     ICL_TRY(reproduction->run(&run, error));
     if (run.findings == 0)

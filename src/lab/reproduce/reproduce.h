@@ -25,7 +25,7 @@
 typedef enum icl_scale {
     ICL_SCALE_CI = 0, /* seconds: the same code and verdicts on less, part of the tests */
     ICL_SCALE_SHORT,  /* minutes on two cores */
-    ICL_SCALE_FULL,   /* the paper's own budget */
+    ICL_SCALE_FULL,   /* all that the paper shows */
     ICL_SCALES
 } icl_scale;
 
@@ -91,7 +91,8 @@ typedef struct icl_reproduce_params {
     icl_scale scale;
     uint32_t seed; /* first seed of training and of evaluation; 0 means 1 */
     const char *
-        folder; /* made where it is missing: runs, findings.csv, figures, report.html. Runs that it holds and that are finished are evaluated anew
+        folder; /* made where it is missing: runs, findings.csv, figures, report.html; the old ones of the last three stand until the first
+                           finding. Runs that it holds and that are finished are evaluated anew
                            but not trained again; unfinished ones go on from their checkpoint */
     const char *only;         /* only the cells whose name contains this; NULL: all */
     const char *gemm;         /* for the record, as in icl_run_facts; NULL: auto */
@@ -148,6 +149,9 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
 
 /* Whether a cell of that name is wanted (params->only). */
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
+
+/* The command that does it again, with scale and seed. */
+void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size);
 
 /* ICL_ERROR_INTERRUPTED once a stop was asked for; loops that do not train call it every second or so. */
 icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error);

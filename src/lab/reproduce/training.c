@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "iclab/lab.h"
 #include "lab/cell.h"
+#include "lab/recipe_find.h"
 #include "lab/reproduce/reproduce.h"
 
 /* ---- Recipes ---- */
@@ -18,7 +19,7 @@ icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, 
     char *path = NULL;
 
     ICL_TRY(icl_lab_recipe_create(&made, error));
-    ICL_TRY(icl_lab_recipe_find(name, &path, error));
+    ICL_TRY(icl_recipe_find_by_name(name, &path, error));
     ICL_TRY(icl_recipe_load(made, path, error));
     for (; overrides && *overrides; overrides++)
         ICL_TRY(icl_recipe_override(made, *overrides, error));
@@ -53,8 +54,7 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
     icl_status status = ICL_OK;
     char *folder = NULL, command_line[256];
 
-    snprintf(command_line, sizeof command_line, "iclab reproduce %s --scale %s --seed %" PRIu32,
-             run->reproduction->name, icl_scale_name(params->scale), params->seed);
+    icl_reproduce_command(run, command_line, sizeof command_line);
     ICL_TRY(icl_path_join(params->folder, cell, &folder, error));
     const icl_cell_params with = {
         .session = {.backend = params->backend,

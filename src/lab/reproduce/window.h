@@ -54,7 +54,7 @@ icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell,
                             const icl_window_trained *trained, double tolerance, double printed,
                             icl_error *error);
 
-/* Judges that the windows' spectral norms rise (or fall) from each value to the next. */
+/* Judges that the windows' spectral norms rise from each value to the next. */
 icl_status icl_window_judge_order(icl_reproducing *run, const char *what, size_t count, const double *norms,
                                   icl_error *error);
 

@@ -1,7 +1,8 @@
 /*
  * What a window has learned is the Lipschitz constant, not the class of functions (Collins et al. 2024, arXiv 2402.11639, figure 5): trained on one
  * class and one constant, tested on every other. The paper trains on L = 1 and finds low errors on any class with L = 1, high errors
- * on the class of training with another L; its constants and errors were not at hand. Here every window meets every task.
+ * on the class of training with another L; its constants and errors were not at hand. Here every window meets every task, and --only
+ * chooses among the classes of the tests.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +11,9 @@
 #include "lab/reproduce/window.h"
 
 enum { CLASSES = 3, CONSTANTS = 3, TASKS = CLASSES * CONSTANTS, ELEMENTS = 4 };
+
+/* What an error may be above that of the window trained on the task itself and still count as low. The paper gives no number. */
+#define LOW .25
 
 static const char *const classes[CLASSES] = {"affine", "relu", "cosine"};
 static const double constants[CONSTANTS] = {.1, 1, 10};
@@ -102,7 +106,7 @@ static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t te
                                               .ours = worst->ratio,
                                               .standard_error = worst->standard_error,
                                               .target = 1,
-                                              .tolerance = .25,
+                                              .tolerance = LOW,
                                               .criterion = ICL_AT_MOST,
                                               .evidence = ICL_READ,
                                               .source = "figure 5: low error on any class",
@@ -110,10 +114,12 @@ static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t te
                                error);
 }
 
-/* The same class, another constant. */
+/* The same class, another constant: worse than what counts as low. The paper trained on L = 1; what windows do that were trained on another is
+ * shown. */
 static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t test, size_t trained,
                                  icl_error *error) {
     const icl_window_ratio *entry = &all->entries[test][trained];
+    const bool is_published = constants[trained % CONSTANTS] == 1;
     char what[96], note[96];
 
     snprintf(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
@@ -124,9 +130,9 @@ static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t
                                               .quantity = "loss / matched loss",
                                               .ours = entry->ratio,
                                               .standard_error = entry->standard_error,
-                                              .target = 1,
+                                              .target = 1 + LOW,
                                               .criterion = ICL_AT_LEAST,
-                                              .evidence = ICL_READ,
+                                              .evidence = is_published ? ICL_READ : ICL_EVIDENCE_NONE,
                                               .source = "figure 5: high error with another L",
                                               .note = note},
                                error);
@@ -195,13 +201,15 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
 
     ICL_TRY(fill_matrix(run, &extents[run->params->scale], &all, error));
     for (size_t test = 0; test < TASKS; test++) {
-        if (!is_asked_for(run, test))
+        if (!is_asked_for(run, test) || !icl_reproduce_wants(run, classes[test / CONSTANTS]))
             continue;
         ICL_TRY(judge_class(run, &all, test, error));
         for (size_t constant = extents[run->params->scale].first; constant < CONSTANTS; constant++)
             if (constant != test % CONSTANTS)
                 ICL_TRY(judge_constant(run, &all, test, test - test % CONSTANTS + constant, error));
     }
+    if (run->findings == 0)
+        goto done; /* --only left nothing, and old pictures stand */
     ICL_TRY(draw_matrix(run, &all, error));
     ICL_TRY(draw_ratios(run, &all, error));
 done:

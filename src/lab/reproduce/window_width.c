@@ -140,7 +140,8 @@ static icl_status trace_all(icl_reproducing *run, const axis *along, const curve
         snprintf(all[i].labels[1], ICL_WINDOW_NAME, "best w, d %zu%s", cell->d, what);
         ICL_TRY(trace_curve(run, along, &lines[i], is, &all[i], error));
     }
-    ICL_TRY(draw(run, along, is->curves, all, error));
+    if (run->findings > 0) /* else --only left nothing, and an old picture stands */
+        ICL_TRY(draw(run, along, is->curves, all, error));
 done:
     return status;
 }
