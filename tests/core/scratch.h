@@ -41,17 +41,6 @@ static inline int scratch_count(const scratch_folder *scratch) {
     return count;
 }
 
-/* Removes what stands in a folder of it, by names: first what is in a folder, then that folder. Missing ones are no matter. */
-static inline void scratch_remove(scratch_folder *scratch, const char *folder, const char *const *names,
-                                  size_t count) {
-    char name[128];
-
-    for (size_t i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "%s/%s", folder, names[i]);
-        (void)remove(scratch_path(scratch, name));
-    }
-}
-
 /* Removes the folder and the files in it; folders inside must be empty. */
 static inline void scratch_close(scratch_folder *scratch) {
     DIR *listing = opendir(scratch->folder);

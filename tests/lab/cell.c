@@ -4,7 +4,7 @@
 #include "iclab/lab.h"
 #include "tap.h"
 
-#include "../core/scratch.h"
+#include "scratch_run.h"
 
 enum { LAYERS = 2, SIZE = 4 * LAYERS };
 
@@ -71,14 +71,6 @@ static void test_divergence(tap_run *tap, icl_backend *backend, const char *fold
     tap_ok(tap, begun == 1, "without training again: %d", begun);
 }
 
-/* scratch_close removes files and empty folders alone. */
-static void remove_run(scratch_folder *scratch, const char *run) {
-    static const char *const names[] = {"recipe.ini",        "origin",   "metrics.csv",
-                                        "model.safetensors", "run.json", "checkpoint/state.safetensors",
-                                        "checkpoint"};
-    scratch_remove(scratch, run, names, sizeof names / sizeof *names);
-}
-
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -90,10 +82,10 @@ int main(int argc, char **argv) {
     scratch_open(&scratch);
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "grown"));
     test_origin(&tap, backend, folder);
-    remove_run(&scratch, "grown");
+    scratch_remove_run(&scratch, "grown");
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "diverged"));
     test_divergence(&tap, backend, folder);
-    remove_run(&scratch, "diverged");
+    scratch_remove_run(&scratch, "diverged");
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -9,7 +9,7 @@
 #include "lab/run.h"
 #include "tap.h"
 
-#include "../core/scratch.h"
+#include "scratch_run.h"
 
 enum { MOST = 64 };
 
@@ -89,20 +89,6 @@ static void check_snapshots(tap_run *tap, icl_backend *backend, const char *fold
            "%s: a snapshot that was not taken: %s", name, error.message);
 }
 
-/* scratch_close removes files and empty folders alone. */
-static void remove_run(scratch_folder *scratch, const char *run) {
-    static const char *const names[] = {"recipe.ini",
-                                        "metrics.csv",
-                                        "model.safetensors",
-                                        "checkpoint/state.safetensors",
-                                        "checkpoint",
-                                        "snapshots/0.safetensors",
-                                        "snapshots/4.safetensors",
-                                        "snapshots/8.safetensors",
-                                        "snapshots"};
-    scratch_remove(scratch, run, names, sizeof names / sizeof *names);
-}
-
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -116,13 +102,13 @@ int main(int argc, char **argv) {
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "whole"));
     tap_status(&tap, train(backend, folder, "train.steps=10", false, &error), &error, "10 steps");
     check_snapshots(&tap, backend, folder, "in one piece");
-    remove_run(&scratch, "whole");
+    scratch_remove_run(&scratch, "whole");
 
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "parts"));
     tap_status(&tap, train(backend, folder, "train.steps=5", false, &error), &error, "5 steps");
     tap_status(&tap, train(backend, folder, "train.steps=10", true, &error), &error, "5 more");
     check_snapshots(&tap, backend, folder, "in two pieces");
-    remove_run(&scratch, "parts");
+    scratch_remove_run(&scratch, "parts");
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);
