@@ -236,20 +236,36 @@ done:
     free(b);
 }
 
+/* Whether the kernel's program was compiled with relaxed arithmetic: 1 or 0; -1 where there is no such program. */
+static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
+    cl_program program = NULL;
+    cl_kernel kernel;
+
+    if (icl_opencl_kernel(opencl, which, &kernel, error) == ICL_OK)
+        (void)clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
+    for (const icl_program *p = opencl->programs; p; p = p->next)
+        if (p->program == program)
+            return strstr(p->options, "-cl-fast-relaxed-math") ? 1 : 0;
+    return -1;
+}
+
+/* Relaxed is what is not strict. */
 static void test_fast_math(tap_run *tap, const char *spec) {
     icl_backend *backend =
         open_with(tap, (icl_backend_params){.spec = spec, .fast_math = true}, "open with fast math");
     icl_error error = {0};
     float sum = 0;
     if (backend) {
-        size_t relaxed = 0, strict = 0;
-        for (const icl_program *p = icl_opencl_of(backend)->programs; p; p = p->next)
-            if (strstr(p->options, "-cl-fast-relaxed-math"))
-                relaxed++;
-            else
-                strict++;
-        tap_ok(tap, relaxed > 0, "kernels are compiled with fast math");
-        tap_ok(tap, strict > 0, "strict ones without it");
+        icl_opencl *opencl = icl_opencl_of(backend);
+        const bool has_lanes = opencl->lanes > 1;
+        const icl_kernel strict[] = {ICL_KERNEL_random_fill, ICL_KERNEL_spherical,
+                                     has_lanes ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups,
+                                     has_lanes ? ICL_KERNEL_matmul_lanes : ICL_KERNEL_matmul_tiles};
+        for (size_t i = 0; i < sizeof strict / sizeof *strict; i++)
+            tap_ok(tap, is_relaxed(opencl, strict[i], &error) == 0, "strict kernel %d is not relaxed",
+                   (int)strict[i]);
+        tap_ok(tap, is_relaxed(opencl, ICL_KERNEL_unary, &error) == 1, "an elementwise one is");
+        test_strict_bits(tap, backend);
         tap_status(tap, work(backend, &sum, &error), &error, "work");
     }
     icl_backend_close(&backend);

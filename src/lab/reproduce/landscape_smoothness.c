@@ -166,7 +166,7 @@ static icl_status judge_direction(icl_reproducing *run, size_t setting, steps *o
     }
     snprintf(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s",
              medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds,
-             setting == ICL_LANDSCAPE_S3 ? "; on 4000 fixed sequences it is the other way round" : "");
+             setting == ICL_LANDSCAPE_S3 ? "; of 4000 fixed sequences it was the other way round" : "");
     return icl_reproduce_found(run,
                                &(icl_finding){.what = icl_landscape_settings[setting].name,
                                               .quantity = "log of directional smoothness, Adam / SGD",
