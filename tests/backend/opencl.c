@@ -242,7 +242,7 @@ static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
     cl_kernel kernel;
 
     if (icl_opencl_kernel(opencl, which, &kernel, error) == ICL_OK)
-        (void)clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
+        (void)clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, NULL);
     for (const icl_program *p = opencl->programs; p; p = p->next)
         if (p->program == program)
             return strstr(p->options, "-cl-fast-relaxed-math") ? 1 : 0;
