@@ -36,8 +36,8 @@ typedef struct device_options {
 /* Rows of a table of options for the member `device`, a device_options, of the command's struct of options `type`. */
 #define DEVICE_OPTION_ROWS(type, device)                                                                     \
     {"--device", OPTION_TEXT, "SPEC",                                                                        \
-     "auto, cpu, cpu:threads=N, ref (double precision), opencl, opencl:P.D, opencl:TEXT (part of a name); "  \
-     "default: $ICLAB_DEVICE, else auto",                                                                    \
+     "auto, cpu, cpu:threads=N, cpu:isa=SET, ref (double precision), opencl, opencl:P.D, "                   \
+     "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                      \
      offsetof(type, device.spec)},                                                                           \
         {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)",                      \
          offsetof(type, device.gemm)},                                                                       \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/host_spec.h"
 #include "command.h"
 #include "commands.h"
 #include "core/allocate.h"
@@ -134,11 +135,6 @@ done:
     return status;
 }
 
-/* The host itself, without a number of threads: workers divide it among themselves. */
-static bool is_divisible(const char *spec) {
-    return strcmp(spec, "cpu") == 0 || strcmp(spec, "ref") == 0;
-}
-
 /* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models of this size many
  * trainings on one thread each are faster than one after another on all. A rank is a worker itself. */
 static size_t workers_wanted(const sweeping *run, size_t devices, bool divisible) {
@@ -153,16 +149,6 @@ static size_t workers_wanted(const sweeping *run, size_t devices, bool divisible
     return left == 0 ? 1 : left < cores ? left : cores;
 }
 
-/* "cpu" as "cpu:threads=N", for one of `sharing` workers. */
-static void take_share(char spec[ICL_NAME_CAPACITY], size_t sharing) {
-    const size_t length = strlen(spec);
-    size_t threads;
-
-    assert(sharing > 0);
-    threads = icl_threads_available() / sharing;
-    snprintf(spec + length, ICL_NAME_CAPACITY - length, ":threads=%zu", threads > 0 ? threads : 1);
-}
-
 static icl_status plan_workers(sweeping *run, icl_error *error) {
     char(*asked)[ICL_NAME_CAPACITY] = NULL;
     icl_status status = ICL_OK;
@@ -171,15 +157,17 @@ static icl_status plan_workers(sweeping *run, icl_error *error) {
     ICL_TRY(icl_allocate(MOST_WORKERS, sizeof *asked, "specs of devices", &asked, error));
     ICL_TRY(read_specs(run->options, asked, &count, error));
     assert(count > 0);
-    run->worker_count = workers_wanted(run, count, is_divisible(asked[0]));
+    run->worker_count = workers_wanted(run, count, icl_host_spec_is_divisible(asked[0]));
     ICL_TRY(icl_allocate(run->worker_count, sizeof *run->specs, "specs of workers", &run->specs, error));
     for (size_t i = 0; i < run->worker_count; i++) {
         snprintf(run->specs[i], ICL_NAME_CAPACITY, "%s", asked[(i + run->ranks.local_index) % count]);
-        sharing += is_divisible(run->specs[i]);
+        sharing += icl_host_spec_is_divisible(run->specs[i]);
     }
     for (size_t i = 0; i < run->worker_count; i++)
-        if (is_divisible(run->specs[i]))
-            take_share(run->specs[i], sharing * run->ranks.local_count);
+        if (icl_host_spec_is_divisible(run->specs[i]))
+            icl_host_spec_take_threads(run->specs[i],
+                                       icl_threads_available() / (sharing * run->ranks.local_count),
+                                       run->specs[i], ICL_NAME_CAPACITY);
 done:
     icl_free(&asked);
     return status;

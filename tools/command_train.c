@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/host_spec.h"
 #include "command.h"
 #include "core/allocate.h"
 #include "core/clock.h"
@@ -196,16 +197,15 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
 /* Ranks on one machine divide its cores, where those are the device. */
 static icl_status open_share_of_device(training *run, icl_error *error) {
     device_options device = run->options->device;
-    char spec[ICL_NAME_CAPACITY + 32];
+    char spec[ICL_NAME_CAPACITY];
     icl_status status = ICL_OK;
 
     device.quiet = run->quiet;
     ICL_TRY(open_device(&device, &run->backend, error));
     const icl_capabilities *whole = icl_backend_capabilities(run->backend);
-    if (run->ranks.local_count == 1 || whole->kind != ICL_DEVICE_HOST || strchr(whole->spec, ':'))
+    if (run->ranks.local_count == 1 || !icl_host_spec_is_divisible(whole->spec))
         return ICL_OK;
-    const size_t threads = whole->compute_units / run->ranks.local_count;
-    snprintf(spec, sizeof spec, "%s:threads=%zu", whole->spec, threads > 0 ? threads : 1);
+    icl_host_spec_take_threads(whole->spec, whole->compute_units / run->ranks.local_count, spec, sizeof spec);
     icl_backend_close(&run->backend);
     device.spec = spec;
     device.quiet = true;

@@ -43,7 +43,7 @@ completion completion_of_positional(const positional *shown) {
 }
 
 void put_devices(FILE *out, const char *before) {
-    put_words(out, "auto|cpu|cpu:threads=|ref|opencl|opencl:", before);
+    put_words(out, "auto|cpu|cpu:threads=|cpu:isa=|ref|opencl|opencl:", before);
 }
 
 void put_reproductions(FILE *out, const char *before) {

@@ -72,7 +72,8 @@ typedef enum icl_gemm {
 
 /* Zero is a valid value for every member. */
 typedef struct icl_backend_params {
-    /* "auto" (also NULL), "cpu", "cpu:threads=N", "ref", "ref:threads=N", "opencl", "opencl:P.D" (indices), or
+    /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2 or avx512: kernels for that instruction set, at most the
+     * machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it likewise, "opencl", "opencl:P.D" (indices), or
      * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the best OpenCL GPU that
      * passes its self-test, else "cpu", and logs the choice and its reason. */
     const char *spec;

@@ -139,26 +139,10 @@ static icl_status open_auto(const icl_backend_params *params, icl_backend **back
     }
     icl_log_write(&params->log, ICL_LOG_INFO, "auto: chose cpu, because %s",
                   why.message[0] ? "no OpenCL GPU passed its self-test" : "there is no OpenCL GPU");
-    return icl_cpu_open(params, 0, backend, error);
+    return icl_cpu_open(params, &(icl_host_spec){0}, backend, error);
 }
 
 /* ---- Opening ---- */
-
-/* Splits "NAME" or "NAME:threads=N". False when the spec is neither. */
-static bool parse_host_spec(const char *spec, const char *name, size_t *threads) {
-    const size_t length = strlen(name);
-    char *end;
-
-    *threads = 0;
-    if (strncmp(spec, name, length) != 0)
-        return false;
-    if (spec[length] == '\0')
-        return true;
-    if (strncmp(spec + length, ":threads=", 9) != 0 || !isdigit((unsigned char)spec[length + 9]))
-        return false;
-    *threads = strtoul(spec + length + 9, &end, 10);
-    return *end == '\0' && *threads >= 1 && *threads <= 4096;
-}
 
 static icl_status reject_spec(const char *spec, icl_error *error) {
     static const char *const names[] = {"auto", "cpu", "ref", "opencl"};
@@ -167,16 +151,15 @@ static icl_status reject_spec(const char *spec, icl_error *error) {
 
     snprintf(stem, sizeof stem, "%.*s", (int)strcspn(spec, ":"), spec);
     nearest = icl_nearest(stem, names, sizeof names / sizeof *names);
-    return icl_fail(
-        error, ICL_ERROR_INPUT,
-        "device \"%s\": expected auto, cpu, cpu:threads=N, ref, opencl, opencl:P.D or opencl:TEXT; "
-        "the nearest is %s",
-        spec, nearest);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "device \"%s\": expected auto, cpu, cpu:threads=N, cpu:isa=SET (base, avx2 or avx512), "
+                    "ref, opencl, opencl:P.D or opencl:TEXT; the nearest is %s",
+                    spec, nearest);
 }
 
 icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backend, icl_error *error) {
     icl_backend_params params = given ? *given : (icl_backend_params){0};
-    size_t threads;
+    icl_host_spec host;
 
     *backend = NULL;
     if (!params.spec || !*params.spec)
@@ -185,10 +168,10 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
         return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown gemm %d", (int)params.gemm);
     if (strcmp(params.spec, "auto") == 0)
         return open_auto(&params, backend, error);
-    if (parse_host_spec(params.spec, "cpu", &threads))
-        return icl_cpu_open(&params, threads, backend, error);
-    if (parse_host_spec(params.spec, "ref", &threads))
-        return icl_ref_open(&params, threads, backend, error);
+    if (icl_host_spec_read(params.spec, "cpu", &host))
+        return icl_cpu_open(&params, &host, backend, error);
+    if (icl_host_spec_read(params.spec, "ref", &host))
+        return icl_ref_open(&params, &host, backend, error);
     if (strcmp(params.spec, "opencl") == 0)
         return open_opencl(&params, "", backend, error);
     if (strncmp(params.spec, "opencl:", 7) == 0 && params.spec[7])

@@ -12,6 +12,7 @@
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
 
+#include "backend/host_spec.h"
 #include "iclab/ops.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -172,10 +173,10 @@ struct icl_backend {
 
 /* ---- The implementations (cpu/, opencl/): how backend.c opens and lists them ---- */
 
-/* Opens float ("cpu") or double ("ref") host arithmetic on `threads` threads (0: all cores). */
-icl_status icl_cpu_open(const icl_backend_params *params, size_t threads, icl_backend **backend,
+/* Opens float ("cpu") or double ("ref") host arithmetic. ICL_ERROR_DEVICE for an instruction set that is not here. */
+icl_status icl_cpu_open(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
                         icl_error *error);
-icl_status icl_ref_open(const icl_backend_params *params, size_t threads, icl_backend **backend,
+icl_status icl_ref_open(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
                         icl_error *error);
 
 /* One OpenCL device, known but not opened. `handle` is the implementation's own (a cl_device_id). */

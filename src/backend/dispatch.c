@@ -30,11 +30,12 @@ static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl
 /* The host backend whose elements are those of this one. */
 static icl_status open_host(icl_backend *backend, icl_error *error) {
     const icl_backend_params params = {.log = backend->log};
+    const icl_host_spec spec = {0};
     if (backend->host)
         return ICL_OK;
     return backend->capabilities.element_size == sizeof(double)
-               ? icl_ref_open(&params, 0, &backend->host, error)
-               : icl_cpu_open(&params, 0, &backend->host, error);
+               ? icl_ref_open(&params, &spec, &backend->host, error)
+               : icl_cpu_open(&params, &spec, &backend->host, error);
 }
 
 /* Runs the host's op on the operands' mapped memory. The host backend addresses a buffer by its handle,

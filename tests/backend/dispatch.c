@@ -257,8 +257,20 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
 }
 
 static void test_specs(tap_run *tap) {
-    static const char *const malformed[] = {"cpu:", "cpu:threads=", "cpu:threads=0", "cpu:threads=x",
-                                            "gpu",  "opencl:",      "cpux"};
+    static const char *const malformed[] = {"cpu:",
+                                            "cpu:threads=",
+                                            "cpu:threads=0",
+                                            "cpu:threads=x",
+                                            "cpu:threads=1:threads=1",
+                                            "cpu:threads=2isa=base",
+                                            "cpu:isa=",
+                                            "cpu:isa=avx",
+                                            "cpu:isa=base:",
+                                            "cpu:isa=base:isa=base",
+                                            "cpu:isa=base,threads=2",
+                                            "gpu",
+                                            "opencl:",
+                                            "cpux"};
     icl_error error = {0};
     icl_backend *backend = NULL;
 

@@ -2,23 +2,17 @@
  * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and whole linear
  * transformers, which fuse products with sums where the instruction set can, and there give the same bits for any number of
  * threads, and on different instruction sets what rounding allows. A sequence's gradients of softmax attention, with more queries than
- * one, have the same bits alone and among many. Compiled for each element type, because it reaches into the backend to choose its kernels.
+ * one, have the same bits alone and among many. Argument: cpu or ref.
  */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/host.h"
 #include "backend/cpu/machine.h"
-#include "backend/cpu/tables.h"
+#include "core/status.h"
 #include "every_op.h"
+#include "iclab/backend.h"
 #include "tap.h"
-
-#if ICL_CPU_DOUBLE
-#define SPEC "ref"
-#else
-#define SPEC "cpu"
-#endif
 
 /* Bits that fit no arithmetic: any two NaNs count as the same. */
 static bool same_values(const op_result *a, const op_result *b) {
@@ -32,8 +26,7 @@ static bool same_values(const op_result *a, const op_result *b) {
 }
 
 /* A few hundred roundings, relative to the largest value: sums of up to 130 terms behind weights with as many roundings each. */
-static bool close_values(const op_result *a, const op_result *b) {
-    const double unit = ICL_CPU_DOUBLE ? DBL_EPSILON : (double)FLT_EPSILON;
+static bool close_values(const op_result *a, const op_result *b, double unit) {
     double size = 0, worst = 0;
     if (a->count != b->count)
         return false;
@@ -54,13 +47,13 @@ static bool fuses(const op_result *result) {
            strncmp(result->name, "linear_transformer", strlen("linear_transformer")) == 0;
 }
 
-/* one_set: both come from the same instruction set. */
-static void compare(tap_run *tap, const op_results *expected, const op_results *seen, bool one_set,
+/* unit: 0 where both come from the same instruction set, else that of the numbers' type. */
+static void compare(tap_run *tap, const op_results *expected, const op_results *seen, double unit,
                     const char *how) {
     size_t different = 0;
     for (size_t i = 0; i < expected->count; i++) {
         const op_result *a = &expected->result[i], *b = &seen->result[i];
-        if (i >= seen->count || !(one_set || !fuses(a) ? same_values(a, b) : close_values(a, b))) {
+        if (i >= seen->count || !(unit > 0 && fuses(a) ? close_values(a, b, unit) : same_values(a, b))) {
             tap_note("%s differs", a->name);
             different++;
         }
@@ -69,36 +62,16 @@ static void compare(tap_run *tap, const op_results *expected, const op_results *
            "%zu results have the same bits %s", expected->count, how);
 }
 
-typedef struct kernel_variant {
-    const char *name;
-    icl_isa isa;
-    const HOST(kernels) * kernels;
-    const icl_strict_kernels *strict;
-} kernel_variant;
-
-static const kernel_variant variants[] = {
-    {"base", ICL_ISA_BASE, &KERNEL(table), &STRICT_KERNEL(table)},
-#if ICL_CPU_VARIANTS
-    {"avx2", ICL_ISA_AVX2, &TABLE_OF(avx2), &icl_strict_kernel_avx2_table},
-    {"avx512", ICL_ISA_AVX512, &TABLE_OF(avx512), &icl_strict_kernel_avx512_table},
-#endif
-};
-
 /* NULL where that failed, which is reported. */
-static icl_backend *open_variant(tap_run *tap, const char *spec, const kernel_variant *variant) {
+static icl_backend *open_spec(tap_run *tap, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
-    if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                   spec) &&
-        variant) {
-        host_state(backend)->kernels = variant->kernels;
-        host_state(backend)->strict = variant->strict;
-    }
+    tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec);
     return backend;
 }
 
-static void run_variant(tap_run *tap, const char *spec, const kernel_variant *variant, op_results *results) {
-    icl_backend *backend = open_variant(tap, spec, variant);
+static void run_spec(tap_run *tap, const char *spec, op_results *results) {
+    icl_backend *backend = open_spec(tap, spec);
     icl_error error = {0};
     if (!backend)
         return;
@@ -157,18 +130,18 @@ static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
 
 /* Many sequences go through the backward pass of softmax attention one for each thread, single ones a block of queries or keys for each:
  * other kernels, but for each number the same sums in the same order. */
-static void check_alone(tap_run *tap, const char *spec, const kernel_variant *variant) {
+static void check_alone(tap_run *tap, const char *spec) {
     static const size_t sizes[][2] = {{70, 18}, {5, 66}};
     for (int k = 0; k < 2 * 3; k++) {
         const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(k / 2), 0.3};
         const size_t d = sizes[k % 2][0], e = sizes[k % 2][1];
         icl_tensor t[ATTENTION_TENSORS] = {{0}};
-        icl_backend *backend = open_variant(tap, spec, variant);
+        icl_backend *backend = open_spec(tap, spec);
         icl_error error = {0};
         if (backend && tap_status(tap, run_both_ways(backend, &params, d, e, t, &error), &error, "attention"))
             for (int i = INPUTS; i < INPUTS + GRADIENTS; i++)
                 tap_ok(tap, same_bits(&t[i], &t[i + GRADIENTS]),
-                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", variant->name,
+                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", spec,
                        (int)params.mask, d, i - INPUTS, SEQUENCES);
         for (int i = 0; i < ATTENTION_TENSORS; i++)
             icl_tensor_release(&t[i]);
@@ -176,30 +149,58 @@ static void check_alone(tap_run *tap, const char *spec, const kernel_variant *va
     }
 }
 
-int main(void) {
-    static op_results expected, seen, again;
-    static const char *const specs[] = {SPEC ":threads=2", SPEC ":threads=3", SPEC ":threads=7"};
+/* The kernels of one instruction set, on one thread and on several, beside those of the widest one. */
+static void check_isa(tap_run *tap, const char *host, icl_isa isa, const op_results *expected) {
+    const double unit = strcmp(host, "ref") == 0 ? DBL_EPSILON : (double)FLT_EPSILON;
+    const size_t threads[] = {1, 3, 2};
+    static op_results alone, shared;
+    char spec[3][ICL_NAME_CAPACITY];
+
+    for (size_t i = 0; i < 3; i++)
+        icl_host_spec_write(&(icl_host_spec){.threads = threads[i], .has_isa = true, .isa = isa}, host,
+                            spec[i], sizeof spec[i]);
+    run_spec(tap, spec[0], &alone);
+    compare(tap, expected, &alone, unit, spec[0]);
+    run_spec(tap, spec[1], &shared);
+    compare(tap, &alone, &shared, 0, spec[1]);
+    check_alone(tap, spec[2]);
+    free_results(&alone);
+    free_results(&shared);
+}
+
+/* An instruction set that this machine lacks is refused with the widest one that it has. */
+static void check_refusal(tap_run *tap, const char *host, icl_isa isa) {
+    char spec[ICL_NAME_CAPACITY];
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+
+    icl_host_spec_write(&(icl_host_spec){.has_isa = true, .isa = isa}, host, spec, sizeof spec);
+    tap_ok(tap,
+           icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error) == ICL_ERROR_DEVICE &&
+               strstr(error.message, icl_isa_name(icl_machine_isa())),
+           "%s is refused: %s", spec, error.message);
+}
+
+int main(int argc, char **argv) {
+    const char *host = argc > 1 ? argv[1] : "cpu";
+    static const size_t threads[] = {2, 3, 7};
+    static op_results expected, seen;
+    char spec[ICL_NAME_CAPACITY];
     tap_run tap = {0};
 
-    run_variant(&tap, SPEC ":threads=1", NULL, &expected);
-    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        run_variant(&tap, specs[i], NULL, &seen);
-        compare(&tap, &expected, &seen, true, specs[i]);
+    icl_host_spec_write(&(icl_host_spec){.threads = 1}, host, spec, sizeof spec);
+    run_spec(&tap, spec, &expected);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        icl_host_spec_write(&(icl_host_spec){.threads = threads[i]}, host, spec, sizeof spec);
+        run_spec(&tap, spec, &seen);
+        compare(&tap, &expected, &seen, 0, spec);
         free_results(&seen);
     }
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-        if (variants[i].isa > icl_machine_isa()) {
-            tap_skip(&tap, variants[i].name, "this processor lacks the instruction set");
-            continue;
-        }
-        run_variant(&tap, SPEC ":threads=1", &variants[i], &seen);
-        compare(&tap, &expected, &seen, false, variants[i].name);
-        run_variant(&tap, SPEC ":threads=3", &variants[i], &again);
-        compare(&tap, &seen, &again, true, "in three threads");
-        check_alone(&tap, SPEC ":threads=2", &variants[i]);
-        free_results(&seen);
-        free_results(&again);
-    }
+    for (int isa = ICL_ISA_BASE; isa <= ICL_ISA_AVX512; isa++)
+        if ((icl_isa)isa <= icl_machine_isa())
+            check_isa(&tap, host, (icl_isa)isa, &expected);
+        else
+            check_refusal(&tap, host, (icl_isa)isa);
     free_results(&expected);
     return tap_done(&tap);
 }

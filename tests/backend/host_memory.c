@@ -157,16 +157,18 @@ static void check_short_rows(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-static void check_capabilities(tap_run *tap) {
+/* asked: in any order; spec: as capabilities have it. */
+static void check_capabilities(tap_run *tap, const char *asked, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=3"}, &backend, &error),
-                    &error, "open with three threads"))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = asked}, &backend, &error), &error,
+                    asked))
         return;
     const icl_capabilities *c = icl_backend_capabilities(backend);
     tap_note("%s, %s, %s, %zu lanes, %zu bytes", c->spec, c->name, c->driver, c->vector_width,
              c->global_memory);
-    tap_ok(tap, strcmp(c->spec, "cpu:threads=3") == 0 && c->compute_units == 3, "the spec selects it again");
+    tap_ok(tap, strcmp(c->spec, spec) == 0 && c->compute_units == 3, "%s selects it again", spec);
+    tap_ok(tap, !strstr(spec, "isa=base") || c->vector_width == 4, "with vectors of that instruction set");
     tap_ok(tap, c->element_size == 4 && c->kind == ICL_DEVICE_HOST && c->name[0] && c->driver[0],
            "it says what it is");
     icl_backend_close(&backend);
@@ -182,6 +184,7 @@ int main(void) {
         check_short_rows(&tap, specs[i]);
     }
     check_agreement(&tap);
-    check_capabilities(&tap);
+    check_capabilities(&tap, "cpu:threads=3", "cpu:threads=3");
+    check_capabilities(&tap, "cpu:isa=base:threads=3", "cpu:threads=3:isa=base");
     return tap_done(&tap);
 }

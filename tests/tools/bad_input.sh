@@ -83,6 +83,7 @@ refuse 3 'cannot read' "a folder for a recipe" "$work"
 refuse 2 'device "gpu": expected auto, .*; the nearest is cpu' "an unknown device" versatile --device gpu
 refuse 2 'device "opncl:0.0": expected auto, .*; the nearest is opencl' "a misspelt one" versatile --device opncl:0.0
 refuse 2 'threads' "no threads" versatile --device cpu:threads=0
+refuse 2 'cpu:isa=SET' "no such instruction set" versatile --device cpu:isa=sse9
 refuse 3 'OpenCL|no such device' "an OpenCL device that is not here" versatile --device opencl:no-such-device
 code=0
 OCL_ICD_VENDORS=$work "$ICLAB" train versatile --device opencl --out "$work/none" >"$work/out" 2>"$work/err" || code=$?

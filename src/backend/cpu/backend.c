@@ -20,20 +20,18 @@
 
 /* ---- Kernels of each instruction set ---- */
 
-static size_t choose_kernels(HOST(state) * state) {
-    const icl_isa isa = icl_machine_isa();
+static void choose_kernels(HOST(state) * state) {
     state->kernels = &KERNEL(table);
     state->strict = &STRICT_KERNEL(table);
 #if ICL_CPU_VARIANTS
-    if (isa == ICL_ISA_AVX2) {
+    if (state->isa == ICL_ISA_AVX2) {
         state->kernels = &TABLE_OF(avx2);
         state->strict = &icl_strict_kernel_avx2_table;
-    } else if (isa == ICL_ISA_AVX512) {
+    } else if (state->isa == ICL_ISA_AVX512) {
         state->kernels = &TABLE_OF(avx512);
         state->strict = &icl_strict_kernel_avx512_table;
     }
 #endif
-    return (size_t)4 << isa;
 }
 
 /* ---- Threads and scratch ---- */
@@ -146,12 +144,8 @@ static const icl_backend_functions functions = {
         },
 };
 
-static void describe(icl_capabilities *capabilities, const HOST(state) * state, size_t asked_threads,
-                     size_t float_lanes) {
-    if (asked_threads > 0)
-        snprintf(capabilities->spec, sizeof capabilities->spec, "%s:threads=%zu", SPEC, asked_threads);
-    else
-        snprintf(capabilities->spec, sizeof capabilities->spec, "%s", SPEC);
+static void describe(icl_capabilities *capabilities, const HOST(state) * state, const icl_host_spec *spec) {
+    icl_host_spec_write(spec, SPEC, capabilities->spec, sizeof capabilities->spec);
     icl_machine_name(capabilities->name, sizeof capabilities->name);
     snprintf(capabilities->platform, sizeof capabilities->platform, "C");
     snprintf(capabilities->driver, sizeof capabilities->driver, "%s", ICL_COMPILER);
@@ -159,7 +153,7 @@ static void describe(icl_capabilities *capabilities, const HOST(state) * state, 
     capabilities->element_size = sizeof(real);
     capabilities->compute_units = state->threads;
     capabilities->max_work_group = 1;
-    capabilities->vector_width = float_lanes;
+    capabilities->vector_width = (size_t)4 << state->isa; /* floats */
     capabilities->global_memory = icl_machine_memory();
     capabilities->max_allocation = state->pool.limit == SIZE_MAX ? 0 : state->pool.limit;
     capabilities->has_fp64 = true;
@@ -172,17 +166,26 @@ static size_t default_limit(void) {
     return memory > 0 ? memory / 4 * 3 : SIZE_MAX;
 }
 
-icl_status OPEN(const icl_backend_params *params, size_t threads, icl_backend **backend, icl_error *error) {
+icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
+                icl_error *error) {
+    const icl_isa widest = icl_machine_isa();
     icl_status status = ICL_OK;
     icl_backend *made = NULL;
     HOST(state) *state = NULL;
 
+    if (spec->has_isa && spec->isa > widest)
+        return icl_fail(
+            error, ICL_ERROR_DEVICE,
+            "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less", SPEC,
+            icl_isa_name(spec->isa), icl_isa_name(widest));
     ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
-    state->threads = threads > 0 ? threads : icl_threads_available();
+    state->threads = spec->threads > 0 ? spec->threads : icl_threads_available();
+    state->isa = spec->has_isa ? spec->isa : widest;
+    choose_kernels(state);
     ICL_TRY(icl_threads_create(state->threads, &state->team, error));
     state->pool.limit = params->memory_limit > 0 ? params->memory_limit : default_limit();
-    describe(&made->capabilities, state, threads, choose_kernels(state));
+    describe(&made->capabilities, state, spec);
     made->functions = &functions;
     made->log = params->log;
     made->state = state;

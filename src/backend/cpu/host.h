@@ -10,6 +10,7 @@
 
 typedef struct HOST(state) {
     size_t threads;
+    icl_isa isa; /* of the kernels */
     icl_threads *team;
     const HOST(kernels) * kernels;
     const icl_strict_kernels *strict;

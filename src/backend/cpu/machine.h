@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512 } icl_isa;
+#include "backend/host_spec.h"
 
 /* The widest instruction set that both this build and this processor have. */
 icl_isa icl_machine_isa(void);

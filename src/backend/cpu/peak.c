@@ -12,14 +12,13 @@
 extern const HOST(peak_kernels) PEAK_OF(avx2), PEAK_OF(avx512);
 #endif
 
-/* The table of an instruction set that this machine has; NULL for another. */
-static const HOST(peak_kernels) * kernels_of(icl_peak_isa isa) {
-    const icl_isa widest = icl_machine_isa();
+/* The table of an instruction set no wider than the backend's; NULL for another. */
+static const HOST(peak_kernels) * kernels_of(icl_peak_isa isa, icl_isa widest) {
 #if ICL_CPU_VARIANTS
     if (isa == ICL_PEAK_AVX512 || (isa == ICL_PEAK_WIDEST && widest == ICL_ISA_AVX512))
         return widest == ICL_ISA_AVX512 ? &PEAK_OF(avx512) : NULL;
     if (isa == ICL_PEAK_AVX2 || (isa == ICL_PEAK_WIDEST && widest == ICL_ISA_AVX2))
-        return widest >= ICL_ISA_AVX2 && __builtin_cpu_supports("fma") ? &PEAK_OF(avx2) : NULL;
+        return widest >= ICL_ISA_AVX2 ? &PEAK_OF(avx2) : NULL;
 #endif
     (void)widest;
     return isa == ICL_PEAK_BASE || isa == ICL_PEAK_WIDEST ? &KERNEL(peak) : NULL;
@@ -52,7 +51,7 @@ icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const
     const HOST(state) *state = host_state(backend);
     const size_t threads =
         params->threads > 0 && params->threads < state->threads ? params->threads : state->threads;
-    peak_run run = {.kernels = kernels_of(params->isa),
+    peak_run run = {.kernels = kernels_of(params->isa, state->isa),
                     .params = params,
                     .a = host_elements(&operands[0]),
                     .b = host_elements(&operands[1]),

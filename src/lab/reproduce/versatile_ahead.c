@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/host_spec.h"
 #include "baseline/parallel.h"
 #include "lab/reproduce/versatile.h"
 
@@ -14,7 +15,7 @@ typedef struct ahead {
     icl_reproducing *run;
     icl_reproduce_params params; /* of the chains */
     size_t noise, layers, seeds;
-    char spec[32]; /* of one core */
+    char spec[ICL_NAME_CAPACITY]; /* of one core */
     pthread_mutex_t mutex;
     const struct chain
         *shown;        /* whose progress the caller sees: that of whoever spoke last, if it still runs */
@@ -113,7 +114,7 @@ icl_status icl_versatile_train_ahead(icl_reproducing *run, size_t noise, size_t 
         return ICL_OK;
     if (pthread_mutex_init(&all.mutex, NULL) != 0)
         return icl_fail(error, ICL_ERROR_MEMORY, "no mutex");
-    snprintf(all.spec, sizeof all.spec, "%.*s:threads=1", (int)strcspn(device->spec, ":"), device->spec);
+    icl_host_spec_take_threads(device->spec, 1, all.spec, sizeof all.spec);
     all.params.backend = NULL;
     all.params.progress = run->params->progress ? show_progress : NULL;
     all.params.say = run->params->say ? say : NULL;
