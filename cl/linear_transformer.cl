@@ -2,9 +2,10 @@
  * Linear transformers, fused: predictions, and the gradient of the squared error. The kernel runs the steps that
  * src/backend/opencl/linear_program.c composes, where the mathematics stands.
  *
- * Index mapping: a unit is `per_unit` groups of LANES sequences. A team takes units TEAM, TEAM + TEAMS, ..., and writes the sum of
- * a unit's gradients to partial[unit]; linear_transformer_sum adds those up. What is summed with what depends on the batch and
- * LANES alone. Cost: the steps' (linear_blocks.h), and 4 D^2 bytes of a Gram matrix, or 4 n D of tokens, read for each sequence.
+ * Index mapping: a unit is `per_unit` groups of LANES sequences. On GPUs a team takes units TEAM, TEAM + TEAMS, ...; on CPUs, whose
+ * cores are not equally fast or free, the next one whenever it has finished one. It writes the sum of a unit's gradients to partial[unit];
+ * linear_transformer_sum adds those up. What is summed with what depends on the batch and LANES alone. Cost: the steps'
+ * (linear_blocks.h), and 4 D^2 bytes of a Gram matrix, or 4 n D of tokens, read for each sequence.
  */
 #include "linear_blocks.h"
 
@@ -169,41 +170,41 @@ static void add_gradient_weights(const instruction *s, STATE const floats *a, __
     }
 }
 
-/* The elementwise steps. */
+/* The elementwise steps; what decides about the formula stands outside of the loop. */
+#define AT                 ((place)i * s->to_row + (place)j * s->to_column)
+#define FROM               ((place)i * s->a_row + (place)j * s->a_column)
+#define LAST               (j + 1 == s->columns)
+#define ELEMENTWISE(value) FOR_EACH_ELEMENT(s->rows, s->columns) to[AT] = value;
+
 static void run_elementwise(const instruction *s, STATE floats *state, __global const float *shared,
                             float factor, floats slope) {
     STATE floats *to = state + s->to, *start = state + s->start;
     STATE const floats *a = state + s->a;
-    FOR_EACH_ELEMENT(s->rows, s->columns) {
-        const place at = (place)i * s->to_row + (place)j * s->to_column,
-                    from = (place)i * s->a_row + (place)j * s->a_column;
-        const uint is_last = j + 1 == s->columns;
-        floats value;
-        switch (s->kind) {
-        case STEP_SCALE:
-            value = factor * to[at];
-            break;
-        case STEP_COPY:
-            value = a[from];
-            if (is_last && s->mode & MODE_SLOPE)
-                value += slope;
-            break;
-        case STEP_SLOPE:
-            value = slope * a[from];
-            break;
-        case STEP_BROADCAST:
-            value = (floats)(shared[s->a + from]);
-            break;
-        case STEP_PAIR:
-            value = shared[s->b + is_last] * a[from];
-            if (s->mode & START_GIVEN)
-                value += start[at];
-            break;
-        default: /* STEP_LABEL */
-            value = (floats)(is_last ? shared[s->b + 1] : 0.0f);
-            break;
-        }
-        to[at] = value;
+    switch (s->kind) {
+    case STEP_SCALE:
+        ELEMENTWISE(factor * to[AT])
+        break;
+    case STEP_COPY:
+        if (s->mode & MODE_SLOPE)
+            ELEMENTWISE(LAST ? a[FROM] + slope : a[FROM])
+        else
+            ELEMENTWISE(a[FROM])
+        break;
+    case STEP_SLOPE:
+        ELEMENTWISE(slope * a[FROM])
+        break;
+    case STEP_BROADCAST:
+        ELEMENTWISE((floats)(shared[s->a + FROM]))
+        break;
+    case STEP_PAIR:
+        if (s->mode & START_GIVEN)
+            ELEMENTWISE(shared[s->b + LAST] * a[FROM] + start[AT])
+        else
+            ELEMENTWISE(shared[s->b + LAST] * a[FROM])
+        break;
+    default: /* STEP_LABEL */
+        ELEMENTWISE((floats)(LAST ? shared[s->b + 1] : 0.0f))
+        break;
     }
 }
 
@@ -249,16 +250,32 @@ static void add_clipped(__global floats *sums, __global const floats *gradient, 
 }
 
 #if LANES > 1
-/* to[e] = the sum of from[e]'s lanes, in pairs, for `count` elements: LANES of them at a time, each round adds neighbours. */
+/* Halves LANES, or fewer, vectors: neighbouring lanes of each are added, and the sums of two vectors make one. */
+#define ADD_NEIGHBOURS(left)                                                                                 \
+    UNROLL for (uint i = 0; i < (left); i++) {                                                               \
+        const floats a = x[2 * i], b = x[2 * i + 1];                                                         \
+        x[i].lo = a.even + a.odd;                                                                            \
+        x[i].hi = b.even + b.odd;                                                                            \
+    }
+
+/* to[e] = the sum of from[e]'s lanes, in pairs, for `count` elements: LANES of them at a time. */
 static void sum_lanes(__global float *to, __global const floats *from, uint count) {
     for (uint e = 0; e < count; e += LANES) {
         floats x[LANES];
-        UNROLL for (uint i = 0; i < LANES; i++) x[i] = from[min(e + i, count - 1)];
-        UNROLL for (uint left = LANES / 2; left > 0; left /= 2) UNROLL for (uint i = 0; i < left; i++) {
-            const floats a = x[2 * i], b = x[2 * i + 1];
-            x[i].lo = a.even + a.odd;
-            x[i].hi = b.even + b.odd;
+        if (e + LANES <= count) {
+            __global const floats *neighbours = from + e;
+            UNROLL for (uint i = 0; i < LANES; i++) x[i] = neighbours[i];
+        } else {
+            UNROLL for (uint i = 0; i < LANES; i++) x[i] = from[min(e + i, count - 1)];
         }
+#if LANES > 8
+        ADD_NEIGHBOURS(8)
+#endif
+#if LANES > 4
+        ADD_NEIGHBOURS(4)
+#endif
+        ADD_NEIGHBOURS(2)
+        ADD_NEIGHBOURS(1)
         store_run(x[0], to + e, 1, count - e);
     }
 }
@@ -289,9 +306,9 @@ static void expand(__global float *to, __global const float *parameters, int str
 
 /*
  * data: tokens [batch, rows + 1, D] or Gram matrices [batch, D, D], strides of sequence, row, column; query likewise. shape: batch,
- * rows of the context, D, groups of a unit. program: `steps` steps. lengths:
- * floats of expanded parameters, of STATE memory, elements of the gradient, floats of scratch for each team. repeats: how many
- * parameters have each element of the gradient as theirs.
+ * rows of the context, D, groups of a unit. program: `steps` steps, and behind them a number that grows by one with each unit that a
+ * team of a CPU asks for; it was `given` before this launch. lengths: floats of expanded parameters, of STATE memory, elements of the
+ * gradient, floats of scratch for each team. repeats: how many parameters have each element of the gradient as theirs.
  */
 __kernel void linear_transformer(__global float *predictions, uint predictions_offset, int predictions_stride,
                                  __global float *norms, uint norms_offset, int norms_stride,
@@ -300,7 +317,7 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                                  int4 data_stride, __global const float *query, uint query_offset,
                                  int4 query_stride, __global const float *targets, uint targets_offset,
                                  int targets_stride, __global const float *threshold, uint threshold_offset,
-                                 __global const uint *program, uint steps, uint4 shape, uint4 model,
+                                 __global uint *program, uint steps, uint given, uint4 shape, uint4 model,
                                  uint4 parts, uint4 lengths, uint units, uint flags, float factor,
                                  float repeats, __global float *partial, __global float *scratch
 #if LANES == 1 && IN_LOCAL
@@ -331,13 +348,16 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
     for (uint e = MEMBER; e < lengths.s1 / LANES && flags & FLAG_CLEAR; e += MEMBERS)
         state[e] = (floats)(0.0f);
 
+    uint is_new = 1; /* nothing stands in `sums` */
+#if LANES > 1
+#define NEXT_UNIT (atomic_inc(program + steps * STEP_WORDS) - given)
+    for (uint unit = NEXT_UNIT; unit < units; unit = NEXT_UNIT) {
+#else
     for (uint unit = TEAM; unit < units; unit += TEAMS) {
-#if LANES == 1
         sums = partial + (place)unit * length;
 #endif
         uint measures = 0;
-        for (uint e = MEMBER; e < length && flags & FLAG_TRAIN && (unit == TEAM || adds_to_zeros);
-             e += MEMBERS)
+        for (uint e = MEMBER; e < length && flags & FLAG_TRAIN && (is_new || adds_to_zeros); e += MEMBERS)
             sums[e] = (floats)(0.0f);
         for (uint group = 0; group < shape.s3; group++) {
             const uint first = (unit * shape.s3 + group) * LANES, count = min(batch - first, (uint)LANES);
@@ -470,6 +490,7 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
 #if LANES > 1
         if (flags & FLAG_TRAIN)
             sum_lanes(partial + (place)unit * length, sums, length);
+        is_new = 0;
 #endif
     }
 }

@@ -43,6 +43,7 @@ static const char *judge_holdings(const fault_holdings *before) {
 }
 
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting) {
+    static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does"};
     unsigned reported = 0, survived = 0, bad = 0;
 
     for (uint64_t nth = 1;; nth++) {
@@ -64,7 +65,6 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
         reported += status != ICL_OK;
         survived += status == ICL_OK;
     }
-    tap_ok(tap, bad == 0 && reported > 0, "%s%s: %u faults reported, %u survived",
-           kind == FAULT_ALLOCATION ? "memory" : "files", lasting ? ", and all that follow" : "", reported,
-           survived);
+    tap_ok(tap, bad == 0 && reported > 0, "%s%s: %u faults reported, %u survived", kinds[kind],
+           lasting ? ", and all that follow" : "", reported, survived);
 }

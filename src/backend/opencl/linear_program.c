@@ -235,7 +235,7 @@ icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *c
                                             key->passes * (64 + (4 * heads + 4) * (6 * heads + 2));
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(most, sizeof *c.steps, "steps", &c.steps, error));
+    ICL_TRY(icl_allocate(most + 1, sizeof *c.steps, "steps", &c.steps, error));
     compose_input(&c);
     if (key->layout == ICL_LAYOUT_SPARSE)
         compose_sparse(&c);

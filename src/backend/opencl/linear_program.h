@@ -29,7 +29,7 @@ typedef struct icl_linear_key {
 /* Elements of the team's memory that the steps work on. */
 size_t icl_linear_state_length(const icl_linear_key *key);
 
-/* Composes the steps: *count of them, STEP_WORDS numbers each, which the caller frees. */
+/* Composes the steps: *count of them, STEP_WORDS numbers each, and behind them one of zeros. The caller frees them. */
 icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error);
 
 #endif

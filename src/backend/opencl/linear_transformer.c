@@ -208,10 +208,13 @@ static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params 
 
 #define MOST_PROGRAMS 32
 
-/* Steps on the device. They are kept, because writing them waits for the queue. */
+/* Steps on the device. They are kept, because writing them waits for the queue. Behind them stands a number, 0 at first, that the teams of
+ * a CPU count up when they ask for a unit. */
 typedef struct icl_linear_program {
     icl_linear_key key;
     size_t steps;
+    cl_uint given; /* what that number will be when all that is queued has run */
+    bool is_lost;  /* nobody knows, because a launch failed */
     icl_block *block;
     struct icl_linear_program *next;
 } icl_linear_program;
@@ -245,7 +248,7 @@ static icl_status make_program(icl_opencl *opencl, icl_linear_program *program, 
     void *steps = NULL;
 
     ICL_TRY(icl_linear_compose(&program->key, &steps, &program->steps, error));
-    const size_t bytes = program->steps * STEP_WORDS * sizeof(cl_uint);
+    const size_t bytes = program->steps * STEP_WORDS * sizeof(cl_uint) + sizeof program->given;
     ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
     ICL_CL_TRY(
         opencl, "clEnqueueWriteBuffer",
@@ -255,9 +258,22 @@ done:
     return status;
 }
 
+static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    program->given = 0;
+    ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
+               clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE,
+                                    program->steps * STEP_WORDS * sizeof(cl_uint), sizeof program->given,
+                                    &program->given, 0, NULL, NULL));
+    program->is_lost = false;
+done:
+    return status;
+}
+
 /* The program, composed and written to the device at its first use. It belongs to the backend. */
-static icl_status find_program(icl_opencl *opencl, const icl_linear_key *key,
-                               const icl_linear_program **found, icl_error *error) {
+static icl_status find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
+                               icl_error *error) {
     icl_status status = ICL_OK;
     icl_linear_program *made = NULL;
 
@@ -323,13 +339,15 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     const cl_uint units = (cl_uint)c->units;
     const cl_float factor = (cl_float)params->factor,
                    repeats = c->key.layout == ICL_LAYOUT_SPARSE ? (cl_float)params->heads : 1;
-    const icl_linear_program *program = NULL;
+    icl_linear_program *program = NULL;
     icl_status status = ICL_OK;
     char options[96];
 
     ICL_TRY(find_program(opencl, &c->key, &program, error));
+    if (program->is_lost)
+        ICL_TRY(count_anew(opencl, program, error));
     cl_mem steps = program->block->memory;
-    const cl_uint step_count = (cl_uint)program->steps;
+    const cl_uint step_count = (cl_uint)program->steps, given = program->given;
     const icl_argument arguments[] = {
         VECTOR_ARGUMENTS(predictions),
         VECTOR_ARGUMENTS(norms),
@@ -341,6 +359,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
         ICL_ARGUMENT(threshold.offset),
         ICL_MEMORY_ARGUMENT(steps),
         ICL_ARGUMENT(step_count),
+        ICL_ARGUMENT(given),
         ICL_ARGUMENT(shape),
         ICL_ARGUMENT(model),
         ICL_ARGUMENT(parts),
@@ -356,8 +375,12 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     const size_t count = sizeof arguments / sizeof *arguments - !c->local;
     snprintf(options, sizeof options, "-DROWS=%zu -DCOLUMNS=%zu -DIN_LOCAL=%d", c->rows, c->columns,
              c->local);
+    program->is_lost = true;
     ICL_TRY(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, options, items, arguments, count,
                                    error));
+    program->is_lost = false;
+    if (opencl->lanes > 1) /* a team asks once more than it is given a unit */
+        program->given += units + (cl_uint)items;
 done:
     return status;
 }
@@ -400,8 +423,8 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     }
     const cut c = cut_of(opencl, params, of, is_gram);
     const size_t team = opencl->local_size, bytes = c.scratch_length * sizeof(cl_float);
-    /* Two teams for each unit of a CPU, because what they work on shares its cache. */
-    const size_t most = opencl->lanes > 1 ? opencl->max_items / 2 : opencl->max_items;
+    /* One team for each core of a CPU, because what it works on fills its cache. */
+    const size_t most = opencl->lanes > 1 ? opencl->backend->capabilities.compute_units : opencl->max_items;
     const size_t fit = icl_opencl_items_with_scratch(opencl, c.units * team, bytes / team);
     const size_t items = fit < most ? fit : most;
     if (c.scratch_length > UINT32_MAX)

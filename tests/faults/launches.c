@@ -1,0 +1,95 @@
+/*
+ * Every argument, launch and flush of a row of predictions fails once, and then once with all that follow. Each time the outcome is an
+ * error of one line, and the backend then predicts as before: whether the kernel whose launch is said to have failed has run or not, for
+ * the teams of a CPU count what they have done on the device, and the host counts along.
+ */
+#include "attempts.h"
+#include "iclab/ops.h"
+
+enum { SIZE = 4, BATCH = 640, LAUNCHES = 33 }; /* more launches than come between two flushes */
+
+typedef struct trial {
+    icl_backend *backend;
+    icl_linear_transformer_params params;
+    icl_tensor predictions, parameters, gram, query;
+    float expected[BATCH], seen[BATCH];
+    unsigned recovered, failed;
+} trial;
+
+static icl_status fill(const trial *t, uint32_t stream, icl_tensor tensor, icl_error *error) {
+    const icl_random_params normal = {.distribution = ICL_NORMAL, .key = {.seed = 3, .stream = stream}};
+    return icl_random_fill(t->backend, &normal, tensor, error);
+}
+
+static icl_status prepare(trial *t, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    t->params = (icl_linear_transformer_params){.layers = 3, .depth = 3, .heads = 1, .factor = 0.1};
+    const size_t parameters[] = {icl_linear_transformer_size(&t->params, SIZE - 1)},
+                 gram[] = {BATCH, SIZE, SIZE}, query[] = {BATCH, SIZE};
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "opencl:pocl"}, &t->backend, error));
+    ICL_TRY(icl_tensor_create(t->backend, 1, query, &t->predictions, error));
+    ICL_TRY(icl_tensor_create(t->backend, 1, parameters, &t->parameters, error));
+    ICL_TRY(icl_tensor_create(t->backend, 3, gram, &t->gram, error));
+    ICL_TRY(icl_tensor_create(t->backend, 2, query, &t->query, error));
+    ICL_TRY(fill(t, 0, t->parameters, error));
+    ICL_TRY(fill(t, 1, t->gram, error));
+    ICL_TRY(fill(t, 2, t->query, error));
+done:
+    return status;
+}
+
+static icl_status predict(const trial *t, int times, float *predictions, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < times; i++)
+        ICL_TRY(icl_linear_transformer_predict(t->backend, &t->params, t->predictions, t->parameters,
+                                               (icl_tensor){0}, t->gram, t->query, error));
+    ICL_TRY(icl_tensor_read(t->predictions, predictions, error));
+done:
+    return status;
+}
+
+static icl_status attempt(void *context, icl_error *error) {
+    trial *t = context;
+    return predict(t, LAUNCHES, t->seen, error);
+}
+
+static bool as_expected(const void *context) {
+    const trial *t = context;
+    return memcmp(t->seen, t->expected, sizeof t->seen) == 0;
+}
+
+/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that it does its work. */
+static void go_on(void *context) {
+    trial *t = context;
+    icl_error error = {0};
+
+    memset(t->seen, 0, sizeof t->seen);
+    if (icl_tensor_write(t->predictions, t->seen, &error) == ICL_OK &&
+        predict(t, 1, t->seen, &error) == ICL_OK && as_expected(t))
+        t->recovered++;
+    else
+        t->failed++;
+}
+
+int main(void) {
+    static trial t;
+    const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = go_on, .context = &t};
+    tap_run tap = {0};
+    icl_error error = {0};
+
+    if (tap_status(&tap, prepare(&t, &error), &error, "operands") &&
+        tap_status(&tap, predict(&t, LAUNCHES, t.expected, &error), &error, "predictions")) {
+        for (int lasting = 0; lasting < 2; lasting++)
+            fault_check(&tap, &work, FAULT_OPENCL_WORK, lasting);
+        tap_ok(&tap, t.failed == 0, "after %u of %u faults the same is predicted again", t.recovered,
+               t.recovered + t.failed);
+    }
+    icl_tensor_release(&t.predictions);
+    icl_tensor_release(&t.parameters);
+    icl_tensor_release(&t.gram);
+    icl_tensor_release(&t.query);
+    icl_backend_close(&t.backend);
+    return tap_done(&tap);
+}
