@@ -37,7 +37,7 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
     __global float *state = scratch + get_global_id(0) * scratch_rows * LANES;
     __global float *packed = state + (scratch_rows - PACK) * LANES;
 #endif
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint batch = unit / blocks, column = (unit - batch * blocks) * LANES, width = e - column;
         __global float *to = out + out_offset + (int)batch * out_stride.s0 + (int)column * out_stride.s2;
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0;

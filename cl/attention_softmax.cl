@@ -203,7 +203,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *sums = packed_q + d * VECTORS, *tile = sums + padded(e) * VECTORS;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
         const uint count = min(queries - first, (uint)BLOCK);
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
@@ -257,7 +257,7 @@ __kernel void softmax_backward_queries_lanes(
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
     __global floats *tile = sums + padded(d) * VECTORS, *gains = tile + TILE * VECTORS;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
         const uint count = min(queries - first, (uint)BLOCK);
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
@@ -321,7 +321,7 @@ __kernel void softmax_backward_keys_lanes(
     __global floats *sums_v = sums_k + padded(d) * VECTORS, *weights = sums_v + padded(e) * VECTORS;
     __global floats *slopes = weights + TILE * VECTORS;
     const floats one = (floats)(1.0f);
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
         const uint count = min(keys - first, (uint)BLOCK);
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0;

@@ -182,12 +182,24 @@ static int dot_position(int4 position, int4 stride) {
     return product.s0 + product.s1 + product.s2 + product.s3;
 }
 
-/* Runs the body that follows once for each unit of this work-item: a unit is one segment of one run (the last axis) of the
- * shape. In scope: row, and the elements start <= i < end of its run. */
+/* Runs the body that follows once for each `unit` of this work-item. On GPUs, where neighbouring work-items run at once, these lie the
+ * number of work-items apart; on CPUs, which run one after the other, they are neighbours, so that memory is passed through once. */
+#if LANES == 1
+#define FOR_EACH_UNIT(units) for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))
+#else
+#define UNIT_OF_ITEM(item, units) ((uint)((ulong)(units) * (item) / get_global_size(0)))
+#define FOR_EACH_UNIT(units)                                                                                 \
+    for (uint unit = UNIT_OF_ITEM(get_global_id(0), units),                                                  \
+              end_unit_ = UNIT_OF_ITEM(get_global_id(0) + 1, units);                                         \
+         unit < end_unit_; unit++)
+#endif
+
+/* The same where a unit is one segment of one run (the last axis) of the shape. In scope: row, and the elements start <= i < end of its
+ * run. */
 #define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                    \
-    for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))                           \
-        for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                    \
-                  end = min(start + (segment), (shape).s3), once = 1;                                        \
-             once; once = 0)
+    FOR_EACH_UNIT(units)                                                                                     \
+    for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                        \
+              end = min(start + (segment), (shape).s3), once = 1;                                            \
+         once; once = 0)
 
 #endif

@@ -121,7 +121,7 @@ __kernel void binary_periodic(__global float *out, uint out_offset, __global con
     for (uint i = 0; i < period + LANES; i++)
         pattern[i] = b[b_offset + i % period];
     const uint advance = LANES % period;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint start = unit * segment, end = min(start + segment, count);
         uint phase = start % period;
         for (uint i = start; i < end; i += LANES) {

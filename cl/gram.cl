@@ -322,7 +322,7 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
                                 (int)(i - row * d) * r_stride.s3];
     }
     list_places(place, sizes, rows);
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint first = unit * LANES, live = min((uint)LANES, batch - first);
         __global float *g = gram + g_offset + (int)first * g_stride.s1;
         __global float *q = query + q_offset + (int)first * q_stride.s2;

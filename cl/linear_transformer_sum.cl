@@ -17,7 +17,7 @@ __kernel void linear_transformer_sum(__global float *gradient, uint gradient_off
                                      uint2 part_sizes, uint part_length, uint shared_heads, uint batch,
                                      uint blocks, uint units) {
     const uint depth = model.s0, layers = model.s1, heads = model.s2;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint part = unit / blocks, at = (unit - part * blocks) * LANES;
         const uint which = part % 2, head = part / 2 % heads, layer = part / 2 / heads;
         const uint size = which == 0 ? part_sizes.s0 : part_sizes.s1;

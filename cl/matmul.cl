@@ -41,7 +41,7 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
     __global float *packed = scratch + get_global_id(0) * scratch_length;
     __global float *sums = packed + depth * LANES;
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, row_chunk = sizes.s3;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint chunks = unit / cuts.s0, splits = chunks / cuts.s1, batches = splits / cuts.s2;
         const uint column = (unit - chunks * cuts.s0) * LANES,
                    first_row = (chunks - splits * cuts.s1) * row_chunk;
@@ -187,7 +187,7 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
 __kernel void matmul_combine(__global float *out, uint out_offset, int4 out_stride, uint4 shape,
                              __global const float *partial, uint splits, uint units, float alpha,
                              float beta) {
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         __global float *to = out + out_offset + dot_position(element_position(unit, shape), out_stride);
         float sum = partial[unit];
         for (uint split = 1; split < splits; split++)

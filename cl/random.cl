@@ -76,7 +76,7 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
                           uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
     float choice[16];
     vstore16(choices, 0, choice);
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const ulong block = first_block + (ulong)unit * LANES;
         const uints low = LANE_NUMBERS + (uint)block;
         uints word[BLOCK];

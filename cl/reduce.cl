@@ -61,7 +61,7 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
                      int4 reduced_stride, uint4 reduced, uint merged, uint length, uint chunk_length,
                      uint chunks, uint units, uint leaf, uint flags, float divisor) {
     const uint is_max = flags & 1u, squares = flags & 2u;
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks;
         const int4 at = element_position(output, kept);
         __global const float *from = in + in_offset + dot_position(at, kept_stride);
@@ -99,7 +99,7 @@ static int beats(float b, float a) {
 __kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in,
                             uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced,
                             uint length, uint chunk_length, uint chunks, uint units) {
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
         __global const float *from =
             in + in_offset + dot_position(element_position(output, kept), kept_stride);
@@ -121,7 +121,7 @@ __kernel void argmax_chunks(__global float *best, __global uint *where, __global
 /* out[output] = index of the best chunk's best. A unit is an output; one comparison a chunk. */
 __kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride, uint4 kept,
                            __global const float *best, __global const uint *where, uint chunks, uint units) {
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint first = unit * chunks;
         uint winner = first;
         for (uint i = first + 1; i < first + chunks; i++)

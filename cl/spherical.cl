@@ -88,7 +88,7 @@ __kernel void spherical(__global float *out, uint out_offset, int4 out_stride, _
                         uint in_offset, int4 in_stride, __global const float *normals, uint normals_offset,
                         int4 normals_stride, __global const float *table, uint table_offset,
                         int4 table_stride, uint4 shape, uint rows, uint units, uint has_radius) {
-    for (uint unit = get_global_id(0); unit < units; unit += get_global_size(0)) {
+    FOR_EACH_UNIT(units) {
         const uint first = unit * LANES;
         __global const float *from = in + in_offset;
         __global float *to = out + out_offset;
