@@ -26,7 +26,8 @@ void icl_host_spec_write(const icl_host_spec *spec, const char *name, char *text
 /* Whether `spec` is a host backend on all cores: one that can be divided among several users. */
 bool icl_host_spec_is_divisible(const char *spec);
 
-/* `spec`, of a host backend, with another number of threads. `text` may be `spec` itself. */
+/* `spec`, of a host backend, with another number of threads, at least 1. `text` may be `spec` itself, and stays as it is where `spec` is
+ * another device's. */
 void icl_host_spec_take_threads(const char *spec, size_t threads, char *text, size_t capacity);
 
 #endif

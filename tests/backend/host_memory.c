@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "backend/contract.h"
+#include "backend/host_spec.h"
 #include "every_op.h"
 #include "iclab/tensor.h"
 #include "tap.h"
@@ -174,6 +175,26 @@ static void check_capabilities(tap_run *tap, const char *asked, const char *spec
     icl_backend_close(&backend);
 }
 
+/* Users of one machine divide its cores, and keep the rest of what was asked for. */
+static void check_shares(tap_run *tap) {
+    static const struct {
+        const char *spec;
+        size_t threads;
+        const char *share; /* NULL: cannot be divided */
+    } rows[] = {{"cpu", 2, "cpu:threads=2"},
+                {"ref:isa=base", 0, "ref:threads=1:isa=base"},
+                {"cpu:threads=4:isa=avx2", 3, NULL},
+                {"opencl:pocl", 2, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char share[ICL_NAME_CAPACITY] = "as before";
+        const bool divisible = icl_host_spec_is_divisible(rows[i].spec);
+        if (divisible)
+            icl_host_spec_take_threads(rows[i].spec, rows[i].threads, share, sizeof share);
+        tap_ok(tap, divisible == (rows[i].share != NULL) && (!divisible || strcmp(share, rows[i].share) == 0),
+               "%s for %zu threads: %s", rows[i].spec, rows[i].threads, divisible ? share : "not divided");
+    }
+}
+
 int main(void) {
     tap_run tap = {0};
     static const char *const specs[] = {"cpu", "ref"};
@@ -185,6 +206,7 @@ int main(void) {
     }
     check_agreement(&tap);
     check_capabilities(&tap, "cpu:threads=3", "cpu:threads=3");
+    check_shares(&tap);
     check_capabilities(&tap, "cpu:isa=base:threads=3", "cpu:threads=3:isa=base");
     return tap_done(&tap);
 }
