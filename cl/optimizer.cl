@@ -210,8 +210,8 @@ __kernel void update_step(__global float *parameters, __global float *first, __g
     }
     const float factor = limits.s0 > 0.0f && norm > limits.s0 ? limits.s0 / norm : 1.0f;
     const uint end = is_finite(norm) ? n : 0;
-    for (uint i = (uint)get_global_id(0) * LANES; i < end; i += (uint)get_global_size(0) * LANES) {
-        const uint left = n - i;
+    FOR_EACH_UNIT((end + LANES - 1) / LANES) {
+        const uint i = unit * LANES, left = n - i;
         __global float *p_run = parameters + offsets.s0 + (int)i * strides.s0;
         __global float *m_run = first + offsets.s1 + (int)i * strides.s1;
         const floats clipped = load_run(g + (int)i * strides.s5, strides.s5, left) * factor;
