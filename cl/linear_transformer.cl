@@ -14,6 +14,7 @@
 #define FLAG_EXPAND 4u /* parameters are copied to the form that the steps need */
 #define FLAG_CLEAR                                                                                           \
     8u /* whole blocks reach into padding, which then begins as zeros instead of what memory held */
+#define FLAG_NORMS 16u
 
 /* How parameters are copied. */
 #define FORM_DENSE    0u /* P and Q are matrices */
@@ -40,6 +41,7 @@
 typedef struct target {
     __global floats *to;
     uint adds;      /* to what is there, else it takes its place */
+    uint squared;   /* somebody asks for the norm */
     floats squares; /* the member's share of the sum */
 } target;
 
@@ -63,17 +65,14 @@ static void add_gradient(const instruction *s, STATE const floats *state, target
                 squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
                 to[r * size + c] = t->adds ? to[r * size + c] + sum[r][c] : sum[r][c];
             }
-        } else if (t->adds) {
-            FOR_EACH_SUM(ROWS, COLUMNS) {
-                squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
-                to[r * size + c] += sum[r][c];
-            }
-        } else {
-            FOR_EACH_SUM(ROWS, COLUMNS) {
-                squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
-                to[r * size + c] = sum[r][c];
-            }
+            continue;
         }
+        if (t->squared)
+            FOR_EACH_SUM(ROWS, COLUMNS) squares[r] = MULTIPLY_ADD(sum[r][c], sum[r][c], squares[r]);
+        if (t->adds)
+            FOR_EACH_SUM(ROWS, COLUMNS) to[r * size + c] += sum[r][c];
+        else
+            FOR_EACH_SUM(ROWS, COLUMNS) to[r * size + c] = sum[r][c];
     }
     UNROLL for (uint r = 0; r < ROWS; r++) t->squares += squares[r];
 }
@@ -362,7 +361,8 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
         for (uint group = 0; group < shape.s3; group++) {
             const uint first = (unit * shape.s3 + group) * LANES, count = min(batch - first, (uint)LANES);
             const uint apart = flags & FLAG_CLIP || measures;
-            target gradient = {apart ? own : sums, !apart && (group > 0 || adds_to_zeros), (floats)(0.0f)};
+            target gradient = {apart ? own : sums, !apart && (group > 0 || adds_to_zeros),
+                               flags & FLAG_NORMS, (floats)(0.0f)};
             floats slope = (floats)(0.0f);
             uint row = 0;
             if (first >= batch)
@@ -452,7 +452,7 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
                     break;
                 }
             }
-            if (flags & FLAG_TRAIN) {
+            if (flags & FLAG_NORMS) {
                 const floats squares = repeats * FOLD_MEMBERS(gradient.squares, 0);
                 /* Of a sequence: its squares leave the range of a float. The group then runs again, for its gradient apart. */
                 const ints odd =

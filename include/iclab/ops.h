@@ -261,7 +261,8 @@ ICL_API icl_status icl_linear_transformer_predict(icl_backend *backend,
 
 /*
  * The same, and with g_b the gradient of (prediction_b - target_b)^2 with respect to all parameters:
- *     norms [B]:    the Euclidean norm of g_b; its squares neither overflow nor vanish before g_b itself comes near to it
+ *     norms [B]:    the Euclidean norm of g_b; its squares neither overflow nor vanish before g_b itself comes near to it. Absent where
+ *                   nobody asks for them, which saves a square for each element of g_b; a threshold needs them
  *     gradient [N]: (1 / B) sum_b s_b g_b, with s_b = 1, or, where threshold [1] is present, s_b = min(1, threshold / norms_b).
  * With a threshold (not negative) a sequence whose norm is not finite contributes nothing; without one it makes the gradient NaN or
  * infinite. Layers that are not in use get gradient 0. B = 0 gives gradient 0. targets [B].

@@ -150,7 +150,8 @@ icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linea
     ICL_TRY(check_parameters(backend, op, &is, &filled, &parameters, error));
     ICL_TRY(check_vector(backend, op, "predictions", &predictions, true, is.batch, error));
     ICL_TRY(check_vector(backend, op, "gradient", &gradient, true, parameters.shape[0], error));
-    ICL_TRY(check_vector(backend, op, "norms", &norms, true, is.batch, error));
+    if (norms.buffer || threshold.buffer)
+        ICL_TRY(check_vector(backend, op, "norms", &norms, true, is.batch, error));
     ICL_TRY(check_vector(backend, op, "targets", &targets, false, is.batch, error));
     if (threshold.buffer)
         ICL_TRY(check_vector(backend, op, "threshold", &threshold, false, 1, error));

@@ -14,7 +14,7 @@ struct icl_objective {
     size_t count, length; /* batches, and sequences in each */
     icl_batch *batches;
     icl_tensor parameters, gradient; /* [N] */
-    icl_tensor predictions, norms;   /* [length] */
+    icl_tensor predictions;          /* [length] */
     icl_variable *variables;         /* one for each named parameter, on the tape */
     double *part;                    /* [N]: a batch's gradient */
     double *losses, *targets;        /* [length] and [count][length] */
@@ -29,7 +29,6 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
     ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->parameters, error));
     ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->gradient, error));
     ICL_TRY(icl_tensor_create(made->backend, 1, &made->length, &made->predictions, error));
-    ICL_TRY(icl_tensor_create(made->backend, 1, &made->length, &made->norms, error));
     ICL_TRY(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
     for (size_t i = 0; i < made->count; i++)
         ICL_TRY(icl_batch_create(made->task, made->backend, ICL_FOR_EVALUATION, made->length,
@@ -76,7 +75,6 @@ void icl_objective_destroy(icl_objective **objective) {
     icl_tensor_release(&gone->parameters);
     icl_tensor_release(&gone->gradient);
     icl_tensor_release(&gone->predictions);
-    icl_tensor_release(&gone->norms);
     icl_backend_close(&gone->backend);
     icl_free(&gone->batches);
     icl_free(&gone->variables);
@@ -123,7 +121,6 @@ static icl_status differentiate_fused(icl_objective *objective, const icl_batch 
         .predictions = objective->predictions,
         .targets = targets,
         .gradient = objective->gradient,
-        .norms = objective->norms,
     };
     return icl_model_gradient_fused(objective->model, objective->backend, icl_model_layers(objective->model),
                                     &with, error);

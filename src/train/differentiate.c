@@ -43,9 +43,9 @@ static icl_status differentiate_on_tape(icl_trainer *trainer, icl_tensor *predic
     return status;
 }
 
-/* What a fused model reads and writes for a batch of b sequences; norms [b] belong to the gradient alone. */
+/* What a fused model reads and writes for a batch of b sequences. */
 static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_batch *batch,
-                                       icl_tensor predictions, icl_tensor norms) {
+                                       icl_tensor predictions) {
     return (icl_model_tensors){
         .tokens = batch->tokens,
         .gram = batch->gram,
@@ -54,7 +54,6 @@ static icl_model_tensors fused_tensors(const icl_trainer *trainer, const icl_bat
         .predictions = predictions,
         .targets = first_axis(batch->targets),
         .gradient = trainer->gradient,
-        .norms = norms,
     };
 }
 
@@ -64,9 +63,10 @@ static icl_status differentiate_fused(icl_trainer *trainer, bool is_cut, icl_ten
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
     const size_t size = trainer->batch.targets.shape[0];
     const icl_tensor to = icl_tensor_slice(trainer->predictions, 0, 0, size);
-    icl_model_tensors with =
-        fused_tensors(trainer, &trainer->batch, to, icl_tensor_slice(trainer->sequence_norms, 0, 0, size));
+    icl_model_tensors with = fused_tensors(trainer, &trainer->batch, to);
 
+    if (trainer->threshold.buffer)
+        with.norms = icl_tensor_slice(trainer->sequence_norms, 0, 0, size);
     if (is_cut)
         with.threshold = trainer->threshold;
     *predictions = to;
@@ -123,7 +123,7 @@ static icl_status predict_fused(icl_trainer *trainer, const icl_batch *batch, fl
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tensor_create(trainer->backend, 1, batch->targets.shape, &made, error));
-    const icl_model_tensors with = fused_tensors(trainer, batch, made, (icl_tensor){0});
+    const icl_model_tensors with = fused_tensors(trainer, batch, made);
     ICL_TRY(icl_model_predict_fused(trainer->model, trainer->backend, stage.depth, &with, error));
     ICL_TRY(icl_tensor_read(made, predictions, error));
 done:

@@ -74,8 +74,8 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     enum { VECTORS = 4 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1]};
-    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->sequence_norms, &trainer->targets};
-    const size_t used = trainer->slices > 1 ? 3 : icl_model_is_fused(trainer->model) ? 2 : 0;
+    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->targets};
+    const size_t used = trainer->slices > 1 ? 2 : icl_model_is_fused(trainer->model) ? 1 : 0;
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
@@ -85,6 +85,7 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     for (size_t i = 0; i < used; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
     if (trainer->update.fraction > 0) {
+        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
         ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
     }

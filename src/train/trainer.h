@@ -47,7 +47,7 @@ struct icl_trainer {
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
     icl_tensor predictions;          /* [B], of a fused model or with slices: the last step's */
-    icl_tensor sequence_norms;       /* [B], of a fused model or with slices: of each sequence's gradient */
+    icl_tensor sequence_norms;       /* [B], where there is a threshold: of each sequence's gradient */
     icl_tensor targets;              /* [B], with slices alone */
     icl_tensor threshold;   /* [1]: where they are cut; 0 before the first step; absent without clipping */
     icl_tensor history;     /* [ICL_HISTORY_LENGTH] */

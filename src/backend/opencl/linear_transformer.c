@@ -16,6 +16,7 @@
 #define FLAG_CLIP   2u
 #define FLAG_EXPAND 4u
 #define FLAG_CLEAR  8u
+#define FLAG_NORMS  16u
 
 #define LOCAL_BYTES ((size_t)32 << 10) /* of local memory that a work-group uses at most */
 #define SPARE_BYTES ((size_t)1 << 10)  /* of it that the kernel itself uses */
@@ -182,7 +183,8 @@ static cut cut_of(const icl_opencl *opencl, const icl_linear_transformer_params 
     c.q_size = icl_linear_q_size(params->form, size - 1);
     c.part_length = is_diagonal ? 2 : (size_t)c.key.kept * c.key.kept;
     c.length = parts * c.part_length;
-    c.flags = (of->gradient ? FLAG_TRAIN : 0) | (of->threshold ? FLAG_CLIP : 0);
+    c.flags =
+        (of->gradient ? FLAG_TRAIN : 0) | (of->threshold ? FLAG_CLIP : 0) | (of->norms ? FLAG_NORMS : 0);
     choose_block(opencl, &c);
     const size_t high = round_up(size, c.rows), wide = round_up(size, c.columns);
     const size_t padded = opencl->lanes == 1 ? size : high > wide ? high : wide;
@@ -456,7 +458,7 @@ icl_status icl_opencl_linear_transformer_gradient(icl_backend *backend, const vo
                                                   const icl_tensor *tensors, icl_error *error) {
     operands of = {.predictions = &tensors[0],
                    .gradient = &tensors[1],
-                   .norms = &tensors[2],
+                   .norms = tensors[2].buffer ? &tensors[2] : NULL,
                    .parameters = &tensors[3],
                    .targets = &tensors[7],
                    .threshold = tensors[8].buffer ? &tensors[8] : NULL};

@@ -8,6 +8,7 @@ typedef struct transformer_shape {
     icl_linear_transformer_params params;
     bool is_gram, has_threshold;
     icl_values values;
+    bool no_norms;
 } transformer_shape;
 
 static void add_transformer(icl_case_list *list, const transformer_shape *is, icl_linear_form form,
@@ -34,20 +35,22 @@ static void add_transformer(icl_case_list *list, const transformer_shape *is, ic
     }
     if (has_gradient) {
         icl_case_set_shape(&c, 1, 1, size, 0, 0, 0);
-        icl_case_set_shape(&c, 2, 1, is->batch, 0, 0, 0);
+        if (!is->no_norms)
+            icl_case_set_shape(&c, 2, 1, is->batch, 0, 0, 0);
         icl_case_set_shape(&c, first + 4, 1, is->batch, 0, 0, 0);
         if (is->has_threshold)
             icl_case_set_shape(&c, first + 5, 1, 1, 0, 0, 0);
     }
-    snprintf(what, sizeof what, "linear_transformer_%s %s (depth %zu of %zu, heads %zu, %s)",
+    snprintf(what, sizeof what, "linear_transformer_%s %s (depth %zu of %zu, heads %zu, %s%s)",
              has_gradient ? "gradient" : "predict", forms[form], is->params.depth, is->params.layers,
-             is->params.heads, is->is_gram ? "gram" : spaces[is->params.space]);
+             is->params.heads, is->is_gram ? "gram" : spaces[is->params.space],
+             has_gradient && is->no_norms ? ", no norms" : "");
     icl_cases_add(list, c, what);
 }
 
 void icl_cases_linear_transformer(icl_case_list *list) {
     static const transformer_shape shapes[] = {
-        /* batch, n, D, {layers, depth, heads, factor, space}, gram?, threshold?, values */
+        /* batch, n, D, {layers, depth, heads, factor, space}, gram?, threshold?, values, no norms? */
         {3, 2, 2, {.layers = 1, .depth = 1, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
         {5, 4, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.25}, true, false, ICL_VALUES_INTEGERS},
         {19, 3, 4, {.layers = 3, .depth = 3, .heads = 2, .factor = 1.0 / 3}, false, true, ICL_VALUES_RANDOM},
@@ -98,6 +101,30 @@ void icl_cases_linear_transformer(icl_case_list *list) {
         /* more tokens than a kernel holds at a time */
         {3, 13, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.08}, false, true, ICL_VALUES_RANDOM},
         {0, 3, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 1}, false, true, ICL_VALUES_RANDOM},
+        {35,
+         9,
+         11,
+         {.layers = 4, .depth = 4, .heads = 1, .factor = 0.1},
+         true,
+         false,
+         ICL_VALUES_RANDOM,
+         true},
+        {21,
+         6,
+         5,
+         {.layers = 5, .depth = 5, .heads = 2, .factor = 0.16},
+         true,
+         false,
+         ICL_VALUES_RANDOM,
+         true},
+        {9,
+         4,
+         6,
+         {.layers = 4, .depth = 4, .heads = 2, .factor = 0.25, .space = ICL_SPACE_TOKENS},
+         false,
+         false,
+         ICL_VALUES_RANDOM,
+         true},
     };
     for (int has_gradient = 0; has_gradient < 2; has_gradient++)
         for (int form = 0; form < ICL_LINEAR_FORM_COUNT; form++)

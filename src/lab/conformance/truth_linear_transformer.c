@@ -279,16 +279,20 @@ static double share_of(double norm, double norm_bound, const double *threshold, 
     return share;
 }
 
-/* Adds one sequence to the gradient (operand 1) and its bound, and writes its norm (operand 2). */
+/* Adds one sequence to the gradient (operand 1) and its bound, and writes its norm (operand 2), where
+ * somebody asks for it. */
 static void add_sequence(icl_truth *truth, const program *value, const program *magnitude, double gamma,
                          const double *threshold, size_t b) {
     const size_t count = icl_case_count(truth->c, 1);
     const double batch = (double)icl_case_count(truth->c, 0), sums = icl_gamma(batch + 4, truth->unit);
-    double share_bound;
-    const double norm = norm_of(value->own, magnitude->own, count, gamma, truth->unit, &truth->bound[2][b]);
-    const double share = share_of(norm, truth->bound[2][b], threshold, truth->unit, &share_bound);
+    double norm_bound, share_bound;
+    const double norm = norm_of(value->own, magnitude->own, count, gamma, truth->unit, &norm_bound);
+    const double share = share_of(norm, norm_bound, threshold, truth->unit, &share_bound);
 
-    truth->operand[2][b] = norm;
+    if (truth->operand[2]) {
+        truth->operand[2][b] = norm;
+        truth->bound[2][b] = norm_bound;
+    }
     for (size_t i = 0; i < count && share > 0; i++) {
         const double bound = gamma * magnitude->own[i], size = fabs(value->own[i]) + bound;
         const double both = share * bound + share_bound * size;

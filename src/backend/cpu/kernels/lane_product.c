@@ -37,13 +37,7 @@
 /* Where the sums of a block begin. */
 ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const lane_product *x, size_t row,
                                size_t column, lane sum[TALLEST][WIDEST]) {
-    if (x->start == LANES_ADD) {
-        const lane *to = x->to + row * x->to_row + column * x->to_column;
-        const size_t to_row = x->to_row, to_column = x->to_column;
-        UNROLL for (size_t j = 0; j < columns; j++, to += to_column) {
-            UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = to[i * to_row];
-        }
-    } else if (x->start == LANES_OUTER) {
+    if (x->outer_row) {
         UNROLL for (size_t i = 0; i < rows; i++) {
             UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] =
                 lane_multiply(x->outer_row[row + i], x->outer_column[column + j]);
@@ -68,9 +62,9 @@ ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size
     }
 }
 
-/* to += block, and *squares += its squares. */
-ALWAYS_INLINE void tally_block(const size_t rows, const size_t columns, lane *to, size_t to_row,
-                               size_t to_column, lane *squares, bool add, lane sum[TALLEST][WIDEST]) {
+/* *squares += the block's squares. */
+ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *squares,
+                               lane sum[TALLEST][WIDEST]) {
     lane total[TALLEST];
 
     UNROLL for (size_t i = 0; i < rows; i++) {
@@ -79,17 +73,24 @@ ALWAYS_INLINE void tally_block(const size_t rows, const size_t columns, lane *to
     }
     UNROLL for (size_t i = 1; i < rows; i++) total[0] = lane_add(total[0], total[i]);
     *squares = lane_add(*squares, total[0]);
-    if (!add) {
-        store_block(rows, 0, columns, to, to_row, to_column, sum);
-        return;
-    }
+}
+
+/* sum += onto, and that to `to`. The sums are complete by then: they need not wait for what is added. */
+ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, const lane *onto,
+                             size_t to_row, size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
+    LANE_FORGET(onto);
     LANE_FORGET(to_row);
     LANE_FORGET(to_column);
     UNROLL for (size_t j = 0; j < columns; j++) {
-        UNROLL for (size_t i = 0; i < rows; i++) to[i * to_row] = lane_add(to[i * to_row], sum[i][j]);
+        UNROLL for (size_t i = 0; i < rows; i++) {
+            sum[i][j] = lane_add(onto[i * to_row], sum[i][j]);
+            to[i * to_row] = sum[i][j];
+        }
         to += to_column;
+        onto += to_column;
         LANE_FORGET(to);
+        LANE_FORGET(onto);
     }
 }
 
@@ -117,12 +118,13 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
         else
             b += b_depth;
     }
-    lane *to = x->to + row * x->to_row + column * x->to_column;
-    if (x->squares) {
-        tally_block(rows, columns, to, x->to_row, x->to_column, x->squares, x->tally, sum);
-        return;
-    }
-    store_block(rows, 0, columns, to, x->to_row, x->to_column, sum);
+    const size_t at = row * x->to_row + column * x->to_column;
+    if (x->squares)
+        add_squares(rows, columns, x->squares, sum);
+    if (x->onto)
+        add_block(rows, columns, x->to + at, x->onto + at, x->to_row, x->to_column, sum);
+    else
+        store_block(rows, 0, columns, x->to + at, x->to_row, x->to_column, sum);
     if (!x->symmetric || x->unmirrored)
         return;
     if (row < column)

@@ -131,16 +131,13 @@ typedef struct lane_product {
     const lane *b;
     const real *shared;
     size_t b_depth;
-    enum {
-        LANES_SET = 0, /* to = a b */
-        LANES_ADD,     /* to += a b */
-        LANES_OUTER,   /* to = outer_row outer_column^T + a b */
-    } start;
-    const lane *outer_row, *outer_column;
+    const lane *outer_row, *outer_column; /* where given, outer_row outer_column^T is added */
+    const lane *
+        onto; /* where given, it is added to the sums when they are complete: [rows][columns] as `to`, which it may be */
+    lane *
+        squares; /* where given, the squares of all sums are added to it, before that; not for a symmetric result */
     bool symmetric;  /* the result is symmetric: half of it is computed, and mirrored */
     bool unmirrored; /* with `symmetric`: what stands below the diagonal is not written, or no matter */
-    lane *squares;   /* where given, a b's squares are added to it, all of them; not for a symmetric result */
-    bool tally;      /* with `squares`: to += a b, of which the squares do not take in what was there */
 } lane_product;
 
 #endif

@@ -86,9 +86,10 @@ ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
 
 void KERNEL(lane_product)(const lane_product *product);
 
-/* to [rows][D] = (or +=) x m: rows of vectors times a matrix of lanes, or times one that all sequences share; the other is NULL. */
+/* to [rows][D] = onto + x m, onto NULL: x m: rows of vectors times a matrix of lanes, or times one that all sequences share; the other is
+ * NULL. */
 ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane *m, const real *shared,
-                               size_t size, bool add) {
+                               size_t size, const lane *onto) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = size,
@@ -102,16 +103,17 @@ ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane 
                      .b = m,
                      .shared = shared,
                      .b_depth = size,
-                     .start = add ? LANES_ADD : LANES_SET});
+                     .onto = onto});
 }
 
-ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size, bool add) {
-    map_rows_by(to, x, rows, m, NULL, size, add);
+ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size,
+                            const lane *onto) {
+    map_rows_by(to, x, rows, m, NULL, size, onto);
 }
 
 ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, size_t size,
-                                   bool add) {
-    map_rows_by(to, x, rows, NULL, m, size, add);
+                                   const lane *onto) {
+    map_rows_by(to, x, rows, NULL, m, size, onto);
 }
 
 /* to [D] = m x, for one vector. */
@@ -150,12 +152,17 @@ ALWAYS_INLINE lane_product outer_product(lane *to, const lane *x, const lane *y,
 ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t rows, size_t size, bool add,
                               bool symmetric) {
     lane_product product = outer_product(to, x, y, rows, size, size);
-    product.start = add ? LANES_ADD : LANES_SET;
+    product.onto = add ? to : NULL;
     product.symmetric = symmetric;
     KERNEL(lane_product)(&product);
 }
 
 /* ---- One group of sequences ---- */
+
+/* What of the next group's data is still to be fetched into the cache; NULL to NULL: nothing. */
+typedef struct data_ahead {
+    const char *next, *end;
+} data_ahead;
 
 /* Where one group's data and results stand. */
 typedef struct linear_group {
@@ -166,19 +173,30 @@ typedef struct linear_group {
     lane *query;         /* [D]; the last row of tokens, where there are any */
     lane *gradient; /* [used]: each sequence's own, not clipped; where `tallies`, a sum that it is added to */
     bool tallies;
-    lane *squares; /* grows by the squares of the gradient's elements */
+    lane *squares; /* grows by the squares of the gradient's elements; NULL where nobody asks for norms */
+    data_ahead *ahead;
 } linear_group;
+
+/* A few cache lines of the next group's data. Called between products, because a core waits for more than a few at once: with all of
+ * them fetched as the group begins nothing is gained. */
+ALWAYS_INLINE void fetch_ahead(const linear_group *group) {
+    enum { LINE_BYTES = 64, LINES = 12 };
+    data_ahead *ahead = group->ahead;
+    for (size_t i = 0; i < LINES && ahead->next < ahead->end; i++, ahead->next += LINE_BYTES)
+        PREFETCH(ahead->next);
+}
 
 /* ---- Writing a gradient: each element once ---- */
 
 ALWAYS_INLINE void write_element(const linear_group *group, lane *to, lane value) {
-    *group->squares = lane_fma(value, value, *group->squares);
+    if (group->squares)
+        *group->squares = lane_fma(value, value, *group->squares);
     *to = group->tallies ? lane_add(*to, value) : value;
 }
 
 ALWAYS_INLINE void write_product(const linear_group *group, lane_product product) {
     product.squares = group->squares;
-    product.tally = group->tallies;
+    product.onto = group->tallies ? product.to : NULL;
     KERNEL(lane_product)(&product);
 }
 

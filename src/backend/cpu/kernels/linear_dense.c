@@ -76,6 +76,7 @@ static lane *tokens_before(const dense *x, size_t layer) {
 static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y,
                           bool y_transposed, bool add) {
     const size_t size = x->size;
+    fetch_ahead(x->group);
     KERNEL(lane_product)
     (&(lane_product){.rows = size,
                      .columns = size,
@@ -88,7 +89,7 @@ static void multiply_left(const dense *x, lane *to, const real *m_transposed, co
                      .a_depth = y_transposed ? 1 : size,
                      .shared = m_transposed,
                      .b_depth = size,
-                     .start = add ? LANES_ADD : LANES_SET});
+                     .onto = add ? to : NULL});
 }
 
 /* to [D][D] = a b; `extent` cuts it to its corner [extent][extent]. */
@@ -119,6 +120,7 @@ static void forward_in_gram(const dense *x, size_t layer) {
         multiply_left(x, map, dense_p_transposed(x->plan, layer, h), r, true, h > 0);
     }
     add_identity(map, x->size);
+    fetch_ahead(x->group);
     lane *after_half = layer == 0 ? x->first_t : x->t;
     lane_product t = square_product(x, after_half, map, gram, x->size);
     t.to_row = 1;
@@ -126,6 +128,7 @@ static void forward_in_gram(const dense *x, size_t layer) {
     KERNEL(lane_product)(&t);
     lane_product after = square_product(x, gram_before(x, layer + 1), map, after_half, x->size);
     after.symmetric = true;
+    fetch_ahead(x->group);
     KERNEL(lane_product)(&after);
     map_vector(query_before(x, layer + 1), map, query_before(x, layer), x->size);
 }
@@ -138,6 +141,7 @@ static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
 
     write_product(x->group, p);
     multiply_left(x, x->d_r, dense_p(x->plan, layer, h), x->d_map, false, false);
+    fetch_ahead(x->group);
     write_product(x->group, q);
     if (layer > 0)
         multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
@@ -148,7 +152,6 @@ static void reverse_map(const dense *x, size_t layer) {
     const lane *map = x->maps + layer * x->square, *query = query_before(x, layer);
     lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), x->size);
 
-    d_map.start = LANES_OUTER;
     d_map.outer_row = x->d_query;
     d_map.outer_column = query;
     if (layer == 0) {
@@ -159,8 +162,9 @@ static void reverse_map(const dense *x, size_t layer) {
         d_map.outer_row = query;
         d_map.outer_column = x->d_query;
     } else {
-        map_rows(x->t, x->s, x->size, map, x->size, false);
+        map_rows(x->t, x->s, x->size, map, x->size, NULL);
     }
+    fetch_ahead(x->group);
     KERNEL(lane_product)(&d_map);
 }
 
@@ -176,10 +180,10 @@ static void reverse_in_gram(dense *x, size_t layer) {
     add_transpose(x->s, x->size);
     d_gram.a_row = 1; /* of A^T */
     d_gram.a_depth = x->size;
-    d_gram.start = LANES_ADD;
+    d_gram.onto = d_gram.to;
     d_gram.symmetric = true;
     KERNEL(lane_product)(&d_gram);
-    map_rows(x->d_query_before, x->d_query, 1, map, x->size, false);
+    map_rows(x->d_query_before, x->d_query, 1, map, x->size, NULL);
     lane *free = x->d_query;
     x->d_query = x->d_query_before;
     x->d_query_before = free;
@@ -191,12 +195,12 @@ static void forward_in_tokens(const dense *x, size_t layer) {
     const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
     lane *after = tokens_before(x, layer + 1);
 
-    lanes_copy(after, tokens, x->rows * x->size);
     for (size_t h = 0; h < x->plan->heads; h++) {
         const size_t at = (layer * x->plan->heads + h) * x->rows * x->size;
-        map_rows_shared(x->u + at, tokens, x->rows, dense_q_transposed(x->plan, layer, h), x->size, false);
-        map_rows(x->v + at, x->u + at, x->rows, gram, x->size, false);
-        map_rows_shared(after, x->v + at, x->rows, dense_p_transposed(x->plan, layer, h), x->size, true);
+        map_rows_shared(x->u + at, tokens, x->rows, dense_q_transposed(x->plan, layer, h), x->size, NULL);
+        map_rows(x->v + at, x->u + at, x->rows, gram, x->size, NULL);
+        map_rows_shared(after, x->v + at, x->rows, dense_p_transposed(x->plan, layer, h), x->size,
+                        h > 0 ? after : tokens);
     }
     form_gram(x->plan, after, gram_before(x, layer + 1));
 }
@@ -204,25 +208,25 @@ static void forward_in_tokens(const dense *x, size_t layer) {
 /* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
 static void reverse_gram(const dense *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
-    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, true);
+    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, d_tokens);
 }
 
 static void reverse_in_tokens(dense *x, size_t layer) {
     const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
     const size_t block = x->plan->block, count = x->rows * x->size;
 
-    lanes_copy(x->d_tokens_before, x->d_tokens, count);
     for (size_t h = 0; h < x->plan->heads; h++) {
         const size_t at = (layer * x->plan->heads + h) * count;
         write_outer(x->group, gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block);
-        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), x->size, false);
-        map_rows(x->d_u, x->d_v, x->rows, gram, x->size, false);
+        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), x->size, NULL);
+        map_rows(x->d_u, x->d_v, x->rows, gram, x->size, NULL);
         write_outer(x->group, gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block);
         if (layer == 0)
             continue;
         outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, h > 0, true);
         outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, true, true);
-        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), x->size, true);
+        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), x->size,
+                        h > 0 ? x->d_tokens_before : x->d_tokens);
     }
     if (layer == 0)
         return;

@@ -83,7 +83,7 @@ static void forward_in_tokens(const diagonal *x, size_t layer) {
 
     make_map(x, layer, false, gram_before(x, layer), map);
     make_map(x, layer, true, gram_before(x, layer), x->t);
-    map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, x->t, size, false);
+    map_rows(tokens_before(x, layer + 1), tokens_before(x, layer), x->rows, x->t, size, NULL);
     form_gram(x->plan, tokens_before(x, layer + 1), gram_before(x, layer + 1));
 }
 
@@ -102,7 +102,7 @@ static void reverse_map(const diagonal *x, size_t layer) {
 /* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
 static void reverse_gram(const diagonal *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
-    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, true);
+    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, d_tokens);
 }
 
 static void reverse_in_tokens(diagonal *x, size_t layer) {
@@ -112,7 +112,7 @@ static void reverse_in_tokens(diagonal *x, size_t layer) {
     reverse_map(x, layer);
     if (layer == 0)
         return;
-    map_rows(x->d_tokens_before, x->d_tokens, x->rows, map, x->size, false);
+    map_rows(x->d_tokens_before, x->d_tokens, x->rows, map, x->size, NULL);
     reverse_gram(x, tokens, x->d_tokens_before);
     lane *free = x->d_tokens;
     x->d_tokens = x->d_tokens_before;
@@ -177,7 +177,7 @@ static void reverse_last_two(const diagonal *x, const lane *gram, const lane *qu
     lanes_scale(x->pair_right, slope, x->ends + size, size);
     outer_rows(x->s, x->pair_left, x->ends + size, 1, size, true, true);
     outer_rows(x->s, x->pair_right, x->ends, 1, size, true, true);
-    map_rows(x->d_query, d_query_after, 1, map, size, false);
+    map_rows(x->d_query, d_query_after, 1, map, size, NULL);
 }
 
 static void run_last_two(const diagonal *x, const lane *gram, const lane *query) {
@@ -188,8 +188,10 @@ static void run_last_two(const diagonal *x, const lane *gram, const lane *query)
     map_vector(x->query_after, map, query, size);
     weigh_last(x, weighted, x->query_after);
     lanes_copy(x->ends, map + (size - 1) * size, size);
-    map_rows(x->ends + size, weighted, 1, map, size, false);
-    map_rows(x->gram_ends, x->ends, 2, gram, size, false);
+    fetch_ahead(x->group);
+    map_rows(x->ends + size, weighted, 1, map, size, NULL);
+    fetch_ahead(x->group);
+    map_rows(x->gram_ends, x->ends, 2, gram, size, NULL);
     const lane slope = KERNEL(linear_predicted)(
         x->group, lane_add(x->query_after[size - 1], lanes_dot(x->ends, x->gram_ends + size, size)));
     if (x->plan->has_gradient)

@@ -102,7 +102,7 @@ static void multiply(size_t d, lane *to, size_t to_row, const lane *a, size_t a_
                      .a_depth = 1,
                      .b = b,
                      .b_depth = b_depth,
-                     .start = add ? LANES_ADD : LANES_SET,
+                     .onto = add ? to : NULL,
                      .symmetric = of != ANY,
                      .unmirrored = of == UPPER});
 }
@@ -175,7 +175,9 @@ void KERNEL(diagonal_forward_in_gram)(const diagonal *x, size_t index) {
     lane *pair = x->scratch, *z = x->scratch + 2 * d, *after = gram_before(x, index + 1);
 
     multiply(d, l.square, d, l.h, size, d, l.h, size, SYMMETRIC, false);
+    fetch_ahead(x->group);
     multiply(d, l.n, d, l.h, size, d, l.square, d, UPPER, false);
+    fetch_ahead(x->group);
     lanes_copy(pair, l.u, d);
     lanes_copy(pair + d, l.x, d);
     map_inner(&l, l.u1, pair, 2, l.h);
@@ -309,7 +311,9 @@ static void reverse_gram(diagonal *x, const layer *l, const handed *in, const ve
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j <= i; j++)
             k[i * d + j] = k[j * d + i] = lane_add(b[i * d + j], b[j * d + i]);
+    fetch_ahead(x->group);
     multiply(d, after, size, in->inner, size, d, l->square, d, UPPER, false);
+    fetch_ahead(x->group);
     multiply(d, after, size, l->h, size, d, k, d, UPPER, true);
     reverse_inner(l, in, v, k, after);
     lane dg = half(lane_fma(multiply_3(l->b, l->b, in->ru), lane_set(1), lane_multiply(in->t, m2)));
@@ -341,6 +345,7 @@ void KERNEL(diagonal_reverse_in_gram)(diagonal *x, size_t index) {
     lane *pairs = x->scratch, d_weights[WEIGHTS];
     const vectors v = {pairs, pairs + d, pairs + 2 * d, pairs + 3 * d, pairs + 4 * d, pairs + 5 * d};
 
+    fetch_ahead(x->group);
     sum_up(&l);
     lanes_copy(v.du2, l.u, d);
     lanes_copy(v.h_dx, l.u1, d);

@@ -104,6 +104,20 @@ static void load(const linear_group *group) {
     lanes_scale(group->gram, lane_set(plan->factor), group->gram, size * size);
 }
 
+/* The data of the group behind this one, where there is one and its sequences stand without gaps. */
+static data_ahead find_ahead(const linear_group *group, size_t last) {
+    const linear_plan *plan = group->plan;
+    const HOST(linear_operand) *from = plan->tokens.elements ? &plan->tokens : &plan->gram;
+    const size_t rows = plan->tokens.elements ? plan->context + 1 : plan->size, length = rows * plan->size;
+    const size_t begin = group->first + LANE_COUNT, left = begin < last ? last - begin : 0;
+    const real *first = from->elements + (left > 0 ? begin * length : 0);
+
+    if (left == 0 || from->stride[0] != length)
+        return (data_ahead){NULL, NULL};
+    return (data_ahead){(const char *)first,
+                        (const char *)(first + (left < LANE_COUNT ? left : LANE_COUNT) * length)};
+}
+
 /* ---- Predictions ---- */
 
 lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction) {
@@ -296,12 +310,8 @@ static void fold_lanes(real *to, const lane *x, size_t count) {
 
 #ifdef LANE_TRANSPOSE
     for (; first + LANE_COUNT <= count; first += LANE_COUNT) {
-        lane parts[LANE_COUNT];
-        transpose_lanes(parts, (const real *)(x + first), LANE_COUNT);
-        UNROLL for (size_t width = LANE_COUNT / 2; width > 0; width /= 2) {
-            UNROLL for (size_t i = 0; i < width; i++) parts[i] = lane_add(parts[i], parts[i + width]);
-        }
-        memcpy(to + first, &parts[0], sizeof parts[0]);
+        const lane sums = fold_square(x + first);
+        memcpy(to + first, &sums, sizeof sums);
     }
 #endif
     for (; first < count; first++)
@@ -317,13 +327,15 @@ void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, vo
     for (x.group.first = first; x.group.first < last; x.group.first += LANE_COUNT) {
         const size_t left = last - x.group.first;
         lane squares = lane_set(0);
+        data_ahead ahead = find_ahead(&x.group, last);
         x.group.count = left < LANE_COUNT ? left : LANE_COUNT;
         x.group.tallies = !plan->threshold;
         x.group.gradient = plan->threshold ? x.gradient : x.sums;
-        x.group.squares = &squares;
+        x.group.squares = plan->norms.elements ? &squares : NULL;
+        x.group.ahead = &ahead;
         load(&x.group);
         run_form(&x);
-        if (plan->has_gradient)
+        if (plan->norms.elements)
             finish(&x, squares);
     }
     if (plan->has_gradient)

@@ -59,10 +59,11 @@ static void broadcast(lane *to, const real *values, size_t count) {
 static void map_by_gram(const head *x, size_t first, size_t count) {
     if (count == 0)
         return;
+    fetch_ahead(x->group);
     if (x->plan->passes)
         KERNEL(linear_pass)(x->group, x->m, x->gram, first, count);
     else
-        map_rows(mapped_row(x, first), row_of(x, first), count, x->gram, x->size, false);
+        map_rows(mapped_row(x, first), row_of(x, first), count, x->gram, x->size, NULL);
 }
 
 /* ---- Forwards ---- */
@@ -73,14 +74,14 @@ static void map_query(const head *x) {
     const size_t size = x->size, heads = x->heads;
 
     for (size_t k = 0; k < x->heads_before; k++) {
-        map_rows_shared(row_of(x, k), m->query, 1, dense_q_transposed(x->plan, x->before, k), size, false);
+        map_rows_shared(row_of(x, k), m->query, 1, dense_q_transposed(x->plan, x->before, k), size, NULL);
         broadcast(row_of(x, x->rho_v + k * heads), x->plan->last_rows + k * heads * size, heads * size);
     }
     map_by_gram(x, 0, x->rho_w);
     lanes_copy(m->query_after, m->query, size);
     for (size_t k = 0; k < x->heads_before; k++)
         map_rows_shared(m->query_after, mapped_row(x, k), 1, dense_p_transposed(x->plan, x->before, k), size,
-                        true);
+                        m->query_after);
 }
 
 /* y = A^T x for the x of all heads, from rows eta [heads before][H]. */
@@ -88,7 +89,7 @@ static void map_back(const head *x, lane *y, const lane *from, const lane *eta) 
     const size_t size = x->size, count = x->heads * size;
     lanes_copy(y, from, count);
     for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(y, eta + k * count, x->heads, dense_q(x->plan, x->before, k), size, true);
+        map_rows_shared(y, eta + k * count, x->heads, dense_q(x->plan, x->before, k), size, y);
 }
 
 /* Returns the last coordinate of the query after both layers. */
@@ -100,18 +101,17 @@ static lane forward(const head *x) {
     map_query(x);
     for (size_t h = 0; h < heads; h++) {
         broadcast(m->x + h * size, dense_p(x->plan, x->last, h) + (size - 1) * size, size);
-        map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(x->plan, x->last, h), size,
-                        false);
+        map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(x->plan, x->last, h), size, NULL);
     }
     for (size_t k = 0; k < x->heads_before; k++)
         map_rows_shared(row_of(x, x->rho_w + k * heads), w, heads, dense_p(x->plan, x->before, k), size,
-                        false);
+                        NULL);
     map_back(x, row_of(x, x->y_v), m->x, mapped_row(x, x->rho_v));
     map_by_gram(x, x->rho_w, x->pairs - x->rho_w);
     map_back(x, row_of(x, opposite + x->y_v), w, mapped_row(x, x->rho_w));
     for (size_t k = 0; k < x->heads_before && x->plan->has_gradient; k++)
         map_rows_shared(row_of(x, opposite + x->rho_w + k * heads), mapped_row(x, x->y_v), heads,
-                        dense_q_transposed(x->plan, x->before, k), size, false);
+                        dense_q_transposed(x->plan, x->before, k), size, NULL);
     const size_t first = opposite + (x->plan->has_gradient ? x->rho_w : x->y_v);
     map_by_gram(x, first, 2 * x->pairs - first);
     value = m->query_after[size - 1];
@@ -128,7 +128,7 @@ static void reverse_x(const head *x, lane *d_x, const lane *d_y, const lane *d_r
     lanes_copy(d_x, d_y, count);
     for (size_t k = 0; k < x->heads_before; k++)
         map_rows_shared(d_x, d_rho + k * count, x->heads, dense_p_transposed(x->plan, x->before, k), size,
-                        true);
+                        d_x);
 }
 
 static void reverse_rows(const head *x) {
@@ -141,19 +141,20 @@ static void reverse_rows(const head *x) {
     lanes_clear(d_query_after, size);
     d_query_after[size - 1] = lane_set(1);
     for (size_t h = 0; h < heads; h++)
-        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size, true);
+        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size,
+                        d_query_after);
     for (size_t k = 0; k < x->heads_before; k++) {
         map_rows_shared(row_of(x, opposite + k), d_query_after, 1, dense_p(x->plan, x->before, k), size,
-                        false);
+                        NULL);
         map_rows_shared(row_of(x, opposite + x->rho_v + k * heads), d_y_v, heads,
-                        dense_q_transposed(x->plan, x->before, k), size, false);
+                        dense_q_transposed(x->plan, x->before, k), size, NULL);
     }
     map_by_gram(x, opposite, x->rho_w);
     reverse_x(x, m->d_v, d_y_v, mapped_row(x, opposite + x->rho_v));
     lanes_copy(m->d_query, d_query_after, size);
     for (size_t k = 0; k < x->heads_before; k++)
         map_rows_shared(m->d_query, mapped_row(x, opposite + k), 1, dense_q(x->plan, x->before, k), size,
-                        true);
+                        m->d_query);
 }
 
 /* The gradients of layer b: of its P only the last row matters, and that may be constant. */

@@ -53,12 +53,13 @@ static void map_transposed(const linear_group *group, const passed_memory *m, co
     const linear_plan *plan = group->plan;
     const size_t size = plan->size;
 
-    lanes_copy(to, x, count * size);
     for (size_t h = 0; h < plan->heads; h++) {
         lane *x_p = m->left + behind_pairs(plan, h, row), *x_p_gram = m->x_p_gram + at_row(plan, h, row);
-        map_rows_shared(x_p, x, count, dense_p(plan, plan->full, h), size, false);
-        map_rows(x_p_gram, x_p, count, gram, size, false);
-        map_rows_shared(to, x_p_gram, count, dense_q(plan, plan->full, h), size, true);
+        map_rows_shared(x_p, x, count, dense_p(plan, plan->full, h), size, NULL);
+        fetch_ahead(group);
+        map_rows(x_p_gram, x_p, count, gram, size, NULL);
+        fetch_ahead(group);
+        map_rows_shared(to, x_p_gram, count, dense_q(plan, plan->full, h), size, h > 0 ? to : x);
     }
 }
 
@@ -68,12 +69,13 @@ static void map(const linear_group *group, const passed_memory *m, const lane *g
     const linear_plan *plan = group->plan;
     const size_t size = plan->size;
 
-    lanes_copy(to, y, count * size);
     for (size_t h = 0; h < plan->heads; h++) {
         lane *y_q = m->right + behind_pairs(plan, h, row), *y_q_gram = m->y_q_gram + at_row(plan, h, row);
-        map_rows_shared(y_q, y, count, dense_q_transposed(plan, plan->full, h), size, false);
-        map_rows(y_q_gram, y_q, count, gram, size, false);
-        map_rows_shared(to, y_q_gram, count, dense_p_transposed(plan, plan->full, h), size, true);
+        map_rows_shared(y_q, y, count, dense_q_transposed(plan, plan->full, h), size, NULL);
+        fetch_ahead(group);
+        map_rows(y_q_gram, y_q, count, gram, size, NULL);
+        fetch_ahead(group);
+        map_rows_shared(to, y_q_gram, count, dense_p_transposed(plan, plan->full, h), size, h > 0 ? to : y);
     }
 }
 
@@ -86,7 +88,8 @@ void KERNEL(linear_pass)(const linear_group *group, const head_memory *head, con
     lane *x_a = is_left ? m->left + first * size : m->right + paired * size, *y = m->y + paired * size;
 
     map_transposed(group, m, gram, head->rows + first * size, x_a, first, count);
-    map_rows(y, x_a, count, gram, size, false);
+    fetch_ahead(group);
+    map_rows(y, x_a, count, gram, size, NULL);
     map(group, m, gram, y, head->mapped + first * size, paired, count);
 }
 

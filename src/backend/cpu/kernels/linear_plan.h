@@ -34,8 +34,9 @@ typedef struct HOST(linear_plan) {
      */
     const real *p, *q, *p_transposed, *q_transposed, *last_rows, *weights, *parts;
 
-    HOST(linear_operand) tokens, gram, query, targets, predictions, norms;
-    const real *threshold; /* NULL: no clipping */
+    HOST(linear_operand) tokens, gram, query, targets, predictions;
+    HOST(linear_operand) norms; /* present where there is a threshold */
+    const real *threshold;      /* NULL: no clipping */
 } HOST(linear_plan);
 
 #endif

@@ -42,7 +42,7 @@ static void add_gram(const linear_group *group, lane *to, const lane *x) {
                      .a_depth = 1,
                      .b = group->gram,
                      .b_depth = size,
-                     .start = LANES_ADD});
+                     .onto = to});
 }
 
 static void reverse(const linear_group *group, const sparse *x, lane slope) {
@@ -58,7 +58,7 @@ static void reverse(const linear_group *group, const sparse *x, lane slope) {
         for (size_t h = 0; h < plan->heads; h++)
             write_outer(group, gradient + h * square, x->u + layer * d, x->d_r, 1, d);
         if (layer > 0)
-            map_rows_shared(x->d_u, x->d_r, 1, plan->q_transposed + layer * square, d, true);
+            map_rows_shared(x->d_u, x->d_r, 1, plan->q_transposed + layer * square, d, x->d_u);
     }
 }
 
@@ -72,7 +72,7 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
     lanes_copy(x.u, group->gram + d * plan->size, d);
     for (size_t layer = 0; layer < plan->depth; layer++) {
         lane *u = x.u + layer * d, *r = x.r + layer * d;
-        map_rows_shared(r, u, 1, plan->q + layer * d * d, d, false);
+        map_rows_shared(r, u, 1, plan->q + layer * d * d, d, NULL);
         value = lane_add(value, lanes_dot(r, group->query, d));
         if (layer + 1 < plan->depth) {
             lanes_copy(u + d, u, d);

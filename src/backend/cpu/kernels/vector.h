@@ -28,6 +28,13 @@
 #define DEFINE_VECTOR(name, type) typedef type name
 #endif
 
+/* Asks for a cache line that will be read soon. */
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) (void)(address)
+#endif
+
 /*
  * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in registers,
  * loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put branches about each
