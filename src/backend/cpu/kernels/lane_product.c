@@ -34,18 +34,23 @@
 /* Of a single column so many rows, for the same reason. */
 #define TALLEST 7
 
-/* Where the sums of a block begin. */
-ALWAYS_INLINE void start_block(const size_t rows, const size_t columns, const lane_product *x, size_t row,
-                               size_t column, lane sum[TALLEST][WIDEST]) {
-    if (x->outer_row) {
-        UNROLL for (size_t i = 0; i < rows; i++) {
-            UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] =
-                lane_multiply(x->outer_row[row + i], x->outer_column[column + j]);
-        }
-    } else {
-        UNROLL for (size_t i = 0; i < rows; i++) {
-            UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] = lane_set(0);
-        }
+/* The sums' first term: a product, where adding to zeros would take an instruction more for each. */
+ALWAYS_INLINE void begin_block(const size_t rows, const size_t columns, const bool is_shared, const lane *a,
+                               const size_t a_row, const lane *b, const real *shared,
+                               lane sum[TALLEST][WIDEST]) {
+    lane left[TALLEST];
+    UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
+    UNROLL for (size_t j = 0; j < columns; j++) {
+        lane right = is_shared ? lane_set(shared[j]) : b[j];
+        if (rows > 1)
+            LANE_KEEP(right);
+        UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_multiply(left[i], right);
+    }
+}
+
+ALWAYS_INLINE void clear_block(const size_t rows, const size_t columns, lane sum[TALLEST][WIDEST]) {
+    UNROLL for (size_t i = 0; i < rows; i++) {
+        UNROLL for (size_t j = 0; j < columns; j++) sum[i][j] = lane_set(0);
     }
 }
 
@@ -97,12 +102,25 @@ ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, 
 /* A block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
 ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared,
                                  const lane_product *x, size_t row, size_t column) {
-    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth, depth = x->depth;
+    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth;
     lane sum[TALLEST][WIDEST];
     const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
     const real *shared = is_shared ? x->shared + column : NULL;
+    size_t depth = x->depth;
 
-    start_block(rows, columns, x, row, column, sum);
+    if (x->outer_row) {
+        begin_block(rows, columns, false, x->outer_row + row, 1, x->outer_column + column, NULL, sum);
+    } else if (depth == 0) {
+        clear_block(rows, columns, sum);
+    } else {
+        begin_block(rows, columns, is_shared, a, a_row, b, shared, sum);
+        a += a_depth;
+        if (is_shared)
+            shared += b_depth;
+        else
+            b += b_depth;
+        depth--;
+    }
     UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
         lane left[TALLEST];
         UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
