@@ -70,8 +70,8 @@
 #define LANE_WIDTH_OF_DOUBLE 2
 #endif
 
-/* to[i] lane j = from[j * stride + i], for LANE_COUNT of each. */
-ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride) {
+/* to[i] lane j = factor * from[j * stride + i], for LANE_COUNT of each. */
+ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride, lane factor) {
     lane x[LANE_COUNT];
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(&x[j], from + j * stride, sizeof *x);
 #if ICL_CPU_DOUBLE
@@ -79,7 +79,7 @@ ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride) {
 #else
     LANE_STEPS(LANE_WIDTH_OF_FLOAT)
 #endif
-    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) to[j] = x[j];
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) to[j] = lane_multiply(factor, x[j]);
 }
 
 /* Lane j: the sum of from[j]'s lanes, by halves. */

@@ -62,7 +62,8 @@ static void load_lanes(lane *to, const linear_group *group, const HOST(linear_op
 
 /* All elements of sequences that stand in memory without gaps, squares of them at a time; the last square may cover some again. False where
  * that is not so. */
-static bool load_packed(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows) {
+static bool load_packed(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows,
+                        lane factor) {
 #ifdef LANE_TRANSPOSE
     const size_t size = group->plan->size, all = rows * size;
     const real *elements = from->elements + group->first * from->stride[0];
@@ -71,23 +72,25 @@ static bool load_packed(lane *to, const linear_group *group, const HOST(linear_o
         all < LANE_COUNT)
         return false;
     for (size_t i = 0; i + LANE_COUNT <= all; i += LANE_COUNT)
-        transpose_lanes(to + i, elements + i, from->stride[0]);
+        transpose_lanes(to + i, elements + i, from->stride[0], factor);
     if (all % LANE_COUNT != 0)
-        transpose_lanes(to + all - LANE_COUNT, elements + all - LANE_COUNT, from->stride[0]);
+        transpose_lanes(to + all - LANE_COUNT, elements + all - LANE_COUNT, from->stride[0], factor);
     return true;
 #else
-    (void)to, (void)group, (void)from, (void)rows;
+    (void)to, (void)group, (void)from, (void)rows, (void)factor;
     return false;
 #endif
 }
 
-static void load_rows(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows) {
+static void load_rows(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows,
+                      real factor) {
     const size_t size = group->plan->size;
-    if (load_packed(to, group, from, rows))
+    if (load_packed(to, group, from, rows, lane_set(factor)))
         return;
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < size; column++)
             load_lanes(to + row * size + column, group, from, row, column);
+    lanes_scale(to, lane_set(factor), to, rows * size);
 }
 
 static void load(const linear_group *group) {
@@ -95,13 +98,12 @@ static void load(const linear_group *group) {
     const size_t size = plan->size;
 
     if (plan->tokens.elements) {
-        load_rows(group->tokens, group, &plan->tokens, plan->context + 1);
+        load_rows(group->tokens, group, &plan->tokens, plan->context + 1, 1);
         form_gram(plan, group->tokens, group->gram);
         return;
     }
-    load_rows(group->query, group, &plan->query, 1);
-    load_rows(group->gram, group, &plan->gram, size);
-    lanes_scale(group->gram, lane_set(plan->factor), group->gram, size * size);
+    load_rows(group->query, group, &plan->query, 1, 1);
+    load_rows(group->gram, group, &plan->gram, size, plan->factor);
 }
 
 /* The data of the group behind this one, where there is one and its sequences stand without gaps. */
