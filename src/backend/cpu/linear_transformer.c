@@ -239,20 +239,31 @@ icl_status HOST(linear_transformer_predict)(icl_backend *backend, const void *pa
     return run(backend, &x, params, &operands[1], error);
 }
 
-/* Adds a range of the slices' sums up and places it in the parameter vector, where layers not in use stand before the last. */
+/* Adds a range of the slices' sums up, into those of the first. */
 static void add_slices(void *context, size_t first, size_t last, size_t thread) {
     const transformer *x = context;
-    const size_t used = x->plan.used, all = x->gradient.stride[1], before_last = used - used / x->plan.depth;
 
     (void)thread;
-    for (size_t i = first; i < last; i++) {
-        const size_t unused = all - used;
-        const size_t from = i < before_last ? i : i - unused;
-        real sum = 0;
-        for (size_t slice = 0; slice < x->slices && (i < before_last || i >= before_last + unused); slice++)
-            sum += x->sums[slice * used + from];
-        x->gradient.elements[i * x->gradient.stride[0]] = sum / (real)x->batch;
+    for (size_t slice = 1; slice < x->slices; slice++) {
+        const real *sums = x->sums + slice * x->plan.used;
+        for (size_t i = first; i < last; i++)
+            x->sums[i] += sums[i];
     }
+}
+
+/* Places their mean in the parameter vector, where layers not in use stand before the last. */
+static void write_gradient(const transformer *x) {
+    const size_t used = x->plan.used, all = x->gradient.stride[1], unused = all - used,
+                 before_last = used - used / x->plan.depth;
+    const real batch = (real)x->batch;
+    real *to = x->gradient.elements;
+
+    for (size_t i = 0; i < before_last; i++)
+        to[i * x->gradient.stride[0]] = x->sums[i] / batch;
+    for (size_t i = before_last; i < before_last + unused; i++)
+        to[i * x->gradient.stride[0]] = 0;
+    for (size_t i = before_last + unused; i < all; i++)
+        to[i * x->gradient.stride[0]] = x->sums[i - unused] / batch;
 }
 
 icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *params,
@@ -268,7 +279,8 @@ icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *p
     x.gradient = operand(gradient);
     x.gradient.stride[1] = gradient->shape[0];
     ICL_TRY(run(backend, &x, params, &operands[3], error));
-    HOST(run)(x.state, gradient->shape[0], gradient->shape[0] * x.slices, add_slices, &x);
+    HOST(run)(x.state, x.plan.used, x.plan.used * x.slices, add_slices, &x);
+    write_gradient(&x);
 done:
     return status;
 }

@@ -223,7 +223,7 @@ static bool is_out_of_range(real squares, bool large) {
     return large ? !(squares <= MANY) : squares < FEW;
 }
 
-/* The group's gradients by themselves, where they were added up as they came. */
+/* The group's gradients by themselves, where they were added to those of others. */
 static void isolate(slice *x) {
     lane squares = lane_set(0);
 
@@ -238,7 +238,7 @@ static void isolate(slice *x) {
 
 /* Replaces the norms whose squares left the range in which sums of squares are exact enough. */
 static void measure_again(slice *x, lane squares, bool large, lane *norms) {
-    pass again = {.gradient = x->gradient, .scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
+    pass again = {.scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
     bool any = false;
 
     for (size_t i = 0; i < x->group.count; i++)
@@ -246,6 +246,7 @@ static void measure_again(slice *x, lane squares, bool large, lane *norms) {
     if (!any)
         return;
     isolate(x);
+    again.gradient = x->group.gradient;
     each_range(x->plan, add_squares, &again);
     for (size_t i = 0; i < LANE_COUNT; i++)
         if (is_out_of_range(lane_elements(&squares)[i], large))
@@ -320,18 +321,29 @@ static void fold_lanes(real *to, const lane *x, size_t count) {
         to[first] = fold_lane((const real *)(x + first));
 }
 
+typedef struct fold {
+    const lane *sums;
+    real *to;
+} fold;
+
+static void fold_range(void *context, size_t first, size_t count) {
+    const fold *x = context;
+    fold_lanes(x->to + first, x->sums + first, count);
+}
+
+/* Without clipping the first group writes the sums, and the others add to them. */
 void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
     lane_memory memory = memory_at(workspace);
     slice x = describe(plan, &memory);
 
-    if (plan->has_gradient)
+    if (plan->threshold)
         lanes_clear(x.sums, plan->used);
     for (x.group.first = first; x.group.first < last; x.group.first += LANE_COUNT) {
         const size_t left = last - x.group.first;
         lane squares = lane_set(0);
         data_ahead ahead = find_ahead(&x.group, last);
         x.group.count = left < LANE_COUNT ? left : LANE_COUNT;
-        x.group.tallies = !plan->threshold;
+        x.group.tallies = !plan->threshold && x.group.first > first;
         x.group.gradient = plan->threshold ? x.gradient : x.sums;
         x.group.squares = plan->norms.elements ? &squares : NULL;
         x.group.ahead = &ahead;
@@ -340,6 +352,8 @@ void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, vo
         if (plan->norms.elements)
             finish(&x, squares);
     }
-    if (plan->has_gradient)
-        fold_lanes(sum, x.sums, plan->used);
+    if (plan->has_gradient) {
+        memset(sum, 0, plan->used * sizeof *sum);
+        each_range(plan, fold_range, &(fold){x.sums, sum});
+    }
 }
