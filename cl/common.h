@@ -26,6 +26,14 @@
 
 #define UNROLL _Pragma("unroll")
 
+/* Asks for the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL; where the compiler compiles for
+ * a processor, its own does. */
+#if LANES > 1 && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_builtin)
+#if __has_builtin(__builtin_prefetch)
+#define FETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
+#endif
+#endif
+
 #define ICL_PASTE_(a, b) a##b
 #define ICL_PASTE(a, b)  ICL_PASTE_(a, b)
 

@@ -71,18 +71,11 @@ static instruction read_step(__global const uint *words) {
     return s;
 }
 
-/* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards, with a and b at their first elements. b_stride: of b's columns,
- * so that one that is known at compile time is used as such. *_FLOATS: const floats in STATE memory, or const float in global. */
-#define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, row_count, column_count, terms)          \
-    floats sum[R][C];                                                                                        \
-    A_FLOATS *a_at_[R];                                                                                      \
-    B_FLOATS *b_at_ = (b) + COLUMN_FROM(j) * (b_stride);                                                     \
-    const place a_step_ = (s).a_column, b_step_ = (s).b_row;                                                 \
-    UNROLL for (uint r = 0; r < R; r++) {                                                                    \
-        a_at_[r] = (a) + (place)CLAMPED(i + r, row_count) * (s).a_row;                                       \
-        UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);                                      \
-    }                                                                                                        \
-    for (uint k = 0; k < (terms); k++) {                                                                     \
+/* One term of each sum: the first one, or one more. */
+#define FIRST_TERM(x, y, sum)   ((x) * (y))
+#define ANOTHER_TERM(x, y, sum) MULTIPLY_ADD(x, y, sum)
+#define SUM_TERM(R, C, sum, b_stride, column_count, TERM)                                                    \
+    {                                                                                                        \
         floats y_[C];                                                                                        \
         UNROLL for (uint c = 0; c < C; c++) y_[c] =                                                          \
             (floats)(b_at_[COLUMN_TO(j, c, column_count) * (b_stride)]);                                     \
@@ -90,9 +83,24 @@ static instruction read_step(__global const uint *words) {
         UNROLL for (uint r = 0; r < R; r++) {                                                                \
             const floats x_ = (floats)(*a_at_[r]);                                                           \
             a_at_[r] += a_step_;                                                                             \
-            UNROLL for (uint c = 0; c < C; c++) sum[r][c] = MULTIPLY_ADD(x_, y_[c], sum[r][c]);              \
+            UNROLL for (uint c = 0; c < C; c++) sum[r][c] = TERM(x_, y_[c], sum[r][c]);                      \
         }                                                                                                    \
     }
+
+/* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards, with a and b at their first elements. b_stride: of b's columns,
+ * so that one that is known at compile time is used as such. *_FLOATS: const floats in STATE memory, or const float in global. */
+#define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, row_count, column_count, terms)          \
+    floats sum[R][C];                                                                                        \
+    A_FLOATS *a_at_[R];                                                                                      \
+    B_FLOATS *b_at_ = (b) + COLUMN_FROM(j) * (b_stride);                                                     \
+    const place a_step_ = (s).a_column, b_step_ = (s).b_row;                                                 \
+    UNROLL for (uint r = 0; r < R; r++) a_at_[r] = (a) + (place)CLAMPED(i + r, row_count) * (s).a_row;       \
+    if ((terms) > 0)                                                                                         \
+        SUM_TERM(R, C, sum, b_stride, column_count, FIRST_TERM)                                              \
+    else                                                                                                     \
+        UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);  \
+    for (uint k = 1; k < (terms); k++)                                                                       \
+        SUM_TERM(R, C, sum, b_stride, column_count, ANOTHER_TERM)
 
 /* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. On CPUs a panel of b's columns stays
  * in the first cache while the rows of a pass by. */

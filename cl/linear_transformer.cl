@@ -240,6 +240,17 @@ static float fold_members(float value, uint is_max, __local float *spare) {
 #define ANY(condition)              any(condition)
 #endif
 
+/* A few cache lines of the next group's data, at each step: a core waits for more than a few at once. */
+static void fetch_ahead(__global const float **next, __global const float *end) {
+#ifdef FETCH
+    enum { LINE_FLOATS = 16, LINES = 8 };
+    for (uint i = 0; i < LINES && *next < end; i++, *next += LINE_FLOATS)
+        FETCH(*next);
+#else
+    (void)next, (void)end;
+#endif
+}
+
 /* sums += s gradient, s = min(1, limit / norm); nothing where the norm is not finite. */
 static void add_clipped(__global floats *sums, __global const floats *gradient, uint length, floats norm,
                         float limit) {
@@ -367,9 +378,13 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
             uint row = 0;
             if (first >= batch)
                 break;
+            __global const float *next = data + data_offset + (int)min(batch, first + LANES) * data_stride.s0;
+            __global const float *const next_end =
+                data + data_offset + (int)min(batch, first + 2 * LANES) * data_stride.s0;
             for (uint at = 0; at < steps; at++) {
                 const instruction s = read_step(program + at * STEP_WORDS);
                 const uint rest = shape.s1 - row;
+                fetch_ahead(&next, next_end);
                 MEET;
                 switch (s.kind) {
                 case STEP_TAKE:
