@@ -100,7 +100,7 @@ static instruction read_step(__global const uint *words) {
     else                                                                                                     \
         UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);  \
     for (uint k = 1; k < (terms); k++)                                                                       \
-        SUM_TERM(R, C, sum, b_stride, column_count, ANOTHER_TERM)
+    SUM_TERM(R, C, sum, b_stride, column_count, ANOTHER_TERM)
 
 /* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. On CPUs a panel of b's columns stays
  * in the first cache while the rows of a pass by. */
@@ -143,16 +143,21 @@ static void multiply(const instruction *s, STATE floats *state, uint depth, uint
         }
         if (scale != 1.0f)
             FOR_EACH_SUM(ROWS, COLUMNS) sum[r][c] *= scale;
-        if (s->mode & MODE_SYMMETRIC) {
+        if (s->mode & MODE_SYMMETRIC && i + ROWS > j + 1) { /* the diagonal runs through the block */
             FOR_EACH_SUM(ROWS, COLUMNS)
             if (i + r <= j + c && HOLDS(j + c, size)) {
                 to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
                 to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];
             }
-        } else {
+            continue;
+        }
+        FOR_EACH_SUM(ROWS, COLUMNS)
+        if (HOLDS(i + r, size) && HOLDS(j + c, size))
+            to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
+        if (s->mode & MODE_SYMMETRIC) {
             FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
+            if (HOLDS(j + c, size))
+                to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];
         }
     }
 }
@@ -165,17 +170,22 @@ static void multiply_shared(const instruction *s, STATE floats *state, __global 
     const uint size = s->rows, from = s->mode & MODE_START;
     FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
         SUM_BLOCK(ROWS, COLUMNS, sum, *s, SHARED_FLOATS, a, TEAM_FLOATS, b, 1, size, size, size)
+        if (from == START_SELF) {
+            FOR_EACH_SUM(ROWS, COLUMNS)
+            if (HOLDS(i + r, size) && HOLDS(j + c, size))
+                sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];
+        } else if (from == START_IDENTITY && i + ROWS > j && j + COLUMNS > i) {
+            FOR_EACH_SUM(ROWS, COLUMNS)
+            if (i + r == j + c)
+                sum[r][c] += 1.0f;
+        }
         FOR_EACH_SUM(ROWS, COLUMNS)
-        if (HOLDS(i + r, size) && HOLDS(j + c, size)) {
-            const place at = (i + r) * s->to_row + (j + c) * s->to_column;
-            floats value = sum[r][c];
-            if (from == START_SELF)
-                value += to[at];
-            else if (from == START_IDENTITY && i + r == j + c)
-                value += 1.0f;
-            to[at] = value;
-            if (s->mode & MODE_TWICE)
-                second[(i + r) * s->to_column + (j + c) * s->to_row] = value;
+        if (HOLDS(i + r, size) && HOLDS(j + c, size))
+            to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
+        if (s->mode & MODE_TWICE) {
+            FOR_EACH_SUM(ROWS, COLUMNS)
+            if (HOLDS(i + r, size) && HOLDS(j + c, size))
+                second[(i + r) * s->to_column + (j + c) * s->to_row] = sum[r][c];
         }
     }
 }
