@@ -372,8 +372,8 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
         for (uint group = 0; group < shape.s3; group++) {
             const uint first = (unit * shape.s3 + group) * LANES, count = min(batch - first, (uint)LANES);
             const uint apart = flags & FLAG_CLIP || measures;
-            target gradient = {apart ? own : sums, !apart && (group > 0 || adds_to_zeros),
-                               flags & FLAG_NORMS, (floats)(0.0f)};
+            target gradient = {apart ? own : sums, !apart && (group > 0 || adds_to_zeros), flags & FLAG_NORMS,
+                               (floats)(0.0f)};
             floats slope = (floats)(0.0f);
             uint row = 0;
             if (first >= batch)

@@ -68,8 +68,22 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     return icl_optimizer_read(recipe, &trainer->update, error);
 }
 
+/* What train.sequence_clip needs. */
+static icl_status create_threshold(icl_trainer *trainer, size_t batch, icl_error *error) {
+    const size_t one = 1;
+    icl_status status = ICL_OK;
+
+    if (trainer->update.fraction == 0)
+        return ICL_OK;
+    ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
+    ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
+    ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
+done:
+    return status;
+}
+
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
-    const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH, one = 1;
+    const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH;
     const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
     enum { VECTORS = 4 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
@@ -84,11 +98,7 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
     for (size_t i = 0; i < used; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
-    if (trainer->update.fraction > 0) {
-        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
-        ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
-        ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
-    }
+    ICL_TRY(create_threshold(trainer, batch, error));
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
     ICL_TRY(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,

@@ -34,17 +34,18 @@
 /* Of a single column so many rows, for the same reason. */
 #define TALLEST 7
 
-/* The sums' first term: a product, where adding to zeros would take an instruction more for each. */
-ALWAYS_INLINE void begin_block(const size_t rows, const size_t columns, const bool is_shared, const lane *a,
-                               const size_t a_row, const lane *b, const real *shared,
-                               lane sum[TALLEST][WIDEST]) {
+/* One term of each sum. The first one is a product: adding it to zeros would take an instruction more. */
+ALWAYS_INLINE void add_term(const size_t rows, const size_t columns, const bool is_first,
+                            const bool is_shared, const lane *a, const size_t a_row, const lane *b,
+                            const real *shared, lane sum[TALLEST][WIDEST]) {
     lane left[TALLEST];
     UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
     UNROLL for (size_t j = 0; j < columns; j++) {
         lane right = is_shared ? lane_set(shared[j]) : b[j];
         if (rows > 1)
             LANE_KEEP(right);
-        UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_multiply(left[i], right);
+        UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] =
+            is_first ? lane_multiply(left[i], right) : lane_fma(left[i], right, sum[i][j]);
     }
 }
 
@@ -109,11 +110,11 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
     size_t depth = x->depth;
 
     if (x->outer_row) {
-        begin_block(rows, columns, false, x->outer_row + row, 1, x->outer_column + column, NULL, sum);
+        add_term(rows, columns, true, false, x->outer_row + row, 1, x->outer_column + column, NULL, sum);
     } else if (depth == 0) {
         clear_block(rows, columns, sum);
     } else {
-        begin_block(rows, columns, is_shared, a, a_row, b, shared, sum);
+        add_term(rows, columns, true, is_shared, a, a_row, b, shared, sum);
         a += a_depth;
         if (is_shared)
             shared += b_depth;
@@ -122,14 +123,7 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
         depth--;
     }
     UNROLL_THRICE for (size_t k = depth; k > 0; k--) {
-        lane left[TALLEST];
-        UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
-        UNROLL for (size_t j = 0; j < columns; j++) {
-            lane right = is_shared ? lane_set(shared[j]) : b[j];
-            if (rows > 1)
-                LANE_KEEP(right);
-            UNROLL for (size_t i = 0; i < rows; i++) sum[i][j] = lane_fma(left[i], right, sum[i][j]);
-        }
+        add_term(rows, columns, false, is_shared, a, a_row, b, shared, sum);
         a += a_depth;
         if (is_shared)
             shared += b_depth;
