@@ -238,6 +238,39 @@ done:
     fused_close(&f);
 }
 
+/* Norms that nobody asks for: the same gradient; a threshold needs them. */
+static void check_no_norms(tap_run *tap, icl_backend *device, int form, given how) {
+    const setting is = {form, true, 1, 4, 4, 6, MAX_BATCH};
+    static double gradient[2][MAX_PARAMETERS];
+    icl_error error = {0}, refusal = {0};
+    icl_status status = ICL_OK, refused = ICL_OK;
+    fused f;
+
+    memset(gradient, 0, sizeof gradient);
+    ICL_TRY(fused_open(&f, device, &is, 4, how, &error));
+    ICL_TRY(icl_fill(device, f.threshold, 0.5, &error));
+    for (int without = 0; without < 2; without++) {
+        const icl_tensor norms = f.norms;
+        f.norms = without ? (icl_tensor){0} : norms;
+        status = run_gradient(&f, (icl_tensor){0}, &error);
+        if (without)
+            refused = run_gradient(&f, f.threshold, &refusal);
+        f.norms = norms;
+        ICL_TRY(status);
+        ICL_TRY(icl_tensor_read_double(f.model.gradient, gradient[without], &error));
+    }
+done:
+    if (status != ICL_OK)
+        tap_note("%s", error.message);
+    tap_ok(tap, gradient[0][0] != 0.0 && memcmp(gradient[0], gradient[1], sizeof gradient[0]) == 0,
+           "%s, from %s: the same bits where nobody asks for norms", parameterizations[form],
+           given_names[how]);
+    tap_ok(tap, refused == ICL_ERROR_INPUT && strstr(refusal.message, "norms"),
+           "%s, from %s: a threshold without norms is refused (%s)", parameterizations[form],
+           given_names[how], refusal.message);
+    fused_close(&f);
+}
+
 /* ---- Bits ---- */
 
 static bool bits_on(const char *spec, const setting *is, given how, double *gradient, icl_error *error) {
@@ -320,6 +353,7 @@ int main(int argc, char **argv) {
             if (is_ref && (form == ICL_LINEAR_FULL || form == ICL_LINEAR_SPARSE_B))
                 check_passed(&tap, device, form, (given)how);
             check_clipping(&tap, device, form, (given)how);
+            check_no_norms(&tap, device, form, (given)how);
             if (capabilities->kind == ICL_DEVICE_HOST)
                 check_bits(&tap, is_ref ? "ref" : "cpu", form, (given)how);
         }
