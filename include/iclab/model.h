@@ -87,7 +87,7 @@ typedef struct icl_model_tensors {
     icl_tensor targets;   /* [B] */
     icl_tensor threshold; /* [1] or absent: the largest norm of one sequence's gradient */
     icl_tensor gradient;  /* [N], out: of the mean over sequences of (prediction - target)^2, each clipped */
-    icl_tensor norms;     /* [B], out: of each sequence's gradient, before it is clipped; may be absent without threshold */
+    icl_tensor norms;     /* [B], out, or absent: of each sequence's gradient, before it is clipped */
 } icl_model_tensors;
 
 /* Whether this model has them: its family does, and model.space does not ask for the tape (composed). */

@@ -55,8 +55,8 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     /* (predictions, parameters, tokens or absent, gram or absent, query or absent) params:                   \
        icl_linear_transformer_params with depth, heads and space filled in. predictions is not empty. */ \
     OP(linear_transformer_predict, 1, 4)                                                                        \
-    /* (predictions, gradient, norms or absent, parameters, tokens or absent, gram or absent, query or absent, \
-       targets, threshold or absent) params: as above. predictions is not empty; norms come with a threshold. */ \
+    /* (predictions, gradient, norms or absent, parameters, tokens or absent, gram or absent, query or \
+       absent, targets, threshold or absent) params: as above. predictions is not empty. */        \
     OP(linear_transformer_gradient, 3, 6)                                                                       \
     /* (values, norm) params: double limit. values are read and written. */                                     \
     OP(clip, 1, 1)                                                                                              \
