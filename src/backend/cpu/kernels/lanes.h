@@ -132,12 +132,10 @@ typedef struct lane_product {
     const real *shared;
     size_t b_depth;
     const lane *outer_row, *outer_column; /* where given, outer_row outer_column^T is added */
-    const lane *
-        onto; /* where given, it is added to the sums when they are complete: [rows][columns] as `to`, which it may be */
-    lane *
-        squares; /* where given, the squares of all sums are added to it, before that; not for a symmetric result */
-    bool symmetric;  /* the result is symmetric: half of it is computed, and mirrored */
-    bool unmirrored; /* with `symmetric`: what stands below the diagonal is not written, or no matter */
+    const lane *onto; /* where given, added to the complete sums: laid out as `to`, which it may be */
+    lane *squares;    /* where given, grows by the sums' squares, onto left out; not with `symmetric` */
+    bool symmetric;   /* the result is symmetric: half of it is computed, and mirrored */
+    bool unmirrored;  /* with `symmetric`: what stands below the diagonal is not written, or no matter */
 } lane_product;
 
 #endif
