@@ -84,7 +84,7 @@ typedef struct icl_answers {
     icl_tensor predictions, targets;
 } icl_answers;
 
-/* Draws the step's batch and leaves its gradient in trainer->gradient, the norms of its sequences' in trainer->sequence_norms. `dropped`
+/* Draws the step's batch and leaves its gradient in trainer->gradient, with a threshold also the norms of its sequences' in sequence_norms. `dropped`
  * [1] takes how many were left out where the threshold is set anew. */
 icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_answers *answers,
                                      icl_error *error);

@@ -5,8 +5,8 @@
 #include "fixture.h"
 
 #define MAX_PARAMETERS 20000
-#define MAX_TOKENS     2048
-#define MAX_BATCH      64
+#define MAX_TOKENS     6144
+#define MAX_BATCH      140
 #define TARGET         0.7
 
 typedef enum given { GIVEN_TOKENS, GIVEN_TOKENS_FOR_GRAM, GIVEN_GRAM, GIVEN_COUNT } given;

@@ -109,7 +109,8 @@ void icl_cases_linear_transformer(icl_case_list *list) {
          false,
          ICL_VALUES_RANDOM,
          true},
-        {21,
+        /* so many sequences that a host adds up several groups of lanes */
+        {290,
          6,
          5,
          {.layers = 5, .depth = 5, .heads = 2, .factor = 0.16},
@@ -117,6 +118,7 @@ void icl_cases_linear_transformer(icl_case_list *list) {
          false,
          ICL_VALUES_RANDOM,
          true},
+        {301, 2, 3, {.layers = 4, .depth = 4, .heads = 1, .factor = 0.5}, false, false, ICL_VALUES_RANDOM},
         {9,
          4,
          6,
