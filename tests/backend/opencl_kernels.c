@@ -69,36 +69,12 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
            cases[first].name, run);
 }
 
-/* Kernels that belong to one family alone. */
-static bool belongs_to(icl_kernel kernel, const char *family) {
-    switch (kernel) {
-    case ICL_KERNEL_binary_periodic:
-    case ICL_KERNEL_matmul_lanes:
-    case ICL_KERNEL_gram_lanes:
-    case ICL_KERNEL_softmax_forward_lanes:
-    case ICL_KERNEL_softmax_backward_queries_lanes:
-    case ICL_KERNEL_softmax_backward_keys_lanes:
-        return strcmp(family, "cpu") == 0;
-    case ICL_KERNEL_matmul_tiles:
-    case ICL_KERNEL_gram_groups:
-    case ICL_KERNEL_softmax_forward_tiles:
-    case ICL_KERNEL_softmax_backward_queries_tiles:
-    case ICL_KERNEL_softmax_backward_keys_tiles:
-        return strcmp(family, "gpu") == 0;
-    default:
-        return true;
-    }
-}
-
 static void check_all_were_launched(tap_run *tap, icl_backend *backend, const char *family) {
-    static const char *const names[] = {
-#define KERNEL_NAME(name, file) #name,
-        ICL_KERNEL_TABLE(KERNEL_NAME)
-#undef KERNEL_NAME
-    };
+    const icl_kernel_family wanted = strcmp(family, "gpu") == 0 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
     for (int kernel = 0; kernel < ICL_KERNEL_COUNT; kernel++)
-        if (belongs_to((icl_kernel)kernel, family))
-            tap_ok(tap, icl_opencl_of(backend)->launched[kernel], "kernel %s was launched", names[kernel]);
+        if (icl_kernel_infos[kernel].family & wanted)
+            tap_ok(tap, icl_opencl_of(backend)->launched[kernel], "kernel %s was launched",
+                   icl_kernel_infos[kernel].name);
 }
 
 /* The kernels that measure: a triad over an odd number of elements, whose whole runs of lanes it takes, and chains of multiply-adds. */

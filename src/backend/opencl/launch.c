@@ -26,11 +26,6 @@ size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, siz
 
 icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
                                   const icl_argument *arguments, size_t count, icl_error *error) {
-    static const char *const names[] = {
-#define ICL_KERNEL_NAME(name, file) #name,
-        ICL_KERNEL_TABLE(ICL_KERNEL_NAME)
-#undef ICL_KERNEL_NAME
-    };
     icl_status status = ICL_OK;
     cl_kernel kernel;
     cl_event *event = NULL;
@@ -43,7 +38,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
     for (size_t i = 0; i < count; i++) {
         const cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
         if (code != CL_SUCCESS) {
-            snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, names[which]);
+            snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, icl_kernel_infos[which].name);
             return icl_cl_fail(opencl, code, call, error);
         }
     }
@@ -51,7 +46,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
     const cl_int code =
         clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &items, &opencl->local_size, 0, NULL, event);
     if (code != CL_SUCCESS) {
-        snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", names[which]);
+        snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", icl_kernel_infos[which].name);
         return icl_cl_fail(opencl, code, call, error);
     }
     opencl->launched[which] = true;

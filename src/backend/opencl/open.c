@@ -137,8 +137,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
     opencl->fast_math = params->fast_math;
-    snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
-             has_fma(opencl) ? " -DICL_FMA" : "");
+    icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(check_device(opencl, params, error));

@@ -25,47 +25,65 @@
 /* Kernels index elements with 32 bits. */
 #define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
 
-/* Every kernel: identifier, and the program that holds it, a file of cl/. The identifier is the kernel's name. */
+/*
+ * Every kernel: identifier, the program that holds it, a file of cl/, the family of devices that has it (see choose_family in open.c),
+ * and whether it is strict: one whose bits are the same on every device, so that it is never compiled with relaxed arithmetic, which may
+ * reorder its sums. The identifier is the kernel's name.
+ */
 #define ICL_KERNEL_TABLE(KERNEL)                                                                             \
-    KERNEL(fill, "base")                                                                                     \
-    KERNEL(copy, "base")                                                                                     \
-    KERNEL(unary, "base")                                                                                    \
-    KERNEL(binary, "base")                                                                                   \
-    KERNEL(binary_periodic, "base")                                                                          \
-    KERNEL(scale_add, "base")                                                                                \
-    KERNEL(random_fill, "base")                                                                              \
-    KERNEL(spherical, "base")                                                                                \
-    KERNEL(reduce, "base")                                                                                   \
-    KERNEL(argmax_chunks, "base")                                                                            \
-    KERNEL(argmax_final, "base")                                                                             \
-    KERNEL(matmul_lanes, "base")                                                                             \
-    KERNEL(matmul_tiles, "base")                                                                             \
-    KERNEL(matmul_combine, "base")                                                                           \
-    KERNEL(attention_linear, "base")                                                                         \
-    KERNEL(softmax_forward_lanes, "base")                                                                    \
-    KERNEL(softmax_backward_queries_lanes, "base")                                                           \
-    KERNEL(softmax_backward_keys_lanes, "base")                                                              \
-    KERNEL(softmax_forward_tiles, "base")                                                                    \
-    KERNEL(softmax_backward_queries_tiles, "base")                                                           \
-    KERNEL(softmax_backward_keys_tiles, "base")                                                              \
-    KERNEL(clip_to_norm, "base")                                                                             \
-    KERNEL(adam, "base")                                                                                     \
-    KERNEL(sgd, "base")                                                                                      \
-    KERNEL(track_threshold, "base")                                                                          \
-    KERNEL(update_step, "base")                                                                              \
-    KERNEL(linear_transformer_sum, "base")                                                                   \
-    KERNEL(linear_transformer, "linear_transformer")                                                         \
-    KERNEL(gram_lanes, "gram")                                                                               \
-    KERNEL(gram_groups, "gram")                                                                              \
-    KERNEL(peak_multiply_add, "peak")                                                                        \
-    KERNEL(peak_triad, "peak")
+    KERNEL(fill, "base", BOTH, false)                                                                        \
+    KERNEL(copy, "base", BOTH, false)                                                                        \
+    KERNEL(unary, "base", BOTH, false)                                                                       \
+    KERNEL(binary, "base", BOTH, false)                                                                      \
+    KERNEL(binary_periodic, "base", CPU, false)                                                              \
+    KERNEL(scale_add, "base", BOTH, false)                                                                   \
+    KERNEL(random_fill, "base", BOTH, true)                                                                  \
+    KERNEL(spherical, "base", BOTH, true)                                                                    \
+    KERNEL(reduce, "base", BOTH, false)                                                                      \
+    KERNEL(argmax_chunks, "base", BOTH, false)                                                               \
+    KERNEL(argmax_final, "base", BOTH, false)                                                                \
+    KERNEL(matmul_lanes, "base", CPU, true)                                                                  \
+    KERNEL(matmul_tiles, "base", GPU, true)                                                                  \
+    KERNEL(matmul_combine, "base", BOTH, false)                                                              \
+    KERNEL(attention_linear, "base", BOTH, false)                                                            \
+    KERNEL(softmax_forward_lanes, "base", CPU, false)                                                        \
+    KERNEL(softmax_backward_queries_lanes, "base", CPU, false)                                               \
+    KERNEL(softmax_backward_keys_lanes, "base", CPU, false)                                                  \
+    KERNEL(softmax_forward_tiles, "base", GPU, false)                                                        \
+    KERNEL(softmax_backward_queries_tiles, "base", GPU, false)                                               \
+    KERNEL(softmax_backward_keys_tiles, "base", GPU, false)                                                  \
+    KERNEL(clip_to_norm, "base", BOTH, false)                                                                \
+    KERNEL(adam, "base", BOTH, false)                                                                        \
+    KERNEL(sgd, "base", BOTH, false)                                                                         \
+    KERNEL(track_threshold, "base", BOTH, false)                                                             \
+    KERNEL(update_step, "base", BOTH, false)                                                                 \
+    KERNEL(linear_transformer_sum, "base", BOTH, false)                                                      \
+    KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                            \
+    KERNEL(gram_lanes, "gram", CPU, true)                                                                    \
+    KERNEL(gram_groups, "gram", GPU, true)                                                                   \
+    KERNEL(peak_multiply_add, "peak", BOTH, false)                                                           \
+    KERNEL(peak_triad, "peak", BOTH, false)
 
 typedef enum icl_kernel {
-#define ICL_KERNEL_ENUM(name, file) ICL_KERNEL_##name,
+#define ICL_KERNEL_ENUM(name, file, family, strict) ICL_KERNEL_##name,
     ICL_KERNEL_TABLE(ICL_KERNEL_ENUM)
 #undef ICL_KERNEL_ENUM
         ICL_KERNEL_COUNT
 } icl_kernel;
+
+typedef enum icl_kernel_family {
+    ICL_FAMILY_CPU = 1,
+    ICL_FAMILY_GPU = 2,
+    ICL_FAMILY_BOTH = ICL_FAMILY_CPU | ICL_FAMILY_GPU
+} icl_kernel_family;
+
+typedef struct icl_kernel_info {
+    const char *name, *file;
+    icl_kernel_family family;
+    bool strict;
+} icl_kernel_info;
+
+extern const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT];
 
 /* One device allocation: in a tensor's hands, or in the pool's list of its size class. */
 typedef struct icl_block {
@@ -182,6 +200,19 @@ void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, 
                              cl_program program);
 
 /* ---- program.c ---- */
+
+/* The embedded file of that name, or NULL. */
+const icl_kernel_source *icl_opencl_find_source(const char *name);
+
+/* Sets the compiler options of every program, which follow from the lanes and from whether the device has fused multiply-adds. */
+void icl_opencl_set_options(icl_opencl *opencl, bool has_fma);
+
+/* Compiler options of a program, all of them. */
+#define ICL_OPTIONS_CAPACITY (sizeof((icl_opencl){0}.options) + 160)
+
+/* All options of a kernel; `further`: its own, or NULL. Reads of the backend only its options and whether it is to be fast. */
+void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
+                           char options[ICL_OPTIONS_CAPACITY]);
 
 /* Takes the program of any source from the cache, or compiles it; the build log is in the error's message. */
 icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,

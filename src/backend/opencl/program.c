@@ -4,13 +4,8 @@
 
 #include "backend/opencl/opencl.h"
 
-/* Compiler options of a program, all of them. */
-#define OPTIONS_CAPACITY (sizeof((icl_opencl){0}.options) + 160)
-
-static const struct {
-    const char *name, *file;
-} kernel_infos[ICL_KERNEL_COUNT] = {
-#define ICL_KERNEL_ROW(name, file) {#name, file},
+const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT] = {
+#define ICL_KERNEL_ROW(name, file, family, strict) {#name, file, ICL_FAMILY_##family, strict},
     ICL_KERNEL_TABLE(ICL_KERNEL_ROW)
 #undef ICL_KERNEL_ROW
 };
@@ -55,7 +50,7 @@ icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *te
     return ICL_OK;
 }
 
-static const icl_kernel_source *find_source(const char *name) {
+const icl_kernel_source *icl_opencl_find_source(const char *name) {
     for (size_t i = 0; i < icl_kernel_source_count; i++)
         if (strcmp(icl_kernel_sources[i].name, name) == 0)
             return &icl_kernel_sources[i];
@@ -67,7 +62,7 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
                                icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *made = NULL;
-    const icl_kernel_source *source = find_source(file);
+    const icl_kernel_source *source = icl_opencl_find_source(file);
 
     if (!source) {
         icl_fail(error, ICL_ERROR_DEVICE, "no kernel file %s is built in", file);
@@ -99,34 +94,24 @@ static icl_status create_kernel(icl_opencl *opencl, icl_kernel which, const icl_
     cl_int code;
     char call[96];
 
-    *kernel = clCreateKernel(program->program, kernel_infos[which].name, &code);
+    *kernel = clCreateKernel(program->program, icl_kernel_infos[which].name, &code);
     if (code == CL_SUCCESS)
         return ICL_OK;
     *kernel = NULL;
-    snprintf(call, sizeof call, "clCreateKernel of %s", kernel_infos[which].name);
+    snprintf(call, sizeof call, "clCreateKernel of %s", icl_kernel_infos[which].name);
     return icl_cl_fail(opencl, code, call, error);
 }
 
-/* Whose bits are the same on every device: relaxed arithmetic would let the compiler reorder their sums. */
-static bool is_strict(icl_kernel which) {
-    switch (which) {
-    case ICL_KERNEL_random_fill:
-    case ICL_KERNEL_spherical:
-    case ICL_KERNEL_gram_lanes:
-    case ICL_KERNEL_gram_groups:
-    case ICL_KERNEL_matmul_lanes:
-    case ICL_KERNEL_matmul_tiles:
-        return true;
-    default:
-        return false;
-    }
+void icl_opencl_set_options(icl_opencl *opencl, bool has_fma) {
+    snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
+             has_fma ? " -DICL_FMA" : "");
 }
 
-static void options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
-                       char options[OPTIONS_CAPACITY]) {
-    snprintf(options, OPTIONS_CAPACITY, "%s%s%s%s", opencl->options,
-             opencl->fast_math && !is_strict(which) ? " -cl-fast-relaxed-math" : "", further ? " " : "",
-             further ? further : "");
+void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
+                           char options[ICL_OPTIONS_CAPACITY]) {
+    const bool relaxed = opencl->fast_math && !icl_kernel_infos[which].strict;
+    snprintf(options, ICL_OPTIONS_CAPACITY, "%s%s%s%s", opencl->options,
+             relaxed ? " -cl-fast-relaxed-math" : "", further ? " " : "", further ? further : "");
 }
 
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error) {
@@ -134,9 +119,9 @@ icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *ke
     icl_program *program = NULL;
 
     if (!opencl->kernels[which]) {
-        char options[OPTIONS_CAPACITY];
-        options_of(opencl, which, NULL, options);
-        ICL_TRY(find_program(opencl, kernel_infos[which].file, options, &program, error));
+        char options[ICL_OPTIONS_CAPACITY];
+        icl_opencl_options_of(opencl, which, NULL, options);
+        ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, options, &program, error));
         ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
     *kernel = opencl->kernels[which];
@@ -146,13 +131,13 @@ done:
 
 icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
                               icl_error *error) {
-    char all[OPTIONS_CAPACITY];
+    char all[ICL_OPTIONS_CAPACITY];
     icl_status status = ICL_OK;
     icl_program *program = NULL;
     icl_variant *made = NULL;
 
-    options_of(opencl, which, options, all);
-    ICL_TRY(find_program(opencl, kernel_infos[which].file, all, &program, error));
+    icl_opencl_options_of(opencl, which, options, all);
+    ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, all, &program, error));
     for (const icl_variant *v = opencl->variants; v; v = v->next)
         if (v->which == which && v->program == program) {
             *kernel = v->kernel;
