@@ -3,9 +3,13 @@
  *
  * Index mapping: group = (batch * blocks + block) * column_blocks + column block. A work-group of 64 owns TILE queries (keys in the
  * third kernel), its rows, and COLUMNS columns of what it writes, and walks through the others, its sources, TILE at a time.
- * Work-item (x, y) = (id % 8, id / 8) holds rows y + 8 i and columns, or sources, x + 8 j. Matrices wider than COLUMNS are
- * rare: each of their column blocks computes the weights again.
- * Local memory: 17 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
+ * Work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3, and of each sources 4 x to 4 x + 3 or columns 4 x to 4 x + 3 and
+ * COLUMNS / 2 + 4 x to COLUMNS / 2 + 4 x + 3. Matrices wider than COLUMNS are rare: each of their column blocks computes the weights
+ * again.
+ * All products add outer products of two vectors of four, which are loaded whole: 2 loads from local memory for 16 multiply-adds of
+ * scores, 3 for 32 of sums. What a work-item keeps are named vectors and structs of them, never arrays: some compilers keep an array in
+ * memory.
+ * Local memory: 10 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
  */
 #include "common.h"
 
@@ -13,87 +17,166 @@
 
 #define TILE    32
 #define COLUMNS 64
-#define DEPTH   16 /* coordinates of a dot product between two barriers */
-#define STRIDE  (TILE + 1)
+#define DEPTH   16 /* coordinates, or sources, between two barriers */
 
-#define MINUS_INFINITY as_float(0xff800000u)
+/* A staged row of TILE numbers, in numbers and in vectors: whole vectors, and the next row begins at another bank of local memory. */
+#define STRIDE  (TILE + 4)
+#define VECTORS (STRIDE / 4)
+
+/* In vectors: DEPTH rows of both factors of a dot product, or of COLUMNS numbers. */
+#define STAGING (2 * DEPTH * VECTORS)
+
+/* As an integer, because relaxed arithmetic may assume that no float is infinite. */
+#define MINUS_INFINITY_BITS ((int)0xff800000u)
+
+#define LOWEST (-104.0f) /* exp of less rounds to 0 */
 
 /* Of the work-item, in its work-group. */
 #define LOCAL_X (get_local_id(0) % 8)
 #define LOCAL_Y (get_local_id(0) / 8)
 
+/* 4 x 4 numbers. */
+typedef struct block {
+    float4 v0, v1, v2, v3;
+} block;
+
+/* The work-item's part of four rows of sums. */
+typedef struct sums {
+    block low, high;
+} sums;
+
+static block zero_block(void) {
+    const float4 zero = (float4)(0.0f);
+    return (block){zero, zero, zero, zero};
+}
+
+/* sum + a b^T */
+static block add_outer(block sum, float4 a, float4 b) {
+    sum.v0 = MULTIPLY_ADD((float4)(a.s0), b, sum.v0);
+    sum.v1 = MULTIPLY_ADD((float4)(a.s1), b, sum.v1);
+    sum.v2 = MULTIPLY_ADD((float4)(a.s2), b, sum.v2);
+    sum.v3 = MULTIPLY_ADD((float4)(a.s3), b, sum.v3);
+    return sum;
+}
+
+/* Row r of the block, times factor r. */
+static block scale_rows(block b, float4 factor) {
+    b.v0 *= factor.s0;
+    b.v1 *= factor.s1;
+    b.v2 *= factor.s2;
+    b.v3 *= factor.s3;
+    return b;
+}
+
 /* staging [DEPTH][STRIDE] = columns [first, first + length) of a tile of rows, transposed, and zeros around them. Neighbouring
  * work-items read neighbouring elements: along the row where that is contiguous. */
-static void stage_columns(__local float *staging, __global const float *from, int row_stride,
-                          int column_stride, uint rows, uint first, uint length) {
+static void stage_columns(__local float *staging, __global const float *from, int4 stride, uint rows,
+                          uint first, uint length) {
     for (uint n = get_local_id(0); n < DEPTH * TILE; n += 64) {
-        const uint c = column_stride == 1 ? n % DEPTH : n / TILE;
-        const uint row = column_stride == 1 ? n / DEPTH : n % TILE;
+        const uint c = stride.s2 == 1 ? n % DEPTH : n / TILE;
+        const uint row = stride.s2 == 1 ? n / DEPTH : n % TILE;
         staging[c * STRIDE + row] =
-            c < length && row < rows ? from[(int)row * row_stride + (int)(first + c) * column_stride] : 0.0f;
+            c < length && row < rows ? from[(int)row * stride.s1 + (int)(first + c) * stride.s2] : 0.0f;
     }
 }
 
-/* sum[i][j] = the dot product of row y + 8 i of a with row x + 8 j of b, both `width` wide; `a_rows` and `b_rows` <= TILE exist. Ends
- * with a barrier unless width = 0; staging: 2 DEPTH STRIDE. */
-static void dot_tile(float sum[4][4], __global const float *a, int4 a_stride, uint a_rows,
-                     __global const float *b, int4 b_stride, uint b_rows, uint width,
-                     __local float *staging) {
-    const uint x = LOCAL_X, y = LOCAL_Y;
-    for (uint i = 0; i < 4; i++)
-        for (uint j = 0; j < 4; j++)
-            sum[i][j] = 0.0f;
+/* Vector t of the result: source 4 x + t with each of the work-item's four rows: their dot products, all `width` wide. `row_count` rows and
+ * `source_count` sources exist, at most TILE of each. Ends with a barrier unless width = 0. */
+static block dot_tile(__global const float *rows, int4 row_stride, uint row_count,
+                      __global const float *sources, int4 source_stride, uint source_count, uint width,
+                      __local float4 *staging) {
+    __local const float4 *of_rows = staging + LOCAL_Y, *of_sources = staging + DEPTH * VECTORS + LOCAL_X;
+    block dots = zero_block();
     for (uint first = 0; first < width; first += DEPTH) {
         const uint length = min((uint)DEPTH, width - first);
-        stage_columns(staging, a, a_stride.s1, a_stride.s2, a_rows, first, length);
-        stage_columns(staging + DEPTH * STRIDE, b, b_stride.s1, b_stride.s2, b_rows, first, length);
+        stage_columns((__local float *)staging, rows, row_stride, row_count, first, length);
+        stage_columns((__local float *)(staging + DEPTH * VECTORS), sources, source_stride, source_count,
+                      first, length);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint c = 0; c < length; c++) {
-            __local const float *a_column = staging + c * STRIDE + y,
-                                *b_column = staging + (DEPTH + c) * STRIDE + x;
-            for (uint i = 0; i < 4; i++)
-                for (uint j = 0; j < 4; j++)
-                    sum[i][j] = MULTIPLY_ADD(a_column[8 * i], b_column[8 * j], sum[i][j]);
-        }
+        for (uint c = 0; c < length; c++)
+            dots = add_outer(dots, of_sources[c * VECTORS], of_rows[c * VECTORS]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+    return dots;
 }
 
-/* sum[i][j] += sum over sources t < length of weights [t][y + 8 i] times column x + 8 j of row t of `from`, of which `width` columns exist.
- * Begins its work on the weights behind a barrier and ends with one; staging: TILE COLUMNS. */
-static void add_tile(float sum[4][8], __local const float *weights, __global const float *from, int4 stride,
-                     uint length, uint width, __local float *staging) {
-    const uint x = LOCAL_X, y = LOCAL_Y;
-    for (uint n = get_local_id(0); n < TILE * COLUMNS; n += 64) {
-        const uint t = stride.s2 == 1 ? n / COLUMNS : n % TILE;
-        const uint c = stride.s2 == 1 ? n % COLUMNS : n / TILE;
+/* tile [source][row]: the work-item's vectors of four sources. */
+static void put_block(__local float4 *tile, block b) {
+    __local float4 *to = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
+    to[0] = b.v0;
+    to[VECTORS] = b.v1;
+    to[2 * VECTORS] = b.v2;
+    to[3 * VECTORS] = b.v3;
+}
+
+static block take_block(__local const float4 *tile) {
+    __local const float4 *from = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
+    return (block){from[0], from[VECTORS], from[2 * VECTORS], from[3 * VECTORS]};
+}
+
+/* staging [DEPTH][COLUMNS] = rows [0, length) of a matrix of which `width` columns exist, and zeros around them; where these are at
+ * most half of COLUMNS, the first half of each row only. */
+static void stage_rows(__local float *staging, __global const float *from, int4 stride, uint length,
+                       int width) {
+    const uint power = width > COLUMNS / 2 ? 6 : 5; /* of 2: the columns that are staged */
+    for (uint n = get_local_id(0); n < (uint)DEPTH << power; n += 64) {
+        const uint t = stride.s2 == 1 ? n >> power : n % DEPTH;
+        const uint c = stride.s2 == 1 ? n & ((1u << power) - 1) : n / DEPTH;
         staging[t * COLUMNS + c] =
-            t < length && c < width ? from[(int)t * stride.s1 + (int)c * stride.s2] : 0.0f;
+            t < length && (int)c < width ? from[(int)t * stride.s1 + (int)c * stride.s2] : 0.0f;
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint t = 0; t < length; t++) {
-        __local const float *weight = weights + t * STRIDE + y, *row = staging + t * COLUMNS + x;
-        for (uint i = 0; i < 4; i++)
-            for (uint j = 0; j < 8; j++)
-                sum[i][j] = MULTIPLY_ADD(weight[8 * i], row[8 * j], sum[i][j]);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* The work-item's elements of `rows` rows and `width` columns of a matrix = alpha * sum. */
-static void store_tile(float sum[4][8], float alpha, __global float *to, int4 stride, uint rows, uint width) {
-    for (uint i = 0; i < 4; i++)
-        for (uint j = 0; j < 8; j++) {
-            const uint row = LOCAL_Y + 8 * i, column = LOCAL_X + 8 * j;
-            if (row < rows && column < width)
-                to[(int)row * stride.s1 + (int)column * stride.s2] = alpha * sum[i][j];
+/* sum + sum over sources t < length of weights [t][row] times row t of `from`, of which `width` columns exist. Begins its work on the
+ * weights behind a barrier and ends with one. */
+static sums add_tile(sums sum, __local const float4 *weights, __global const float *from, int4 stride,
+                     uint length, int width, __local float4 *staging) {
+    __local const float4 *columns = staging + LOCAL_X;
+    weights += LOCAL_Y;
+    for (uint first = 0; first < length; first += DEPTH) {
+        const uint count = min((uint)DEPTH, length - first);
+        stage_rows((__local float *)staging, from + (int)first * stride.s1, stride, count, width);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint t = 0; t < count; t++) {
+            const float4 weight = weights[(first + t) * VECTORS];
+            sum.low = add_outer(sum.low, weight, columns[t * (COLUMNS / 4)]);
+            if (width > COLUMNS / 2)
+                sum.high = add_outer(sum.high, weight, columns[t * (COLUMNS / 4) + COLUMNS / 8]);
         }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    return sum;
 }
 
-static void clear_sums(float sum[4][8]) {
-    for (uint i = 0; i < 4; i++)
-        for (uint j = 0; j < 8; j++)
-            sum[i][j] = 0.0f;
+static void store_vector(float4 value, __global float *to, int step, int count) {
+    if (count > 0)
+        to[0] = value.s0;
+    if (count > 1)
+        to[step] = value.s1;
+    if (count > 2)
+        to[2 * step] = value.s2;
+    if (count > 3)
+        to[3 * step] = value.s3;
+}
+
+/* The block's vectors to four rows, of which `rows` and `width` columns exist, none where these are negative. */
+static void store_block(block b, __global float *to, int4 stride, int rows, int width) {
+    if (rows > 0)
+        store_vector(b.v0, to, stride.s2, width);
+    if (rows > 1)
+        store_vector(b.v1, to + stride.s1, stride.s2, width);
+    if (rows > 2)
+        store_vector(b.v2, to + 2 * stride.s1, stride.s2, width);
+    if (rows > 3)
+        store_vector(b.v3, to + 3 * stride.s1, stride.s2, width);
+}
+
+/* The work-item's elements of a matrix = its sums. `rows` rows and `width` columns of the matrix exist. */
+static void store_sums(sums sum, __global float *to, int4 stride, int rows, int width) {
+    const int row = (int)(4 * LOCAL_Y), low = (int)(4 * LOCAL_X), high = COLUMNS / 2 + low;
+    to += row * stride.s1;
+    store_block(sum.low, to + low * stride.s2, stride, rows - row, width - low);
+    store_block(sum.high, to + high * stride.s2, stride, rows - row, width - high);
 }
 
 /*
@@ -120,10 +203,19 @@ static void weigh_tile(__local float *tile, __local float *keep, __local float *
     }
     halves[get_local_id(0)] = sum;
     if (first == 0)
-        keep[row] = exp(*maximum - higher);
+        keep[row] = exp(fmax(*maximum - higher, LOWEST));
     barrier(CLK_LOCAL_MEM_FENCE);
     *total = *total * keep[row] + (halves[row] + halves[TILE + row]);
     *maximum = higher;
+}
+
+/* Row r of the block, by divisor r. */
+static block divide_rows(block b, float4 divisor) {
+    b.v0 /= divisor.s0;
+    b.v1 /= divisor.s1;
+    b.v2 /= divisor.s2;
+    b.v3 /= divisor.s3;
+    return b;
 }
 
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
@@ -132,12 +224,13 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
                       __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
                       uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
                       uint units, float scale, uint column_blocks) {
-    __local float staging[TILE * COLUMNS], tile[TILE * STRIDE], keep[TILE], halves[2 * TILE];
+    __local float4 staging[STAGING], tile[TILE * VECTORS], keep[TILE / 4];
+    __local float halves[2 * TILE];
+    __local float *keep_numbers = (__local float *)keep;
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
-        const uint block = group / column_blocks, batch = block / blocks;
-        const uint column = (group - block * column_blocks) * COLUMNS,
-                   first = (block - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, batch = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(queries - first, (uint)TILE);
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
@@ -146,35 +239,48 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
                              (int)column * out_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         const int limit = min((int)(first + id % TILE) + shift + 1, (int)end);
-        float sum[4][8], score[4][4], maximum = -MAXFLOAT, total = 0.0f;
+        sums sum = {zero_block(), zero_block()};
+        float maximum = -MAXFLOAT, total = 0.0f;
 
-        clear_sums(sum);
         for (uint j = 0; j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
-            dot_tile(score, from_q, q_stride, count, from_k + (int)j * k_stride.s1, k_stride, length, d,
-                     staging);
-            for (uint i = 0; i < 4; i++)
-                for (uint n = 0; n < 4; n++)
-                    tile[(LOCAL_X + 8 * n) * STRIDE + LOCAL_Y + 8 * i] = scale * score[i][n];
-            weigh_tile(tile, keep, halves, limit - (int)j, &maximum, &total);
-            for (uint i = 0; i < 4; i++)
-                for (uint n = 0; n < 8; n++)
-                    sum[i][n] *= keep[LOCAL_Y + 8 * i];
-            add_tile(sum, tile, from_v + (int)j * v_stride.s1, v_stride, length, e - column, staging);
+            block scores = dot_tile(from_q, q_stride, count, from_k + (int)j * k_stride.s1, k_stride, length,
+                                    d, staging);
+            put_block(tile, scale_rows(scores, (float4)(scale)));
+            weigh_tile((__local float *)tile, keep_numbers, halves, limit - (int)j, &maximum, &total);
+            const float4 factor = keep[LOCAL_Y];
+            sum.low = scale_rows(sum.low, factor);
+            sum.high = scale_rows(sum.high, factor);
+            sum = add_tile(sum, tile, from_v + (int)j * v_stride.s1, v_stride, length, (int)(e - column),
+                           staging);
         }
-        if (id < count && column == 0)
-            log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + (int)(first + id) * lse_stride.s1] =
-                limit > 0 ? maximum + log(total) : MINUS_INFINITY;
+        if (id < count && column == 0) {
+            __global float *to_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
+            to_lse[(int)(first + id) * lse_stride.s1] =
+                as_float(limit > 0 ? as_int(maximum + log(total)) : MINUS_INFINITY_BITS);
+        }
         /* A query that attends to nothing has sums of 0. */
         if (id < TILE)
-            keep[id] = limit > 0 ? total : 1.0f;
+            keep_numbers[id] = limit > 0 ? total : 1.0f;
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint i = 0; i < 4; i++)
-            for (uint n = 0; n < 8; n++)
-                sum[i][n] /= keep[LOCAL_Y + 8 * i];
-        store_tile(sum, 1.0f, to, out_stride, count, e - column);
+        const float4 totals = keep[LOCAL_Y];
+        sum.low = divide_rows(sum.low, totals);
+        sum.high = divide_rows(sum.high, totals);
+        store_sums(sum, to, out_stride, (int)count, (int)(e - column));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+}
+
+/* ---- Backward ---- */
+
+/* p_ij of one source and four rows. */
+static float4 weight_of(float4 score, float scale, float4 lse, int4 seen) {
+    return select((float4)(0.0f), exp(MULTIPLY_ADD((float4)(scale), score, -lse)), seen);
+}
+
+/* t_ij: with p = 0 for a pair that is masked, and then 0 whatever the rest is. */
+static float4 slope_of(float4 weight, float4 gain, float4 row_term, int4 seen) {
+    return select((float4)(0.0f), weight * (gain - row_term), seen);
 }
 
 /* d_q, and D for the next kernel: row_terms [batch, queries]. */
@@ -185,12 +291,11 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
     __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
     int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
     int shift, uint blocks, uint units, float scale, uint column_blocks) {
-    __local float staging[TILE * COLUMNS], slopes[TILE * STRIDE], row_term[TILE], lse[TILE];
+    __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
-        const uint block = group / column_blocks, batch = block / blocks;
-        const uint column = (group - block * column_blocks) * COLUMNS,
-                   first = (block - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, batch = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(queries - first, (uint)TILE);
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
         __global const float *from_g =
@@ -200,7 +305,10 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
         __global float *to = d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1 +
                              (int)column * dq_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
-        float sum[4][8], score[4][4], gain[4][4];
+        /* The work-item's rows attend to the first `limit` keys. */
+        const int4 limit =
+            min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
+        sums sum = {zero_block(), zero_block()};
 
         if (id < TILE) {
             const int row = (int)(first + min(id, count - 1));
@@ -210,35 +318,42 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
             for (uint c = 0; c < e; c++)
                 term += from_g[(row - (int)first) * do_stride.s1 + (int)c * do_stride.s2] *
                         from_out[(int)c * out_stride.s2];
-            row_term[id] = term;
-            lse[id] = log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + row * lse_stride.s1];
+            ((__local float *)row_term)[id] = term;
+            ((__local float *)lse)[id] =
+                log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + row * lse_stride.s1];
             if (id < count && column == 0)
                 row_terms[batch * queries + first + id] = term;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        clear_sums(sum);
         for (uint j = 0; j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
+            const int4 left = limit - (int4)((int)(j + 4 * LOCAL_X));
             __global const float *k_rows = from_k + (int)j * k_stride.s1;
-            dot_tile(score, from_q, q_stride, count, k_rows, k_stride, length, d, staging);
-            dot_tile(gain, from_g, do_stride, count, from_v + (int)j * v_stride.s1, v_stride, length, e,
-                     staging);
-            for (uint i = 0; i < 4; i++)
-                for (uint n = 0; n < 4; n++) {
-                    const uint row = LOCAL_Y + 8 * i, t = LOCAL_X + 8 * n;
-                    const int limit = min((int)(first + row) + shift + 1, (int)end);
-                    slopes[t * STRIDE + row] = (int)(j + t) < limit ? exp(scale * score[i][n] - lse[row]) *
-                                                                          (gain[i][n] - row_term[row])
-                                                                    : 0.0f;
-                }
-            add_tile(sum, slopes, k_rows + (int)column * k_stride.s2, k_stride, length, d - column, staging);
+            block weights = dot_tile(from_q, q_stride, count, k_rows, k_stride, length, d, staging);
+            const float4 row_lse = lse[LOCAL_Y], term = row_term[LOCAL_Y];
+            weights.v0 = weight_of(weights.v0, scale, row_lse, left > (int4)(0));
+            weights.v1 = weight_of(weights.v1, scale, row_lse, left > (int4)(1));
+            weights.v2 = weight_of(weights.v2, scale, row_lse, left > (int4)(2));
+            weights.v3 = weight_of(weights.v3, scale, row_lse, left > (int4)(3));
+            const block gains = dot_tile(from_g, do_stride, count, from_v + (int)j * v_stride.s1, v_stride,
+                                         length, e, staging);
+            weights.v0 = slope_of(weights.v0, gains.v0, term, left > (int4)(0));
+            weights.v1 = slope_of(weights.v1, gains.v1, term, left > (int4)(1));
+            weights.v2 = slope_of(weights.v2, gains.v2, term, left > (int4)(2));
+            weights.v3 = slope_of(weights.v3, gains.v3, term, left > (int4)(3));
+            put_block(tile, weights);
+            sum = add_tile(sum, tile, k_rows + (int)column * k_stride.s2, k_stride, length, (int)(d - column),
+                           staging);
         }
-        store_tile(sum, scale, to, dq_stride, count, d - column);
+        const float4 factor = (float4)(scale);
+        sum.low = scale_rows(sum.low, factor);
+        sum.high = scale_rows(sum.high, factor);
+        store_sums(sum, to, dq_stride, (int)count, (int)(d - column));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
 
-/* d_k and d_v. Rows are keys; a column block may lie beyond the narrower of the two. */
+/* d_k and d_v. Rows are keys, sources are queries; a column block may lie beyond the narrower of the two. */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_keys_tiles(
     __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
     __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
@@ -246,58 +361,65 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
     uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
     uint units, float scale, uint column_blocks) {
-    __local float staging[TILE * COLUMNS], tile[TILE * STRIDE], row_term[TILE], lse[TILE];
+    __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
+    __local int4 limit[TILE / 4]; /* the block's first so many keys are seen by the query */
+    const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
-        const uint block = group / column_blocks, batch = block / blocks;
-        const uint column = (group - block * column_blocks) * COLUMNS,
-                   first = (block - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, batch = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(keys - first, (uint)TILE);
-        const uint k_width = d > column ? d - column : 0, v_width = e > column ? e - column : 0;
+        const int k_width = (int)d - (int)column, v_width = (int)e - (int)column; /* one may be negative */
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0 + (int)first * k_stride.s1;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1;
         /* The first query that attends to the block's first key; none where nothing attends to it. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
-        float sum_k[4][8], sum_v[4][8], score[4][4], gain[4][4];
+        sums sum_k = {zero_block(), zero_block()}, sum_v = sum_k;
 
-        clear_sums(sum_k);
-        clear_sums(sum_v);
         for (uint i = start; i < queries; i += TILE) {
             const uint length = min((uint)TILE, queries - i);
             __global const float *q_rows = q + q_offset + (int)batch * q_stride.s0 + (int)i * q_stride.s1;
             __global const float *g_rows =
                 d_out + do_offset + (int)batch * do_stride.s0 + (int)i * do_stride.s1;
-            if (id < length) {
-                row_term[id] = row_terms[batch * queries + i + id];
-                lse[id] =
-                    log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + (int)(i + id) * lse_stride.s1];
+            if (id < TILE) {
+                __global const float *from_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
+                ((__local float *)row_term)[id] = id < length ? row_terms[batch * queries + i + id] : 0.0f;
+                ((__local float *)lse)[id] = id < length ? from_lse[(int)(i + id) * lse_stride.s1] : 0.0f;
+                ((__local int *)limit)[id] =
+                    id < length ? min((int)(i + id) + shift + 1, (int)sources) - (int)first : 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            dot_tile(score, from_k, k_stride, count, q_rows, q_stride, length, d, staging);
-            dot_tile(gain, from_v, v_stride, count, g_rows, do_stride, length, e, staging);
-            for (uint r = 0; r < 4; r++)
-                for (uint n = 0; n < 4; n++) {
-                    const uint row = LOCAL_Y + 8 * r, t = LOCAL_X + 8 * n;
-                    const int key = (int)(first + row);
-                    const int seen = t < length && key < (int)sources && key <= (int)(i + t) + shift;
-                    const float p = seen ? exp(scale * score[r][n] - lse[t]) : 0.0f;
-                    tile[t * STRIDE + row] = p;
-                    score[r][n] = seen ? p * (gain[r][n] - row_term[t]) : 0.0f;
-                }
-            add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width, staging);
-            for (uint r = 0; r < 4; r++)
-                for (uint n = 0; n < 4; n++)
-                    tile[(LOCAL_X + 8 * n) * STRIDE + LOCAL_Y + 8 * r] = score[r][n];
-            add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
+            block dots = dot_tile(from_k, k_stride, count, q_rows, q_stride, length, d, staging);
+            put_block(tile, dots);
+            for (uint t = 4 * LOCAL_X; t < 4 * LOCAL_X + 4; t++) {
+                __local float4 *at = tile + t * VECTORS + LOCAL_Y;
+                const int4 seen = row < (int4)(((__local const int *)limit)[t]);
+                *at = weight_of(*at, scale, (float4)(((__local const float *)lse)[t]), seen);
+            }
+            sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width,
+                             staging);
+            dots = dot_tile(from_v, v_stride, count, g_rows, do_stride, length, e, staging);
+            const float4 term = row_term[LOCAL_X];
+            const int4 left = limit[LOCAL_X];
+            __local float4 *at = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
+            at[0] = slope_of(at[0], dots.v0, (float4)(term.s0), row < (int4)(left.s0));
+            at[VECTORS] = slope_of(at[VECTORS], dots.v1, (float4)(term.s1), row < (int4)(left.s1));
+            at[2 * VECTORS] = slope_of(at[2 * VECTORS], dots.v2, (float4)(term.s2), row < (int4)(left.s2));
+            at[3 * VECTORS] = slope_of(at[3 * VECTORS], dots.v3, (float4)(term.s3), row < (int4)(left.s3));
+            sum_k =
+                add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
         }
-        store_tile(sum_k, scale,
+        const float4 factor = (float4)(scale);
+        sum_k.low = scale_rows(sum_k.low, factor);
+        sum_k.high = scale_rows(sum_k.high, factor);
+        store_sums(sum_k,
                    d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1 +
                        (int)column * dk_stride.s2,
-                   dk_stride, count, k_width);
-        store_tile(sum_v, 1.0f,
+                   dk_stride, (int)count, k_width);
+        store_sums(sum_v,
                    d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1 +
                        (int)column * dv_stride.s2,
-                   dv_stride, count, v_width);
+                   dv_stride, (int)count, v_width);
     }
 }
 
