@@ -320,6 +320,9 @@ static void expand(__global float *to, __global const float *parameters, int str
  * team of a CPU asks for; it was `given` before this launch. lengths: floats of expanded parameters, of STATE memory, elements of the
  * gradient, floats of scratch for each team. repeats: how many parameters have each element of the gradient as theirs.
  */
+#if LANES == 1
+__attribute__((reqd_work_group_size(TEAM_SIZE, 1, 1)))
+#endif
 __kernel void linear_transformer(__global float *predictions, uint predictions_offset, int predictions_stride,
                                  __global float *norms, uint norms_offset, int norms_stride,
                                  __global const float *parameters, uint parameters_offset,

@@ -32,6 +32,9 @@ ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 /* Bytes of a device's texts, the NUL at their end included. */
 #define ICL_NAME_CAPACITY 128
 
+/* Bytes of a device's verdict, the NUL at its end included. */
+#define ICL_VERDICT_CAPACITY 512
+
 /* What a device is and what it can hold. Sizes in bytes; 0 means unknown or without limit. */
 typedef struct icl_capabilities {
     char spec[ICL_NAME_CAPACITY]; /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
@@ -52,9 +55,9 @@ typedef struct icl_capabilities {
 
 /* A device as icl_devices_list found it. */
 typedef struct icl_device {
-    icl_capabilities capabilities;   /* what it is; for a refused one as far as that is known */
-    bool usable;                     /* opened and passed its self-test */
-    char verdict[ICL_NAME_CAPACITY]; /* "self-test passed", or why the device was refused */
+    icl_capabilities capabilities;      /* what it is; for a refused one as far as that is known */
+    bool usable;                        /* opened and passed its self-test */
+    char verdict[ICL_VERDICT_CAPACITY]; /* "self-test passed", or why the device was refused: one line */
 } icl_device;
 
 /* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the

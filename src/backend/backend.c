@@ -194,10 +194,11 @@ static void describe(icl_device *device, const icl_opencl_device *opencl, const 
         device->capabilities = backend->capabilities;
     else if (opencl)
         device->capabilities = opencl->capabilities;
-    snprintf(device->verdict, sizeof device->verdict, "%.*s", ICL_NAME_CAPACITY - 1,
-             status != ICL_OK ? error.message
-             : opencl         ? "self-test passed"
-                              : "always works");
+    /* One line: a compiler's log may follow it. */
+    snprintf(device->verdict, sizeof device->verdict, "%.*s", (int)strcspn(error.message, "\n"),
+             error.message);
+    if (status == ICL_OK)
+        snprintf(device->verdict, sizeof device->verdict, "%s", opencl ? "self-test passed" : "always works");
     icl_backend_close(&backend);
 }
 

@@ -239,10 +239,10 @@ done:
 /* Whether the kernel's program was compiled with relaxed arithmetic: 1 or 0; -1 where there is no such program. */
 static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
     cl_program program = NULL;
-    cl_kernel kernel;
+    icl_compiled compiled;
 
-    if (icl_opencl_kernel(opencl, which, &kernel, error) == ICL_OK)
-        (void)clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, NULL);
+    if (icl_opencl_kernel(opencl, which, &compiled, error) == ICL_OK)
+        (void)clGetKernelInfo(compiled.kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, NULL);
     for (const icl_program *p = opencl->programs; p; p = p->next)
         if (p->program == program)
             return strstr(p->options, "-cl-fast-relaxed-math") ? 1 : 0;

@@ -59,6 +59,10 @@ CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramBuildInfo,
 CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramInfo,
           (cl_program program, cl_program_info what, size_t room, void *value, size_t *size),
           (program, what, room, value, size))
+CODE_CALL(FAULT_OPENCL_SETUP, clGetKernelWorkGroupInfo,
+          (cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t room, void *value,
+           size_t *size),
+          (kernel, device, what, room, value, size))
 CODE_CALL(FAULT_OPENCL_WORK, clSetKernelArg,
           (cl_kernel kernel, cl_uint index, size_t size, const void *value), (kernel, index, size, value))
 CODE_CALL(FAULT_OPENCL_WORK, clEnqueueNDRangeKernel,

@@ -46,7 +46,7 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
         return ICL_OK;
     const size_t scratch_bytes = (scratch_rows + 1) * opencl->lanes * sizeof(cl_float);
     const size_t items = icl_opencl_items_with_scratch(opencl, units, scratch_bytes);
-    ICL_TRY(icl_pool_take(opencl, items * scratch_bytes, &scratch, error));
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, scratch_bytes * opencl->local_size, &scratch, error));
     ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view),
                              ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end),
                              ICL_ARGUMENT(sizes), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),

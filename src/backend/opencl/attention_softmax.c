@@ -78,7 +78,7 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, cl_
     p.items = lanes ? icl_opencl_items_with_scratch(opencl, p.units, p.scratch_rows * row_bytes)
                     : icl_opencl_items(opencl, p.units * opencl->local_size);
     if (lanes)
-        ICL_TRY(icl_pool_take(opencl, p.items * p.scratch_rows * row_bytes, &p.scratch, error));
+        ICL_TRY(icl_opencl_take_scratch(opencl, p.items, p.scratch_rows * row_bytes, &p.scratch, error));
     *made = p;
 done:
     return status;

@@ -59,7 +59,7 @@ icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, cons
                                                        group_bytes / opencl->local_size + 1);
     cl_float16 choices;
     memcpy(&choices, level->choices, sizeof choices);
-    ICL_TRY(icl_pool_take(opencl, items / opencl->local_size * group_bytes, &scratch, error));
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, group_bytes, &scratch, error));
     ICL_TRY(ICL_LAUNCH_ITEMS(
         opencl, opencl->lanes > 1 ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups, items, error,
         ICL_VIEW(views[GRAM]), ICL_VIEW(views[QUERY]), ICL_VIEW(views[TARGETS]), ICL_VIEW(views[WEIGHTS]),

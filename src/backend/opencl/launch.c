@@ -6,7 +6,7 @@
 /* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
 #define LAUNCHES_PER_FLUSH 32
 
-/* Scratch memory of one launch, unless a single work-group needs more. */
+/* Scratch memory of one launch at most, unless a single work-group needs more. */
 #define SCRATCH_BYTES ((size_t)256 << 20)
 
 static size_t round_up(size_t value, size_t multiple) {
@@ -18,37 +18,75 @@ size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
     return items < opencl->max_items ? items : opencl->max_items;
 }
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Half of the memory that is left, because the launch takes more than its scratch. */
+static size_t scratch_limit(const icl_opencl *opencl) {
+    const size_t live = opencl->backend->statistics.bytes_live, limit = opencl->memory_limit;
+    const size_t left = limit > live ? (limit - live) / 2 : 0;
+    return smaller(SCRATCH_BYTES, smaller(left, opencl->backend->capabilities.max_allocation));
+}
+
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes) {
     const size_t items = icl_opencl_items(opencl, units), group = opencl->local_size;
-    const size_t fit = SCRATCH_BYTES / (scratch_bytes > 0 ? scratch_bytes : 1) / group * group;
+    const size_t fit = scratch_limit(opencl) / (scratch_bytes > 0 ? scratch_bytes : 1) / group * group;
     return items <= fit ? items : fit > group ? fit : group;
+}
+
+icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, icl_block **block,
+                                   icl_error *error) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    size_t bytes;
+
+    if (!icl_multiply_sizes(items / opencl->local_size, group_bytes, &bytes) ||
+        bytes > device->max_allocation)
+        return icl_fail(error, ICL_ERROR_MEMORY,
+                        "scratch memory: %zu bytes for a work-group, %s allows at most %zu in one buffer",
+                        group_bytes, device->name, device->max_allocation);
+    return icl_pool_take(opencl, bytes, block, error);
+}
+
+static icl_status launch_failed(const icl_opencl *opencl, cl_int code, const char *name,
+                                const icl_compiled *compiled, icl_error *error) {
+    char call[96];
+
+    if (compiled->local_size > compiled->limit)
+        return icl_fail(error, ICL_ERROR_DEVICE,
+                        "kernel %s needs groups of %zu work-items, %s allows it at most %zu: %s (%d)", name,
+                        compiled->local_size, opencl->backend->capabilities.name, compiled->limit,
+                        icl_cl_error_name(code), code);
+    snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", name);
+    return icl_cl_fail(opencl, code, call, error);
 }
 
 icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
                                   const icl_argument *arguments, size_t count, icl_error *error) {
     icl_status status = ICL_OK;
-    cl_kernel kernel;
+    icl_compiled compiled;
     cl_event *event = NULL;
     char call[96];
 
     if (options)
-        ICL_TRY(icl_opencl_variant(opencl, which, options, &kernel, error));
+        ICL_TRY(icl_opencl_variant(opencl, which, options, &compiled, error));
     else
-        ICL_TRY(icl_opencl_kernel(opencl, which, &kernel, error));
+        ICL_TRY(icl_opencl_kernel(opencl, which, &compiled, error));
     for (size_t i = 0; i < count; i++) {
-        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
+        const cl_int code =
+            clSetKernelArg(compiled.kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
         if (code != CL_SUCCESS) {
             snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, icl_kernel_infos[which].name);
             return icl_cl_fail(opencl, code, call, error);
         }
     }
     ICL_TRY(icl_profile_next(opencl, &event, error));
-    const cl_int code =
-        clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &items, &opencl->local_size, 0, NULL, event);
-    if (code != CL_SUCCESS) {
-        snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", icl_kernel_infos[which].name);
-        return icl_cl_fail(opencl, code, call, error);
-    }
+    if (items == opencl->local_size) /* one group stays one */
+        items = compiled.local_size;
+    const cl_int code = clEnqueueNDRangeKernel(opencl->queue, compiled.kernel, 1, NULL, &items,
+                                               &compiled.local_size, 0, NULL, event);
+    if (code != CL_SUCCESS)
+        return launch_failed(opencl, code, icl_kernel_infos[which].name, &compiled, error);
     opencl->launched[which] = true;
     opencl->profile.count += event != NULL;
     opencl->backend->statistics.launches++;

@@ -429,12 +429,14 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     const size_t most = opencl->lanes > 1 ? opencl->backend->capabilities.compute_units : opencl->max_items;
     const size_t fit = icl_opencl_items_with_scratch(opencl, c.units * team, bytes / team);
     const size_t items = fit < most ? fit : most;
-    if (c.scratch_length > UINT32_MAX)
+    const size_t room = opencl->backend->capabilities.max_allocation - 64,
+                 words = UINT32_MAX * sizeof(cl_float);
+    if (bytes > (room < words ? room : words))
         return icl_fail(
             error, ICL_ERROR_MEMORY,
             "linear transformer: %zu layers of %zu heads for tokens of %zu coordinates need %zu bytes for "
-            "each work-group, at most %zu can be addressed",
-            params->depth, params->heads, (size_t)c.key.size, bytes, (size_t)UINT32_MAX * sizeof(cl_float));
+            "each work-group, at most %zu fit into one buffer",
+            params->depth, params->heads, (size_t)c.key.size, bytes, room < words ? room : words);
     ICL_TRY(icl_pool_take(opencl, items / team * bytes + 64, &scratch, error));
     if (of->gradient)
         ICL_TRY(icl_pool_take(opencl, (c.units * c.length + 16) * sizeof(cl_float), &partial, error));

@@ -137,6 +137,23 @@ static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands
            out->shape[1] >= least && a->shape[1] >= least;
 }
 
+/* A call that fails has not touched out, which the last of its kernels alone writes, so that our own kernel can still serve. */
+static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params,
+                                      const icl_tensor *operands, icl_error *error) {
+    icl_error why = {0};
+    const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
+
+    if (status == ICL_OK)
+        return ICL_OK;
+    if (opencl->gemm == ICL_GEMM_CLBLAST)
+        return icl_fail(error, status, "%s", why.message);
+    opencl->clblast = ICL_CLBLAST_REFUSED;
+    icl_clblast_forget();
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on",
+                  why.message);
+    return icl_opencl_matmul_native(opencl, params, operands, false, error);
+}
+
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands,
                              icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -148,7 +165,7 @@ icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl
         ICL_TRY(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
                                         left->shape[left->rank - 1], error));
         if (opencl->clblast == ICL_CLBLAST_SERVES)
-            return icl_clblast_matmul(opencl, params, operands, error);
+            return multiply_by_clblast(opencl, params, operands, error);
     }
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
 done:

@@ -59,15 +59,14 @@ static void choose_family(icl_opencl *opencl) {
 
     if (wanted && (strcmp(wanted, "cpu") == 0 || strcmp(wanted, "gpu") == 0))
         lanes = strcmp(wanted, "cpu") == 0;
-    const size_t units = device->compute_units > 0 ? device->compute_units : 1;
     if (lanes) {
         opencl->lanes = device->vector_width >= 16 ? 16 : device->vector_width >= 8 ? 8 : 4;
         opencl->local_size = 1;
-        opencl->max_items = 4 * units;
+        opencl->max_items = 4 * device->compute_units;
     } else {
         opencl->lanes = 1;
         opencl->local_size = 64;
-        opencl->max_items = 64 * 32 * units;
+        opencl->max_items = 64 * 32 * device->compute_units;
     }
 }
 
@@ -138,6 +137,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     choose_family(opencl);
     opencl->fast_math = params->fast_math;
     icl_opencl_set_options(opencl, has_fma(opencl));
+    ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(check_device(opencl, params, error));

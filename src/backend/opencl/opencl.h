@@ -118,11 +118,18 @@ typedef struct icl_program_cache {
     bool complained;
 } icl_program_cache;
 
+/* A kernel, and how many work-items a group of it has. */
+typedef struct icl_compiled {
+    cl_kernel kernel;  /* NULL: not compiled yet */
+    size_t local_size; /* the backend's, or the power of two below it that the driver allows */
+    size_t limit;      /* what the driver says of the kernel; rusticl runs more */
+} icl_compiled;
+
 /* A kernel that was compiled with options of its own. */
 typedef struct icl_variant {
     icl_kernel which;
     const icl_program *program;
-    cl_kernel kernel;
+    icl_compiled compiled;
     struct icl_variant *next;
 } icl_variant;
 
@@ -144,7 +151,7 @@ typedef struct icl_opencl {
     bool fast_math;          /* kernels that are not strict get -cl-fast-relaxed-math as well */
     uint64_t clblast_tested; /* powers of two of m n k for which its large products were right */
     size_t lanes;            /* floats that one work-item computes at a time, see cl/common.h */
-    size_t local_size;       /* of every kernel, so that a driver compiles each once */
+    size_t local_size;       /* of every kernel that the driver allows it, so that each is compiled once */
     size_t max_items;        /* work-items that a launch uses at most; they loop */
     size_t memory_limit;     /* bytes; 0: the device's */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
@@ -152,7 +159,7 @@ typedef struct icl_opencl {
     icl_clblast_state clblast;
     icl_program *programs;
     icl_program_cache cache;
-    cl_kernel kernels[ICL_KERNEL_COUNT];
+    icl_compiled kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
     struct icl_linear_program *linear_programs; /* see linear_transformer.c */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
@@ -219,11 +226,11 @@ icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *te
                             const char *options, cl_program *program, icl_error *error);
 
 /* The kernel, compiled at its first use. */
-icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error);
+icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error);
 
 /* The kernel with further compiler options, compiled at their first use. */
-icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
-                              icl_error *error);
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options,
+                              icl_compiled *compiled, icl_error *error);
 void icl_opencl_release_programs(icl_opencl *opencl);
 
 /* ---- launch.c ---- */
@@ -242,10 +249,14 @@ size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
 /* The same, with fewer where each needs so much scratch memory that all together would fill the device. */
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
+/* Takes `group_bytes` of scratch memory for each work-group of a launch of so many work-items. */
+icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, icl_block **block,
+                                   icl_error *error);
+
 /* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
                              const icl_argument *arguments, size_t count, icl_error *error);
-/* The same with exactly this many work-items, a multiple of local_size. */
+/* The same with exactly this many work-items, a multiple of local_size. One group stays one, also where it must be smaller. */
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
                                    const icl_argument *arguments, size_t count, icl_error *error);
 
@@ -363,11 +374,15 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
 /* Releases what CLBlast holds of this context; called before the context is released. */
 void icl_clblast_forget(void);
 
-/* ---- devices.c, selftest.c ---- */
+/* ---- devices.c, requirements.c, selftest.c ---- */
 
 /* Fills everything but spec. */
 icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
                                icl_error *error);
+
+/* Refuses a device that lacks what every kernel needs, with what was found and what is needed. An embedded profile, which may compute less
+ * exactly than error bounds suppose, is accepted on request, and then logged. */
+icl_status icl_opencl_require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error);
 
 /* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. CLBlast is among what is tested only if it was asked for. */
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);

@@ -64,7 +64,7 @@ static icl_status over_limit(const icl_opencl *opencl, size_t bytes, icl_error *
     const size_t most = backend->capabilities.max_allocation;
     if (bytes > most)
         return icl_fail(error, ICL_ERROR_MEMORY,
-                        "device memory: %zu bytes in one tensor, %s allows at most %zu", bytes,
+                        "device memory: %zu bytes in one buffer, %s allows at most %zu", bytes,
                         backend->capabilities.name, most);
     return icl_fail(error, ICL_ERROR_MEMORY,
                     "device memory: %zu bytes more beside %zu in use pass the limit of %zu on %s", bytes,

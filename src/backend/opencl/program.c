@@ -25,7 +25,7 @@ static icl_status build_failed(const icl_opencl *opencl, int code, const char *n
         icl_free(&whole);
     }
     return icl_fail(error, ICL_ERROR_DEVICE,
-                    "clBuildProgram of %s with \"%s\": %s (%d) on %s; build log:\n%s", name, options,
+                    "clBuildProgram of %s with \"%s\": %s (%d) on %s\nbuild log:\n%s", name, options,
                     icl_cl_error_name(code), code, opencl->backend->capabilities.name, log);
 }
 
@@ -89,17 +89,57 @@ done:
     return status;
 }
 
+/* What the driver made of the kernel decides how large its groups may be: registers limit them on some GPUs. */
+static icl_status choose_local_size(const icl_opencl *opencl, const char *name, icl_compiled *compiled,
+                                    icl_error *error) {
+    const char *device = opencl->backend->capabilities.name;
+    const size_t local_memory = opencl->backend->capabilities.local_memory;
+    icl_status status = ICL_OK;
+    size_t fixed[3] = {0};
+    cl_ulong local_bytes = 0;
+    const struct {
+        cl_kernel_work_group_info what;
+        size_t size;
+        void *value;
+    } infos[] = {{CL_KERNEL_WORK_GROUP_SIZE, sizeof compiled->limit, &compiled->limit},
+                 {CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof fixed, fixed},
+                 {CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes}};
+
+    for (size_t i = 0; i < sizeof infos / sizeof *infos; i++)
+        ICL_CL_TRY(opencl, "clGetKernelWorkGroupInfo",
+                   clGetKernelWorkGroupInfo(compiled->kernel, opencl->device, infos[i].what, infos[i].size,
+                                            infos[i].value, NULL));
+    /* A kernel that was written for one size is tried with it: rusticl says 32 of kernels that it runs with 64. */
+    compiled->local_size = opencl->local_size;
+    while (fixed[0] == 0 && compiled->local_size > compiled->limit && compiled->local_size > 1)
+        compiled->local_size /= 2;
+    if (opencl->lanes == 1 && local_bytes > local_memory)
+        return icl_fail(error, ICL_ERROR_DEVICE, "kernel %s needs %llu bytes of local memory, %s has %zu",
+                        name, (unsigned long long)local_bytes, device, local_memory);
+done:
+    return status;
+}
+
 static icl_status create_kernel(icl_opencl *opencl, icl_kernel which, const icl_program *program,
-                                cl_kernel *kernel, icl_error *error) {
+                                icl_compiled *compiled, icl_error *error) {
+    const char *name = icl_kernel_infos[which].name;
+    icl_compiled made = {0};
+    icl_status status = ICL_OK;
     cl_int code;
     char call[96];
 
-    *kernel = clCreateKernel(program->program, icl_kernel_infos[which].name, &code);
-    if (code == CL_SUCCESS)
-        return ICL_OK;
-    *kernel = NULL;
-    snprintf(call, sizeof call, "clCreateKernel of %s", icl_kernel_infos[which].name);
-    return icl_cl_fail(opencl, code, call, error);
+    made.kernel = clCreateKernel(program->program, name, &code);
+    if (code != CL_SUCCESS) {
+        snprintf(call, sizeof call, "clCreateKernel of %s", name);
+        return icl_cl_fail(opencl, code, call, error);
+    }
+    ICL_TRY(choose_local_size(opencl, name, &made, error));
+    *compiled = made;
+    made.kernel = NULL;
+done:
+    if (made.kernel)
+        clReleaseKernel(made.kernel);
+    return status;
 }
 
 void icl_opencl_set_options(icl_opencl *opencl, bool has_fma) {
@@ -114,23 +154,23 @@ void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const cha
              relaxed ? " -cl-fast-relaxed-math" : "", further ? " " : "", further ? further : "");
 }
 
-icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, cl_kernel *kernel, icl_error *error) {
+icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *program = NULL;
 
-    if (!opencl->kernels[which]) {
+    if (!opencl->kernels[which].kernel) {
         char options[ICL_OPTIONS_CAPACITY];
         icl_opencl_options_of(opencl, which, NULL, options);
         ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, options, &program, error));
         ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
-    *kernel = opencl->kernels[which];
+    *compiled = opencl->kernels[which];
 done:
     return status;
 }
 
-icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options, cl_kernel *kernel,
-                              icl_error *error) {
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options,
+                              icl_compiled *compiled, icl_error *error) {
     char all[ICL_OPTIONS_CAPACITY];
     icl_status status = ICL_OK;
     icl_program *program = NULL;
@@ -140,13 +180,13 @@ icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *
     ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, all, &program, error));
     for (const icl_variant *v = opencl->variants; v; v = v->next)
         if (v->which == which && v->program == program) {
-            *kernel = v->kernel;
+            *compiled = v->compiled;
             return ICL_OK;
         }
     ICL_TRY(icl_allocate(1, sizeof *made, "kernel", &made, error));
     *made = (icl_variant){.which = which, .program = program, .next = opencl->variants};
-    ICL_TRY(create_kernel(opencl, which, program, &made->kernel, error));
-    *kernel = made->kernel;
+    ICL_TRY(create_kernel(opencl, which, program, &made->compiled, error));
+    *compiled = made->compiled;
     opencl->variants = made;
     made = NULL;
 done:
@@ -156,14 +196,14 @@ done:
 
 void icl_opencl_release_programs(icl_opencl *opencl) {
     for (int i = 0; i < ICL_KERNEL_COUNT; i++) {
-        if (opencl->kernels[i])
-            clReleaseKernel(opencl->kernels[i]);
-        opencl->kernels[i] = NULL;
+        if (opencl->kernels[i].kernel)
+            clReleaseKernel(opencl->kernels[i].kernel);
+        opencl->kernels[i] = (icl_compiled){0};
     }
     while (opencl->variants) {
         icl_variant *variant = opencl->variants;
         opencl->variants = variant->next;
-        clReleaseKernel(variant->kernel);
+        clReleaseKernel(variant->compiled.kernel);
         icl_free(&variant);
     }
     while (opencl->programs) {

@@ -32,16 +32,34 @@ static bool is_wanted(const icl_opencl *opencl) {
            (when && strcmp(when, "always") == 0);
 }
 
-static icl_status read_device_info(const icl_opencl *opencl, char *texts, icl_error *error) {
-    static const cl_device_info infos[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION,
-                                           CL_DRIVER_VERSION, CL_DEVICE_OPENCL_C_VERSION};
+static const cl_device_info device_infos[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION,
+                                              CL_DRIVER_VERSION, CL_DEVICE_OPENCL_C_VERSION};
+/* Apple's devices and drivers have had the same versions for years: only the platform's says which system it is. */
+static const cl_platform_info platform_infos[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION};
+
+enum {
+    DEVICE_INFOS = sizeof device_infos / sizeof *device_infos,
+    PLATFORM_INFOS = sizeof platform_infos / sizeof *platform_infos,
+    INFOS = DEVICE_INFOS + PLATFORM_INFOS
+};
+
+/* texts: INFOS * INFO_CAPACITY bytes, all 0. */
+static icl_status read_infos(const icl_opencl *opencl, char *texts, icl_error *error) {
     icl_status status = ICL_OK;
+    cl_platform_id platform = NULL;
     size_t used = 0;
 
-    for (size_t i = 0; i < sizeof infos / sizeof *infos; i++) {
-        size_t size = 0;
-        ICL_CL_TRY(opencl, "clGetDeviceInfo",
-                   clGetDeviceInfo(opencl->device, infos[i], INFO_CAPACITY - 1, texts + used, &size));
+    ICL_CL_TRY(opencl, "clGetDeviceInfo",
+               clGetDeviceInfo(opencl->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
+    for (int i = 0; i < INFOS; i++) {
+        if (i < DEVICE_INFOS)
+            ICL_CL_TRY(
+                opencl, "clGetDeviceInfo",
+                clGetDeviceInfo(opencl->device, device_infos[i], INFO_CAPACITY - 1, texts + used, NULL));
+        else
+            ICL_CL_TRY(opencl, "clGetPlatformInfo",
+                       clGetPlatformInfo(platform, platform_infos[i - DEVICE_INFOS], INFO_CAPACITY - 1,
+                                         texts + used, NULL));
         used += strlen(texts + used);
         texts[used++] = '\n';
     }
@@ -50,7 +68,6 @@ done:
 }
 
 void icl_program_cache_open(icl_opencl *opencl) {
-    enum { INFOS = 5 };
     icl_program_cache *cache = &opencl->cache;
     icl_status status = ICL_OK;
     icl_error why = {0};
@@ -60,8 +77,8 @@ void icl_program_cache_open(icl_opencl *opencl) {
     ICL_TRY(icl_cache_folder(&cache->folder, &why));
     if (!cache->folder)
         return;
-    ICL_TRY(icl_allocate(INFOS, INFO_CAPACITY, "names of a device", &cache->device, &why));
-    ICL_TRY(read_device_info(opencl, cache->device, &why));
+    ICL_TRY(icl_allocate(INFOS, INFO_CAPACITY, "names of device and platform", &cache->device, &why));
+    ICL_TRY(read_infos(opencl, cache->device, &why));
     ICL_TRY(icl_cache_prepare(cache->folder, limits, &why));
 done:
     if (status != ICL_OK) {

@@ -1,0 +1,465 @@
+/*
+ * Drivers that are not here, as tests/driver/layer.c answers for them: what they lack is refused in one clear line, and what they limit is
+ * kept to, with the same bits. argv: a device of PoCL's. The kernels are those of GPUs.
+ */
+#include <float.h>
+#include <stdlib.h>
+
+#include "../core/scratch.h"
+#include "../task/make_task.h"
+#include "backend/opencl/opencl.h"
+#include "iclab/ops.h"
+#include "tap.h"
+
+#define VARIABLE "ICLAB_TEST_DRIVER"
+
+#define APPLE                                                                                                \
+    "platform=Apple;name=Apple M4;type=4;driver=1.2 1.0;version=OpenCL 1.2 ;c-version=OpenCL C 1.2 ;"        \
+    "allocation=201326592;local-memory=32768;work-group=256;vector=1"
+#define MALI                                                                                                 \
+    "platform=ARM Platform;name=Mali-T604;type=4;version=OpenCL 1.2 v1.r4p0;allocation=67108864;"            \
+    "work-group=64;local-memory=32768;float-abilities=6;units=4"
+
+/* ---- Opening ---- */
+
+typedef struct opened {
+    icl_backend *backend;
+    icl_status status;
+    icl_error error;
+    int warnings;
+    char warning[512]; /* the last */
+} opened;
+
+static void record(void *user, icl_log_level level, const char *message) {
+    opened *o = user;
+    if (level == ICL_LOG_WARNING) {
+        o->warnings++;
+        snprintf(o->warning, sizeof o->warning, "%.511s", message);
+    }
+}
+
+/* Opens the device as this driver would show it. */
+static void open_as(opened *o, const char *driver, icl_backend_params params) {
+    *o = (opened){0};
+    setenv(VARIABLE, driver, 1);
+    params.log = (icl_log){record, o, ICL_LOG_WARNING};
+    o->status = icl_backend_open(&params, &o->backend, &o->error);
+}
+
+static bool is_one_line(const char *text) {
+    return *text && !strchr(text, '\n');
+}
+
+/* ---- Refusals ---- */
+
+static const struct {
+    const char *driver;         /* its name is Planted */
+    const char *found, *needed; /* NULL: the device opens */
+} refusals[] = {
+    {"", NULL, NULL},
+    {"available=0", "not available", "CL_DEVICE_AVAILABLE"},
+    {"compiler=0", "no compiler", "CL_DEVICE_COMPILER_AVAILABLE"},
+    {"little-endian=0", "big-endian", "CL_DEVICE_ENDIAN_LITTLE"},
+    {"version=OpenCL 1.1 Planted", "\"OpenCL 1.1 Planted\"", "\"OpenCL 1.2\" or later"},
+    {"version=OpenCL 0.9", "\"OpenCL 0.9\"", "\"OpenCL 1.2\" or later"},
+    {"version=OpenCL 1.2 ", NULL, NULL},
+    {"version=OpenCL 3.0 Planted", NULL, NULL},
+    {"version=1.2", "\"1.2\"", "\"OpenCL 1.2\" or later"},
+    {"version=OpenCL next", "\"OpenCL next\"", "\"OpenCL 1.2\" or later"},
+    {"version=", "\"\"", "\"OpenCL 1.2\" or later"},
+    {"c-version=OpenCL C 1.1 ", "\"OpenCL C 1.1 \"", "\"OpenCL C 1.2\" or later"},
+    {"c-version=OpenCL C 1.2 ", NULL, NULL},
+    {"c-version=OpenCL 1.2 ", "\"OpenCL 1.2 \"", "\"OpenCL C 1.2\" or later"},
+    {"units=0", "0 compute units", "at least 1"},
+    {"units=1", NULL, NULL},
+    {"memory=0", "0 bytes of memory", "at least 1"},
+    {"allocation=0", "0 bytes in the largest buffer", "at least 1"},
+    {"vector=0", NULL, NULL},
+    {"work-group=0", "0 work-items in a group", "at least 64"},
+    {"work-group=63", "63 work-items in a group", "at least 64"},
+    {"work-group=64", NULL, NULL},
+    {"local-memory=0", "0 bytes of local memory", "at least 16384"},
+    {"local-memory=16383", "16383 bytes of local memory", "at least 16384"},
+    {"local-memory=16384", NULL, NULL},
+    {"profile=EMBEDDED_PROFILE", "EMBEDDED_PROFILE", "needed is FULL_PROFILE"},
+    {"profile=", "the profile \"\"", "needed is FULL_PROFILE"},
+    {"kernel=matmul_tiles;group=32", "kernel matmul_tiles", "groups of 64 work-items"},
+    {"fail-build=1", "clBuildProgram of base", "CL_BUILD_PROGRAM_FAILURE"},
+};
+
+static void test_refusals(tap_run *tap, const char *spec) {
+    char driver[256];
+    opened o;
+
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        snprintf(driver, sizeof driver, "name=Planted;%s", refusals[i].driver);
+        open_as(&o, driver, (icl_backend_params){.spec = spec});
+        o.error.message[strcspn(o.error.message, "\n")] = '\0'; /* behind it stands a compiler's log */
+        if (refusals[i].found)
+            tap_ok(tap,
+                   o.status == ICL_ERROR_DEVICE && strstr(o.error.message, "Planted") &&
+                       strstr(o.error.message, refusals[i].found) &&
+                       strstr(o.error.message, refusals[i].needed),
+                   "%s: %s", refusals[i].driver, o.error.message);
+        else
+            tap_ok(tap, o.status == ICL_OK && o.warnings == 0, "%s: opens%s", refusals[i].driver,
+                   o.error.message);
+        icl_backend_close(&o.backend);
+    }
+}
+
+static void test_embedded(tap_run *tap, const char *spec) {
+    opened o;
+    open_as(&o, MALI ";profile=EMBEDDED_PROFILE", (icl_backend_params){.spec = spec});
+    tap_ok(tap, o.status == ICL_ERROR_DEVICE && is_one_line(o.error.message),
+           "an embedded Mali is refused: %s", o.error.message);
+    open_as(&o, MALI ";profile=EMBEDDED_PROFILE",
+            (icl_backend_params){.spec = spec, .accept_failed_self_test = true});
+    tap_ok(tap, o.status == ICL_OK && o.warnings == 1 && strstr(o.warning, "less exact"),
+           "and opens for those who want to know more: %s", o.warning);
+    icl_backend_close(&o.backend);
+    open_as(&o, MALI, (icl_backend_params){.spec = spec});
+    tap_status(tap, o.status, &o.error, "one with a full profile serves");
+    icl_backend_close(&o.backend);
+}
+
+/* A device that is refused is listed with the reason, beside others that work. */
+static void test_list(tap_run *tap, const char *spec) {
+    icl_device *devices = NULL;
+    icl_error error = {0};
+    size_t count = 0, usable = 0, listed = 0;
+
+    setenv(VARIABLE, "name=Planted;units=0", 1);
+    tap_status(tap, icl_devices_list(NULL, &devices, &count, &error), &error, "list the devices");
+    for (size_t i = 0; i < count; i++) {
+        usable += devices[i].usable;
+        if (strcmp(devices[i].capabilities.spec, spec) != 0)
+            continue;
+        listed++;
+        tap_ok(tap,
+               !devices[i].usable && is_one_line(devices[i].verdict) &&
+                   strstr(devices[i].verdict, "needed is at least 1"),
+               "the refused device's verdict: %s", devices[i].verdict);
+    }
+    tap_ok(tap, listed == 1 && usable >= 2, "of %zu devices %zu are usable", count, usable);
+    icl_devices_free(&devices);
+
+    setenv(VARIABLE, "name=Planted;fail-build=1", 1);
+    (void)icl_devices_list(NULL, &devices, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(devices[i].capabilities.spec, spec) == 0)
+            tap_ok(tap, !devices[i].usable && is_one_line(devices[i].verdict), "one whose build fails: %s",
+                   devices[i].verdict);
+    icl_devices_free(&devices);
+}
+
+/* ---- Work whose bits must not depend on limits ---- */
+
+enum { BATCH = 64, WIDE = 255, NORMS = 1000, SIDE = 160 };
+
+/* A work-group of linear attention takes 64 * 256 floats of scratch: more than one of these tensors. */
+#define GROUP_BYTES  (64 * (WIDE + 1) * (int)sizeof(float))
+#define TENSOR_BYTES (BATCH * WIDE * (int)sizeof(float))
+
+typedef struct results {
+    float attended[BATCH * WIDE], threshold[2];
+} results;
+
+static icl_status random_tensor(icl_backend *backend, int rank, const size_t *shape, icl_tensor *tensor,
+                                icl_error *error) {
+    const icl_random_params normal = {.key = {.seed = 3}, .distribution = ICL_NORMAL};
+    icl_status status = icl_tensor_create(backend, rank, shape, tensor, error);
+    return status == ICL_OK ? icl_random_fill(backend, &normal, *tensor, error) : status;
+}
+
+static icl_status attend(icl_backend *backend, float *values, icl_error *error) {
+    const icl_attention_params params = {ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1};
+    icl_tensor t[4] = {{0}};
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < 4; i++)
+        ICL_TRY(random_tensor(backend, 3, (const size_t[]){BATCH, 1, WIDE}, &t[i], error));
+    ICL_TRY(icl_attention_forward(backend, &params, t[0], (icl_tensor){0}, t[1], t[2], t[3], error));
+    ICL_TRY(icl_tensor_read(t[0], values, error));
+done:
+    for (int i = 0; i < 4; i++)
+        icl_tensor_release(&t[i]);
+    return status;
+}
+
+/* One work-group by itself. */
+static icl_status follow(icl_backend *backend, float *values, icl_error *error) {
+    const size_t one = 1, count = NORMS;
+    icl_tensor threshold = {0}, dropped = {0}, norms = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(backend, 1, &one, &threshold, error));
+    ICL_TRY(icl_tensor_create(backend, 1, &one, &dropped, error));
+    ICL_TRY(random_tensor(backend, 1, &count, &norms, error));
+    ICL_TRY(icl_fill(backend, threshold, 0.5, error));
+    ICL_TRY(icl_track_threshold(backend, 0.01, threshold, dropped, norms, error));
+    ICL_TRY(icl_tensor_read(threshold, values, error));
+    ICL_TRY(icl_tensor_read(dropped, values + 1, error));
+done:
+    icl_tensor_release(&threshold);
+    icl_tensor_release(&dropped);
+    icl_tensor_release(&norms);
+    return status;
+}
+
+static icl_status work(icl_backend *backend, results *seen, icl_error *error) {
+    icl_status status = ICL_OK;
+    ICL_TRY(attend(backend, seen->attended, error));
+    ICL_TRY(follow(backend, seen->threshold, error));
+done:
+    return status;
+}
+
+static void check_bits(tap_run *tap, const char *driver, icl_backend_params params, const results *right) {
+    static results seen;
+    icl_error error = {0};
+    opened o;
+
+    memset(&seen, 0, sizeof seen);
+    open_as(&o, driver, params);
+    if (tap_status(tap, o.status, &o.error, *driver ? driver : "a limit of memory")) {
+        tap_status(tap, work(o.backend, &seen, &error), &error, "it works");
+        tap_ok(tap, memcmp(&seen, right, sizeof seen) == 0, "with the same bits");
+    }
+    icl_backend_close(&o.backend);
+}
+
+static void test_limits(tap_run *tap, const char *spec) {
+    static results right;
+    const icl_backend_params params = {.spec = spec},
+                             little = {.spec = spec, .memory_limit = (size_t)1 << 20};
+    icl_error error = {0};
+    char driver[64];
+    opened o;
+
+    open_as(&o, "", params);
+    if (!tap_status(tap, o.status == ICL_OK ? work(o.backend, &right, &error) : o.status, &error,
+                    "work on the driver as it is")) {
+        icl_backend_close(&o.backend);
+        return;
+    }
+    icl_backend_close(&o.backend);
+    check_bits(tap, APPLE, params, &right);
+    check_bits(tap, MALI, params, &right);
+    check_bits(tap, "kernel=track_threshold;group=32", params, &right);
+    check_bits(tap, "kernel=track_threshold;group=48", params, &right);
+    check_bits(tap, "kernel=attention_linear;group=1", params, &right);
+    check_bits(tap, "allocation=1048576", params, &right);
+    check_bits(tap, "", little, &right);
+
+    snprintf(driver, sizeof driver, "allocation=%d", GROUP_BYTES - 1);
+    open_as(&o, driver, params);
+    memset(&error, 0, sizeof error);
+    tap_ok(tap,
+           TENSOR_BYTES < GROUP_BYTES && o.status == ICL_OK &&
+               attend(o.backend, right.attended, &error) == ICL_ERROR_MEMORY && is_one_line(error.message) &&
+               strstr(error.message, "65536 bytes for a work-group") &&
+               strstr(error.message, "at most 65535"),
+           "no room for the scratch of one group: %s", error.message);
+    icl_backend_close(&o.backend);
+}
+
+/* ---- Subnormal numbers ---- */
+
+/* Half of the smallest normal number, as a kernel computes it. */
+static float half_of_smallest(icl_backend *backend, icl_error *error) {
+    static const char text[] = "__kernel void halve(__global float *x) { x[0] *= 0.5f; }\n";
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const size_t one = 1;
+    icl_tensor number = {0};
+    cl_program program = NULL;
+    cl_kernel kernel = NULL;
+    icl_status status = ICL_OK;
+    float value = FLT_MIN;
+    cl_int code;
+
+    ICL_TRY(icl_tensor_create(backend, 1, &one, &number, error));
+    ICL_TRY(icl_tensor_write(number, &value, error));
+    ICL_TRY(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->options, &program, error));
+    kernel = clCreateKernel(program, "halve", &code);
+    cl_mem memory = icl_memory_of(&number);
+    ICL_CL_TRY(opencl, "clSetKernelArg", clSetKernelArg(kernel, 0, sizeof memory, &memory));
+    ICL_CL_TRY(opencl, "clEnqueueNDRangeKernel",
+               clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
+    ICL_TRY(icl_tensor_read(number, &value, error));
+done:
+    if (kernel)
+        clReleaseKernel(kernel);
+    if (program)
+        clReleaseProgram(program);
+    icl_tensor_release(&number);
+    return status == ICL_OK ? value : -1.0F;
+}
+
+/* What the test setup small-gpu relies on: PoCL flushes subnormals to zero where it is told to. */
+static void test_flush(tap_run *tap, const char *spec) {
+    icl_error error = {0};
+    float halves[2] = {-1, -1};
+    opened o;
+
+    for (int flush = 0; flush < 2; flush++) {
+        open_as(&o, flush ? "build-options=-cl-denorms-are-zero" : "", (icl_backend_params){.spec = spec});
+        if (tap_status(tap, o.status, &o.error, flush ? "open without subnormals" : "open with subnormals"))
+            halves[flush] = half_of_smallest(o.backend, &error);
+        icl_backend_close(&o.backend);
+    }
+    tap_ok(tap, halves[0] == FLT_MIN / 2 && halves[1] == 0, "half of the smallest number: %g, flushed %g %s",
+           (double)halves[0], (double)halves[1], error.message);
+}
+
+/* ---- The second program ---- */
+
+/* A program that does not build is an error in one line wherever it is met first, and what is built already goes on working. */
+static void test_second_build(tap_run *tap, const char *spec) {
+    static results seen;
+    icl_task *task = NULL;
+    icl_batch batch = {0};
+    icl_error error = {0};
+    opened o;
+
+    open_as(&o, "name=Planted;fail-build=2", (icl_backend_params){.spec = spec});
+    icl_status status = o.status;
+    if (status == ICL_OK) {
+        status = make_task("task.sampler=gram task.d=3 task.n=5", &task, &o.error);
+        if (status == ICL_OK)
+            status = icl_batch_create(task, o.backend, ICL_FOR_TRAINING, 4, &batch, &o.error);
+        if (status == ICL_OK)
+            status = icl_task_sample(task, o.backend, ICL_FOR_TRAINING, 1, 2, &batch, &o.error);
+        tap_status(tap, work(o.backend, &seen, &error), &error, "ops of the first program go on");
+    }
+    o.error.message[strcspn(o.error.message, "\n")] = '\0';
+    tap_ok(tap,
+           status == ICL_ERROR_DEVICE && strstr(o.error.message, "clBuildProgram of ") &&
+               strstr(o.error.message, "CL_BUILD_PROGRAM_FAILURE") && strstr(o.error.message, "Planted"),
+           "a second program that does not build: %s", o.error.message);
+    icl_batch_release(&batch);
+    icl_task_destroy(&task);
+    icl_backend_close(&o.backend);
+}
+
+/* ---- The cache of programs ---- */
+
+static size_t loaded_as(tap_run *tap, const char *spec, const char *version, const char *what) {
+    char driver[512];
+    size_t loaded = 0;
+    opened o;
+
+    snprintf(driver, sizeof driver, "%s;platform-version=%s", APPLE, version);
+    open_as(&o, driver, (icl_backend_params){.spec = spec});
+    if (o.status == ICL_OK)
+        loaded = icl_opencl_of(o.backend)->cache.loaded;
+    tap_status(tap, o.status, &o.error, what);
+    icl_backend_close(&o.backend);
+    return loaded;
+}
+
+/* Apple's device and driver have the same versions on every system: programs of another one must not be taken. */
+static void test_cache(tap_run *tap, const char *spec) {
+    static const char old[] = "OpenCL 1.2 (Nov 22 2025 08:00:00)",
+                      new[] = "OpenCL 1.2 (Nov 22 2026 08:00:00)";
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
+    setenv("ICLAB_PROGRAM_CACHE", "always", 1);
+    tap_ok(tap, loaded_as(tap, spec, old, "a system") == 0, "nothing to load at first");
+    tap_ok(tap, loaded_as(tap, spec, old, "the same system") > 0, "its programs are found");
+    tap_ok(tap, loaded_as(tap, spec, new, "a newer system") == 0, "those of another system are not");
+    tap_ok(tap, loaded_as(tap, spec, new, "the newer system again") > 0, "it has its own");
+    setenv("ICLAB_CACHE_DIR", "", 1);
+    unsetenv("ICLAB_PROGRAM_CACHE");
+    scratch_close(&scratch);
+}
+
+/* ---- CLBlast ---- */
+
+/* out = 2 a b - out for whole numbers, so that all sums are exact: the sum over out, weighted by place. */
+static icl_status multiply(icl_backend *backend, double *sum, icl_error *error) {
+    static float values[SIDE * SIDE];
+    const size_t shape[] = {SIDE, SIDE};
+    const icl_random_params integers = {
+        .key = {.seed = 3}, .distribution = ICL_CHOICE, .choice_count = 4, .choices = {-2, -1, 1, 3}};
+    icl_tensor t[3] = {{0}};
+    icl_status status = ICL_OK;
+
+    *sum = 0;
+    for (int i = 0; i < 3; i++) {
+        ICL_TRY(icl_tensor_create(backend, 2, shape, &t[i], error));
+        ICL_TRY(icl_random_fill(backend, &integers, t[i], error));
+    }
+    ICL_TRY(icl_matmul(backend, t[0], 2, t[1], t[2], -1, error));
+    ICL_TRY(icl_tensor_read(t[0], values, error));
+    for (size_t i = 0; i < SIDE * SIDE; i++)
+        *sum += (double)(i % 1009) * (double)values[i];
+done:
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&t[i]);
+    return status;
+}
+
+/* Its launches fail after it has passed its test. */
+static void test_clblast(tap_run *tap, const char *spec) {
+    static const char failing[] = "name=Planted;kernel=Xgemm*;fail-launch=1";
+    double right = 0, seen = 0;
+    icl_error error = {0};
+    opened o;
+
+    if (!ICL_HAVE_CLBLAST)
+        return;
+    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
+    if (!tap_status(tap, o.status, &o.error, "open for products"))
+        return;
+    tap_status(tap, multiply(o.backend, &right, &error), &error, "a product");
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_SERVES, "CLBlast serves it");
+    setenv(VARIABLE, failing, 1);
+    for (int i = 0; i < 2; i++) {
+        tap_status(tap, multiply(o.backend, &seen, &error), &error,
+                   i ? "and again" : "one that CLBlast fails");
+        tap_ok(tap, seen == right, "the same numbers: %.17g", seen);
+    }
+    tap_ok(tap,
+           o.warnings == 1 && is_one_line(o.warning) && strstr(o.warning, "CLBlastSgemm") &&
+               strstr(o.warning, "Planted") && strstr(o.warning, "native"),
+           "said once: %s", o.warning);
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_REFUSED, "CLBlast is asked no more");
+    icl_backend_close(&o.backend);
+
+    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_CLBLAST});
+    if (tap_status(tap, o.status, &o.error, "open for products through CLBlast alone")) {
+        tap_status(tap, multiply(o.backend, &seen, &error), &error, "a product");
+        setenv(VARIABLE, failing, 1);
+        tap_ok(tap,
+               multiply(o.backend, &seen, &error) == ICL_ERROR_DEVICE && is_one_line(error.message) &&
+                   strstr(error.message, "CLBlastSgemm"),
+               "there its failure is an error: %s", error.message);
+    }
+    icl_backend_close(&o.backend);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    char spec[ICL_NAME_CAPACITY];
+
+    setenv("ICLAB_OPENCL_KERNELS", "gpu", 1);
+    unsetenv(VARIABLE);
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
+    if (!backend)
+        return tap_done(&tap);
+    snprintf(spec, sizeof spec, "%s",
+             icl_backend_capabilities(backend)->spec); /* a planted name is not its own */
+    icl_backend_close(&backend);
+    test_refusals(&tap, spec);
+    test_embedded(&tap, spec);
+    test_list(&tap, spec);
+    test_limits(&tap, spec);
+    test_flush(&tap, spec);
+    test_second_build(&tap, spec);
+    test_cache(&tap, spec);
+    test_clblast(&tap, spec);
+    return tap_done(&tap);
+}
