@@ -26,8 +26,8 @@
 __kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride, __global const float *q,
                                uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
                                int4 k_stride, __global const float *v, uint v_offset, int4 v_stride,
-                               uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks, uint units,
-                               float scale, __global float *scratch, uint scratch_rows) {
+                               uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks,
+                               uint2 units, float scale, __global float *scratch, uint scratch_rows) {
     const uint rows = sizes.s0, sources = sizes.s1, d = sizes.s2, e = sizes.s3;
     const int running = shift < (int)sources;
 #if LANES == 1

@@ -198,7 +198,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
                                     __global const float *q, uint q_offset, int4 q_stride,
                                     __global const float *k, uint k_offset, int4 k_stride,
                                     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                    uint sources, int shift, uint blocks, uint units, float scale,
+                                    uint sources, int shift, uint blocks, uint2 units, float scale,
                                     __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
@@ -252,7 +252,7 @@ __kernel void softmax_backward_queries_lanes(
     int4 out_stride, __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
     __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
     int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
-    int shift, uint blocks, uint units, float scale, __global floats *scratch, uint scratch_rows) {
+    int shift, uint blocks, uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
@@ -314,7 +314,7 @@ __kernel void softmax_backward_keys_lanes(
     __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q,
     uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-    uint units, float scale, __global floats *scratch, uint scratch_rows) {
+    uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
     __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_v = packed_k + d * VECTORS, *sums_k = packed_v + e * VECTORS;

@@ -223,12 +223,12 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
                       uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                       __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
                       uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-                      uint units, float scale, uint column_blocks) {
+                      uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], keep[TILE / 4];
     __local float halves[2 * TILE];
     __local float *keep_numbers = (__local float *)keep;
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
-    for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
+    FOR_EACH_GROUP(group, units) {
         const uint pair = group / column_blocks, batch = pair / blocks;
         const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(queries - first, (uint)TILE);
@@ -290,10 +290,10 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
     int4 out_stride, __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
     __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
     int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
-    int shift, uint blocks, uint units, float scale, uint column_blocks) {
+    int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
-    for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
+    FOR_EACH_GROUP(group, units) {
         const uint pair = group / column_blocks, batch = pair / blocks;
         const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(queries - first, (uint)TILE);
@@ -360,12 +360,12 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
     __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q,
     uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-    uint units, float scale, uint column_blocks) {
+    uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     __local int4 limit[TILE / 4]; /* the block's first so many keys are seen by the query */
     const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
-    for (uint group = get_group_id(0); group < units; group += get_num_groups(0)) {
+    FOR_EACH_GROUP(group, units) {
         const uint pair = group / column_blocks, batch = pair / blocks;
         const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(keys - first, (uint)TILE);

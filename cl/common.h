@@ -190,17 +190,26 @@ static int dot_position(int4 position, int4 stride) {
     return product.s0 + product.s1 + product.s2 + product.s3;
 }
 
-/* Runs the body that follows once for each `unit` of this work-item. On GPUs, where neighbouring work-items run at once, these lie the
- * number of work-items apart; on CPUs, which run one after the other, they are neighbours, so that memory is passed through once. */
+/*
+ * Runs the body that follows once for each `unit` of this work-item. units: the first one of this launch and the end of all, because the
+ * host cuts long launches of GPUs into slices. On GPUs, where neighbouring work-items run at once, the units of one lie the number of
+ * work-items apart; on CPUs, which run one after the other, they are neighbours, so that memory is passed through once, and the first
+ * one of a launch is 0.
+ */
 #if LANES == 1
-#define FOR_EACH_UNIT(units) for (uint unit = get_global_id(0); unit < (units); unit += get_global_size(0))
+#define FOR_EACH_UNIT(units)                                                                                 \
+    for (uint unit = (units).s0 + get_global_id(0); unit < (units).s1; unit += get_global_size(0))
 #else
-#define UNIT_OF_ITEM(item, units) ((uint)((ulong)(units) * (item) / get_global_size(0)))
+#define UNIT_OF_ITEM(item, units) ((uint)((ulong)(units).s1 * (item) / get_global_size(0)))
 #define FOR_EACH_UNIT(units)                                                                                 \
     for (uint unit = UNIT_OF_ITEM(get_global_id(0), units),                                                  \
               end_unit_ = UNIT_OF_ITEM(get_global_id(0) + 1, units);                                         \
          unit < end_unit_; unit++)
 #endif
+
+/* The same on GPUs, where a work-group takes the unit. */
+#define FOR_EACH_GROUP(unit, units)                                                                          \
+    for (uint unit = (units).s0 + get_group_id(0); unit < (units).s1; unit += get_num_groups(0))
 
 /* The same where a unit is one segment of one run (the last axis) of the shape. In scope: row, and the elements start <= i < end of its
  * run. */

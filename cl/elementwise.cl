@@ -56,7 +56,7 @@ static floats apply_binary(uint kind, floats a, floats b) {
 }
 
 __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment,
-                   uint segments, uint units, float value) {
+                   uint segments, uint2 units, float value) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -66,7 +66,7 @@ __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 
 }
 
 __kernel void copy(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
-                   uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint units) {
+                   uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -78,7 +78,7 @@ __kernel void copy(__global float *out, uint out_offset, int4 out_stride, __glob
 }
 
 __kernel void unary(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
-                    uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint units,
+                    uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units,
                     uint kind) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
@@ -92,7 +92,7 @@ __kernel void unary(__global float *out, uint out_offset, int4 out_stride, __glo
 
 __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
                      uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-                     uint4 shape, uint segment, uint segments, uint units, uint kind) {
+                     uint4 shape, uint segment, uint segments, uint2 units, uint kind) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -115,7 +115,7 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
  */
 __kernel void binary_periodic(__global float *out, uint out_offset, __global const float *a, uint a_offset,
                               __global const float *b, uint b_offset, uint count, uint period, uint segment,
-                              uint units, uint kind, uint swapped) {
+                              uint2 units, uint kind, uint swapped) {
     float pattern[MAX_PERIOD +
                   LANES]; /* b, and its beginning again until a load at its last element is whole */
     for (uint i = 0; i < period + LANES; i++)
@@ -137,7 +137,7 @@ __kernel void binary_periodic(__global float *out, uint out_offset, __global con
 /* out = alpha a + beta b; has_b = 0: out = alpha a, and b is any buffer. */
 __kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
                         uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-                        uint4 shape, uint segment, uint segments, uint units, uint has_b, float alpha,
+                        uint4 shape, uint segment, uint segments, uint2 units, uint has_b, float alpha,
                         float beta) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);

@@ -297,18 +297,18 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
                          __global float *weights, uint w_offset, int4 w_stride, __global float *noise,
                          uint s_offset, int4 s_stride, __global const float *chi, uint c_offset,
                          int4 c_stride, __global const float *roots, uint r_offset, int4 r_stride,
-                         uint has_roots, uint4 sizes, uint4 rows, uint2 key, uint2 step, uint distribution,
-                         float2 range, uint choice_count, float16 choices, __global float *scratch,
-                         uint scratch_rows, uint table_rows) {
+                         uint has_roots, uint4 sizes, uint2 units, uint4 rows, uint2 key, uint2 step,
+                         uint distribution, float2 range, uint choice_count, float16 choices,
+                         __global float *scratch, uint scratch_rows, uint table_rows) {
     const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, extent = d + 1;
-    const uint units = (batch + LANES - 1) / LANES, chi_length = columns * (CHI_TERMS * CHI_ROW);
+    const uint chi_length = columns * (CHI_TERMS * CHI_ROW);
     __global float *packed = scratch + get_global_id(0) * scratch_rows * LANES;
     __global uint *place = (__global uint *)(packed + chi_length + 2 * d * d * has_roots);
     __global float *packed_roots = packed + chi_length;
     __global floats *lanes = (__global floats *)packed + table_rows;
     float choice[16];
     vstore16(choices, 0, choice);
-    if (get_global_id(0) >= units)
+    if (get_global_id(0) >= units.s1)
         return;
     for (uint i = 0; i < columns * CHI_TERMS; i++) {
         const uint row = i / CHI_TERMS, term = i % CHI_TERMS;
@@ -368,15 +368,15 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
             int4 q_stride, __global float *targets, uint t_offset, int4 t_stride, __global float *weights,
             uint w_offset, int4 w_stride, __global float *noise, uint s_offset, int4 s_stride,
             __global const float *chi, uint c_offset, int4 c_stride, __global const float *roots,
-            uint r_offset, int4 r_stride, uint has_roots, uint4 sizes, uint4 rows, uint2 key, uint2 step,
-            uint distribution, float2 range, uint choice_count, float16 choices, __global float *scratch,
-            uint scratch_rows, uint table_rows) {
-    const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, blocks = sizes.s3, extent = d + 1;
+            uint r_offset, int4 r_stride, uint has_roots, uint4 sizes, uint2 units, uint4 rows, uint2 key,
+            uint2 step, uint distribution, float2 range, uint choice_count, float16 choices,
+            __global float *scratch, uint scratch_rows, uint table_rows) {
+    const uint d = sizes.s1, columns = sizes.s2, blocks = sizes.s3, extent = d + 1;
     const uint normals = trapezoid(columns, extent), last = normals + 2 * d, id = get_local_id(0), items = 64;
     __global float *lanes = scratch + get_group_id(0) * scratch_rows;
     float choice[16];
     vstore16(choices, 0, choice);
-    for (uint sequence = get_group_id(0); sequence < batch; sequence += get_num_groups(0)) {
+    FOR_EACH_GROUP(sequence, units) {
         for (uint block = id; block < blocks; block += items) {
             const ulong counter = (ulong)sequence * blocks + block;
             float normal[BLOCK];

@@ -323,19 +323,19 @@ static void expand(__global float *to, __global const float *parameters, int str
 #if LANES == 1
 __attribute__((reqd_work_group_size(TEAM_SIZE, 1, 1)))
 #endif
-__kernel void linear_transformer(__global float *predictions, uint predictions_offset, int predictions_stride,
-                                 __global float *norms, uint norms_offset, int norms_stride,
-                                 __global const float *parameters, uint parameters_offset,
-                                 int parameters_stride, __global const float *data, uint data_offset,
-                                 int4 data_stride, __global const float *query, uint query_offset,
-                                 int4 query_stride, __global const float *targets, uint targets_offset,
-                                 int targets_stride, __global const float *threshold, uint threshold_offset,
-                                 __global uint *program, uint steps, uint given, uint4 shape, uint4 model,
-                                 uint4 parts, uint4 lengths, uint units, uint flags, float factor,
-                                 float repeats, __global float *partial, __global float *scratch
+__kernel void
+linear_transformer(__global float *predictions, uint predictions_offset, int predictions_stride,
+                   __global float *norms, uint norms_offset, int norms_stride,
+                   __global const float *parameters, uint parameters_offset, int parameters_stride,
+                   __global const float *data, uint data_offset, int4 data_stride,
+                   __global const float *query, uint query_offset, int4 query_stride,
+                   __global const float *targets, uint targets_offset, int targets_stride,
+                   __global const float *threshold, uint threshold_offset, __global uint *program, uint steps,
+                   uint given, uint4 shape, uint4 model, uint4 parts, uint4 lengths, uint2 units, uint flags,
+                   float factor, float repeats, __global float *partial, __global float *scratch
 #if LANES == 1 && IN_LOCAL
-                                 ,
-                                 __local floats *state
+                   ,
+                   __local floats *state
 #endif
 ) {
     const uint batch = shape.s0, length = lengths.s2;
@@ -364,9 +364,9 @@ __kernel void linear_transformer(__global float *predictions, uint predictions_o
     uint is_new = 1; /* nothing stands in `sums` */
 #if LANES > 1
 #define NEXT_UNIT (atomic_inc(program + steps * STEP_WORDS) - given)
-    for (uint unit = NEXT_UNIT; unit < units; unit = NEXT_UNIT) {
+    for (uint unit = NEXT_UNIT; unit < units.s1; unit = NEXT_UNIT) {
 #else
-    for (uint unit = TEAM; unit < units; unit += TEAMS) {
+    for (uint unit = units.s0 + TEAM; unit < units.s1; unit += TEAMS) {
         sums = partial + (place)unit * length;
 #endif
         uint measures = 0;

@@ -15,7 +15,7 @@
 __kernel void linear_transformer_sum(__global float *gradient, uint gradient_offset, int gradient_stride,
                                      __global const float *partial, uint count, uint length, uint4 model,
                                      uint2 part_sizes, uint part_length, uint shared_heads, uint batch,
-                                     uint blocks, uint units) {
+                                     uint blocks, uint2 units) {
     const uint depth = model.s0, layers = model.s1, heads = model.s2;
     FOR_EACH_UNIT(units) {
         const uint part = unit / blocks, at = (unit - part * blocks) * LANES;

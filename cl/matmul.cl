@@ -36,7 +36,7 @@ static void pack_rows(__global float *packed, __global const float *b, int2 stri
 __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride, int split_stride,
                            __global const float *a, uint a_offset, int4 a_stride, __global const float *b,
                            uint b_offset, int4 b_stride, uint inner_batch, uint4 sizes, uint4 cuts,
-                           uint depth, uint units, float alpha, float beta, __global float *scratch,
+                           uint depth, uint2 units, float alpha, float beta, __global float *scratch,
                            uint scratch_length) {
     __global float *packed = scratch + get_global_id(0) * scratch_length;
     __global float *sums = packed + depth * LANES;
@@ -120,10 +120,10 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_stride, __global const float *a,
              uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-             uint inner_batch, uint4 sizes, uint4 cuts, uint groups, float alpha, float beta) {
+             uint inner_batch, uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
     __local float a_tile[DEPTH][TILE + 1], b_tile[DEPTH][TILE + 1];
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, id = get_local_id(0), x = id % 8, y = id / 8;
-    for (uint group = get_group_id(0); group < groups; group += get_num_groups(0)) {
+    FOR_EACH_GROUP(group, units) {
         const uint rows = group / cuts.s0, splits = rows / cuts.s1, batches = splits / cuts.s2;
         const uint first_column = (group - rows * cuts.s0) * TILE,
                    first_row = (rows - splits * cuts.s1) * TILE;
@@ -182,16 +182,17 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
 
 /*
  * out = alpha * (sum of `splits` partial results, in order) + beta out. partial: splits matrices of [batch, m, n], contiguous.
- * Index mapping: a unit is one element of out; shape holds the extents, `units` their product. splits flops each.
+ * Index mapping: a unit is one element of out, whose extents are `shape`. splits flops each.
  */
 __kernel void matmul_combine(__global float *out, uint out_offset, int4 out_stride, uint4 shape,
-                             __global const float *partial, uint splits, uint units, float alpha,
+                             __global const float *partial, uint splits, uint2 units, float alpha,
                              float beta) {
+    const uint elements = shape.s0 * shape.s1 * shape.s2 * shape.s3;
     FOR_EACH_UNIT(units) {
         __global float *to = out + out_offset + dot_position(element_position(unit, shape), out_stride);
         float sum = partial[unit];
         for (uint split = 1; split < splits; split++)
-            sum += partial[split * units + unit];
+            sum += partial[split * elements + unit];
         sum *= alpha;
         *to = beta != 0.0f ? sum + beta * *to : sum;
     }

@@ -13,7 +13,7 @@ static int is_finite(float x) {
 
 /* values *= min(1, limit / norm); a NaN norm leaves them unchanged. */
 __kernel void clip_to_norm(__global float *values, uint offset, int4 stride, __global const float *norm,
-                           uint norm_offset, uint4 shape, uint segment, uint segments, uint units,
+                           uint norm_offset, uint4 shape, uint segment, uint segments, uint2 units,
                            float limit) {
     const float size = norm[norm_offset];
     if (size > limit) {
@@ -33,7 +33,7 @@ __kernel void clip_to_norm(__global float *values, uint offset, int4 stride, __g
 __kernel void adam(__global float *parameters, uint p_offset, int4 p_stride, __global float *first,
                    uint m_offset, int4 m_stride, __global float *second, uint v_offset, int4 v_stride,
                    __global const float *gradient, uint g_offset, int4 g_stride, __global const float *norm,
-                   uint norm_offset, uint has_norm, uint4 shape, uint segment, uint segments, uint units,
+                   uint norm_offset, uint has_norm, uint4 shape, uint segment, uint segments, uint2 units,
                    float4 rates, float4 moments, float2 corrections) {
     if (has_norm && !is_finite(norm[norm_offset]))
         return;
@@ -63,7 +63,7 @@ __kernel void adam(__global float *parameters, uint p_offset, int4 p_stride, __g
 __kernel void sgd(__global float *parameters, uint p_offset, int4 p_stride, __global float *velocity,
                   uint v_offset, int4 v_stride, __global const float *gradient, uint g_offset, int4 g_stride,
                   __global const float *norm, uint norm_offset, uint has_norm, uint4 shape, uint segment,
-                  uint segments, uint units, float rate, float momentum) {
+                  uint segments, uint2 units, float rate, float momentum) {
     if (has_norm && !is_finite(norm[norm_offset]))
         return;
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
@@ -210,7 +210,7 @@ __kernel void update_step(__global float *parameters, __global float *first, __g
     }
     const float factor = limits.s0 > 0.0f && norm > limits.s0 ? limits.s0 / norm : 1.0f;
     const uint end = is_finite(norm) ? n : 0;
-    FOR_EACH_UNIT((end + LANES - 1) / LANES) {
+    FOR_EACH_UNIT((uint2)(0, (end + LANES - 1) / LANES)) {
         const uint i = unit * LANES, left = n - i;
         __global float *p_run = parameters + offsets.s0 + (int)i * strides.s0;
         __global float *m_run = first + offsets.s1 + (int)i * strides.s1;

@@ -72,7 +72,7 @@ static void scatter_run(__global float *out, int4 stride, uint4 shape, uint elem
  * contiguous = 1: the view is one run of stride 1. range: low, high - low of a uniform distribution.
  */
 __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint contiguous,
-                          uint count, uint units, uint seed, uint stream, uint2 step, ulong first_block,
+                          uint count, uint2 units, uint seed, uint stream, uint2 step, ulong first_block,
                           uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
     float choice[16];
     vstore16(choices, 0, choice);

@@ -59,7 +59,7 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
 __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride,
                      __global const float *in, uint in_offset, int4 kept_stride, uint4 kept,
                      int4 reduced_stride, uint4 reduced, uint merged, uint length, uint chunk_length,
-                     uint chunks, uint units, uint leaf, uint flags, float divisor) {
+                     uint chunks, uint2 units, uint leaf, uint flags, float divisor) {
     const uint is_max = flags & 1u, squares = flags & 2u;
     FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks;
@@ -98,7 +98,7 @@ static int beats(float b, float a) {
  * element. */
 __kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in,
                             uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced,
-                            uint length, uint chunk_length, uint chunks, uint units) {
+                            uint length, uint chunk_length, uint chunks, uint2 units) {
     FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
         __global const float *from =
@@ -120,7 +120,7 @@ __kernel void argmax_chunks(__global float *best, __global uint *where, __global
 
 /* out[output] = index of the best chunk's best. A unit is an output; one comparison a chunk. */
 __kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride, uint4 kept,
-                           __global const float *best, __global const uint *where, uint chunks, uint units) {
+                           __global const float *best, __global const uint *where, uint chunks, uint2 units) {
     FOR_EACH_UNIT(units) {
         const uint first = unit * chunks;
         uint winner = first;

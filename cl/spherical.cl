@@ -87,7 +87,7 @@ static floats radius_at(__global const float *table, int4 stride, floats z) {
 __kernel void spherical(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
                         uint in_offset, int4 in_stride, __global const float *normals, uint normals_offset,
                         int4 normals_stride, __global const float *table, uint table_offset,
-                        int4 table_stride, uint4 shape, uint rows, uint units, uint has_radius) {
+                        int4 table_stride, uint4 shape, uint rows, uint2 units, uint has_radius) {
     FOR_EACH_UNIT(units) {
         const uint first = unit * LANES;
         __global const float *from = in + in_offset;

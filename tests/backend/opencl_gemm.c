@@ -46,6 +46,38 @@ done:
     return status;
 }
 
+/* A batch and a product that CLBlast gets in parts, beside the same ones whole: whole numbers, so that every way to add them is right. */
+static void test_parts(tap_run *tap, icl_backend *backend) {
+    enum { ROWS = 300, COLUMNS = 280, TERMS = 20 };
+    static float whole[2 * ROWS * COLUMNS], parts[2 * ROWS * COLUMNS];
+    icl_opencl *opencl = icl_opencl_of(backend);
+    icl_tensor a = {0}, b = {0}, out = {0};
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    size_t launches[3] = {0}; /* the first ones are of CLBlast's known answers too */
+
+    ICL_TRY(integers(backend, 3, (const size_t[]){2, ROWS, TERMS}, 6, &a, &error));
+    ICL_TRY(integers(backend, 3, (const size_t[]){2, TERMS, COLUMNS}, 7, &b, &error));
+    ICL_TRY(integers(backend, 3, (const size_t[]){2, ROWS, COLUMNS}, 8, &out, &error));
+    for (int i = 0; i < 3; i++) {
+        const size_t before = icl_backend_get_statistics(backend).launches;
+        opencl->clblast_operations = i < 2 ? 1e30 : 2.0 * 256 * 256 * TERMS;
+        ICL_TRY(icl_matmul(backend, out, 2, a, b, 0, &error));
+        launches[i] = icl_backend_get_statistics(backend).launches - before;
+        ICL_TRY(icl_tensor_read(out, i < 2 ? whole : parts, &error));
+    }
+done:
+    tap_status(tap, status, &error, "products in parts");
+    tap_ok(tap, launches[1] == 1 && launches[2] == 2 * 3,
+           "%zu launches, 1 when whole, 6 in parts: 256 x 256, 256 x 24 and 44 x 280 of each matrix",
+           launches[2]);
+    tap_ok(tap, memcmp(whole, parts, sizeof whole) == 0, "the same numbers in parts");
+    opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
+    icl_tensor_release(&a);
+    icl_tensor_release(&b);
+    icl_tensor_release(&out);
+}
+
 int main(int argc, char **argv) {
     static const char *const names[] = {"auto", "clblast", "native"};
     static float values[3][(2 + BATCH) * M * N];
@@ -67,9 +99,11 @@ int main(int argc, char **argv) {
             memcpy(values[gemm], values[0], sizeof values[0]);
         } else if (tap_status(&tap, opened, &error, names[gemm])) {
             tap_status(&tap, products(backend, values[gemm], &error), &error, "products");
-            if (gemm == ICL_GEMM_CLBLAST)
+            if (gemm == ICL_GEMM_CLBLAST) {
                 tap_ok(&tap, icl_opencl_of(backend)->clblast_tested != 0,
                        "a large product was tested before it was used");
+                test_parts(&tap, backend);
+            }
         }
         icl_backend_close(&backend);
         for (size_t i = 0; i < sizeof values[0] / sizeof *values[0]; i++)

@@ -38,6 +38,7 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
     const cl_uint4 sizes = {{rows, mask.sources, d, e}};
     const cl_uint blocks = (cl_uint)((e + opencl->lanes - 1) / opencl->lanes);
     const cl_uint units = (cl_uint)out->shape[0] * blocks;
+    const double work = 2.0 * (double)opencl->lanes * ((double)rows + mask.sources) * d;
     const cl_uint scratch_rows = d + (opencl->lanes > 1 ? PACK : 0);
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
@@ -50,7 +51,7 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
     ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view),
                              ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end),
                              ICL_ARGUMENT(sizes), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),
-                             ICL_ARGUMENT(blocks), ICL_ARGUMENT(units), ICL_ARGUMENT(scale),
+                             ICL_ARGUMENT(blocks), ICL_UNITS(units, work), ICL_ARGUMENT(scale),
                              ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);

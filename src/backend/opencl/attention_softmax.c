@@ -48,6 +48,7 @@ typedef struct pass {
     icl_kernel kernel;
     cl_uint blocks, column_blocks, units;
     cl_uint scratch_rows; /* of a work-item, each a block of lanes */
+    double work;          /* operations of a unit, where it meets all others */
     size_t items;
     icl_block *scratch;
 } pass;
@@ -61,17 +62,19 @@ static cl_uint padded(cl_uint width) {
     return blocks_of(width, 8) * 8;
 }
 
-/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes. */
-static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, cl_uint width,
-                              cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
-                              pass *made, icl_error *error) {
+/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for each of the
+ * `others` that a row may meet. */
+static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, size_t others, cl_uint terms,
+                              cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel,
+                              icl_kernel tiles_kernel, pass *made, icl_error *error) {
     const bool lanes = opencl->lanes > 1;
     const size_t block = lanes ? VECTORS * opencl->lanes : TILE;
     const size_t row_bytes = block * sizeof(cl_float);
     pass p = {.kernel = lanes ? lanes_kernel : tiles_kernel,
               .blocks = blocks_of(rows, block),
               .column_blocks = lanes || width <= COLUMNS ? 1 : blocks_of(width, COLUMNS),
-              .scratch_rows = lanes ? scratch_rows : 0};
+              .scratch_rows = lanes ? scratch_rows : 0,
+              .work = 2.0 * (double)block * (double)others * (double)terms};
     icl_status status = ICL_OK;
 
     p.units = (cl_uint)batch * p.blocks * p.column_blocks;
@@ -87,7 +90,7 @@ done:
 /* What the kernels of both families take of a pass; those of lanes take scratch memory, those of tiles the columns' blocks. */
 #define PASS_ARGUMENTS(a, p)                                                                                 \
     ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift), ICL_ARGUMENT((p).blocks),   \
-        ICL_ARGUMENT((p).units), ICL_ARGUMENT((a).scale)
+        ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
 #define LAUNCH_PASS(opencl, a, p, error, ...)                                                                \
     ((p).scratch                                                                                             \
          ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),         \
@@ -105,8 +108,9 @@ icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_pa
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], e, d + padded(e) + LANE_TILE,
-                        ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles, &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], a.sizes.s[1], d + e, e,
+                        d + padded(e) + LANE_TILE, ICL_KERNEL_softmax_forward_lanes,
+                        ICL_KERNEL_softmax_forward_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
                         ICL_VIEW(v)));
 done:
@@ -124,9 +128,9 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[0], d, d + e + padded(d) + 2 * LANE_TILE,
-                        ICL_KERNEL_softmax_backward_queries_lanes, ICL_KERNEL_softmax_backward_queries_tiles,
-                        &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
+                        d + e + padded(d) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_queries_lanes,
+                        ICL_KERNEL_softmax_backward_queries_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory),
                         ICL_VIEW(d_out), ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
                         ICL_VIEW(v)));
@@ -145,9 +149,10 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], d > e ? d : e,
-                        d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
-                        ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], a->sizes.s[0], 2 * (d + e),
+                        d > e ? d : e, d + e + padded(d) + padded(e) + 2 * LANE_TILE,
+                        ICL_KERNEL_softmax_backward_keys_lanes, ICL_KERNEL_softmax_backward_keys_tiles, &p,
+                        error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v),
                         ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q),
                         ICL_VIEW(k), ICL_VIEW(v)));

@@ -64,8 +64,8 @@ static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool
     return ICL_LAUNCH(opencl, ICL_KERNEL_binary_periodic, units, error, ICL_MEMORY_ARGUMENT(out->memory),
                       ICL_ARGUMENT(out->offset), ICL_MEMORY_ARGUMENT(a->memory), ICL_ARGUMENT(a->offset),
                       ICL_MEMORY_ARGUMENT(b->memory), ICL_ARGUMENT(b->offset), ICL_ARGUMENT(count),
-                      ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_ARGUMENT(units), ICL_ARGUMENT(kind),
-                      ICL_ARGUMENT(swap));
+                      ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_UNITS(units, segment),
+                      ICL_ARGUMENT(kind), ICL_ARGUMENT(swap));
 }
 
 icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl_tensor *operands,

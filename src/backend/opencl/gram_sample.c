@@ -8,6 +8,8 @@ _Static_assert(CHI_PIECES == ICL_CHI_PIECES && CHI_TERMS == ICL_CHI_TERMS, "cl/k
 
 #define CHI_ROW 16 /* as in cl/gram.cl */
 
+#define NORMAL_WORK 30.0 /* operations for a normal number, about */
+
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
 
@@ -54,9 +56,11 @@ icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, cons
     const cl_uint distribution = (cl_uint)level->distribution, choice_count = level->choice_count;
     const cl_float2 range = {{level->low, level->high - level->low}};
     const size_t group_bytes = l.rows_in_all * opencl->lanes * sizeof(cl_float);
-    const size_t groups = (l.sizes.s[0] + opencl->lanes - 1) / opencl->lanes;
+    const cl_uint groups = (cl_uint)((l.sizes.s[0] + opencl->lanes - 1) / opencl->lanes);
     const size_t items = icl_opencl_items_with_scratch(opencl, groups * opencl->local_size,
                                                        group_bytes / opencl->local_size + 1);
+    const double work = NORMAL_WORK * 4 * l.sizes.s[3] +
+                        (double)opencl->lanes * (2.0 * l.sizes.s[1] + 1) * l.sizes.s[1] * l.sizes.s[1];
     cl_float16 choices;
     memcpy(&choices, level->choices, sizeof choices);
     ICL_TRY(icl_opencl_take_scratch(opencl, items, group_bytes, &scratch, error));
@@ -64,9 +68,10 @@ icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, cons
         opencl, opencl->lanes > 1 ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups, items, error,
         ICL_VIEW(views[GRAM]), ICL_VIEW(views[QUERY]), ICL_VIEW(views[TARGETS]), ICL_VIEW(views[WEIGHTS]),
         ICL_VIEW(views[NOISE]), ICL_VIEW(views[CHI]), ICL_VIEW(views[ROOTS]), ICL_ARGUMENT(has_roots),
-        ICL_ARGUMENT(l.sizes), ICL_ARGUMENT(l.rows), ICL_ARGUMENT(key), ICL_ARGUMENT(step),
-        ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count), ICL_ARGUMENT(choices),
-        ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(l.rows_in_all), ICL_ARGUMENT(l.table_rows)));
+        ICL_ARGUMENT(l.sizes), ICL_GROUP_UNITS(groups, work), ICL_ARGUMENT(l.rows), ICL_ARGUMENT(key),
+        ICL_ARGUMENT(step), ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count),
+        ICL_ARGUMENT(choices), ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(l.rows_in_all),
+        ICL_ARGUMENT(l.table_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;

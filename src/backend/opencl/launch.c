@@ -61,32 +61,18 @@ static icl_status launch_failed(const icl_opencl *opencl, cl_int code, const cha
     return icl_cl_fail(opencl, code, call, error);
 }
 
-icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
-                                  const icl_argument *arguments, size_t count, icl_error *error) {
+icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled,
+                              size_t items, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_compiled compiled;
     cl_event *event = NULL;
-    char call[96];
 
-    if (options)
-        ICL_TRY(icl_opencl_variant(opencl, which, options, &compiled, error));
-    else
-        ICL_TRY(icl_opencl_kernel(opencl, which, &compiled, error));
-    for (size_t i = 0; i < count; i++) {
-        const cl_int code =
-            clSetKernelArg(compiled.kernel, (cl_uint)i, arguments[i].size, arguments[i].value);
-        if (code != CL_SUCCESS) {
-            snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, icl_kernel_infos[which].name);
-            return icl_cl_fail(opencl, code, call, error);
-        }
-    }
     ICL_TRY(icl_profile_next(opencl, &event, error));
     if (items == opencl->local_size) /* one group stays one */
-        items = compiled.local_size;
-    const cl_int code = clEnqueueNDRangeKernel(opencl->queue, compiled.kernel, 1, NULL, &items,
-                                               &compiled.local_size, 0, NULL, event);
+        items = compiled->local_size;
+    const cl_int code = clEnqueueNDRangeKernel(opencl->queue, compiled->kernel, 1, NULL, &items,
+                                               &compiled->local_size, 0, NULL, event);
     if (code != CL_SUCCESS)
-        return launch_failed(opencl, code, icl_kernel_infos[which].name, &compiled, error);
+        return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
     opencl->launched[which] = true;
     opencl->profile.count += event != NULL;
     opencl->backend->statistics.launches++;
@@ -94,6 +80,49 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ch
         opencl->launches = 0;
         ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));
     }
+done:
+    return status;
+}
+
+/* Sets all arguments, the number of units as a launch over all of them takes it, and notes how they can be cut. */
+static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_kernel kernel,
+                                const icl_argument *arguments, size_t count, icl_slices *slices,
+                                icl_error *error) {
+    char call[96];
+
+    for (size_t i = 0; i < count; i++) {
+        icl_argument argument = arguments[i];
+        cl_uint2 units = {{0, 0}};
+        if (argument.work > 0) {
+            slices->argument = (cl_uint)i;
+            slices->units = units.s[1] = *(const cl_uint *)argument.value;
+            slices->work = argument.work;
+            slices->by_group = argument.by_group;
+            argument = ICL_ARGUMENT(units);
+        }
+        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, argument.size, argument.value);
+        if (code != CL_SUCCESS) {
+            snprintf(call, sizeof call, "clSetKernelArg %zu of %s", i, icl_kernel_infos[which].name);
+            return icl_cl_fail(opencl, code, call, error);
+        }
+    }
+    return ICL_OK;
+}
+
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error) {
+    icl_slices slices = {.items = items};
+    icl_status status = ICL_OK;
+
+    if (options)
+        ICL_TRY(icl_opencl_variant(opencl, which, options, &slices.compiled, error));
+    else
+        ICL_TRY(icl_opencl_kernel(opencl, which, &slices.compiled, error));
+    ICL_TRY(set_arguments(opencl, which, slices.compiled.kernel, arguments, count, &slices, error));
+    if (icl_opencl_is_long(opencl, which, slices.work * (double)slices.units))
+        ICL_TRY(icl_opencl_launch_slices(opencl, which, &slices, error));
+    else
+        ICL_TRY(icl_opencl_enqueue(opencl, which, &slices.compiled, items, error));
 done:
     return status;
 }

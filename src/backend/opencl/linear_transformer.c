@@ -324,6 +324,12 @@ static icl_view sequence_view(const icl_tensor *t) {
     return view;
 }
 
+/* About how many operations a unit takes on a GPU: the products of matrices, of which the backward pass has two for each of the forward one. */
+static double work_of_unit(const cut *c, cl_uint rows) {
+    const double size = c->key.size, layers = (double)c->key.depth * c->key.heads * (c->key.train ? 9 : 3);
+    return 2 * size * size * (size * layers + rows) * (double)c->per_unit;
+}
+
 static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_params *params,
                                const operands *of, const cut *c, cl_mem partial, cl_mem scratch, size_t items,
                                icl_error *error) {
@@ -366,7 +372,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
         ICL_ARGUMENT(model),
         ICL_ARGUMENT(parts),
         ICL_ARGUMENT(lengths),
-        ICL_ARGUMENT(units),
+        ICL_GROUP_UNITS(units, work_of_unit(c, rows)),
         ICL_ARGUMENT(c->flags),
         ICL_ARGUMENT(factor),
         ICL_ARGUMENT(repeats),
@@ -403,7 +409,7 @@ static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_pa
                       ICL_MEMORY_ARGUMENT(partial), ICL_ARGUMENT(count), ICL_ARGUMENT(length),
                       ICL_ARGUMENT(model), ICL_ARGUMENT(sizes), ICL_ARGUMENT(part_length),
                       ICL_ARGUMENT(shared_heads), ICL_ARGUMENT(batch), ICL_ARGUMENT(blocks),
-                      ICL_ARGUMENT(units));
+                      ICL_UNITS(units, count * opencl->lanes));
 }
 
 static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *of,

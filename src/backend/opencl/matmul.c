@@ -52,6 +52,9 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
                          cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint inner_batch = p->shape.s[1], row_chunk = p->m < ROW_CHUNK ? (p->m + 3) / 4 * 4 : ROW_CHUNK;
     const cl_uint4 sizes = {{p->m, p->n, p->k, row_chunk}};
+    const double rows = opencl->lanes == 1 ? TILE : row_chunk,
+                 columns = opencl->lanes == 1 ? TILE : (double)opencl->lanes;
+    const double work = 2 * rows * columns * (p->k < cuts.s[3] ? p->k : cuts.s[3]);
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
@@ -60,14 +63,14 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
                                 icl_opencl_items(opencl, (size_t)units * opencl->local_size), error,
                                 ICL_VIEW(p->out), ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b),
                                 ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts),
-                                ICL_ARGUMENT(units), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
+                                ICL_GROUP_UNITS(units, work), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
     const cl_uint depth = p->k < DEPTH ? p->k + 1 : DEPTH;
     const cl_uint scratch_length = (cl_uint)((depth + row_chunk) * opencl->lanes);
     ICL_TRY(icl_pool_take(opencl, icl_opencl_items(opencl, units) * scratch_length * sizeof(cl_float),
                           &scratch, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_lanes, units, error, ICL_VIEW(p->out),
                        ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch),
-                       ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_ARGUMENT(units),
+                       ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_UNITS(units, work),
                        ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_MEMORY_ARGUMENT(scratch->memory),
                        ICL_ARGUMENT(scratch_length)));
 done:
@@ -93,7 +96,7 @@ static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_
     ICL_TRY(launch(opencl, &partial, cuts, (cl_int)elements, units, 1.0F, 0.0F, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_combine, elements, error, ICL_VIEW(*out),
                        ICL_ARGUMENT(p->shape), ICL_MEMORY_ARGUMENT(block->memory), ICL_ARGUMENT(splits),
-                       ICL_ARGUMENT(elements), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
+                       ICL_UNITS(elements, splits), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
 done:
     icl_pool_give(opencl, block);
     return status;

@@ -133,6 +133,8 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->gemm = params->gemm;
     opencl->profile.on = params->profile;
     opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
+    opencl->launch_seconds = ICL_LAUNCH_SECONDS;
+    opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
     opencl->fast_math = params->fast_math;

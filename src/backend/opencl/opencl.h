@@ -147,13 +147,16 @@ typedef struct icl_opencl {
     cl_device_id device;
     cl_context context;
     cl_command_queue queue;
-    char options[96];        /* compiler options of every program */
-    bool fast_math;          /* kernels that are not strict get -cl-fast-relaxed-math as well */
-    uint64_t clblast_tested; /* powers of two of m n k for which its large products were right */
-    size_t lanes;            /* floats that one work-item computes at a time, see cl/common.h */
-    size_t local_size;       /* of every kernel that the driver allows it, so that each is compiled once */
-    size_t max_items;        /* work-items that a launch uses at most; they loop */
-    size_t memory_limit;     /* bytes; 0: the device's */
+    char options[96];          /* compiler options of every program */
+    bool fast_math;            /* kernels that are not strict get -cl-fast-relaxed-math as well */
+    double clblast_operations; /* of a launch, at most: see gemm_clblast.c */
+    uint64_t clblast_tested;   /* powers of two of m n k for which its large products were right */
+    size_t lanes;              /* floats that one work-item computes at a time, see cl/common.h */
+    size_t local_size;         /* of every kernel that the driver allows it, so that each is compiled once */
+    size_t max_items;          /* work-items that a launch uses at most; they loop */
+    size_t memory_limit;       /* bytes; 0: the device's */
+    double launch_seconds;     /* that a launch on a GPU may take; see slices.c */
+    double rates[ICL_KERNEL_COUNT]; /* operations a second of each kernel when it was measured; 0: never */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
     icl_gemm gemm;
     icl_clblast_state clblast;
@@ -238,10 +241,22 @@ void icl_opencl_release_programs(icl_opencl *opencl);
 typedef struct icl_argument {
     size_t size;
     const void *value;
+    double work;   /* > 0 for the number of units: operations of a unit */
+    bool by_group; /* on GPUs a work-group takes a unit, not a work-item */
 } icl_argument;
 
-#define ICL_ARGUMENT(variable)      ((icl_argument){sizeof(variable), &(variable)})
-#define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){sizeof(cl_mem), &(memory)}) /* of type cl_mem */
+#define ICL_ARGUMENT(variable) ((icl_argument){.size = sizeof(variable), .value = &(variable)})
+#define ICL_MEMORY_ARGUMENT(memory)                                                                          \
+    ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
+
+/*
+ * The number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a launch that may take long is
+ * cut, and about how many operations one takes. A unit must not depend on another one of the launch.
+ */
+#define ICL_UNITS(units, operations)                                                                         \
+    ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
+#define ICL_GROUP_UNITS(units, operations)                                                                   \
+    ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
 
 /* How many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
@@ -252,6 +267,10 @@ size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, siz
 /* Takes `group_bytes` of scratch memory for each work-group of a launch of so many work-items. */
 icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, icl_block **block,
                                    icl_error *error);
+
+/* Queues a kernel whose arguments are set. */
+icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled,
+                              size_t items, icl_error *error);
 
 /* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
@@ -299,7 +318,36 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
 
 #define ICL_RUNS(runs)                                                                                       \
     ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                 \
-        ICL_ARGUMENT((runs).units)
+        ICL_UNITS((runs).units, (runs).segment)
+
+/* ---- slices.c ---- */
+
+/* Seconds that a launch may take, if its units are not longer. */
+#define ICL_LAUNCH_SECONDS .1
+
+/* Of a launch of CLBlast's: .1 to .2 s of a small integrated GPU. */
+#define ICL_CLBLAST_OPERATIONS 2e10
+
+/* A launch that can be cut: its kernel, with all other arguments set, and its units. */
+typedef struct icl_slices {
+    icl_compiled compiled;
+    cl_uint argument; /* that takes the units */
+    size_t units;
+    double work;   /* operations of a unit */
+    bool by_group; /* a work-group takes a unit */
+    size_t items;  /* work-items at most */
+} icl_slices;
+
+/* How many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many as the slice before
+ * it, if there was one. */
+size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
+
+/* Whether a launch of so many operations may take so long that it must be cut. */
+bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
+
+/* Runs the launch in slices, and waits for each. */
+icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices,
+                                    icl_error *error);
 
 /* ---- profile.c ---- */
 

@@ -79,7 +79,7 @@ static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk,
                       ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
                       ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
-                      ICL_ARGUMENT(chunks), ICL_ARGUMENT(units), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags),
+                      ICL_ARGUMENT(chunks), ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags),
                       ICL_ARGUMENT(divisor));
 }
 
@@ -144,10 +144,11 @@ static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view
                        ICL_MEMORY_ARGUMENT(where->memory), ICL_MEMORY_ARGUMENT(s->memory),
                        ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept),
                        ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length),
-                       ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks), ICL_ARGUMENT(units)));
+                       ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks), ICL_UNITS(units, chunk)));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out),
                        ICL_ARGUMENT(s->kept), ICL_MEMORY_ARGUMENT(best->memory),
-                       ICL_MEMORY_ARGUMENT(where->memory), ICL_ARGUMENT(chunks), ICL_ARGUMENT(s->outputs)));
+                       ICL_MEMORY_ARGUMENT(where->memory), ICL_ARGUMENT(chunks),
+                       ICL_UNITS(s->outputs, chunks)));
 done:
     icl_pool_give(opencl, best);
     icl_pool_give(opencl, where);

@@ -1,6 +1,8 @@
 /* Rows on spheres: cl/spherical.cl. */
 #include "backend/opencl/opencl.h"
 
+#define ELEMENT_WORK 8.0 /* operations for an element, about */
+
 /* spherical's operands. */
 enum { OUT = 0, IN, NORMALS, TABLE };
 
@@ -17,5 +19,6 @@ icl_status icl_opencl_spherical(icl_backend *backend, const void *params, const 
         views[i] = icl_view_of(operands[i].buffer ? &operands[i] : &operands[IN]);
     return ICL_LAUNCH(opencl, ICL_KERNEL_spherical, units, error, ICL_VIEW(views[OUT]), ICL_VIEW(views[IN]),
                       ICL_VIEW(views[NORMALS]), ICL_VIEW(views[TABLE]), ICL_ARGUMENT(shape),
-                      ICL_ARGUMENT(rows), ICL_ARGUMENT(units), ICL_ARGUMENT(has_radius));
+                      ICL_ARGUMENT(rows), ICL_UNITS(units, ELEMENT_WORK * (double)(lanes * shape.s[3])),
+                      ICL_ARGUMENT(has_radius));
 }
