@@ -12,7 +12,7 @@ source "${BASH_SOURCE[0]%/*}/../tap.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 report=$work/report.md
-all=(devices self-test conformance mutation training repeatability 'training compared' 'steps by batch size' bench peers)
+all=(devices self-test conformance mutation 'training compared' repeatability 'steps by batch size' training bench peers)
 export ICLAB_PEERS=$work/no-peers
 explain() {
     note <"$work/err"
@@ -106,6 +106,8 @@ ok $? "exit code 0 when every part passes"
 has_all_parts
 verdict training passed '2000 steps in 9.00 s'
 verdict 'steps by batch size' passed '20 settings'
+grep -q '^| matmul (1024x1024)(1024x1024), clblast | ' "$report"
+ok $? "products are measured by each implementation"
 verdict mutation passed '2 of 2 planted faults noticed'
 verdict peers 'not run' 'tools/peers/setup'
 grep -qF 'A &lt;b&gt;GPU&lt;/b&gt;' "$report" && ! grep -q '<b>' "$report"
@@ -159,6 +161,7 @@ imitated
 verdict devices FAILED 'opencl:0.0 is refused'
 verdict mutation 'not run' 'no faulty kernels'
 verdict 'steps by batch size' 'timed out' 'batches of 1024 and more'
+verdict training 'timed out' 'not judged: 2000 steps would not have ended'
 
 # ---- The real one ----
 

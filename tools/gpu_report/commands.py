@@ -36,7 +36,7 @@ class Answer:
     def problem(self, allowed=(0,)):
         """None, or in a few words how the command failed."""
         if self.code is None:
-            return f"no end after {self.seconds:.0f} s"
+            return f"no end after {self.seconds:.0f} s" if self.seconds else "no time was left"
         if self.code < 0:
             return f"crashed: {signal.strsignal(-self.code) or 'signal'} ({-self.code})"
         if self.code not in allowed:

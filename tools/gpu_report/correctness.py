@@ -10,7 +10,8 @@ FAULTS = (
     ("iclab-sum_in_plain_order", "a sum in plain order instead of the fixed tree: rounding alone", "reduce", "sum ("),
     ("iclab-output_left_unwritten", "the last row of a block is not written", "attention_forward", "linear forward"),
 )
-# Ways to open a device, with the product of two 1024 x 1024 matrices as the first work there.
+# Ways to open a device, and a product as the first work there, which has CLBlast compiled.
+PRODUCT = "matmul (43008x21)(21x21)"
 WAYS = (
     ("as iclab opens it", ()),
     ("own matrix products", ("--gemm", "native")),
@@ -36,21 +37,18 @@ def devices(lab, part):
 
 
 def self_test(lab, part):
-    """The self-test in each way in which the device can be opened, and a product there."""
+    """The self-test in each way in which the device can be opened, and a product there. Kernels are compiled anew."""
     rows = []
     for title, options in (WAYS[0], WAYS[-1]) if lab.quick else WAYS:
         if "clblast" in options and "CLBlast" not in lab.version:
-            rows.append([title, "not run: built without CLBlast", "–", "–"])
+            rows.append([title, "not run: built without CLBlast", "–"])
             continue
-        case = "matmul (1024x1024)(1024x1024)"
         answer = lab.ask(
-            part, "bench", "--device", lab.device, *options, "--op", case, "--seconds", "0", "--json", "--quiet"
+            part, "bench", "--device", lab.device, *options, "--op", PRODUCT, "--seconds", "0", "--json", "--quiet"
         )
-        measured = [row for row in answer.rows() if row.get("case") == case]
         problem = answer.problem()
-        cells = [number(1e3 * row["median_s"]) + " | " + number(row["gflops"]) for row in measured[:1]] or ["– | –"]
-        rows.append([title, f"**{escape(problem)}**" if problem else "passed", *cells])
-    header = [("device opened", False), ("verdict", False), ("product of 1024 x 1024, ms", True), ("GFLOP/s", True)]
+        rows.append([title, f"**{escape(problem)}**" if problem else "passed", f"{answer.seconds:.1f}"])
+    header = [("device opened", False), ("verdict", False), ("whole command, s", True)]
     part.say(table(header, rows))
     part.note = part.note or f"passed in {sum(row[1] == 'passed' for row in rows)} ways of opening the device"
 

@@ -15,6 +15,7 @@ class Lab:
     def __init__(self, iclab, device, quick, folder, seconds):
         self.iclab, self.device, self.quick, self.folder = iclab, device, quick, folder
         self.devices, self.version = [], ""
+        self.rate = None  # sequences a second in steps of `versatile`, when it is known
         self.seconds = seconds
         self.end = self.part_end = time.monotonic() + seconds
         # Nothing that an earlier run left is taken, nothing is left behind.

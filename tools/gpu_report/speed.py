@@ -80,6 +80,15 @@ def long_attention(lab, part, rows):
         rows += without_peaks(measured_rows(answer))
 
 
+def products(lab, part, rows):
+    """The products again, by each implementation, since `auto` shows one of them."""
+    for gemm in ("native", "clblast"):
+        if gemm == "clblast" and "CLBlast" not in lab.version:
+            continue
+        answer = lab.ask(part, "bench", "--device", lab.device, "--gemm", gemm, "--op", "matmul (", "--json", "--quiet")
+        rows += [dict(row, case=f"{row['case']}, {gemm}") for row in without_peaks(measured_rows(answer))]
+
+
 def bench(lab, part):
     """Ops alone: the median over turns, operations counted by the textbook, and the larger share of the device's two
     measured peaks."""
@@ -87,6 +96,7 @@ def bench(lab, part):
     rows = measured_rows(lab.ask(part, "bench", "--device", lab.device, "--json", "--quiet", *options))
     peaks = [row for row in rows if row["case"].startswith("peak")]
     if not lab.quick:
+        products(lab, part, rows)
         long_attention(lab, part, rows)
     part.say(bench_table(rows))
     rates = [(row["gflops"], "GFLOP/s") if row["gflops"] else (row["gbytes_per_s"], "GB/s") for row in peaks]
@@ -120,6 +130,8 @@ def steps_of(lab, part, d, sampler, end, rows):
             return
         last = dict(found[0], batch=batch, d=d, sampler=sampler)
         rows.append(last)
+        if (d, sampler) == (10, "tokens"):
+            lab.rate = 1e6 * rate(last)
 
 
 def steps(lab, part):

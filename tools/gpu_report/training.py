@@ -3,15 +3,15 @@
 import hashlib
 import json
 
-from gpu_report.document import FAILED, escape, number, table
+from gpu_report.document import FAILED, TIMED_OUT, escape, number, table
 
 # Variants of a step: title, keys. Together they run the fused kernels in both spaces, and every op of the tape.
 VARIANTS = (
     ("every token drawn", ()),
     ("Gram sampler", ("task.sampler=gram",)),
-    ("small operations on the tape", ("model.space=composed", "train.batch=256")),
+    ("small operations on the tape", ("model.space=composed",)),
 )
-
+STEPS, BATCH = 2000, 2048  # of the training that is judged
 DIFFERENCES = (
     "forced_loss_difference",
     "forced_gradient_difference",
@@ -42,21 +42,33 @@ def is_trained(rows):
     return adjusted["model"] is not None and adjusted["model"] < adjusted["constrr"]
 
 
-def training(lab, part):
-    """The recipe `versatile`, cut to 2,000 steps, on the device and on cpu, with its table: errors on fresh sequences,
-    the same for all. The two models differ by what rounding grows to."""
-    keys = ["train.steps=20", "eval.sequences=1000", "train.batch=128"] if lab.quick else ["train.steps=2000"]
-    rows, folder = train(lab, part, lab.device, "trained", *keys)
-    own, _ = train(lab, part, "cpu", "trained-cpu", *keys)
-    if not rows:
-        return
+def affordable_steps(lab):
+    """As many as end in two thirds of the part's time at the rate that the part before it measured, at least ten."""
+    if not lab.rate:
+        return STEPS
+    return max(10, min(STEPS, int(lab.left() * 2 / 3 * lab.rate / BATCH)))
+
+
+def training_table(rows, own, device):
     named = [
-        dict(model_of(found), predictor=f"model, {name}") for found, name in ((rows, lab.device), (own, "cpu")) if found
+        dict(model_of(found), predictor=f"model, {name}") for found, name in ((rows, device), (own, "cpu")) if found
     ]
     named += [row for row in rows if row["predictor"] != "model"]
     header = [(title, title != "predictor") for title in ("predictor", "mse", "se", "half_adjusted", "se")]
     values = ("mse", "se", "half_adjusted", "half_adjusted_se")
-    part.say(table(header, [[escape(row["predictor"]), *(number(row[key], 4) for key in values)] for row in named]))
+    return table(header, [[escape(row["predictor"]), *(number(row[key], 4) for key in values)] for row in named])
+
+
+def training(lab, part):
+    """The recipe `versatile`, cut to 2,000 steps, on the device and on cpu, with its table: errors on fresh sequences,
+    the same for all. The two models differ by what rounding grows to."""
+    steps = 20 if lab.quick else affordable_steps(lab)
+    keys = [f"train.steps={steps}"] + (["eval.sequences=1000"] if steps < STEPS else [])
+    rows, folder = train(lab, part, lab.device, "trained", *keys)
+    own, _ = train(lab, part, "cpu", "trained-cpu", *keys)
+    if not rows:
+        return
+    part.say(training_table(rows, own, lab.device))
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     outcome = f"{run['steps']} steps in {number(run['training_seconds'])} s, mse {number(model_of(rows)['mse'], 4)}"
     part.say("README says what the predictors and columns are; se is the standard error of the column before it.")
@@ -66,19 +78,21 @@ def training(lab, part):
     )
     if lab.quick:
         outcome += ", not judged (--quick)"
+    elif steps < STEPS:
+        part.worsen(TIMED_OUT, f"{outcome}, not judged: {STEPS} steps would not have ended in time")
     elif not is_trained(rows):
         part.worsen(FAILED, "the model is no better than ridge regression with one constant")
     part.note = part.note or outcome
 
 
 def repeatability(lab, part):
-    """The same device and seed must give the same bits: 100 steps, twice."""
-    keys = ("train.steps=20" if lab.quick else "train.steps=100", "eval.sequences=1000")
+    """The same device and seed must give the same bits: 100 steps with batches of 256, twice."""
+    keys = ("train.batch=256", "train.steps=20" if lab.quick else "train.steps=100", "eval.sequences=1000")
     sums = []
     for name in ("first", "second"):
         _, folder = train(lab, part, lab.device, name, *keys)
         model = folder / "model.safetensors"
-        sums.append(hashlib.sha256(model.read_bytes()).hexdigest() if model.exists() else "no model was written")
+        sums.append(hashlib.sha256(model.read_bytes()).hexdigest() if model.exists() else f"none from the {name} run")
     part.say(f"SHA-256 of the two models: `{sums[0]}`, `{sums[1]}`.")
     if sums[0] != sums[1]:
         part.worsen(FAILED, "two runs gave different bits")
@@ -98,7 +112,7 @@ def training_compared(lab, part):
             "cpu",
             "--train",
             "versatile",
-            *settings(*keys),
+            *settings("train.batch=256", *keys),
             "--steps",
             "2" if lab.quick else "20",
             "--json",
