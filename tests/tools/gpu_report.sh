@@ -163,6 +163,18 @@ verdict mutation 'not run' 'no faulty kernels'
 verdict 'steps by batch size' 'timed out' 'batches of 1024 and more'
 verdict training 'timed out' 'not judged: 2000 steps would not have ended'
 
+answer "devices: echo \$\$ >\"\$folder/pid\"; exec sleep 1000"
+"$script" --out "$report" --iclab "$work/tools/iclab" 2>"$work/err" &
+script_id=$!
+until [[ -s $work/pid ]]; do sleep 0.1; done
+kill "$script_id"
+wait "$script_id"
+code=$?
+[[ $code -eq 130 ]] && grep -q 'interrupted; .* holds what was done' "$work/err" && ! kill -0 "$(<"$work/pid")" 2>/dev/null
+ok $? "interrupted: exit code 130, and what ran is ended"
+has_all_parts
+verdict devices 'not run' interrupted
+
 # ---- The real one ----
 
 if ! "$iclab" devices --json 2>/dev/null | grep -q '"opencl:'; then
