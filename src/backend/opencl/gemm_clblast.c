@@ -36,8 +36,8 @@ bool icl_clblast_fits(const icl_tensor *operands) {
            (operands[0].rank == 2 || out.stride > 0);
 }
 
-static icl_status multiply(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
-                           icl_error *error) {
+icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                              icl_error *error) {
     const icl_tensor *out = &operands[0], *left = &operands[1], *right = &operands[2];
     const size_t m = out->shape[out->rank - 2], n = out->shape[out->rank - 1];
     const size_t k = left->shape[left->rank - 1];
@@ -72,37 +72,6 @@ static icl_status multiply(icl_opencl *opencl, const icl_matmul_params *params, 
     opencl->profile.count += event != NULL;
     opencl->backend->statistics.launches++;
     return ICL_OK;
-}
-
-#define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
-
-/*
- * CLBlast makes one launch of any product, and slices.c cannot cut its kernels. So a product that would take long on a small GPU is cut in
- * two along its batch, or along the longer side of out, and so on: by its sizes alone, because CLBlast chooses kernels by size, and bits
- * must not follow from measured times.
- */
-icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
-                              icl_error *error) {
-    const icl_tensor *out = &operands[0], *a = &operands[1], *b = &operands[2];
-    const int row = out->rank - 2, column = out->rank - 1;
-    const bool is_batch = out->rank == 3 && out->shape[0] > 1;
-    const int axis = is_batch ? 0 : out->shape[row] >= out->shape[column] ? row : column;
-    const size_t extent = out->shape[axis], block = is_batch ? 1 : BLOCK;
-    const size_t half = (extent / 2 + block - 1) / block * block;
-    icl_status status = ICL_OK;
-
-    if (2.0 * (double)icl_tensor_count(out) * (double)a->shape[column] <= opencl->clblast_operations ||
-        extent < 2 * block)
-        return multiply(opencl, params, operands, error);
-    for (int part = 0; part < 2; part++) {
-        const size_t first = part == 0 ? 0 : half, count = part == 0 ? half : extent - half;
-        const icl_tensor parts[] = {icl_tensor_slice(*out, axis, first, count),
-                                    axis == column ? *a : icl_tensor_slice(*a, axis, first, count),
-                                    axis == row ? *b : icl_tensor_slice(*b, axis, first, count)};
-        ICL_TRY(icl_clblast_matmul(opencl, params, parts, error));
-    }
-done:
-    return status;
 }
 
 void icl_clblast_forget(void) {

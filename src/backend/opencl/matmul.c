@@ -141,11 +141,13 @@ static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands
 }
 
 /* A call that fails has not touched out, which the last of its kernels alone writes, so that our own kernel can still serve. */
-static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params,
-                                      const icl_tensor *operands, icl_error *error) {
+static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *params,
+                                const icl_tensor *operands, icl_error *error) {
     icl_error why = {0};
-    const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
 
+    if (opencl->clblast == ICL_CLBLAST_REFUSED) /* a part before this one failed */
+        return icl_opencl_matmul_native(opencl, params, operands, false, error);
+    const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
     if (status == ICL_OK)
         return ICL_OK;
     if (opencl->gemm == ICL_GEMM_CLBLAST)
@@ -155,6 +157,37 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
     icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on",
                   why.message);
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
+}
+
+#define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
+
+/*
+ * CLBlast makes one launch of any product, and slices.c cannot cut its kernels. So a product that would take long on a small GPU is cut in
+ * two along its batch, or along the longer side of out, and so on: by its sizes alone, because CLBlast chooses kernels by size, and bits
+ * must not follow from measured times.
+ */
+static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params,
+                                      const icl_tensor *operands, icl_error *error) {
+    const icl_tensor *out = &operands[0], *a = &operands[1], *b = &operands[2];
+    const int row = out->rank - 2, column = out->rank - 1;
+    const bool is_batch = out->rank == 3 && out->shape[0] > 1;
+    const int axis = is_batch ? 0 : out->shape[row] >= out->shape[column] ? row : column;
+    const size_t extent = out->shape[axis], block = is_batch ? 1 : BLOCK;
+    const size_t half = (extent / 2 + block - 1) / block * block;
+    icl_status status = ICL_OK;
+
+    if (2.0 * (double)icl_tensor_count(out) * (double)a->shape[column] <= opencl->clblast_operations ||
+        extent < 2 * block)
+        return multiply_part(opencl, params, operands, error);
+    for (int part = 0; part < 2; part++) {
+        const size_t first = part == 0 ? 0 : half, count = part == 0 ? half : extent - half;
+        const icl_tensor parts[] = {icl_tensor_slice(*out, axis, first, count),
+                                    axis == column ? *a : icl_tensor_slice(*a, axis, first, count),
+                                    axis == row ? *b : icl_tensor_slice(*b, axis, first, count)};
+        ICL_TRY(multiply_by_clblast(opencl, params, parts, error));
+    }
+done:
+    return status;
 }
 
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands,
