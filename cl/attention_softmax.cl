@@ -45,6 +45,14 @@
 #define INVERSE_LN2    0x1.715476p+0f
 #define ROUND_CONSTANT 0x1.8p+23f /* adding it leaves the integer in the low mantissa bits */
 
+/* That integer, which both forms give exactly. Relaxed arithmetic would cancel the constant, and with it the rounding (Intel's compiler
+ * does); across the bits of a number it sees nothing to cancel. */
+#ifdef __FAST_RELAXED_MATH__
+#define ROUNDED(shifted) TO_FLOATS(AS_INTS(shifted) - AS_INTS((floats)(ROUND_CONSTANT)))
+#else
+#define ROUNDED(shifted) ((shifted) - (floats)(ROUND_CONSTANT))
+#endif
+
 /*
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact (Cody and
  * Waite), exp(r) by its Taylor polynomial, whose remainder |r|^8 / 8! is below a tenth of a unit in the last place. 2^(n + 24) is made
@@ -53,7 +61,7 @@
  */
 static floats exponential(floats x) {
     const floats shifted = MULTIPLY_ADD(x, (floats)(INVERSE_LN2), (floats)(ROUND_CONSTANT));
-    const floats n = shifted - (floats)(ROUND_CONSTANT);
+    const floats n = ROUNDED(shifted);
     const floats r = MULTIPLY_ADD(-n, (floats)(LN2_LOW), MULTIPLY_ADD(-n, (floats)(LN2_HIGH), x));
     floats value = (floats)(1.0f / 5040);
     value = MULTIPLY_ADD(value, r, (floats)(1.0f / 720));
