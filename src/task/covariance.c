@@ -8,8 +8,9 @@
 #include "task/numbers.h"
 #include "task/streams.h"
 
-/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats. */
-static const double SMALLEST_EIGENVALUE = 1e-24, LARGEST_EIGENVALUE = 1e24;
+/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats: also the product of two inputs,
+ * an eigenvalue times the square of the smallest normal, 1.87e-8 (task/noise.c). */
+static const double SMALLEST_EIGENVALUE = 1e-22, LARGEST_EIGENVALUE = 1e24;
 
 /* row -= (row . earlier) earlier, for every earlier row. */
 static void remove_projections(double *rotation, size_t dimension, size_t row) {

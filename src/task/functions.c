@@ -33,6 +33,9 @@
 /* In the order of the words of task.function. */
 typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
 
+/* Slopes whose products with coordinates stay normal floats (task/noise.c). */
+static const double SMALLEST_LIPSCHITZ = 1e-15;
+
 #define FREQUENCY 2.0 /* of cosine, in s */
 
 enum { COSINE_TERMS = 9, QUADRATIC_TERMS = 2, WIDEST_PRODUCT = 4 };
@@ -118,6 +121,10 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->prior.nonlinear = true;
     state->of = (function_class)icl_recipe_word(recipe, "task", "function");
     state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
+    if (state->lipschitz > 0 && state->lipschitz < SMALLEST_LIPSCHITZ)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "lipschitz", error,
+                                  "0, or %g and more: %g makes numbers that some devices flush to 0",
+                                  SMALLEST_LIPSCHITZ, state->lipschitz));
     ICL_TRY(refuse_gaussian_keys(recipe, error));
     ICL_TRY(icl_noise_read(recipe, &task->prior, error));
     state->noise_level = icl_noise_distribution(&task->prior);

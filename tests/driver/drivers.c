@@ -296,7 +296,7 @@ done:
     return status == ICL_OK ? value : -1.0F;
 }
 
-/* What the test setup small-gpu relies on: PoCL flushes subnormals to zero where it is told to. */
+/* What the test setup small_gpu relies on: PoCL flushes subnormals to zero where it is told to. */
 static void test_flush(tap_run *tap, const char *spec) {
     icl_error error = {0};
     float halves[2] = {-1, -1};

@@ -14,6 +14,8 @@ static const char *const recipes[] = {
     "task.sampler=gram task.d=1 task.n=4 task.noise=fixed:0.25",
     ("task.sampler=gram task.d=5 task.n=20 task.noise=fixed:1 task.covariance=spectrum:1,1,0.25,0.0625,1 "
      "task.rotate=true task.weights=inverse-covariance"),
+    "task.sampler=gram task.d=2 task.n=1 task.noise=choice:0,1e-30",
+    "task.sampler=gram task.d=2 task.n=3 task.noise=uniform:1e-22 task.covariance=spectrum:1e-22,1e-22",
     "task.sampler=gram task.d=7 task.n=4 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25,9,1,1,2",
 };
 

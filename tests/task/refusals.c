@@ -19,6 +19,10 @@ static const refusal refusals[] = {
     {"task.noise=uniform:inf", "task.noise", "numbers"},
     {"task.noise=uniform:nan", "task.noise", "numbers"},
     {"task.noise=fixed:1e30", "task.noise", "from 0"},
+    {"task.noise=fixed:9.9e-31", "task.noise", "0, or 1e-30 and more"},
+    {"task.noise=fixed:1e-40", "task.noise", "0, or 1e-30 and more"},
+    {"task.noise=choice:1,9.9e-31", "task.noise", "0, or 1e-30 and more"},
+    {"task.noise=uniform:9.9e-23", "task.noise", "0, or 1e-22 and more"},
     {"task.noise=fixed:1,2", "task.noise", "one number"},
     {"task.noise=choice:", "task.noise", "numbers"},
     {"task.noise=choice:1,,3", "task.noise", "numbers"},
@@ -31,7 +35,8 @@ static const refusal refusals[] = {
     {"task.d=2 task.covariance=spectrum:1,2,3", "task.covariance", "d = 2"},
     {"task.d=2 task.covariance=spectrum:1,0", "task.covariance", "not positive definite"},
     {"task.d=2 task.covariance=spectrum:1,-0.5", "task.covariance", "not positive definite"},
-    {"task.d=2 task.covariance=spectrum:1,1e-40", "task.covariance", "from 1e-24"},
+    {"task.d=2 task.covariance=spectrum:1,1e-40", "task.covariance", "from 1e-22"},
+    {"task.d=2 task.covariance=spectrum:1,9.9e-23", "task.covariance", "from 1e-22"},
     {"task.d=2 task.covariance=spectrum:1,x", "task.covariance", "spectrum:"},
     {"task.covariance=wishart", "task.covariance", "identity"},
     {"task.weights=sparse", "task.weights", "normal"},
@@ -52,6 +57,8 @@ static const refusal refusals[] = {
     {"task.family=functions task.inputs=sphere task.d=3 task.subspace=3", "task.subspace", "d = 3"},
     {"task.family=functions task.inputs=sphere task.function=sine", "task.function", "cosine"},
     {"task.family=functions task.inputs=sphere task.lipschitz=-1", "task.lipschitz", ""},
+    {"task.family=functions task.inputs=sphere task.lipschitz=9.9e-16", "task.lipschitz",
+     "0, or 1e-15 and more"},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
@@ -64,6 +71,26 @@ static void check_refusal(tap_run *tap, const refusal *bad) {
     tap_note("%s", error.message);
     tap_ok(tap, status == ICL_ERROR_INPUT && !task && named && !strchr(error.message, '\n'), "%s",
            bad->overrides);
+    icl_task_destroy(&task);
+}
+
+/* Just inside the bounds. */
+static const char *const accepted[] = {
+    "task.noise=fixed:0",
+    "task.noise=fixed:1e-30",
+    "task.noise=fixed:1e15",
+    "task.noise=choice:0,1e-30",
+    "task.noise=uniform:0",
+    "task.noise=uniform:1e-22",
+    "task.d=2 task.covariance=spectrum:1,1e-22",
+    "task.family=functions task.inputs=sphere task.lipschitz=0",
+    "task.family=functions task.inputs=sphere task.lipschitz=1e-15",
+};
+
+static void check_accepted(tap_run *tap, const char *overrides) {
+    icl_task *task = NULL;
+    icl_error error = {0};
+    tap_status(tap, make_task(overrides, &task, &error), &error, overrides);
     icl_task_destroy(&task);
 }
 
@@ -96,6 +123,8 @@ int main(void) {
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         check_refusal(&tap, &refusals[i]);
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
+        check_accepted(&tap, accepted[i]);
     check_foreign_batch(&tap);
     return tap_done(&tap);
 }

@@ -11,7 +11,8 @@
  * denominator. The backward pass uses P_ij = exp(s_ij - log_sum_exp_i) and D_i = d_out_i . out_i from what it is given,
  * or sums that differ from these by the rounding of what it is given. Passes that take the keys in blocks, or that fuse a product with
  * a sum, rescale and round less often than this allows. A weight below the smallest normal number may be flushed to 0 (OpenCL
- * 1.2, section 7.2): an absolute error of that size, times what the weight multiplies.
+ * 1.2, section 7.2): an absolute error of that size, times what the weight multiplies. So may the backward pass's slopes, on the way to
+ * them, and each product that it sums.
  */
 #include <float.h>
 #include <math.h>
@@ -26,7 +27,7 @@ typedef struct sizes {
     icl_attention_mask mask;
 } sizes;
 
-/* The largest weight that a device of this precision may flush. */
+/* The largest number that a device of this precision may flush. */
 static double flushed(const sizes *is) {
     return is->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN;
 }
@@ -57,6 +58,12 @@ static void add_scaled(double *x, double a, const double *y, size_t n) {
 static void add_scaled_magnitude(double *x, double a, const double *y, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] += fabs(a * y[i]);
+}
+
+/* bound += |a y| + lost: of a product that may be flushed itself. */
+static void add_product_bound(double *bound, double a, const double *y, size_t n, double lost) {
+    for (size_t i = 0; i < n; i++)
+        bound[i] += fabs(a * y[i]) + lost;
 }
 
 static void multiply(double *x, double a, size_t n) {
@@ -193,16 +200,19 @@ static void softmax_backward(const sizes *is, double *const x[3], double *const 
             const double slope_error =
                 fabs(is->scale) * (p * ((p_error + 4 * u) * fabs(gain - row) +
                                         icl_gamma((double)e + 1, u) * gain_size + row_error) +
-                                   flushed(is) * fabs(gain - row));
+                                   flushed(is) * (fabs(gain - row) + 1)) +
+                flushed(is);
             const double over_keys = icl_gamma((double)is->keys + 2, u),
                          over_queries = icl_gamma((double)is->queries + 2, u);
+            const double lost = flushed(is) * (1 + fabs(is->scale)); /* before or after the scale */
             add_scaled(x[0] + i * d, slope, k + j * d, d);
-            add_scaled_magnitude(b[0] + i * d, 1.01 * slope_error + over_keys * fabs(slope), k + j * d, d);
+            add_product_bound(b[0] + i * d, 1.01 * slope_error + over_keys * fabs(slope), k + j * d, d, lost);
             add_scaled(x[1] + j * d, slope, q + i * d, d);
-            add_scaled_magnitude(b[1] + j * d, 1.01 * slope_error + over_queries * fabs(slope), q + i * d, d);
+            add_product_bound(b[1] + j * d, 1.01 * slope_error + over_queries * fabs(slope), q + i * d, d,
+                              lost);
             add_scaled(x[2] + j * e, p, d_out + i * e, e);
-            add_scaled_magnitude(b[2] + j * e, p * (1.01 * p_error + over_queries) + flushed(is),
-                                 d_out + i * e, e);
+            add_product_bound(b[2] + j * e, p * (1.01 * p_error + over_queries) + flushed(is), d_out + i * e,
+                              e, flushed(is));
         }
     }
 }
