@@ -186,8 +186,11 @@ static void describe(icl_device *device, const icl_opencl_device *opencl, const 
     icl_backend *backend = NULL;
     icl_error error = {0};
     const icl_backend_params params = {.spec = host_spec};
-    const icl_status status = opencl ? icl_opencl_open(&params, opencl, &backend, &error)
-                                     : icl_backend_open(&params, &backend, &error);
+    icl_status status = opencl ? icl_opencl_open(&params, opencl, &backend, &error)
+                               : icl_backend_open(&params, &backend, &error);
+
+    if (opencl && status == ICL_OK)
+        status = icl_opencl_test(backend, &error);
 
     device->usable = status == ICL_OK;
     if (backend)

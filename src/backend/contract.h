@@ -189,9 +189,13 @@ typedef struct icl_opencl_device {
  * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
 
-/* Opens one device and runs its self-test (GEMM through CLBlast and natively, softmax attention, reduction, random
- * numbers, against known answers). A device that fails is refused with the numbers that were wrong. */
+/* Opens one device and runs its self-test: products, attention forward and backward, reduction, random numbers, the optimizer's step,
+ * against known answers. A device that fails is refused with the numbers that were wrong. CLBlast, whole linear transformers and the sampler
+ * of Gram matrices, which are compiled at their first use, are tested then. */
 icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
                            icl_backend **backend, icl_error *error);
+
+/* Tests at once what is compiled at its first use, CLBlast left out. */
+icl_status icl_opencl_test(icl_backend *backend, icl_error *error);
 
 #endif

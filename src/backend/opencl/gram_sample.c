@@ -62,6 +62,7 @@ icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, cons
     const double work = NORMAL_WORK * 4 * l.sizes.s[3] +
                         (double)opencl->lanes * (2.0 * l.sizes.s[1] + 1) * l.sizes.s[1] * l.sizes.s[1];
     cl_float16 choices;
+    ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_GRAM, error));
     memcpy(&choices, level->choices, sizeof choices);
     ICL_TRY(icl_opencl_take_scratch(opencl, items, group_bytes, &scratch, error));
     ICL_TRY(ICL_LAUNCH_ITEMS(

@@ -419,6 +419,7 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     icl_block *partial = NULL, *scratch = NULL;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_LINEAR_TRANSFORMER, error));
     of->data = is_gram ? gram : tokens;
     of->query = query;
     if (!is_gram) {

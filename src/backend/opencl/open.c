@@ -96,25 +96,6 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-/* A device that computes wrongly is refused, except for those who want to see how. */
-static icl_status check_device(icl_opencl *opencl, const icl_backend_params *params, icl_error *error) {
-    icl_status status = icl_opencl_self_test(opencl, error);
-
-    /* A binary on disk is the first suspect: the driver may have changed under an unchanged version. */
-    if (status == ICL_ERROR_DEVICE && opencl->cache.loaded > 0) {
-        icl_log_write(&params->log, ICL_LOG_WARNING, "%s; compiling again from source", error->message);
-        icl_opencl_release_programs(opencl);
-        opencl->cache.distrusted = true;
-        if (opencl->clblast == ICL_CLBLAST_SERVES)
-            opencl->clblast = ICL_CLBLAST_UNTESTED;
-        status = icl_opencl_self_test(opencl, error);
-    }
-    if (status != ICL_ERROR_DEVICE || !params->accept_failed_self_test)
-        return status;
-    icl_log_write(&params->log, ICL_LOG_WARNING, "%s; opened all the same", error->message);
-    return ICL_OK;
-}
-
 icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
                            icl_backend **opened, icl_error *error) {
     icl_status status = ICL_OK;
@@ -138,14 +119,12 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
     opencl->fast_math = params->fast_math;
+    opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
-    ICL_TRY(check_device(opencl, params, error));
-    ICL_TRY(icl_profile_collect(opencl, error));
-    backend->statistics.ops = backend->statistics.launches = 0;
-    backend->statistics.device_seconds = 0;
+    ICL_TRY(icl_opencl_self_test(opencl, error));
     *opened = backend;
     backend = NULL;
 done:

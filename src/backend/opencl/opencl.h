@@ -142,6 +142,9 @@ typedef struct icl_profile {
     cl_event events[ICL_PROFILE_EVENTS];
 } icl_profile;
 
+/* Programs that are compiled, and tested, at their first use: see selftest.c. */
+typedef enum icl_tested { ICL_TESTED_LINEAR_TRANSFORMER = 0, ICL_TESTED_GRAM, ICL_TESTED_COUNT } icl_tested;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -157,6 +160,8 @@ typedef struct icl_opencl {
     size_t memory_limit;       /* bytes; 0: the device's */
     double launch_seconds;     /* that a launch on a GPU may take; see slices.c */
     double rates[ICL_KERNEL_COUNT]; /* operations a second of each kernel when it was measured; 0: never */
+    bool accepts_failed;            /* a wrong answer of the self-test is logged, and no error */
+    bool tested[ICL_TESTED_COUNT];  /* passed, or under test */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
     icl_gemm gemm;
     icl_clblast_state clblast;
@@ -432,8 +437,14 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
  * exactly than error bounds suppose, is accepted on request, and then logged. */
 icl_status icl_opencl_require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error);
 
-/* Known answers. ICL_ERROR_DEVICE with the numbers that were wrong. CLBlast is among what is tested only if it was asked for. */
+/*
+ * Known answers of the ops whose kernels are compiled on opening, or of one program of its own. ICL_ERROR_DEVICE with the numbers that were
+ * wrong: the device is refused, unless it was opened to see how it fails. CLBlast is among what is tested only if it was asked for.
+ */
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);
+
+/* Every op of such a program calls this first. */
+icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error);
 
 /* Asks CLBlast for known answers before its first use, and before its first large product of each size. One that is wrong fails if CLBlast
  * was asked for; otherwise it is logged, and CLBlast is refused from then on. m, n, k: of the product to come, [m, k] by [k, n]. */

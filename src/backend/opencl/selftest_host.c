@@ -1,0 +1,205 @@
+/*
+ * The ops of a training step beside the answers of plain C, whose code shares nothing with the kernels: strict ops to the last bit, the
+ * others as near as rounding allows. The operands of a case need not belong together: an op is a formula of them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/selftest.h"
+
+/* Some thousand roundings of numbers near 1. */
+#define NEAR 1e-4F
+#define BITS 0.0F
+
+typedef enum known_values { ABSENT = 0, NORMAL, SMALL, POSITIVE } known_values;
+
+/* What an operand of a case holds before the op; outputs too, because some are updated. */
+typedef struct known_operand {
+    const char *name;
+    known_values values;
+    int rank;
+    size_t shape[3];
+} known_operand;
+
+typedef struct known_case {
+    icl_op op;
+    const void *params;
+    float tolerance;
+    known_operand operands[ICL_MAX_OPERANDS]; /* in the op's order */
+} known_case;
+
+enum {
+    B = 5,
+    D = 4,
+    LAYERS = 3,
+    CONTEXT = 6,
+    N = LAYERS * 2 * D * D,
+    QUERIES = 5,
+    KEYS = 7,
+    E = 2,
+    ROWS = 64
+};
+
+static const icl_linear_transformer_params transformer = {.form = ICL_LINEAR_FULL,
+                                                          .layers = LAYERS,
+                                                          .depth = LAYERS,
+                                                          .heads = 1,
+                                                          .factor = 1.0 / CONTEXT,
+                                                          .space = ICL_SPACE_GRAM};
+static const icl_gram_params gram = {.key = {.seed = 3, .stream = 1, .step = 7},
+                                     .context = 9,
+                                     .noise_level = {.distribution = ICL_UNIFORM, .low = .25F, .high = 1}};
+static const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, .5};
+static const icl_update_params adam = {
+    .kind = ICL_UPDATE_ADAM,
+    .adam = {.learning_rate = .01, .beta1 = .9, .beta2 = .99, .epsilon = 1e-8, .weight_decay = .1, .step = 3},
+    .clip = 2,
+    .fraction = .25};
+
+static const known_case gradient_case = {ICL_OP_linear_transformer_gradient,
+                                         &transformer,
+                                         NEAR,
+                                         {{"predictions", NORMAL, 1, {B}},
+                                          {"gradient", NORMAL, 1, {N}},
+                                          {"norms", NORMAL, 1, {B}},
+                                          {"parameters", SMALL, 1, {N}},
+                                          {"tokens", NORMAL, 3, {B, CONTEXT + 1, D}},
+                                          {"gram", ABSENT, 0, {0}},
+                                          {"query", ABSENT, 0, {0}},
+                                          {"targets", NORMAL, 1, {B}},
+                                          {"threshold", ABSENT, 0, {0}}}};
+
+static const known_case gram_case = {ICL_OP_gram_sample,
+                                     &gram,
+                                     BITS,
+                                     {{"gram", NORMAL, 3, {B, D, D}},
+                                      {"query", NORMAL, 2, {B, D}},
+                                      {"targets", NORMAL, 1, {B}},
+                                      {"weights", NORMAL, 2, {B, D - 1}},
+                                      {"noise", NORMAL, 1, {B}},
+                                      {"chi", NORMAL, 3, {D, ICL_CHI_PIECES, ICL_CHI_TERMS}},
+                                      {"roots", ABSENT, 0, {0}}}};
+
+static const known_case cases[] = {
+    {ICL_OP_spherical,
+     NULL,
+     BITS,
+     {{"out", NORMAL, 2, {ROWS, D}},
+      {"in", NORMAL, 2, {ROWS, D}},
+      {"normals", NORMAL, 2, {ROWS, 1}},
+      {"table", NORMAL, 2, {ICL_CHI_PIECES, ICL_CHI_TERMS}}}},
+    {ICL_OP_attention_backward,
+     &softmax,
+     NEAR,
+     {{"d_q", NORMAL, 3, {B, QUERIES, D}},
+      {"d_k", NORMAL, 3, {B, KEYS, D}},
+      {"d_v", NORMAL, 3, {B, KEYS, E}},
+      {"d_out", NORMAL, 3, {B, QUERIES, E}},
+      {"out", NORMAL, 3, {B, QUERIES, E}},
+      {"log_sum_exp", POSITIVE, 3, {B, QUERIES, 1}},
+      {"q", NORMAL, 3, {B, QUERIES, D}},
+      {"k", NORMAL, 3, {B, KEYS, D}},
+      {"v", NORMAL, 3, {B, KEYS, E}}}},
+    {ICL_OP_update_step,
+     &adam,
+     NEAR,
+     {{"parameters", NORMAL, 1, {N}},
+      {"first moment", SMALL, 1, {N}},
+      {"second moment", POSITIVE, 1, {N}},
+      {"measures", NORMAL, 1, {3}},
+      {"threshold", POSITIVE, 1, {1}},
+      {"gradient", NORMAL, 1, {N}},
+      {"predictions", NORMAL, 1, {B}},
+      {"targets", NORMAL, 1, {B}},
+      {"norms", POSITIVE, 1, {B}}}},
+};
+
+static size_t count_of(const known_operand *operand) {
+    size_t count = operand->values == ABSENT ? 0 : 1;
+    for (int axis = 0; axis < operand->rank; axis++)
+        count *= operand->shape[axis];
+    return count;
+}
+
+static void fill_values(const known_operand *operand, uint32_t stream, float *values) {
+    const icl_random_params normal = {.key = {.seed = 11, .stream = stream}, .distribution = ICL_NORMAL};
+    for (size_t i = 0; i < count_of(operand); i++) {
+        const float x = icl_random_value(&normal, i);
+        values[i] = operand->values == SMALL ? .2F * x : operand->values == POSITIVE ? x * x + .5F : x;
+    }
+}
+
+/* Bits, where the tolerance is 0: -0 and 0 differ. */
+static icl_status judge(const icl_opencl *opencl, const known_case *c, int operand, const float *got,
+                        const float *expected, icl_error *error) {
+    const size_t count = count_of(&c->operands[operand]);
+    const float tolerance = c->tolerance;
+    char what[96];
+
+    snprintf(what, sizeof what, "%s: %s", icl_op_infos[c->op].name, c->operands[operand].name);
+    for (size_t i = 0; i < count && tolerance == BITS; i++)
+        if (memcmp(&got[i], &expected[i], sizeof *got) != 0)
+            return icl_fail(error, ICL_ERROR_DEVICE,
+                            "self-test of %s: %s: element %zu is %a, expected the bits of %a",
+                            opencl->backend->capabilities.name, what, i, (double)got[i], (double)expected[i]);
+    return icl_self_test_compare(opencl, what, got, expected, count, tolerance, error);
+}
+
+#define MOST_VALUES 512 /* of an operand */
+
+/* Both backends take the same operands; then their outputs are compared. */
+static icl_status test_case(icl_opencl *opencl, icl_backend *host, const known_case *c, icl_error *error) {
+    icl_backend *const backends[2] = {host, opencl->backend};
+    icl_tensor operands[2][ICL_MAX_OPERANDS] = {{{0}}};
+    float values[2][MOST_VALUES];
+    icl_status status = ICL_OK;
+
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < ICL_MAX_OPERANDS; i++) {
+            const known_operand *operand = &c->operands[i];
+            if (operand->values == ABSENT)
+                continue;
+            fill_values(operand, (uint32_t)i, values[0]);
+            ICL_TRY(icl_tensor_create(backends[which], operand->rank, operand->shape, &operands[which][i],
+                                      error));
+            ICL_TRY(icl_tensor_write(operands[which][i], values[0], error));
+        }
+        ICL_TRY(backends[which]->functions->ops[c->op](backends[which], c->params, operands[which], error));
+    }
+    for (int i = 0; i < icl_op_infos[c->op].outputs; i++) {
+        if (c->operands[i].values == ABSENT)
+            continue;
+        for (int which = 0; which < 2; which++)
+            ICL_TRY(icl_tensor_read(operands[which][i], values[which], error));
+        ICL_TRY(judge(opencl, c, i, values[1], values[0], error));
+    }
+done:
+    for (int which = 0; which < 2; which++)
+        for (int i = 0; i < ICL_MAX_OPERANDS; i++)
+            icl_tensor_release(&operands[which][i]);
+    return status;
+}
+
+static icl_status test_cases(icl_opencl *opencl, const known_case *list, size_t count, icl_error *error) {
+    icl_backend *host = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_cpu_open(&(icl_backend_params){.spec = "cpu"}, &(icl_host_spec){.threads = 1}, &host, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(test_case(opencl, host, &list[i], error));
+done:
+    icl_backend_close(&host);
+    return status;
+}
+
+icl_status icl_self_test_against_host(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, cases, sizeof cases / sizeof *cases, error);
+}
+
+icl_status icl_self_test_linear_transformer(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, &gradient_case, 1, error);
+}
+
+icl_status icl_self_test_gram(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, &gram_case, 1, error);
+}

@@ -1,0 +1,54 @@
+/* A device whose kernels have a fault planted is refused by its self-test, with the op and the numbers that were wrong, and stays refused.
+ * argv: device, op. */
+#include "backend/contract.h"
+#include "tap.h"
+
+/* What is compiled on opening is tested then, the rest with its first use. */
+static icl_status open_and_test(const char *spec, icl_backend **backend, icl_error *error) {
+    const icl_status status = icl_backend_open(&(icl_backend_params){.spec = spec}, backend, error);
+    return status == ICL_OK ? icl_opencl_test(*backend, error) : status;
+}
+
+static bool is_usable(const char *spec) {
+    icl_device *devices = NULL;
+    icl_error error = {0};
+    size_t count = 0;
+    bool usable = true;
+
+    if (icl_devices_list(NULL, &devices, &count, &error) != ICL_OK)
+        tap_note("%s", error.message);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(devices[i].capabilities.spec, spec) == 0)
+            usable = devices[i].usable;
+    icl_devices_free(&devices);
+    return usable;
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = NULL, *accepted = NULL;
+    icl_error error = {0}, again = {0};
+
+    if (argc < 3)
+        return 2;
+    const char *spec = tap_device_spec(argv[1]), *op = argv[2];
+    const icl_status opened = icl_backend_open(
+        &(icl_backend_params){.spec = spec, .accept_failed_self_test = true}, &accepted, &error);
+    if (!tap_status(&tap, opened, &error, "the device opens for those who want to see how it fails"))
+        return tap_done(&tap);
+    const icl_status status = open_and_test(spec, &backend, &error);
+    tap_ok(&tap, status == ICL_ERROR_DEVICE, "the device is refused: %s", error.message);
+    tap_ok(&tap,
+           strstr(error.message, "self-test of ") && strstr(error.message, op) &&
+               strstr(error.message, ", expected "),
+           "with the op %s and the numbers", op);
+    if (backend)
+        tap_ok(&tap, icl_opencl_test(backend, &again) == ICL_ERROR_DEVICE, "and once more: %s",
+               again.message);
+    tap_ok(&tap, icl_opencl_test(accepted, &error) == ICL_OK, "who opened it nevertheless can use it");
+    tap_ok(&tap, !is_usable(icl_backend_capabilities(accepted)->spec),
+           "the list of devices calls it not usable");
+    icl_backend_close(&backend);
+    icl_backend_close(&accepted);
+    return tap_done(&tap);
+}
