@@ -7,13 +7,12 @@
  * COLUMNS / 2 + 4 x to COLUMNS / 2 + 4 x + 3. Matrices wider than COLUMNS are rare: each of their column blocks computes the weights
  * again.
  * All products add outer products of two vectors of four, which are loaded whole: 2 loads from local memory for 16 multiply-adds of
- * scores, 3 for 32 of sums. What a work-item keeps are named vectors and structs of them, never arrays: some compilers keep an array in
- * memory.
+ * scores, 3 for 32 of sums.
  * Local memory: 10 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
  */
 #include "common.h"
-
 #if LANES == 1
+#include "tiles.h"
 
 #define TILE    32
 #define COLUMNS 64
@@ -35,29 +34,10 @@
 #define LOCAL_X (get_local_id(0) % 8)
 #define LOCAL_Y (get_local_id(0) / 8)
 
-/* 4 x 4 numbers. */
-typedef struct block {
-    float4 v0, v1, v2, v3;
-} block;
-
 /* The work-item's part of four rows of sums. */
 typedef struct sums {
     block low, high;
 } sums;
-
-static block zero_block(void) {
-    const float4 zero = (float4)(0.0f);
-    return (block){zero, zero, zero, zero};
-}
-
-/* sum + a b^T */
-static block add_outer(block sum, float4 a, float4 b) {
-    sum.v0 = MULTIPLY_ADD((float4)(a.s0), b, sum.v0);
-    sum.v1 = MULTIPLY_ADD((float4)(a.s1), b, sum.v1);
-    sum.v2 = MULTIPLY_ADD((float4)(a.s2), b, sum.v2);
-    sum.v3 = MULTIPLY_ADD((float4)(a.s3), b, sum.v3);
-    return sum;
-}
 
 /* Row r of the block, times factor r. */
 static block scale_rows(block b, float4 factor) {
@@ -86,7 +66,7 @@ static block dot_tile(__global const float *rows, int4 row_stride, uint row_coun
                       __global const float *sources, int4 source_stride, uint source_count, uint width,
                       __local float4 *staging) {
     __local const float4 *of_rows = staging + LOCAL_Y, *of_sources = staging + DEPTH * VECTORS + LOCAL_X;
-    block dots = zero_block();
+    block dots = block_of(0.0f);
     for (uint first = 0; first < width; first += DEPTH) {
         const uint length = min((uint)DEPTH, width - first);
         stage_columns((__local float *)staging, rows, row_stride, row_count, first, length);
@@ -239,7 +219,7 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
                              (int)column * out_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         const int limit = min((int)(first + id % TILE) + shift + 1, (int)end);
-        sums sum = {zero_block(), zero_block()};
+        sums sum = {block_of(0.0f), block_of(0.0f)};
         float maximum = -MAXFLOAT, total = 0.0f;
 
         for (uint j = 0; j < end; j += TILE) {
@@ -308,7 +288,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
         /* The work-item's rows attend to the first `limit` keys. */
         const int4 limit =
             min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
-        sums sum = {zero_block(), zero_block()};
+        sums sum = {block_of(0.0f), block_of(0.0f)};
 
         if (id < TILE) {
             const int row = (int)(first + min(id, count - 1));
@@ -374,7 +354,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1;
         /* The first query that attends to the block's first key; none where nothing attends to it. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
-        sums sum_k = {zero_block(), zero_block()}, sum_v = sum_k;
+        sums sum_k = {block_of(0.0f), block_of(0.0f)}, sum_v = sum_k;
 
         for (uint i = start; i < queries; i += TILE) {
             const uint length = min((uint)TILE, queries - i);

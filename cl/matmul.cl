@@ -108,73 +108,157 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 
 #else
 
-#define TILE                                                                                                 \
-    32 /* rows and columns of out that a work-group computes: 8 x 8 work-items, 4 x 4 elements each */
-#define DEPTH 16 /* products added between two barriers */
+#include "tiles.h"
+
+#define TILE         32 /* rows and columns of out that a work-group computes of a product that is strict or small */
+#define WIDE         64           /* of any other */
+#define DEPTH        16           /* products added between two barriers */
+#define PADDED(size) ((size) + 4) /* of a staged row: whole vectors, and the next begins at another bank */
+
+/* staged [DEPTH][PADDED(size)] = `length` terms of `size` rows of a, or columns of b, of which `left` exist, and zeros around them.
+ * Neighbouring work-items read neighbouring elements: along k where that is contiguous. */
+static void stage_factor(__local float *staged, uint size, __global const float *from, int k_stride,
+                         int stride, uint length, uint left) {
+    for (uint e = get_local_id(0); e < DEPTH * size; e += 64) {
+        const uint k = k_stride == 1 ? e % DEPTH : e / size, at = k_stride == 1 ? e / DEPTH : e % size;
+        staged[k * PADDED(size) + at] =
+            k < length && at < left ? from[(int)at * stride + (int)k * k_stride] : 0.0f;
+    }
+}
+
+/* What a group computes: its tile of a product, or of one split of it. */
+typedef struct task {
+    uint row, column; /* the first of the tile */
+    uint first_k, end_k;
+    __global const float *a, *b; /* from the tile's first row, and column */
+    __global float *out;         /* from the tile's first element */
+} task;
+
+/* Index mapping: group = ((batch * splits + split) * row tiles + row tile) * column tiles + column tile. */
+static task task_of(uint group, uint size, __global float *out, int4 out_stride, int split_stride,
+                    __global const float *a, int4 a_stride, __global const float *b, int4 b_stride,
+                    uint inner_batch, uint k, uint4 cuts) {
+    const uint rows = group / cuts.s0, splits = rows / cuts.s1, batches = splits / cuts.s2;
+    const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
+    const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
+    task t;
+    t.row = (rows - splits * cuts.s1) * size;
+    t.column = (group - rows * cuts.s0) * size;
+    t.first_k = split * cuts.s3;
+    t.end_k = min(k, t.first_k + cuts.s3);
+    t.a = a + at.s0 * a_stride.s0 + at.s1 * a_stride.s1 + (int)t.row * a_stride.s2;
+    t.b = b + at.s0 * b_stride.s0 + at.s1 * b_stride.s1 + (int)t.column * b_stride.s3;
+    t.out = out + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 + (int)split * split_stride +
+            (int)t.row * out_stride.s2 + (int)t.column * out_stride.s3;
+    return t;
+}
+
+static void store_number(float sum, __global float *to, float alpha, float beta) {
+    const float value = alpha * sum;
+    *to = beta != 0.0f ? value + beta * *to : value;
+}
+
+static void store_row(float4 sum, __global float *to, int step, int columns, float alpha, float beta) {
+    if (columns > 0)
+        store_number(sum.s0, to, alpha, beta);
+    if (columns > 1)
+        store_number(sum.s1, to + step, alpha, beta);
+    if (columns > 2)
+        store_number(sum.s2, to + 2 * step, alpha, beta);
+    if (columns > 3)
+        store_number(sum.s3, to + 3 * step, alpha, beta);
+}
+
+/* The block at (row, column) of a tile of which `rows` rows and `columns` columns exist. */
+static void store_product(block sum, uint row, uint column, __global float *to, int4 stride, uint rows,
+                          uint columns, float alpha, float beta) {
+    const int left = (int)rows - (int)row, width = (int)columns - (int)column;
+    to += (int)row * stride.s2 + (int)column * stride.s3;
+    if (left > 0)
+        store_row(sum.v0, to, stride.s3, width, alpha, beta);
+    if (left > 1)
+        store_row(sum.v1, to + stride.s2, stride.s3, width, alpha, beta);
+    if (left > 2)
+        store_row(sum.v2, to + 2 * stride.s2, stride.s3, width, alpha, beta);
+    if (left > 3)
+        store_row(sum.v3, to + 3 * stride.s2, stride.s3, width, alpha, beta);
+}
 
 /*
- * Tiles in local memory. Index mapping: group = ((batch * splits + split) * row tiles + row tile) * column tiles + column tile;
- * local size 64; work-item (x, y) = (id % 8, id / 8) holds rows y + 8 i, columns x + 8 j of the tile. 4.2 KiB local.
+ * The strict form: each product and each sum rounds once. Local size 64; work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3 and
+ * columns 4 x to 4 x + 3 of a tile of TILE: 2 loads of a vector for 16 products. 4.5 KiB local.
+ * Sums begin at -0, to which every product can be added without a change, so that the first product is not added to a zero; without
+ * products they are 0.
  * Arguments as above; cuts: column tiles, row tiles, splits, length of a split.
  */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_stride, __global const float *a,
              uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
              uint inner_batch, uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
-    __local float a_tile[DEPTH][TILE + 1], b_tile[DEPTH][TILE + 1];
-    const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, id = get_local_id(0), x = id % 8, y = id / 8;
+    __local float4 a_tile[DEPTH * PADDED(TILE) / 4], b_tile[DEPTH * PADDED(TILE) / 4];
+    const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, x = get_local_id(0) % 8, y = get_local_id(0) / 8;
     FOR_EACH_GROUP(group, units) {
-        const uint rows = group / cuts.s0, splits = rows / cuts.s1, batches = splits / cuts.s2;
-        const uint first_column = (group - rows * cuts.s0) * TILE,
-                   first_row = (rows - splits * cuts.s1) * TILE;
-        const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
-        const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
-        const uint first_k = split * cuts.s3, end_k = min(k, first_k + cuts.s3);
-        __global const float *a_matrix = a + a_offset + at.s0 * a_stride.s0 + at.s1 * a_stride.s1;
-        __global const float *b_matrix = b + b_offset + at.s0 * b_stride.s0 + at.s1 * b_stride.s1;
-        __global float *out_matrix =
-            out + out_offset + at.s0 * out_stride.s0 + at.s1 * out_stride.s1 + (int)split * split_stride;
-        float sum[4][4];
-        for (uint i = 0; i < 4; i++)
-            for (uint j = 0; j < 4; j++)
-                sum[i][j] = 0.0f;
-        for (uint from_k = first_k; from_k < end_k; from_k += DEPTH) {
-            const uint length = min((uint)DEPTH, end_k - from_k);
-            for (uint e = id; e < DEPTH * TILE; e += 64) {
-                /* Neighbouring work-items read neighbouring elements of the matrix: along k where that is contiguous. */
-                const uint a_k = a_stride.s3 == 1 ? e % DEPTH : e / TILE;
-                const uint a_row = a_stride.s3 == 1 ? e / DEPTH : e % TILE;
-                const uint b_k = b_stride.s3 == 1 ? e / TILE : e % DEPTH;
-                const uint b_column = b_stride.s3 == 1 ? e % TILE : e / DEPTH;
-                a_tile[a_k][a_row] =
-                    a_k < length && first_row + a_row < m
-                        ? a_matrix[(int)(first_row + a_row) * a_stride.s2 + (int)(from_k + a_k) * a_stride.s3]
-                        : 0.0f;
-                b_tile[b_k][b_column] = b_k < length && first_column + b_column < n
-                                            ? b_matrix[(int)(from_k + b_k) * b_stride.s2 +
-                                                       (int)(first_column + b_column) * b_stride.s3]
-                                            : 0.0f;
-            }
+        const task t = task_of(group, TILE, out + out_offset, out_stride, split_stride, a + a_offset,
+                               a_stride, b + b_offset, b_stride, inner_batch, k, cuts);
+        block sum = block_of(k > 0 ? -0.0f : 0.0f);
+        for (uint from_k = t.first_k; from_k < t.end_k; from_k += DEPTH) {
+            const uint length = min((uint)DEPTH, t.end_k - from_k);
+            stage_factor((__local float *)a_tile, TILE, t.a + (int)from_k * a_stride.s3, a_stride.s3,
+                         a_stride.s2, length, m - t.row);
+            stage_factor((__local float *)b_tile, TILE, t.b + (int)from_k * b_stride.s2, b_stride.s2,
+                         b_stride.s3, length, n - t.column);
             barrier(CLK_LOCAL_MEM_FENCE);
             for (uint step = 0; step < length; step++) {
-                const int first = from_k + step == first_k; /* the first product is not added to a zero */
-                for (uint i = 0; i < 4; i++)
-                    for (uint j = 0; j < 4; j++) {
-                        const float product = a_tile[step][y + 8 * i] * b_tile[step][x + 8 * j];
-                        sum[i][j] = first ? product : sum[i][j] + product;
-                    }
+                const float4 rows = a_tile[step * (PADDED(TILE) / 4) + y];
+                const float4 columns = b_tile[step * (PADDED(TILE) / 4) + x];
+                sum.v0 += rows.s0 * columns;
+                sum.v1 += rows.s1 * columns;
+                sum.v2 += rows.s2 * columns;
+                sum.v3 += rows.s3 * columns;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
-        for (uint i = 0; i < 4; i++)
-            for (uint j = 0; j < 4; j++) {
-                const uint row = first_row + y + 8 * i, column = first_column + x + 8 * j;
-                if (row < m && column < n) {
-                    __global float *to = out_matrix + (int)row * out_stride.s2 + (int)column * out_stride.s3;
-                    const float value = alpha * sum[i][j];
-                    *to = beta != 0.0f ? value + beta * *to : value;
-                }
+        store_product(sum, 4 * y, 4 * x, t.out, out_stride, m - t.row, n - t.column, alpha, beta);
+    }
+}
+
+/*
+ * The same with fused multiply-adds and tiles of WIDE: work-item (x, y) holds rows 4 y to 4 y + 3 and 32 + 4 y to 32 + 4 y + 3, and such
+ * columns of x: 4 loads of a vector for 64 multiply-adds. 8.5 KiB local.
+ */
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
+matmul_wide(__global float *out, uint out_offset, int4 out_stride, int split_stride, __global const float *a,
+            uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
+            uint inner_batch, uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
+    __local float4 a_tile[DEPTH * PADDED(WIDE) / 4], b_tile[DEPTH * PADDED(WIDE) / 4];
+    const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, x = get_local_id(0) % 8, y = get_local_id(0) / 8;
+    FOR_EACH_GROUP(group, units) {
+        const task t = task_of(group, WIDE, out + out_offset, out_stride, split_stride, a + a_offset,
+                               a_stride, b + b_offset, b_stride, inner_batch, k, cuts);
+        block sum00 = block_of(0.0f), sum01 = sum00, sum10 = sum00, sum11 = sum00;
+        for (uint from_k = t.first_k; from_k < t.end_k; from_k += DEPTH) {
+            const uint length = min((uint)DEPTH, t.end_k - from_k);
+            stage_factor((__local float *)a_tile, WIDE, t.a + (int)from_k * a_stride.s3, a_stride.s3,
+                         a_stride.s2, length, m - t.row);
+            stage_factor((__local float *)b_tile, WIDE, t.b + (int)from_k * b_stride.s2, b_stride.s2,
+                         b_stride.s3, length, n - t.column);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (uint step = 0; step < length; step++) {
+                __local const float4 *rows = a_tile + step * (PADDED(WIDE) / 4) + y;
+                __local const float4 *columns = b_tile + step * (PADDED(WIDE) / 4) + x;
+                const float4 columns0 = columns[0], columns1 = columns[8];
+                sum00 = add_outer(sum00, rows[0], columns0);
+                sum01 = add_outer(sum01, rows[0], columns1);
+                sum10 = add_outer(sum10, rows[8], columns0);
+                sum11 = add_outer(sum11, rows[8], columns1);
             }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        const uint rows = m - t.row, columns = n - t.column;
+        store_product(sum00, 4 * y, 4 * x, t.out, out_stride, rows, columns, alpha, beta);
+        store_product(sum01, 4 * y, 32 + 4 * x, t.out, out_stride, rows, columns, alpha, beta);
+        store_product(sum10, 32 + 4 * y, 4 * x, t.out, out_stride, rows, columns, alpha, beta);
+        store_product(sum11, 32 + 4 * y, 32 + 4 * x, t.out, out_stride, rows, columns, alpha, beta);
     }
 }
 

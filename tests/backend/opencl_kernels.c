@@ -11,8 +11,9 @@
 #define MOST_ELEMENTS 500 /* of all operands together */
 #define CASES         2 /* of each op and kind: spread over its layouts and shapes; the first where all are large */
 
-/* What the choice of small ones would miss: a product that is split and combined, a short row against all rows. */
+/* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row against all rows. */
 static const char *const more_cases[] = {"matmul (3x2)(3x515)(515x2) plain integers",
+                                         "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
                                          "add (6x13x11)(6x13x11)(11) plain random"};
 
 static bool is_one_more(const icl_case *c) {

@@ -3,15 +3,18 @@
 
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
-#define TILE      32  /* rows and columns of out of one work-group on GPUs */
+#define TILE      32  /* rows and columns of out of one work-group on GPUs, */
+#define WIDE      64  /* or, with fused multiply-adds, of products with at least */
+#define MANY      128 /* such tiles: as many as the units of a large GPU */
 #define SPLIT     256 /* terms of one split of a long sum */
-#define FEW_UNITS 64  /* with fewer units than this, a long sum is split */
+#define FEW_UNITS 64  /* with fewer units than this, or than fill a GPU, a long sum is split */
 
 /* Two leading axes for every operand, so that the kernels see rank 4; strides batch, batch, row, column. */
 typedef struct product {
     icl_view out, a, b;
     cl_uint4 shape; /* of out */
     cl_uint m, n, k;
+    size_t tile; /* TILE or WIDE; on CPUs not used */
 } product;
 
 static product product_of(const icl_tensor *operands) {
@@ -52,14 +55,14 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
                          cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint inner_batch = p->shape.s[1], row_chunk = p->m < ROW_CHUNK ? (p->m + 3) / 4 * 4 : ROW_CHUNK;
     const cl_uint4 sizes = {{p->m, p->n, p->k, row_chunk}};
-    const double rows = opencl->lanes == 1 ? TILE : row_chunk,
-                 columns = opencl->lanes == 1 ? TILE : (double)opencl->lanes;
+    const double rows = opencl->lanes == 1 ? (double)p->tile : row_chunk,
+                 columns = opencl->lanes == 1 ? (double)p->tile : (double)opencl->lanes;
     const double work = 2 * rows * columns * (p->k < cuts.s[3] ? p->k : cuts.s[3]);
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
     if (opencl->lanes == 1)
-        return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_matmul_tiles,
+        return ICL_LAUNCH_ITEMS(opencl, p->tile == WIDE ? ICL_KERNEL_matmul_wide : ICL_KERNEL_matmul_tiles,
                                 icl_opencl_items(opencl, (size_t)units * opencl->local_size), error,
                                 ICL_VIEW(p->out), ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b),
                                 ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts),
@@ -102,13 +105,27 @@ done:
     return status;
 }
 
+/* Whether its tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer work-groups. */
+static bool is_wide(const product *p, bool strict) {
+    const size_t tiles =
+        (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
+    return !strict && p->m > TILE && p->n > TILE && tiles >= MANY;
+}
+
+/* With fewer units than this, a long sum is split: four work-groups for each of a GPU's units. */
+static size_t few_units(const icl_opencl *opencl) {
+    const size_t groups = opencl->max_items / opencl->local_size / 8;
+    return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
+}
+
 icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,
                                     const icl_tensor *operands, bool strict, icl_error *error) {
     product p = product_of(operands);
     const icl_view out = p.out;
     const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
-    const size_t width = opencl->lanes > 1 ? opencl->lanes : TILE;
-    const size_t height = opencl->lanes == 1 ? TILE : ROW_CHUNK;
+    p.tile = is_wide(&p, strict) ? WIDE : TILE;
+    const size_t width = opencl->lanes > 1 ? opencl->lanes : p.tile;
+    const size_t height = opencl->lanes == 1 ? p.tile : ROW_CHUNK;
     /* Lanes run along n: along m instead where n would leave most of them idle. */
     const bool transposed = opencl->lanes > 1 && p.n < opencl->lanes && p.m > p.n;
 
@@ -120,7 +137,7 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
     const cl_uint batch = p.shape.s[0] * p.shape.s[1];
     cl_uint4 cuts = {{blocks_of(p.n, width), blocks_of(p.m, height), 1, p.k > 0 ? p.k : 1}};
     const size_t units = (size_t)batch * cuts.s[0] * cuts.s[1];
-    if (strict || p.k < 2 * SPLIT || units >= FEW_UNITS)
+    if (strict || p.k < 2 * SPLIT || units >= few_units(opencl))
         return launch(opencl, &p, cuts, 0, (cl_uint)units, alpha, beta, error);
     cuts.s[2] = blocks_of(p.k, SPLIT);
     cuts.s[3] = SPLIT;

@@ -44,6 +44,7 @@
     KERNEL(argmax_final, "base", BOTH, false)                                                                \
     KERNEL(matmul_lanes, "base", CPU, true)                                                                  \
     KERNEL(matmul_tiles, "base", GPU, true)                                                                  \
+    KERNEL(matmul_wide, "base", GPU, false)                                                                  \
     KERNEL(matmul_combine, "base", BOTH, false)                                                              \
     KERNEL(attention_linear, "base", BOTH, false)                                                            \
     KERNEL(softmax_forward_lanes, "base", CPU, false)                                                        \
