@@ -115,12 +115,15 @@ ok $? "a device's name is text, not markup"
 
 answer "bench: echo \"iclab: wrong in \$HOME/secret on \$(hostname), says somebody-else\" >&2; exit 1" \
     "--set train.steps: kill -SEGV \$\$" \
-    "devices: trap '' TERM; sleep 1000"
+    "devices: trap '' TERM; echo \$\$ >\"\$folder/pid\"; sleep 1000"
 HOME=$work/home LOGNAME=somebody-else imitated
 [[ $code -eq 1 ]]
 ok $? "exit code 1 when a part fails"
 has_all_parts
 verdict devices 'timed out' 'no end after'
+! kill -0 "$(<"$work/pid")" 2>/dev/null
+ok $? "what hangs is killed, also where it does not listen"
+rm "$work/pid"
 verdict self-test FAILED 'exit code 1: wrong in'
 verdict training FAILED 'crashed: Segmentation fault'
 verdict repeatability FAILED 'crashed'
@@ -156,10 +159,12 @@ verdict 'steps by batch size' FAILED 'could not be read'
 verdict bench passed
 rm -r "$work/tests"
 answer "devices: echo '{\"spec\":\"opencl:0.0\",\"name\":\"A\",${row/true/false}}'" \
+    "--set train.batch=256 --set train.steps: exec sleep 1000" \
     "--recipe: echo '{\"case\":\"step\",\"compile_s\":0,${measured/0.001/9}}'"
 imitated
 verdict devices FAILED 'opencl:0.0 is refused'
 verdict mutation 'not run' 'no faulty kernels'
+verdict repeatability 'timed out' 'no end after'
 verdict 'steps by batch size' 'timed out' 'batches of 1024 and more'
 verdict training 'timed out' 'not judged: 2000 steps would not have ended'
 
