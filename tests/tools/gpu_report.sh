@@ -159,7 +159,7 @@ verdict 'steps by batch size' FAILED 'could not be read'
 verdict bench passed
 rm -r "$work/tests"
 answer "devices: echo '{\"spec\":\"opencl:0.0\",\"name\":\"A\",${row/true/false}}'" \
-    "--set train.batch=256 --set train.steps: exec sleep 1000" \
+    "--set train.batch=256 --set train.steps: while [[ \$1 != --out ]]; do shift; done; mkdir -p \"\$2\"; echo \"\$2\" >\"\$2/model.safetensors\"; exec sleep 1000" \
     "--recipe: echo '{\"case\":\"step\",\"compile_s\":0,${measured/0.001/9}}'"
 imitated
 verdict devices FAILED 'opencl:0.0 is refused'
@@ -187,7 +187,7 @@ if ! "$iclab" devices --json 2>/dev/null | grep -q '"opencl:'; then
     finish
 fi
 refused 3 'device opencl:no-such-device: no such device' "a device that is not there" --iclab "$iclab" --device opencl:no-such-device
-HOME=$work/home LOGNAME=somebody-else run --quick --iclab "$iclab" --device "$device"
+HOME=$work/home LOGNAME=somebody-else run --quick --minutes 60 --iclab "$iclab" --device "$device"
 [[ $code -eq 0 ]]
 ok $? "exit code 0 on $device"
 has_all_parts
