@@ -32,7 +32,7 @@ static uint factor_length(uint d, uint columns, uint full, uint i) {
 }
 
 static floats noise_level(uints word, uint distribution, float2 range, uint choice_count,
-                          const float *choice) {
+                          choice_table choice) {
     if (distribution == KIND_UNIFORM)
         return range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word >> 8)) * 0x1p-24f);
     return chosen(word, choice_count, choice);
@@ -165,7 +165,7 @@ static void list_places(__global uint *place, uint4 sizes, uint4 rows) {
 /* The normals of every word, L's diagonal from them, and sigma from the last word. */
 static void draw_rows(__global floats *lanes, __global const float *chi, ulong sequence, uint4 sizes,
                       uint4 rows, uint2 key, uint2 step, uint distribution, float2 range, uint choice_count,
-                      const float *choice) {
+                      choice_table choice) {
     const uint columns = sizes.s2, blocks = sizes.s3;
     const uint last = trapezoid(columns, sizes.s1 + 1) + 2 * sizes.s1;
     uint low[LANES], high[LANES];
@@ -306,8 +306,7 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
     __global uint *place = (__global uint *)(packed + chi_length + 2 * d * d * has_roots);
     __global float *packed_roots = packed + chi_length;
     __global floats *lanes = (__global floats *)packed + table_rows;
-    float choice[16];
-    vstore16(choices, 0, choice);
+    KEEP_CHOICES(choice, choices);
     if (get_global_id(0) >= units.s1)
         return;
     for (uint i = 0; i < columns * CHI_TERMS; i++) {
@@ -374,8 +373,7 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
     const uint d = sizes.s1, columns = sizes.s2, blocks = sizes.s3, extent = d + 1;
     const uint normals = trapezoid(columns, extent), last = normals + 2 * d, id = get_local_id(0), items = 64;
     __global float *lanes = scratch + get_group_id(0) * scratch_rows;
-    float choice[16];
-    vstore16(choices, 0, choice);
+    KEEP_CHOICES(choice, choices);
     FOR_EACH_GROUP(sequence, units) {
         for (uint block = id; block < blocks; block += items) {
             const ulong counter = (ulong)sequence * blocks + block;
@@ -385,8 +383,11 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
             normals_from_words(word, normal);
             for (uint w = 0; w < BLOCK; w++)
                 lanes[block * BLOCK + w] = normal[w];
-            if (block + 1 == blocks)
-                lanes[rows.s3] = noise_level(word[last % BLOCK], distribution, range, choice_count, choice);
+            if (block + 1 == blocks) {
+                const uint2 two = last & 2u ? (uint2)(word[2], word[3]) : (uint2)(word[0], word[1]);
+                lanes[rows.s3] =
+                    noise_level(last & 1u ? two.s1 : two.s0, distribution, range, choice_count, choice);
+            }
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
         for (uint i = id; i < columns; i += items) {

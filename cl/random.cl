@@ -9,12 +9,25 @@
 
 #define UNIT_LENGTH (BLOCK * LANES)
 
-/* run[BLOCK * lane + w] = value[w][lane]. */
-static void interleave(const floats *value, float *run) {
+/* The numbers of a unit in their order: run[BLOCK * lane + w] = value[w][lane]. A GPU keeps its four in registers: see
+ * choice_table. */
 #if LANES == 1
-    for (int w = 0; w < BLOCK; w++)
-        run[w] = value[w];
+typedef float4 unit_run;
+
+static void interleave(const float *value, float4 *run) {
+    *run = (float4)(value[0], value[1], value[2], value[3]);
+}
+
+static float run_element(float4 run, uint i) {
+    const float2 two = i & 2u ? run.hi : run.lo;
+    return i & 1u ? two.s1 : two.s0;
+}
+#define ELEMENT(run, i) run_element(run, i)
 #else
+typedef const float *unit_run;
+#define ELEMENT(run, i) ((run)[i])
+
+static void interleave(const floats *value, float *run) {
     floats low02, high02, low13, high13, part;
     low02.even = value[0].lo, low02.odd = value[2].lo;
     high02.even = value[0].hi, high02.odd = value[2].hi;
@@ -28,19 +41,19 @@ static void interleave(const floats *value, float *run) {
     STORE_LANES(part, run + 2 * LANES);
     part.even = high02.hi, part.odd = high13.hi;
     STORE_LANES(part, run + 3 * LANES);
-#endif
 }
+#endif
 
-/* Writes `count` numbers to a view's elements from `element` on, in row-major order: row by row, because a division for each takes as
- * long as making the number. */
-static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, const float *run,
-                        uint count) {
+/* Writes the numbers from run[before] to run[end - 1] to a view's elements from `element` on, in row-major order: row by
+ * row, because a division for each takes as long as making the number. */
+static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, unit_run run,
+                        uint before, uint end) {
     const uint first_row = element / shape.s3;
     const int4 at = row_position(first_row, shape);
     uint column = element - first_row * shape.s3, row = (uint)at.s2, above = (uint)at.s1;
     out += dot_position(at, stride);
-    for (uint done = 0; done < count;) {
-        const uint length = min(count - done, shape.s3 - column);
+    for (uint done = before; done < end;) {
+        const uint length = min(end - done, shape.s3 - column);
         __global float *to = out + (int)column * stride.s3;
         uint i = 0;
 #if LANES > 1
@@ -52,7 +65,7 @@ static void scatter_run(__global float *out, int4 stride, uint4 shape, uint elem
         }
 #endif
         for (; i < length; i++)
-            to[(int)i * stride.s3] = run[done + i];
+            to[(int)i * stride.s3] = ELEMENT(run, done + i);
         done += length;
         column = 0;
         out += stride.s2;
@@ -74,14 +87,17 @@ static void scatter_run(__global float *out, int4 stride, uint4 shape, uint elem
 __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint contiguous,
                           uint count, uint2 units, uint seed, uint stream, uint2 step, ulong first_block,
                           uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
-    float choice[16];
-    vstore16(choices, 0, choice);
+    KEEP_CHOICES(choice, choices);
     FOR_EACH_UNIT(units) {
         const ulong block = first_block + (ulong)unit * LANES;
         const uints low = LANE_NUMBERS + (uint)block;
         uints word[BLOCK];
         floats value[BLOCK];
+#if LANES == 1
+        float4 run;
+#else
         float run[UNIT_LENGTH];
+#endif
         word[0] = low;
         word[1] = (uints)((uint)(block >> 32)) + select((uints)(0u), (uints)(1u), low < (uints)((uint)block));
         word[2] = (uints)(step.s0);
@@ -89,25 +105,34 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
         philox(&word[0], &word[1], &word[2], &word[3], seed, stream);
         if (distribution == KIND_NORMAL)
             normals_from_words(word, value);
-        for (int w = 0; w < BLOCK && distribution != KIND_NORMAL; w++)
-            value[w] = distribution == KIND_UNIFORM
-                           ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
-                           : chosen(word[w], choice_count, choice);
+        else
+            UNROLL for (int w = 0; w < BLOCK; w++) value[w] =
+                distribution == KIND_UNIFORM
+                    ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
+                    : chosen(word[w], choice_count, choice);
+#if LANES == 1
+        interleave(value, &run);
+#else
         interleave(value, run);
+#endif
         /* run[i] is number 4 * block + i of the stream, so element unit * UNIT_LENGTH + i - skip of the view. */
         const uint before = unit == 0 ? skip : 0, start = unit * UNIT_LENGTH - (unit == 0 ? 0 : skip);
         const uint stored = min(count - start, (uint)UNIT_LENGTH - before);
         if (contiguous) {
             __global float *to = out + out_offset + start;
             if (stored == UNIT_LENGTH) {
+#if LANES == 1
+                vstore4(run, 0, to);
+#else
                 for (int w = 0; w < BLOCK; w++)
                     STORE_LANES(LOAD_LANES(run + w * LANES), to + w * LANES);
+#endif
             } else {
                 for (uint i = 0; i < stored; i++)
-                    to[i] = run[before + i];
+                    to[i] = ELEMENT(run, before + i);
             }
         } else {
-            scatter_run(out + out_offset, out_stride, shape, start, run + before, stored);
+            scatter_run(out + out_offset, out_stride, shape, start, run, before, before + stored);
         }
     }
 }

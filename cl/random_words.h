@@ -139,18 +139,34 @@ static void normals_from_words(const uints *word, floats *value) {
     UNROLL for (int w = 0; w < BLOCK; w++) value[w] = AS_FLOATS(AS_UINTS(value[w]) ^ at[w].sign);
 }
 
-static floats chosen(uints word, uint count, const float *choices) {
-    const uints index = mul_hi(word, (uints)(count));
+/* Sixteen levels to choose from, as a kernel keeps them. On GPUs a private array whose index is known only at run time is
+ * memory: one of a few registers is selected instead. */
 #if LANES == 1
-    return choices[index];
+typedef float16 choice_table;
+#define KEEP_CHOICES(kept, choices) const choice_table kept = choices
+
+static float chosen(uint word, uint count, choice_table choices) {
+    const uint index = mul_hi(word, count);
+    const float8 eight = index & 8u ? choices.hi : choices.lo;
+    const float4 four = index & 4u ? eight.hi : eight.lo;
+    const float2 two = index & 2u ? four.hi : four.lo;
+    return index & 1u ? two.s1 : two.s0;
+}
 #else
+typedef const float *choice_table;
+#define KEEP_CHOICES(kept, choices)                                                                          \
+    float kept[16];                                                                                          \
+    vstore16(choices, 0, kept)
+
+static floats chosen(uints word, uint count, choice_table choices) {
+    const uints index = mul_hi(word, (uints)(count));
     uint at[LANES];
     float lane[LANES];
     STORE_LANES(index, at);
     for (int i = 0; i < LANES; i++)
         lane[i] = choices[at[i]];
     return LOAD_LANES(lane);
-#endif
 }
+#endif
 
 #endif

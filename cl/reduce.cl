@@ -52,6 +52,63 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
 }
 
 /*
+ * The tree over the blocks of a chunk, as a binary counter: results of 2^k blocks wait for as many more, larger ones first.
+ * On CPUs they wait in a stack. A stack is memory on GPUs, so that theirs wait in registers, one for each k, whose number is
+ * known when the kernel is compiled: as many as MOST_BLOCKS of reduce.c need.
+ */
+#if LANES == 1
+typedef struct tree {
+    float level[20];
+    uint blocks; /* so far */
+} tree;
+
+#define FIVE_LEVELS(DO, k) DO((k)) DO((k) + 1) DO((k) + 2) DO((k) + 3) DO((k) + 4)
+#define EACH_LEVEL(DO)     FIVE_LEVELS(DO, 0) FIVE_LEVELS(DO, 5) FIVE_LEVELS(DO, 10) FIVE_LEVELS(DO, 15)
+
+static void push(tree *to, uint is_max, float block) {
+    const uint blocks = to->blocks++;
+#define PUSH(k)                                                                                              \
+    if (!(blocks >> (k)&1u)) {                                                                               \
+        to->level[k] = block;                                                                                \
+        return;                                                                                              \
+    }                                                                                                        \
+    block = combine_one(is_max, to->level[k], block);
+    EACH_LEVEL(PUSH)
+}
+
+static float result_of(const tree *of, uint is_max) {
+    const uint blocks = of->blocks;
+    float result = 0;
+#define TAKE(k)                                                                                              \
+    if (blocks >> (k)&1u)                                                                                    \
+        result = blocks & ((1u << (k)) - 1u) ? combine_one(is_max, of->level[k], result) : of->level[k];     \
+    if (!(blocks >> (k) >> 1))                                                                               \
+        return result;
+    EACH_LEVEL(TAKE)
+    return result;
+}
+#else
+typedef struct tree {
+    float stack[32];
+    uint blocks, depth; /* so far; of the stack */
+} tree;
+
+static void push(tree *to, uint is_max, float block) {
+    for (uint full = to->blocks++; full & 1u; full >>= 1)
+        block = combine_one(is_max, to->stack[--to->depth], block);
+    to->stack[to->depth++] = block;
+}
+
+static float result_of(const tree *of, uint is_max) {
+    uint depth = of->depth;
+    float result = of->stack[--depth];
+    while (depth > 0)
+        result = combine_one(is_max, of->stack[--depth], result);
+    return result;
+}
+#endif
+
+/*
  * out[output, chunk] = reduction of elements chunk * chunk_length .. of the output's reduced axes.
  * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is used).
  * flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the end. divisor: applied last.
@@ -66,9 +123,12 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
         const int4 at = element_position(output, kept);
         __global const float *from = in + in_offset + dot_position(at, kept_stride);
         const uint end = min((chunk + 1) * chunk_length, length);
-        float stack[32];
-        uint depth = 0, blocks = 0;
-        for (uint first = chunk * chunk_length; first < end; blocks++) {
+        tree sums;
+        sums.blocks = 0;
+#if LANES > 1
+        sums.depth = 0;
+#endif
+        for (uint first = chunk * chunk_length; first < end;) {
             floats sum = (floats)(0);
             for (uint term = 0; term < leaf && first < end; term++, first += LANES) {
                 const floats x =
@@ -76,14 +136,9 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
                 const floats value = squares ? x * x : x;
                 sum = term == 0 ? value : combine(is_max, sum, value);
             }
-            float block = combine_lanes(is_max, sum);
-            for (uint full = blocks; full & 1u; full >>= 1)
-                block = combine_one(is_max, stack[--depth], block);
-            stack[depth++] = block;
+            push(&sums, is_max, combine_lanes(is_max, sum));
         }
-        float result = stack[--depth];
-        while (depth > 0)
-            result = combine_one(is_max, stack[--depth], result);
+        float result = result_of(&sums, is_max);
         result = flags & 4u ? sqrt(result) : result;
         out[out_offset + dot_position(at, out_stride) + (int)chunk * out_chunk_stride] = result / divisor;
     }

@@ -13,6 +13,9 @@ enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 
 #define LEAF 32 /* terms that a lane adds in sequence, as ops.h promises */
 
+/* Blocks of LEAF * lanes terms in a unit's tree: fewer than the 2^20 of cl/reduce.cl. */
+#define MOST_BLOCKS (1u << 18)
+
 /* The input, its axes split into those that stay and those that go. Extents 1 and strides 0 fill the rest. */
 typedef struct split_axes {
     cl_mem memory;
@@ -62,12 +65,14 @@ static split_axes split(const icl_tensor *out, const icl_tensor *in, unsigned ax
     return s;
 }
 
-/* How many terms a unit takes: whole blocks of LEAF * lanes, and enough units for the device. Depends on sizes and the kernel
- * family alone, so the tree is the same in every run. */
+/* How many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and enough units for
+ * the device. Depends on sizes and the kernel family alone, so the tree is the same in every run. */
 static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
-    const cl_uint block = (cl_uint)(LEAF * opencl->lanes);
+    const cl_uint block = (cl_uint)(LEAF * opencl->lanes), most = block * MOST_BLOCKS;
     const cl_uint blocks = opencl->lanes == 1 ? 8 : 16;
-    return s->outputs >= 256 ? (s->length > block ? s->length : block) : block * blocks;
+    if (s->outputs < 256)
+        return block * blocks;
+    return s->length < block ? block : s->length < most ? s->length : most;
 }
 
 /* One launch: chunks of s reduced to out[output, chunk]. */
