@@ -115,6 +115,7 @@ ok $? "a device's name is text, not markup"
 
 answer "bench: echo \"iclab: wrong in \$HOME/secret on \$(hostname), says somebody-else\" >&2; exit 1" \
     "--set train.steps: kill -SEGV \$\$" \
+    "--op linear forward: exec sleep 1000" \
     "devices: trap '' TERM; echo \$\$ >\"\$folder/pid\"; sleep 1000"
 HOME=$work/home LOGNAME=somebody-else imitated
 [[ $code -eq 1 ]]
@@ -126,6 +127,7 @@ ok $? "what hangs is killed, also where it does not listen"
 rm "$work/pid"
 verdict self-test FAILED 'exit code 1: wrong in'
 verdict training FAILED 'crashed: Segmentation fault'
+verdict mutation 'timed out' 'no end after'
 verdict repeatability FAILED 'crashed'
 verdict bench FAILED 'exit code 1'
 verdict conformance passed '1 cases'

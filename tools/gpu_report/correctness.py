@@ -121,11 +121,11 @@ def mutation(lab, part):
         answer = lab.ask(part, *arguments, program=program, allowed=(0, 1))
         failed = [row for row in answer.rows() if row.get("verdict") == "FAIL"]
         named = sorted({row["op"] for row in failed})
-        noticed = answer.code == 1 and named == [op]
-        rows.append(
-            [fault, op, str(len(failed)), ", ".join(named) or "none", "noticed" if noticed else "**not noticed**"]
-        )
-        if not noticed:
+        verdict = answer.problem((0, 1))
+        if not verdict:
+            verdict = "noticed" if answer.code == 1 and named == [op] else "**not noticed**"
+        rows.append([fault, op, str(len(failed)), ", ".join(named) or "none", verdict])
+        if verdict == "**not noticed**":
             part.worsen(FAILED, f"{name}: expected failures of {op} alone, found {', '.join(named) or 'none'}")
     header = [("planted fault", False), ("op", False), ("failed cases", True), ("ops named", False), ("verdict", False)]
     part.say(table(header, rows))
