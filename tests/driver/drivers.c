@@ -283,7 +283,7 @@ static float half_of_smallest(icl_backend *backend, icl_error *error) {
     ICL_TRY(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->options, &program, error));
     kernel = clCreateKernel(program, "halve", &code);
     cl_mem memory = icl_memory_of(&number);
-    ICL_CL_TRY(opencl, "clSetKernelArg", clSetKernelArg(kernel, 0, sizeof memory, &memory));
+    ICL_CL_TRY(opencl, "clSetKernelArg", clSetKernelArg(kernel, 0, sizeof(cl_mem), &memory));
     ICL_CL_TRY(opencl, "clEnqueueNDRangeKernel",
                clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
     ICL_TRY(icl_tensor_read(number, &value, error));
