@@ -65,12 +65,15 @@ icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_co
                               size_t items, icl_error *error) {
     icl_status status = ICL_OK;
     cl_event *event = NULL;
+    size_t group = compiled->local_size;
 
     ICL_TRY(icl_profile_next(opencl, &event, error));
     if (items == opencl->local_size) /* one group stays one */
         items = compiled->local_size;
-    const cl_int code = clEnqueueNDRangeKernel(opencl->queue, compiled->kernel, 1, NULL, &items,
-                                               &compiled->local_size, 0, NULL, event);
+    if (opencl->random_launch.on)
+        icl_opencl_draw_launch(opencl, which, compiled, &items, &group);
+    const cl_int code =
+        clEnqueueNDRangeKernel(opencl->queue, compiled->kernel, 1, NULL, &items, &group, 0, NULL, event);
     if (code != CL_SUCCESS)
         return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
     opencl->launched[which] = true;

@@ -121,6 +121,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->fast_math = params->fast_math;
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
+    ICL_TRY(icl_opencl_read_launch(opencl, error));
     ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);

@@ -124,6 +124,7 @@ typedef struct icl_compiled {
     cl_kernel kernel;  /* NULL: not compiled yet */
     size_t local_size; /* the backend's, or the power of two below it that the driver allows */
     size_t limit;      /* what the driver says of the kernel; rusticl runs more */
+    bool is_fixed;     /* the kernel was written for one size */
 } icl_compiled;
 
 /* A kernel that was compiled with options of its own. */
@@ -145,6 +146,13 @@ typedef struct icl_profile {
 
 /* Programs that are compiled, and tested, at their first use: see selftest.c. */
 typedef enum icl_tested { ICL_TESTED_LINEAR_TRANSFORMER = 0, ICL_TESTED_GRAM, ICL_TESTED_COUNT } icl_tested;
+
+/* Launches of sizes drawn at random; see random_launch.c. */
+typedef struct icl_random_launch {
+    bool on;
+    uint32_t seed;
+    uint64_t draws; /* launches so far */
+} icl_random_launch;
 
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
@@ -175,6 +183,7 @@ typedef struct icl_opencl {
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
     icl_profile profile;
+    icl_random_launch random_launch;
 } icl_opencl;
 
 static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
@@ -354,6 +363,15 @@ bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work)
 /* Runs the launch in slices, and waits for each. */
 icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices,
                                     icl_error *error);
+
+/* ---- random_launch.c ---- */
+
+/* Reads the variable; one that cannot be understood is an error. */
+icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
+
+/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given. */
+void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
+                            size_t *group);
 
 /* ---- profile.c ---- */
 

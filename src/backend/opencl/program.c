@@ -111,7 +111,8 @@ static icl_status choose_local_size(const icl_opencl *opencl, const char *name, 
                                             infos[i].value, NULL));
     /* A kernel that was written for one size is tried with it: rusticl says 32 of kernels that it runs with 64. */
     compiled->local_size = opencl->local_size;
-    while (fixed[0] == 0 && compiled->local_size > compiled->limit && compiled->local_size > 1)
+    compiled->is_fixed = fixed[0] > 0;
+    while (!compiled->is_fixed && compiled->local_size > compiled->limit && compiled->local_size > 1)
         compiled->local_size /= 2;
     if (opencl->lanes == 1 && local_bytes > local_memory)
         return icl_fail(error, ICL_ERROR_DEVICE, "kernel %s needs %llu bytes of local memory, %s has %zu",
