@@ -104,8 +104,11 @@ const subcommand command_devices = {
     .option_count = sizeof table / sizeof *table,
     .notes =
         "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. A device "
-        "whose self-test gives a wrong answer is refused. OpenCL devices need a driver (ICD); without one "
-        "the "
-        "plain-C devices cpu and ref (double precision) are all there is, and everything works.",
+        "whose self-test gives a wrong answer is refused. Without a SPEC the fastest of cpu and of the GPUs "
+        "and "
+        "accelerators is taken, by a short training step of each that is measured once. OpenCL devices need "
+        "a "
+        "driver (ICD); without one the plain-C devices cpu and ref (double precision) are all there is, and "
+        "everything works.",
     .run = run,
 };

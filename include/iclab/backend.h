@@ -77,8 +77,10 @@ typedef enum icl_gemm {
 typedef struct icl_backend_params {
     /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2 or avx512: kernels for that instruction set, at most the
      * machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it likewise, "opencl", "opencl:P.D" (indices), or
-     * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the best OpenCL GPU that
-     * passes its self-test, else "cpu", and logs the choice and its reason. */
+     * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the fastest of "cpu" and of the OpenCL
+     * GPUs and accelerators that pass their self-test: a short training step of each is measured, and the answer remembered in the cache's
+     * folder. It logs the choice and its reason. "opencl" and "opencl:TEXT" take a GPU before an accelerator before a CPU, and the fastest
+     * of several GPUs or accelerators likewise. */
     const char *spec;
     icl_gemm gemm;  /* which matrix product */
     bool fast_math; /* allow the device to relax arithmetic; off keeps every op inside its error bound */

@@ -1,11 +1,11 @@
-/* Devices: listing them, choosing one, opening and closing it. */
+/* Devices: listing them, opening and closing one. */
 #include "iclab/backend.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/choose.h"
 #include "backend/contract.h"
 #include "core/allocate.h"
 #include "core/nearest.h"
@@ -36,112 +36,6 @@ void icl_backend_close(icl_backend **backend) {
     }
 }
 
-/* ---- Choosing an OpenCL device ---- */
-
-static bool contains_ignoring_case(const char *text, const char *part) {
-    for (; *text; text++) {
-        size_t i = 0;
-        while (part[i] && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
-            i++;
-        if (!part[i])
-            return true;
-    }
-    return !*part;
-}
-
-/* Whether "opencl:WANTED" means this device: its indices, or part of its platform, driver or name. */
-static bool matches(const icl_capabilities *device, const char *wanted) {
-    const char *indices = strchr(device->spec, ':');
-    if (wanted[strspn(wanted, "0123456789.")] == '\0' && *wanted)
-        return indices && strcmp(indices + 1, wanted) == 0;
-    return contains_ignoring_case(device->platform, wanted) || contains_ignoring_case(device->name, wanted);
-}
-
-/* Larger is better: GPUs before accelerators before CPUs, then by compute units. */
-static size_t rank_of(const icl_capabilities *device) {
-    const size_t by_kind = device->kind == ICL_DEVICE_GPU           ? 2
-                           : device->kind == ICL_DEVICE_ACCELERATOR ? 1
-                                                                    : 0;
-    return (by_kind << 32) + device->compute_units;
-}
-
-static int best_first(const void *left, const void *right) {
-    const icl_opencl_device *a = left, *b = right;
-    const size_t rank_a = rank_of(&a->capabilities), rank_b = rank_of(&b->capabilities);
-    return rank_a != rank_b ? (rank_a < rank_b ? 1 : -1) : strcmp(a->capabilities.spec, b->capabilities.spec);
-}
-
-/* Opens the best device that matches and passes its self-test; a device that fails is logged and the next one tried. *backend stays
- * NULL, with ICL_OK, when none matches. */
-static icl_status open_best(const icl_backend_params *params, const char *wanted, bool gpu_only,
-                            icl_backend **backend, icl_error *error) {
-    icl_opencl_device *devices = NULL;
-    size_t count = 0, tried = 0;
-    icl_status status = icl_opencl_list(&params->log, &devices, &count, error);
-
-    if (status != ICL_OK)
-        return status;
-    if (count > 0)
-        qsort(devices, count, sizeof *devices, best_first);
-    for (size_t i = 0; i < count && !*backend; i++) {
-        const icl_capabilities *device = &devices[i].capabilities;
-        icl_error why = {0};
-        if (!matches(device, wanted) || (gpu_only && device->kind != ICL_DEVICE_GPU))
-            continue;
-        tried++;
-        status = icl_opencl_open(params, &devices[i], backend, &why);
-        if (status != ICL_OK) {
-            icl_log_write(&params->log, ICL_LOG_WARNING, "%s (%s) refused: %s", device->spec, device->name,
-                          why.message);
-            icl_fail(error, status, "%s (%s) refused: %s", device->spec, device->name, why.message);
-        }
-    }
-    free(devices);
-    return *backend || tried == 0 ? ICL_OK : status;
-}
-
-/* One line that says what "opencl:WANTED" could have meant. */
-static icl_status no_such_device(const icl_backend_params *params, icl_error *error) {
-    icl_opencl_device *devices = NULL;
-    char known[1024] = "";
-    size_t count = 0, used = 0;
-
-    if (icl_opencl_list(NULL, &devices, &count, NULL) != ICL_OK)
-        count = 0;
-    for (size_t i = 0; i < count && used < sizeof known; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s (%s)", i ? ", " : "",
-                                 devices[i].capabilities.spec, devices[i].capabilities.name);
-    free(devices);
-    if (count == 0)
-        return icl_fail(error, ICL_ERROR_DEVICE,
-                        "device %s: no OpenCL device on this machine; \"cpu\" always works", params->spec);
-    return icl_fail(error, ICL_ERROR_DEVICE, "device %s: no such device; here are: cpu, ref, %s",
-                    params->spec, known);
-}
-
-static icl_status open_opencl(const icl_backend_params *params, const char *wanted, icl_backend **backend,
-                              icl_error *error) {
-    icl_status status = open_best(params, wanted, false, backend, error);
-    if (status == ICL_OK && !*backend)
-        status = no_such_device(params, error);
-    return status;
-}
-
-static icl_status open_auto(const icl_backend_params *params, icl_backend **backend, icl_error *error) {
-    icl_error why = {0};
-
-    /* A GPU that is refused has been logged with its reason, and must not stop the CPU from being used. */
-    if (open_best(params, "", true, backend, &why) == ICL_OK && *backend) {
-        icl_log_write(&params->log, ICL_LOG_INFO,
-                      "auto: chose %s (%s), the best GPU that passed its self-test",
-                      (*backend)->capabilities.spec, (*backend)->capabilities.name);
-        return ICL_OK;
-    }
-    icl_log_write(&params->log, ICL_LOG_INFO, "auto: chose cpu, because %s",
-                  why.message[0] ? "no OpenCL GPU passed its self-test" : "there is no OpenCL GPU");
-    return icl_cpu_open(params, &(icl_host_spec){0}, backend, error);
-}
-
 /* ---- Opening ---- */
 
 static icl_status reject_spec(const char *spec, icl_error *error) {
@@ -167,15 +61,15 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
     if ((unsigned)params.gemm > ICL_GEMM_NATIVE)
         return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown gemm %d", (int)params.gemm);
     if (strcmp(params.spec, "auto") == 0)
-        return open_auto(&params, backend, error);
+        return icl_open_auto(&params, backend, error);
     if (icl_host_spec_read(params.spec, "cpu", &host))
         return icl_cpu_open(&params, &host, backend, error);
     if (icl_host_spec_read(params.spec, "ref", &host))
         return icl_ref_open(&params, &host, backend, error);
     if (strcmp(params.spec, "opencl") == 0)
-        return open_opencl(&params, "", backend, error);
+        return icl_open_opencl(&params, "", backend, error);
     if (strncmp(params.spec, "opencl:", 7) == 0 && params.spec[7])
-        return open_opencl(&params, params.spec + 7, backend, error);
+        return icl_open_opencl(&params, params.spec + 7, backend, error);
     return reject_spec(params.spec, error);
 }
 

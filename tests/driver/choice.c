@@ -1,0 +1,86 @@
+/*
+ * "auto" and "opencl" on a machine with a GPU: PoCL, as tests/driver/layer.c shows it. Whichever is faster, the log says why, the answer is
+ * remembered, and another driver is measured again. argv: a device of PoCL's.
+ */
+#include <stdlib.h>
+
+#include "../core/scratch.h"
+#include "tap.h"
+
+#define VARIABLE "ICLAB_TEST_DRIVER"
+#define GPU      "name=Planted GPU;type=4"
+
+typedef struct seen {
+    char chose[1024]; /* the line that says so */
+    char spec[ICL_NAME_CAPACITY];
+    bool refused;
+} seen;
+
+static void record(void *user, icl_log_level level, const char *message) {
+    seen *s = user;
+    (void)level;
+    if (strstr(message, ": chose "))
+        snprintf(s->chose, sizeof s->chose, "%.1023s", message);
+    s->refused = s->refused || strstr(message, "Planted GPU) left out");
+}
+
+static void open_as(tap_run *tap, const char *driver, const char *spec, seen *s) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+
+    *s = (seen){0};
+    setenv(VARIABLE, driver, 1);
+    const icl_status status = icl_backend_open(
+        &(icl_backend_params){.spec = spec, .log = {record, s, ICL_LOG_DEBUG}}, &backend, &error);
+    tap_status(tap, status, &error, spec);
+    if (backend) {
+        const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
+        tap_ok(tap, statistics.ops == 0 && statistics.launches == 0 && statistics.bytes_live == 0,
+               "what was measured does not count");
+        snprintf(s->spec, sizeof s->spec, "%s", icl_backend_capabilities(backend)->spec);
+    }
+    icl_backend_close(&backend);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+    seen first, second, other;
+
+    unsetenv(VARIABLE);
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
+    if (!backend)
+        return tap_done(&tap);
+    icl_backend_close(&backend);
+    scratch_open(&scratch);
+    setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
+    open_as(&tap, "name=Planted CPU", "auto", &first);
+    tap_ok(&tap, strcmp(first.chose, "auto: chose cpu, because there is no OpenCL GPU") == 0,
+           "without a GPU: %s", first.chose);
+    open_as(&tap, GPU, "auto", &first);
+    tap_ok(&tap,
+           strstr(first.chose, "a short step took") && strstr(first.chose, "(Planted GPU)") &&
+               strstr(first.chose, "cpu") && strstr(first.chose, "; remembered"),
+           "with one: %s", first.chose);
+    open_as(&tap, GPU, "auto", &second);
+    tap_ok(&tap, strstr(second.chose, "; measured on 20") && strcmp(first.spec, second.spec) == 0,
+           "again: %s", second.chose);
+    open_as(&tap, GPU ";driver=Planted 2", "auto", &other);
+    tap_ok(&tap, strstr(other.chose, "; remembered") != NULL, "with another driver: %s", other.chose);
+    open_as(&tap, GPU ";units=0", "auto", &other);
+    tap_ok(&tap,
+           other.refused && strcmp(other.spec, "cpu") == 0 &&
+               strstr(other.chose, "every other device failed"),
+           "with one that does not open: %s", other.chose);
+    setenv("ICLAB_CACHE_DIR", "", 1);
+    open_as(&tap, GPU, "auto", &other);
+    tap_ok(&tap,
+           strstr(other.chose, "a short step took") && !strstr(other.chose, "remembered") &&
+               !strstr(other.chose, "measured on"),
+           "without a cache: %s", other.chose);
+    open_as(&tap, GPU, "opencl", &other);
+    tap_ok(&tap, strncmp(other.spec, "opencl:", 7) == 0 && !other.chose[0],
+           "the only GPU needs no measurement: %s", other.spec);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
