@@ -8,7 +8,7 @@
  *
  * A product is cut into blocks of ROWS x COLUMNS sums that stay in registers (-D options that the host chooses for the size).
  * CPUs compute whole blocks, into rows and columns that pad the matrices: what lies there is never read for an element
- * that counts. GPUs leave the padding out. A thin product has no padding below it, and reads no row that its left matrix does not
+ * that counts. GPUs have no padding, and matrices of at least a block. A thin product has no padding below it, and reads no row that its left matrix does not
  * have: memory that nobody wrote may hold denormal numbers, with which a CPU is slow.
  */
 #ifndef ICL_LINEAR_BLOCKS_H
@@ -23,7 +23,23 @@
 #define IN_LOCAL 0
 #endif
 
+#ifndef TEAM_SIZE
 #define TEAM_SIZE 64 /* work-items of a team on GPUs */
+#endif
+
+/* In a straight-line program every step is known where it is compiled, so that what a step does is written in its place, and
+ * whether a block reaches over an edge is known as well. */
+#ifdef STRAIGHT_STEPS
+#define STEP_MEMBER        (s->member) /* the same number, but compilers do not know: see STEP */
+#define STEP_FUNCTION      __attribute__((always_inline)) static
+#define FITS(count, block) ((count) % (block) == 0)
+#define UNROLL_TERMS       _Pragma("unroll 2")
+#else
+#define STEP_MEMBER        MEMBER
+#define STEP_FUNCTION      static
+#define FITS(count, block) 0
+#define UNROLL_TERMS
+#endif
 
 #if LANES > 1
 #define STATE   __global
@@ -32,10 +48,9 @@
 #define TEAM    ((uint)get_global_id(0))
 #define TEAMS   ((uint)get_global_size(0))
 #define MEET
-#define CLAMPED(i, count)      (i)
-#define COLUMN_FROM(j)         (j)
-#define COLUMN_TO(j, c, count) (c)
-#define HOLDS(i, count)        1
+#define HOLDS(R, C, r, c, row_count, column_count) 1
+#define IS_WHOLE(R, C, size)                       (i + (R) <= (size) && j + (C) <= (size))
+#define IS_INSIDE(R, C, r, c, size)                (i + (r) < (size) && j + (c) < (size))
 typedef size_t place;
 #else
 #if IN_LOCAL
@@ -43,15 +58,16 @@ typedef size_t place;
 #else
 #define STATE __global
 #endif
-#define MEMBER                 ((uint)get_local_id(0))
-#define MEMBERS                ((uint)TEAM_SIZE)
-#define TEAM                   ((uint)get_group_id(0))
-#define TEAMS                  ((uint)get_num_groups(0))
-#define MEET                   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define CLAMPED(i, count)      min(i, (count)-1)
-#define COLUMN_FROM(j)         0
-#define COLUMN_TO(j, c, count) min(j + c, (count)-1)
-#define HOLDS(i, count)        ((i) < (count))
+#define MEMBER  ((uint)get_local_id(0))
+#define MEMBERS ((uint)TEAM_SIZE)
+#define TEAM    ((uint)get_group_id(0))
+#define TEAMS   ((uint)get_num_groups(0))
+#define MEET    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+/* A block at the lower or right edge is moved back over what its neighbours compute, and leaves that to them. */
+#define HOLDS(R, C, r, c, row_count, column_count)                                                           \
+    ((FITS(row_count, R) || i + (r) >= first_row_) && (FITS(column_count, C) || j + (c) >= first_column_))
+#define IS_WHOLE(R, C, size)        (FITS(size, R) && FITS(size, C))
+#define IS_INSIDE(R, C, r, c, size) HOLDS(R, C, r, c, size, size)
 typedef uint place;
 #endif
 
@@ -62,6 +78,9 @@ typedef uint place;
 typedef struct instruction {
     uint kind, mode, to, to_row, to_column, a, a_row, a_column, b, b_row, b_column, start, rows, columns,
         depth, extra;
+#ifdef STRAIGHT_STEPS
+    uint member;
+#endif
 } instruction;
 
 static instruction read_step(__global const uint *words) {
@@ -71,36 +90,49 @@ static instruction read_step(__global const uint *words) {
     return s;
 }
 
+/* Where the rows of a left matrix are read: on CPUs an address for each, on GPUs, which have few registers, one for all. */
+#if LANES > 1
+#define LEFT_ROWS(R, A_FLOATS, a, a_row)                                                                     \
+    A_FLOATS *a_at_[R];                                                                                      \
+    UNROLL for (uint r = 0; r < R; r++) a_at_[r] = (a) + (place)(i + r) * (a_row);
+#define LEFT(r, a_row) (*a_at_[r])
+#define NEXT_OF_ROW(r) a_at_[r] += a_step_
+#define NEXT_OF_ROWS
+#else
+#define LEFT_ROWS(R, A_FLOATS, a, a_row) A_FLOATS *a_at_ = (a) + (place)i * (a_row);
+#define LEFT(r, a_row)                   a_at_[(place)(r) * (a_row)]
+#define NEXT_OF_ROW(r)
+#define NEXT_OF_ROWS a_at_ += a_step_
+#endif
+
 /* One term of each sum: the first one, or one more. */
 #define FIRST_TERM(x, y, sum)   ((x) * (y))
 #define ANOTHER_TERM(x, y, sum) MULTIPLY_ADD(x, y, sum)
-#define SUM_TERM(R, C, sum, b_stride, column_count, TERM)                                                    \
+#define SUM_TERM(R, C, sum, s, b_stride, TERM)                                                               \
     {                                                                                                        \
         floats y_[C];                                                                                        \
-        UNROLL for (uint c = 0; c < C; c++) y_[c] =                                                          \
-            (floats)(b_at_[COLUMN_TO(j, c, column_count) * (b_stride)]);                                     \
+        UNROLL for (uint c = 0; c < C; c++) y_[c] = (floats)(b_at_[c * (b_stride)]);                         \
         b_at_ += b_step_;                                                                                    \
         UNROLL for (uint r = 0; r < R; r++) {                                                                \
-            const floats x_ = (floats)(*a_at_[r]);                                                           \
-            a_at_[r] += a_step_;                                                                             \
+            const floats x_ = (floats)(LEFT(r, (s).a_row));                                                  \
+            NEXT_OF_ROW(r);                                                                                  \
             UNROLL for (uint c = 0; c < C; c++) sum[r][c] = TERM(x_, y_[c], sum[r][c]);                      \
         }                                                                                                    \
+        NEXT_OF_ROWS;                                                                                        \
     }
 
 /* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards, with a and b at their first elements. b_stride: of b's columns,
  * so that one that is known at compile time is used as such. *_FLOATS: const floats in STATE memory, or const float in global. */
-#define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, row_count, column_count, terms)          \
+#define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, terms)                                   \
     floats sum[R][C];                                                                                        \
-    A_FLOATS *a_at_[R];                                                                                      \
-    B_FLOATS *b_at_ = (b) + COLUMN_FROM(j) * (b_stride);                                                     \
+    B_FLOATS *b_at_ = (b) + j * (b_stride);                                                                  \
     const place a_step_ = (s).a_column, b_step_ = (s).b_row;                                                 \
-    UNROLL for (uint r = 0; r < R; r++) a_at_[r] = (a) + (place)CLAMPED(i + r, row_count) * (s).a_row;       \
+    LEFT_ROWS(R, A_FLOATS, a, (s).a_row)                                                                     \
     if ((terms) > 0)                                                                                         \
-        SUM_TERM(R, C, sum, b_stride, column_count, FIRST_TERM)                                              \
+        SUM_TERM(R, C, sum, s, b_stride, FIRST_TERM)                                                         \
     else                                                                                                     \
         UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);  \
-    for (uint k = 1; k < (terms); k++)                                                                       \
-    SUM_TERM(R, C, sum, b_stride, column_count, ANOTHER_TERM)
+    UNROLL_TERMS for (uint k = 1; k < (terms); k++) SUM_TERM(R, C, sum, s, b_stride, ANOTHER_TERM)
 
 /* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. On CPUs a panel of b's columns stays
  * in the first cache while the rows of a pass by. */
@@ -111,91 +143,111 @@ static instruction read_step(__global const uint *words) {
 #else
 #define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                        \
     const uint across_ = ((column_count) + C - 1) / C, blocks_ = ((row_count) + R - 1) / R * across_;        \
-    for (uint block_ = MEMBER; block_ < blocks_; block_ += MEMBERS)                                          \
-        for (place i = block_ / across_ * R, j = block_ % across_ * C, once_ = 1; once_; once_ = 0)
+    for (uint block_ = STEP_MEMBER; block_ < blocks_; block_ += MEMBERS)                                     \
+        for (place first_row_ = block_ / across_ * R, first_column_ = block_ % across_ * C,                  \
+                   i = FITS(row_count, R) ? first_row_ : min(first_row_, (row_count)-R),                     \
+                   j = FITS(column_count, C) ? first_column_ : min(first_column_, (column_count)-C),         \
+                   once_ = 1;                                                                                \
+             once_; once_ = 0)
 #endif
 
 #define FOR_EACH_SUM(R, C) UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++)
 
 /* STEP_MULTIPLY: 2 rows^2 depth flops, half of that where the result is symmetric. depth: fewer terms for the last rows of tokens.
- * scale: of the sums and what they are added to. */
-static void multiply(const instruction *s, STATE floats *state, uint depth, uint from, float scale) {
-    STATE floats *to = state + s->to, *start = state + s->start;
-    STATE const floats *a = state + s->a, *b = state + s->b;
-    const uint size = s->rows;
-    FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
-        if (s->mode & MODE_SYMMETRIC && i >= j + COLUMNS)
-            continue;
-        SUM_BLOCK(ROWS, COLUMNS, sum, *s, TEAM_FLOATS, a, TEAM_FLOATS, b, 1, size, size, depth)
-        if (from == START_SELF) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];
-        } else if (from == START_TWO_SIDED) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] += start[(i + r) * s->b_row + j + c] + start[(j + c) * s->b_row + i + r];
-        } else if (from == START_OUTER) {
-            STATE const floats *right = state + s->extra;
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] = MULTIPLY_ADD(start[i + r], right[j + c], sum[r][c]);
-        }
-        if (scale != 1.0f)
-            FOR_EACH_SUM(ROWS, COLUMNS) sum[r][c] *= scale;
-        if (s->mode & MODE_SYMMETRIC && i + ROWS > j + 1) { /* the diagonal runs through the block */
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (i + r <= j + c && HOLDS(j + c, size)) {
-                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
-                to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];
-            }
-            continue;
-        }
-        FOR_EACH_SUM(ROWS, COLUMNS)
-        if (HOLDS(i + r, size) && HOLDS(j + c, size))
-            to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
-        if (s->mode & MODE_SYMMETRIC) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(j + c, size))
-                to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];
-        }
+ * scale: of the sums and what they are added to. A straight-line program writes to one memory and is read from the other. */
+#define MULTIPLY_FUNCTION(name, TO, START)                                                                   \
+    STEP_FUNCTION void name(const instruction *s, STATE floats *state, TO floats *to,                        \
+                            START const floats *start, uint depth, uint from, float scale) {                 \
+        STATE const floats *a = state + s->a, *b = state + s->b;                                             \
+        const uint size = s->rows;                                                                           \
+        FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {                                                          \
+            if (s->mode & MODE_SYMMETRIC && i >= j + COLUMNS)                                                \
+                continue;                                                                                    \
+            SUM_BLOCK(ROWS, COLUMNS, sum, *s, TEAM_FLOATS, a, TEAM_FLOATS, b, 1, depth)                      \
+            if (from == START_SELF) {                                                                        \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];                           \
+            } else if (from == START_TWO_SIDED) {                                                            \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    sum[r][c] += start[(i + r) * s->b_row + j + c] + start[(j + c) * s->b_row + i + r];      \
+            } else if (from == START_OUTER) {                                                                \
+                STATE const floats *right = state + s->extra;                                                \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    sum[r][c] = MULTIPLY_ADD(start[i + r], right[j + c], sum[r][c]);                         \
+            }                                                                                                \
+            if (scale != 1.0f)                                                                               \
+                FOR_EACH_SUM(ROWS, COLUMNS) sum[r][c] *= scale;                                              \
+            if (s->mode & MODE_SYMMETRIC && i + ROWS > j + 1) { /* the diagonal runs through the block */    \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (i + r <= j + c && HOLDS(ROWS, COLUMNS, r, c, size, size)) {                              \
+                    to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];                            \
+                    to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];                            \
+                }                                                                                            \
+                continue;                                                                                    \
+            }                                                                                                \
+            FOR_EACH_SUM(ROWS, COLUMNS)                                                                      \
+            if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                      \
+                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];                                \
+            if (s->mode & MODE_SYMMETRIC) {                                                                  \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    to[(j + c) * s->to_row + (i + r) * s->to_column] = sum[r][c];                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
-}
 
 /* STEP_MULTIPLY_SHARED: 2 rows^3 flops. */
-static void multiply_shared(const instruction *s, STATE floats *state, __global const float *shared) {
-    STATE floats *to = state + s->to, *second = state + s->extra;
-    STATE const floats *b = state + s->b;
-    __global const float *a = shared + s->a;
-    const uint size = s->rows, from = s->mode & MODE_START;
-    FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {
-        SUM_BLOCK(ROWS, COLUMNS, sum, *s, SHARED_FLOATS, a, TEAM_FLOATS, b, 1, size, size, size)
-        if (from == START_SELF) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];
-        } else if (from == START_IDENTITY && i + ROWS > j && j + COLUMNS > i) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (i + r == j + c)
-                sum[r][c] += 1.0f;
-        }
-        FOR_EACH_SUM(ROWS, COLUMNS)
-        if (HOLDS(i + r, size) && HOLDS(j + c, size))
-            to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];
-        if (s->mode & MODE_TWICE) {
-            FOR_EACH_SUM(ROWS, COLUMNS)
-            if (HOLDS(i + r, size) && HOLDS(j + c, size))
-                second[(i + r) * s->to_column + (j + c) * s->to_row] = sum[r][c];
-        }
+#define MULTIPLY_SHARED_FUNCTION(name, TO, SECOND)                                                           \
+    STEP_FUNCTION void name(const instruction *s, STATE floats *state, TO floats *to, SECOND floats *second, \
+                            __global const float *shared) {                                                  \
+        STATE const floats *b = state + s->b;                                                                \
+        __global const float *a = shared + s->a;                                                             \
+        const uint size = s->rows, from = s->mode & MODE_START;                                              \
+        FOR_EACH_BLOCK(ROWS, COLUMNS, size, size) {                                                          \
+            SUM_BLOCK(ROWS, COLUMNS, sum, *s, SHARED_FLOATS, a, TEAM_FLOATS, b, 1, size)                     \
+            if (from == START_SELF) {                                                                        \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    sum[r][c] += to[(i + r) * s->to_row + (j + c) * s->to_column];                           \
+            } else if (from == START_IDENTITY && i + ROWS > j && j + COLUMNS > i) {                          \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (i + r == j + c)                                                                          \
+                    sum[r][c] += 1.0f;                                                                       \
+            }                                                                                                \
+            FOR_EACH_SUM(ROWS, COLUMNS)                                                                      \
+            if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                      \
+                to[(i + r) * s->to_row + (j + c) * s->to_column] = sum[r][c];                                \
+            if (s->mode & MODE_TWICE) {                                                                      \
+                FOR_EACH_SUM(ROWS, COLUMNS)                                                                  \
+                if (HOLDS(ROWS, COLUMNS, r, c, size, size))                                                  \
+                    second[(i + r) * s->to_column + (j + c) * s->to_row] = sum[r][c];                        \
+            }                                                                                                \
+        }                                                                                                    \
     }
-}
+
+#ifdef STRAIGHT_STEPS
+MULTIPLY_FUNCTION(multiply_near_near, __local, __local)
+MULTIPLY_FUNCTION(multiply_near_far, __local, __global)
+MULTIPLY_FUNCTION(multiply_far_near, __global, __local)
+MULTIPLY_FUNCTION(multiply_far_far, __global, __global)
+MULTIPLY_SHARED_FUNCTION(multiply_shared_near_near, __local, __local)
+MULTIPLY_SHARED_FUNCTION(multiply_shared_near_far, __local, __global)
+MULTIPLY_SHARED_FUNCTION(multiply_shared_far_near, __global, __local)
+MULTIPLY_SHARED_FUNCTION(multiply_shared_far_far, __global, __global)
+#else
+MULTIPLY_FUNCTION(multiply, STATE, STATE)
+MULTIPLY_SHARED_FUNCTION(multiply_shared, STATE, STATE)
+#endif
 
 /* to = start + a block's sums: STEP_APPLY and STEP_APPLY_SHARED. */
 #define THIN_BLOCK(R, C, B_FLOATS, b_stride)                                                                 \
     {                                                                                                        \
-        SUM_BLOCK(R, C, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, b_stride, s->rows, s->columns, s->depth)       \
+        SUM_BLOCK(R, C, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, b_stride, s->depth)                            \
         FOR_EACH_SUM(R, C)                                                                                   \
-        if (i + r < s->rows && HOLDS(j + c, s->columns)) {                                                   \
+        if (i + r < s->rows) {                                                                               \
             const place at = (i + r) * s->to_row + j + c;                                                    \
             to[at] = s->mode & START_GIVEN ? sum[r][c] + start[at] : sum[r][c];                              \
         }                                                                                                    \
@@ -228,7 +280,7 @@ static void multiply_shared(const instruction *s, STATE floats *state, __global 
 
 /* 2 rows columns depth flops. */
 #define THIN_PRODUCT(name, B_FLOATS)                                                                         \
-    static void name(const instruction *s, STATE floats *state, B_FLOATS *b) {                               \
+    STEP_FUNCTION void name(const instruction *s, STATE floats *state, B_FLOATS *b) {                        \
         STATE floats *to = state + s->to;                                                                    \
         STATE const floats *a = state + s->a, *start = state + s->start;                                     \
         THIN_PRODUCTS(B_FLOATS)                                                                              \

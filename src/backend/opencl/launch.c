@@ -68,7 +68,7 @@ icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_co
     size_t group = compiled->local_size;
 
     ICL_TRY(icl_profile_next(opencl, &event, error));
-    if (items == opencl->local_size) /* one group stays one */
+    if (items == opencl->local_size && !compiled->is_fixed) /* one group stays one */
         items = compiled->local_size;
     if (opencl->random_launch.on)
         icl_opencl_draw_launch(opencl, which, compiled, &items, &group);
@@ -112,13 +112,14 @@ static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_k
     return ICL_OK;
 }
 
-icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
-                                  const icl_argument *arguments, size_t count, icl_error *error) {
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
+                                  size_t items, const icl_argument *arguments, size_t count,
+                                  icl_error *error) {
     icl_slices slices = {.items = items};
     icl_status status = ICL_OK;
 
-    if (options)
-        ICL_TRY(icl_opencl_variant(opencl, which, options, &slices.compiled, error));
+    if (special)
+        ICL_TRY(icl_opencl_variant(opencl, which, special, &slices.compiled, error));
     else
         ICL_TRY(icl_opencl_kernel(opencl, which, &slices.compiled, error));
     ICL_TRY(set_arguments(opencl, which, slices.compiled.kernel, arguments, count, &slices, error));

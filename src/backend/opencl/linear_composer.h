@@ -26,7 +26,7 @@ typedef struct composer {
     cl_uint full, count, stack; /* layers that are carried on; 2 heads: the vectors w, then v; count + 1 */
     cl_uint square, pair_count; /* elements of a matrix; pairs of vectors whose products make S */
     cl_uint shared_length, part_length; /* of a part: as it is read, and of its gradient */
-    cl_uint used;                       /* elements of the team's memory given out */
+    size_t used;                        /* elements of the team's memory given out */
     cl_uint grams;                      /* G before each full layer, and after them; S begins there */
     cl_uint forms; /* A, then R^T of each head, for every full layer or for one at a time */
     cl_uint t, x, y, y_transposed, m;
@@ -46,6 +46,8 @@ typedef struct composer {
     cl_uint spare; /* two vectors for diagonal gradients */
     step *steps;
     size_t step_count;
+    cl_uint *objects; /* where each begins that a step uses as a whole; NULL: nobody asks */
+    size_t object_count;
 } composer;
 
 /* ---- Places ---- */

@@ -23,52 +23,62 @@
 
 /* ---- Memory ---- */
 
-static cl_uint take(composer *c, cl_uint elements) {
-    const cl_uint at = c->used;
-    c->used += elements;
-    return at;
+/* `count` objects of so many elements each, one behind the other. */
+static cl_uint take_each(composer *c, cl_uint count, cl_uint elements) {
+    const size_t at = c->used;
+    for (cl_uint i = 0; i < count && elements > 0; i++, c->used += elements, c->object_count++)
+        if (c->objects)
+            c->objects[c->object_count] = (cl_uint)c->used;
+    return (cl_uint)at; /* who cuts the work refuses more than can be counted */
 }
 
+static cl_uint take_squares(composer *c, cl_uint count) {
+    return take_each(c, count, c->square);
+}
+
+/* One object, because steps take some of them together. */
 static cl_uint take_vectors(composer *c, cl_uint count) {
-    return take(c, count * c->key.pitch);
+    return take_each(c, 1, count * c->key.pitch);
 }
 
 static void lay_out_work(composer *c) {
     const icl_linear_key *key = &c->key;
     const cl_uint own = is_dense(c) ? 1 + key->heads : 1, layers = key->keep ? c->full : c->full > 0;
 
-    c->grams = take(c, (c->full + 1) * c->square);
-    c->forms = take(c, layers * own * c->square);
+    c->grams = take_squares(c, c->full + 1);
+    c->forms = take_squares(c, layers * own);
     if (key->keeps_first && c->full > 0)
-        c->first_t = take(c, c->square);
-    c->t = c->tokens = c->used;
+        c->first_t = take_squares(c, 1);
+    c->t = c->tokens = (cl_uint)c->used;
     if (c->full > 0) {
-        take(c, c->square);
-        c->x = take(c, c->square);
-        c->y = c->m = take(c, c->square);
+        take_squares(c, 1);
+        c->x = take_squares(c, 1);
+        c->y = c->m = take_squares(c, 1);
         if (is_dense(c))
-            c->y_transposed = take(c, c->square);
+            c->y_transposed = take_squares(c, 1);
         if (is_dense(c) && key->heads > 1)
-            c->m = take(c, c->square);
+            c->m = take_squares(c, 1);
     } else if (key->tokens) {
-        take(c, c->square);
+        take_squares(c, 1);
     }
     if (!key->keeps_first)
         c->first_t = c->t;
-    c->most_rows = (c->used - c->tokens) / key->pitch;
+    c->most_rows = (cl_uint)((c->used - c->tokens) / key->pitch);
+    if (key->most_rows > 0 && key->most_rows < c->most_rows)
+        c->most_rows = key->most_rows;
 }
 
 /* In token space. A, or U and V, are kept for the backward pass, or are those of one layer. */
 static void lay_out_tokens(composer *c) {
     const cl_uint rows = c->key.rows, layers = c->key.keep ? c->full : 1;
 
-    c->grams = take(c, (c->full + 1) * c->square);
-    c->tokens = take_vectors(c, (c->full + 1) * rows);
+    c->grams = take_squares(c, c->full + 1);
+    c->tokens = take_each(c, c->full + 1, rows * c->key.pitch);
     if (is_dense(c)) {
-        c->u = take_vectors(c, layers * c->key.heads * rows);
-        c->v = take_vectors(c, layers * c->key.heads * rows);
+        c->u = take_each(c, layers * c->key.heads, rows * c->key.pitch);
+        c->v = take_each(c, layers * c->key.heads, rows * c->key.pitch);
     } else {
-        c->forms = take(c, layers * c->square);
+        c->forms = take_squares(c, layers);
     }
     if (!c->key.train)
         return;
@@ -79,7 +89,7 @@ static void lay_out_tokens(composer *c) {
         c->d_u = take_vectors(c, rows);
         c->d_v = take_vectors(c, rows);
     } else {
-        c->x = c->m = take(c, c->square);
+        c->x = c->m = take_squares(c, 1);
     }
 }
 
@@ -96,13 +106,14 @@ static void lay_out_pass(composer *c) {
 }
 
 static void lay_out(composer *c) {
-    const cl_uint heads = c->key.heads;
+    const icl_linear_key *key = &c->key;
+    const cl_uint heads = key->heads;
 
     if (c->key.rows > 0) {
         lay_out_tokens(c);
     } else {
         lay_out_work(c);
-        c->queries = take_vectors(c, c->full + 1);
+        c->queries = take_each(c, c->full + 1, key->pitch);
         c->d_query = take_vectors(c, 1);
         c->d_before = take_vectors(c, 1);
     }
@@ -126,8 +137,9 @@ static void lay_out(composer *c) {
     take_vectors(c, 2); /* CPUs read past the last one, and do not use it */
 }
 
-static composer composer_of(const icl_linear_key *key) {
-    composer c = {.key = *key, .count = 2 * key->heads, .stack = 2 * key->heads + 1};
+/* objects: room for where they begin, or NULL. */
+static composer composer_of(const icl_linear_key *key, cl_uint *objects) {
+    composer c = {.key = *key, .count = 2 * key->heads, .stack = 2 * key->heads + 1, .objects = objects};
 
     if (key->layout != ICL_LAYOUT_SPARSE && key->depth > 2)
         c.full = key->depth - 2 - key->passes;
@@ -140,7 +152,7 @@ static composer composer_of(const icl_linear_key *key) {
 }
 
 size_t icl_linear_state_length(const icl_linear_key *key) {
-    return composer_of(key).used;
+    return composer_of(key, NULL).used;
 }
 
 /* ---- The forms ---- */
@@ -228,21 +240,33 @@ static void compose_sparse(composer *c) {
 
 /* ---- A program ---- */
 
-icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error) {
-    composer c = composer_of(key);
-    const size_t heads = key->heads, most = 64 + 40 * heads + c.full * (24 + 14 * heads) +
-                                            8 * (size_t)key->depth +
-                                            key->passes * (64 + (4 * heads + 4) * (6 * heads + 2));
+icl_status icl_linear_compose(const icl_linear_key *key, icl_linear_steps *composed, icl_error *error) {
+    composer c = composer_of(key, NULL);
+    const size_t heads = key->heads, objects = c.object_count,
+                 most = 64 + 40 * heads + c.full * (24 + 14 * heads) + 8 * (size_t)key->depth +
+                        key->passes * (64 + (4 * heads + 4) * (6 * heads + 2));
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(most + 1, sizeof *c.steps, "steps", &c.steps, error));
+    *composed = (icl_linear_steps){0};
+    ICL_TRY(icl_allocate(objects + 1, sizeof *composed->objects, "objects", &composed->objects, error));
+    ICL_TRY(icl_allocate(most + 1, sizeof *composed->steps, "steps", &composed->steps, error));
+    c = composer_of(key, composed->objects);
+    c.steps = composed->steps;
     compose_input(&c);
     if (key->layout == ICL_LAYOUT_SPARSE)
         compose_sparse(&c);
     else
         compose_full(&c);
-    *steps = c.steps;
-    *count = c.step_count;
+    composed->count = c.step_count;
+    composed->object_count = objects;
+    composed->objects[objects] = (cl_uint)c.used;
 done:
+    if (status != ICL_OK)
+        icl_linear_steps_clear(composed);
     return status;
+}
+
+void icl_linear_steps_clear(icl_linear_steps *composed) {
+    icl_free(&composed->steps);
+    icl_free(&composed->objects);
 }

@@ -24,12 +24,21 @@ typedef struct icl_linear_key {
     cl_uint rows;        /* n + 1 where layers carry tokens on, 0 where they carry Gram matrices */
     cl_uint passes;      /* the layer before the last two is passed on to vectors, not carried on */
     cl_uint keeps_first; /* A G of the first layer is kept for the backward pass */
+    cl_uint most_rows;   /* of tokens at a time; 0: as many as the work of a layer has room for */
 } icl_linear_key;
 
 /* Elements of the team's memory that the steps work on. */
 size_t icl_linear_state_length(const icl_linear_key *key);
 
-/* Composes the steps: *count of them, STEP_WORDS numbers each, and behind them one of zeros. The caller frees them. */
-icl_status icl_linear_compose(const icl_linear_key *key, void **steps, size_t *count, icl_error *error);
+/* Steps, and the objects that they work on: matrices, and groups of vectors. Freed by icl_linear_steps_clear. */
+typedef struct icl_linear_steps {
+    struct step *steps; /* STEP_WORDS numbers each, and behind them one of zeros */
+    size_t count;
+    cl_uint *objects; /* where in the team's memory each begins, upwards, and where the last one ends */
+    size_t object_count;
+} icl_linear_steps;
+
+icl_status icl_linear_compose(const icl_linear_key *key, icl_linear_steps *composed, icl_error *error);
+void icl_linear_steps_clear(icl_linear_steps *composed);
 
 #endif

@@ -70,6 +70,26 @@ static void choose_family(icl_opencl *opencl) {
     }
 }
 
+/* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half of the waves run. */
+static const char *register_option(const icl_opencl *opencl) {
+    char extensions[4096] = "";
+    return clGetDeviceInfo(opencl->device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
+                       CL_SUCCESS &&
+                   strstr(extensions, "cl_nv_compiler_options")
+               ? "-cl-nv-maxrregcount=64"
+               : NULL;
+}
+
+static void choose_straight(icl_opencl *opencl) {
+    const char *wanted = getenv("ICLAB_OPENCL_LINEAR");
+
+    opencl->register_option = register_option(opencl);
+    if (wanted && strcmp(wanted, "straight") == 0)
+        opencl->straight = ICL_STRAIGHT_ALWAYS;
+    else if (wanted && strcmp(wanted, "steps") == 0)
+        opencl->straight = ICL_STRAIGHT_NEVER;
+}
+
 /* Whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
 static bool has_fma(const icl_opencl *opencl) {
     cl_device_fp_config config = 0;
@@ -118,6 +138,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
+    choose_straight(opencl);
     opencl->fast_math = params->fast_math;
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));

@@ -95,10 +95,10 @@ typedef struct icl_block {
 
 #define ICL_SIZE_CLASSES 256
 
-/* A program: one file of cl/ compiled with one set of options. */
+/* A program: one file of cl/, with definitions in front of it or none, compiled with one set of options. */
 typedef struct icl_program {
     const icl_kernel_source *source;
-    char *options;
+    char *options, *definitions; /* "": none */
     cl_program program;
     struct icl_program *next;
 } icl_program;
@@ -121,13 +121,19 @@ typedef struct icl_program_cache {
 
 /* A kernel, and how many work-items a group of it has. */
 typedef struct icl_compiled {
-    cl_kernel kernel;  /* NULL: not compiled yet */
-    size_t local_size; /* the backend's, or the power of two below it that the driver allows */
-    size_t limit;      /* what the driver says of the kernel; rusticl runs more */
-    bool is_fixed;     /* the kernel was written for one size */
+    cl_kernel kernel; /* NULL: not compiled yet */
+    size_t
+        local_size; /* the kernel's own; else the backend's, or the power of two below it that the driver allows */
+    size_t limit;  /* what the driver says of the kernel; rusticl runs more */
+    bool is_fixed; /* the kernel was written for one size */
 } icl_compiled;
 
-/* A kernel that was compiled with options of its own. */
+/* What a kernel is compiled with besides: options, and definitions in front of its file ("#define X 1\n..."). NULL: none. */
+typedef struct icl_specialization {
+    const char *options, *definitions;
+} icl_specialization;
+
+/* A kernel that was compiled with options or definitions of its own. */
 typedef struct icl_variant {
     icl_kernel which;
     const icl_program *program;
@@ -154,6 +160,13 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
+/* Which kernels of linear transformers a GPU runs: see linear_programs.c. ICLAB_OPENCL_LINEAR=straight|steps asks for one of them: for tests. */
+typedef enum icl_straight {
+    ICL_STRAIGHT_LATER = 0, /* compiled once steps have been launched often */
+    ICL_STRAIGHT_ALWAYS,
+    ICL_STRAIGHT_NEVER
+} icl_straight;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -178,7 +191,11 @@ typedef struct icl_opencl {
     icl_program_cache cache;
     icl_compiled kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
-    struct icl_linear_program *linear_programs; /* see linear_transformer.c */
+    struct icl_linear_program *linear_programs; /* see linear_programs.c */
+    icl_straight straight;
+    size_t straight_launches;    /* a test asks */
+    const char *register_option; /* of the compiler, where it takes one; NULL: none */
+    size_t wave;                 /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
@@ -246,8 +263,8 @@ icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *te
 /* The kernel, compiled at its first use. */
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error);
 
-/* The kernel with further compiler options, compiled at their first use. */
-icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options,
+/* The kernel with more options, or definitions in front of its file, compiled at their first use. */
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
                               icl_compiled *compiled, icl_error *error);
 void icl_opencl_release_programs(icl_opencl *opencl);
 
@@ -294,9 +311,10 @@ icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
                                    const icl_argument *arguments, size_t count, icl_error *error);
 
-/* The same for a kernel with further compiler options; NULL: none. */
-icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const char *options, size_t items,
-                                  const icl_argument *arguments, size_t count, icl_error *error);
+/* The same for a kernel that is compiled specially; NULL: it is not. */
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
+                                  size_t items, const icl_argument *arguments, size_t count,
+                                  icl_error *error);
 
 #define ICL_LAUNCH(opencl, which, units, error, ...)                                                         \
     icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                             \

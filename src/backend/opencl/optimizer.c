@@ -99,8 +99,17 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 
 enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 8 }; /* operands; where the extents stand */
 
-/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters. */
+/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters; on GPUs fewer, as long as there
+ * are not more groups than compute units, which would wait otherwise. */
 #define PARAMETERS_PER_GROUP 4096
+#define FEW_PARAMETERS       256
+
+static size_t groups_of(const icl_opencl *opencl, size_t parameters) {
+    const size_t units = opencl->backend->capabilities.compute_units,
+                 least = parameters / PARAMETERS_PER_GROUP + 1;
+    const size_t wanted = parameters / FEW_PARAMETERS + 1, groups = wanted < units ? wanted : units;
+    return opencl->lanes == 1 && groups > least ? groups : least;
+}
 
 icl_status icl_opencl_update_step(icl_backend *backend, const void *params, const icl_tensor *operands,
                                   icl_error *error) {
@@ -133,7 +142,7 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
         ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
         ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants)};
     memcpy(arguments + VECTORS, rest, sizeof rest);
-    const size_t groups = size / PARAMETERS_PER_GROUP + 1;
+    const size_t groups = groups_of(opencl, size);
     return icl_opencl_launch_items(opencl, ICL_KERNEL_update_step,
                                    icl_opencl_items(opencl, groups * opencl->local_size), arguments,
                                    VECTORS + 8, error);

@@ -57,9 +57,35 @@ const icl_kernel_source *icl_opencl_find_source(const char *name) {
     return NULL;
 }
 
-/* The program of a file and options: from the cache, or compiled. */
-static icl_status find_program(icl_opencl *opencl, const char *file, const char *options, icl_program **found,
-                               icl_error *error) {
+/* Builds definitions and source as one text. */
+static icl_status build_text(icl_opencl *opencl, icl_program *program, icl_error *error) {
+    const icl_kernel_source *source = program->source;
+    const char *parts[] = {program->definitions, (const char *)source->data};
+    const size_t front = strlen(parts[0]);
+    icl_status status = ICL_OK;
+    char *text = NULL;
+
+    if (front > 0) {
+        ICL_TRY(icl_allocate(front + source->size, 1, "source text", &text, error));
+        memcpy(text, parts[0], front);
+        memcpy(text + front, parts[1], source->size);
+    }
+    ICL_TRY(icl_opencl_build(opencl, source->name, text ? text : parts[1], front + source->size,
+                             program->options, &program->program, error));
+done:
+    icl_free(&text);
+    return status;
+}
+
+static void free_program(icl_program *program) {
+    icl_free(&program->options);
+    icl_free(&program->definitions);
+    icl_free(&program);
+}
+
+/* The program of a file, definitions and options: from the cache, or compiled. */
+static icl_status find_program(icl_opencl *opencl, const char *file, const char *definitions,
+                               const char *options, icl_program **found, icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *made = NULL;
     const icl_kernel_source *source = icl_opencl_find_source(file);
@@ -69,23 +95,22 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
         return ICL_ERROR_DEVICE;
     }
     for (icl_program *p = opencl->programs; p; p = p->next)
-        if (p->source == source && strcmp(p->options, options) == 0) {
+        if (p->source == source && strcmp(p->options, options) == 0 &&
+            strcmp(p->definitions, definitions) == 0) {
             *found = p;
             return ICL_OK;
         }
     ICL_TRY(icl_allocate(1, sizeof *made, "program", &made, error));
     ICL_TRY(icl_duplicate(options, &made->options, error));
+    ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
     made->source = source;
-    ICL_TRY(icl_opencl_build(opencl, file, (const char *)source->data, source->size, options, &made->program,
-                             error));
+    ICL_TRY(build_text(opencl, made, error));
     made->next = opencl->programs;
     opencl->programs = *found = made;
     made = NULL;
 done:
-    if (made) {
-        icl_free(&made->options);
-        icl_free(&made);
-    }
+    if (made)
+        free_program(made);
     return status;
 }
 
@@ -110,8 +135,8 @@ static icl_status choose_local_size(const icl_opencl *opencl, const char *name, 
                    clGetKernelWorkGroupInfo(compiled->kernel, opencl->device, infos[i].what, infos[i].size,
                                             infos[i].value, NULL));
     /* A kernel that was written for one size is tried with it: rusticl says 32 of kernels that it runs with 64. */
-    compiled->local_size = opencl->local_size;
     compiled->is_fixed = fixed[0] > 0;
+    compiled->local_size = compiled->is_fixed ? fixed[0] : opencl->local_size;
     while (!compiled->is_fixed && compiled->local_size > compiled->limit && compiled->local_size > 1)
         compiled->local_size /= 2;
     if (opencl->lanes == 1 && local_bytes > local_memory)
@@ -162,7 +187,7 @@ icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled 
     if (!opencl->kernels[which].kernel) {
         char options[ICL_OPTIONS_CAPACITY];
         icl_opencl_options_of(opencl, which, NULL, options);
-        ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, options, &program, error));
+        ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, "", options, &program, error));
         ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
     *compiled = opencl->kernels[which];
@@ -170,15 +195,16 @@ done:
     return status;
 }
 
-icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const char *options,
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
                               icl_compiled *compiled, icl_error *error) {
-    char all[ICL_OPTIONS_CAPACITY];
+    char options[ICL_OPTIONS_CAPACITY];
     icl_status status = ICL_OK;
     icl_program *program = NULL;
     icl_variant *made = NULL;
 
-    icl_opencl_options_of(opencl, which, options, all);
-    ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, all, &program, error));
+    icl_opencl_options_of(opencl, which, special->options, options);
+    ICL_TRY(find_program(opencl, icl_kernel_infos[which].file,
+                         special->definitions ? special->definitions : "", options, &program, error));
     for (const icl_variant *v = opencl->variants; v; v = v->next)
         if (v->which == which && v->program == program) {
             *compiled = v->compiled;
@@ -211,7 +237,6 @@ void icl_opencl_release_programs(icl_opencl *opencl) {
         icl_program *program = opencl->programs;
         opencl->programs = program->next;
         clReleaseProgram(program->program);
-        icl_free(&program->options);
-        icl_free(&program);
+        free_program(program);
     }
 }

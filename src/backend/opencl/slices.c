@@ -36,7 +36,9 @@ bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work)
 
 icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices,
                                     icl_error *error) {
-    const size_t group = opencl->local_size, least = slices->by_group ? 1 : group;
+    const icl_compiled *compiled = &slices->compiled;
+    const size_t group = compiled->is_fixed ? compiled->local_size : opencl->local_size,
+                 least = slices->by_group ? 1 : group;
     double rate = rate_of(opencl, which) / slices->work, seconds = opencl->launch_seconds * FIRST_SHARE;
     size_t count, before = 0;
     icl_status status = ICL_OK;

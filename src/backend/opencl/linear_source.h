@@ -1,0 +1,13 @@
+/* A linear transformer's steps as source text: what stands in front of cl/linear_transformer.cl where its kernel need not read them. */
+#ifndef ICLAB_BACKEND_OPENCL_LINEAR_SOURCE_H
+#define ICLAB_BACKEND_OPENCL_LINEAR_SOURCE_H
+
+#include "backend/opencl/linear_cut.h"
+#include "core/text.h"
+
+/* Adds the definitions for the key and blocks of the cut. An empty text says that the interpreter serves better: too many steps,
+ * or too little local memory. *far_length: floats that a team needs in its scratch memory for the steps. */
+icl_status icl_linear_source(const icl_linear_cut *cut, size_t local_memory, icl_text *text,
+                             icl_error *error);
+
+#endif
