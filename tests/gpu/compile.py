@@ -26,12 +26,13 @@ FIGURES = ("registers", "stack", "spills", "parked", "local", "waves")
 
 
 def read_forms(folder):
-    """Forms in their order: dictionaries with text (a path), options, program, family, fused, and kernels: name to row
-    of the index."""
+    """Forms in their order: dictionaries with text (a path), options, program, devices, and kernels: name to row of the
+    index."""
     forms = {}
     for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        form = forms.setdefault(row["form"], {**row, "text": folder / row["text"], "kernels": {}})
+        form = forms.setdefault(row["form"], {**row, "text": folder / row["text"], "kernels": {}, "devices": set()})
+        form["devices"].add(row["device"])
         form["kernels"][row["kernel"]] = row
     return list(forms.values())
 
@@ -41,8 +42,8 @@ def title(form):
 
 
 def belongs(form, target):
-    """GPUs get their own family, with fused multiply-adds, which all of them have. SPIR-V is anybody's."""
-    return target.name == "spirv" or (form["family"] == "gpu" and form["fused"])
+    """A GPU gets what a device of its kind asks for. SPIR-V is anybody's who has no options of their own."""
+    return target.device in form["devices"] if target.device else "-cl-nv" not in form["options"]
 
 
 def measure(form, target):

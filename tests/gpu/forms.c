@@ -2,44 +2,65 @@
  * Writes every program in every form that the host can ask a driver for: forms FOLDER
  *
  * A form is a text and its options, made by the host's own functions. FOLDER gets its text as NUMBER.cl, and a line of
- * JSON in index.jsonl for each kernel that the host creates from it: {"form", "text", "program", "options", "family",
- * "fused", "kernel", "strict", "local_bytes"}. fused: the device has fused multiply-adds, as every GPU has that forms
- * are compiled for. local_bytes: local memory that a launch adds to what the kernel declares, at most.
+ * JSON in index.jsonl for each kernel that the host creates from it, and each kind of device (`devices`) that asks for
+ * it: {"form", "text", "program", "options", "device", "kernel", "strict", "local_bytes"}. local_bytes: local memory
+ * that a launch adds to what the kernel declares, at most.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/linear_source.h"
 #include "backend/opencl/opencl.h"
 #include "core/allocate.h"
 #include "core/file.h"
 #include "core/json.h"
 
-#define MOST_FORMS 256
+#define MOST_FORMS 1024
+
+/* What forms follow from. Every GPU that forms are compiled for has fused multiply-adds; what has none, and CPUs, is
+ * "other". */
+typedef struct device {
+    const char *name;
+    size_t lanes, wave;
+    bool has_fma;
+    unsigned capability[2]; /* of NVIDIA's; 0: another's */
+} device;
+
+static const device devices[] = {
+    {"other", 1, 32, false, {0, 0}}, {"other", 4, 1, false, {0, 0}},  {"other", 8, 1, false, {0, 0}},
+    {"other", 16, 1, false, {0, 0}}, {"wave32", 1, 32, true, {0, 0}}, {"wave64", 1, 64, true, {0, 0}},
+    {"sm_75", 1, 32, true, {7, 5}},  {"sm_90", 1, 32, true, {9, 0}},
+};
 
 typedef struct form {
-    const char *program;
+    char program[64];
     char options[ICL_OPTIONS_CAPACITY];
+    char *definitions; /* in front of the file; "": none */
 } form;
 
 typedef struct writer {
     const char *folder;
     FILE *index;
+    const device *device;
     icl_opencl opencl; /* the device that asks: lanes, options, fast_math */
-    bool has_fma;
     form forms[MOST_FORMS];
     size_t count;
 } writer;
 
-static icl_status write_text(const writer *to, size_t number, const char *text, size_t size,
-                             icl_error *error) {
+static icl_status write_text(const writer *to, size_t number, const char *definitions, const char *text,
+                             size_t size, icl_error *error) {
     char name[32];
     char *path = NULL;
+    icl_text whole = {0};
     icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%zu.cl", number);
     ICL_TRY(icl_path_join(to->folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, size, error));
+    ICL_TRY(icl_text_append(&whole, definitions, strlen(definitions), error));
+    ICL_TRY(icl_text_append(&whole, text, size, error));
+    ICL_TRY(icl_file_write(path, whole.bytes, whole.length, error));
 done:
+    icl_text_release(&whole);
     icl_free(&path);
     return status;
 }
@@ -58,8 +79,7 @@ static icl_status write_row(const writer *to, size_t number, icl_kernel which, s
     icl_json_text(&json, "text", name);
     icl_json_text(&json, "program", f->program);
     icl_json_text(&json, "options", f->options);
-    icl_json_text(&json, "family", to->opencl.lanes == 1 ? "gpu" : "cpu");
-    icl_json_flag(&json, "fused", to->has_fma);
+    icl_json_text(&json, "device", to->device->name);
     icl_json_text(&json, "kernel", kernel->name);
     icl_json_flag(&json, "strict", kernel->strict);
     icl_json_count(&json, "local_bytes", local_bytes);
@@ -71,78 +91,146 @@ done:
     return status;
 }
 
-/* The form in which the device asks for the kernel; text is what the driver is given, `program` its name. */
-static icl_status add_text(writer *to, icl_kernel which, const char *program, const char *text, size_t size,
-                           const char *further, size_t local_bytes, icl_error *error) {
+/* The form in which the device asks for the kernel: `definitions` in front of its file, or "". program: its name. */
+static icl_status add(writer *to, icl_kernel which, const char *program, const char *definitions,
+                      const char *further, size_t local_bytes, icl_error *error) {
+    const icl_kernel_source *source = icl_opencl_find_source(icl_kernel_infos[which].file);
     char options[ICL_OPTIONS_CAPACITY];
     size_t number = 0;
     icl_status status = ICL_OK;
 
     icl_opencl_options_of(&to->opencl, which, further, options);
     while (number < to->count && (strcmp(to->forms[number].program, program) != 0 ||
+                                  strcmp(to->forms[number].definitions, definitions) != 0 ||
                                   strcmp(to->forms[number].options, options) != 0))
         number++;
-    if (number == MOST_FORMS)
-        return icl_fail(error, ICL_ERROR_INPUT, "more than %d forms", MOST_FORMS);
+    if (number == MOST_FORMS || !source)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: more than %d forms, or no such file", program,
+                        MOST_FORMS);
     if (number == to->count) {
-        to->forms[number].program = program;
-        memcpy(to->forms[number].options, options, sizeof options);
+        form *made = &to->forms[number];
+        ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
         to->count++;
-        ICL_TRY(write_text(to, number, text, size, error));
+        snprintf(made->program, sizeof made->program, "%s", program);
+        memcpy(made->options, options, sizeof options);
+        ICL_TRY(write_text(to, number, definitions, (const char *)source->data, source->size, error));
     }
     ICL_TRY(write_row(to, number, which, local_bytes, error));
 done:
     return status;
 }
 
-/* A file of cl/ as it is embedded. */
-static icl_status add(writer *to, icl_kernel which, const char *further, size_t local_bytes,
-                      icl_error *error) {
-    const char *file = icl_kernel_infos[which].file;
-    const icl_kernel_source *source = icl_opencl_find_source(file);
-    if (!source)
-        return icl_fail(error, ICL_ERROR_INPUT, "no kernel file %s is built in", file);
-    return add_text(to, which, file, (const char *)source->data, source->size, further, local_bytes, error);
+/* ---- Linear transformers ---- */
+
+static icl_linear_job job_of(const writer *to, const icl_linear_transformer_params *params, size_t size,
+                             size_t rows, bool train) {
+    return (icl_linear_job){.params = params,
+                            .size = size,
+                            .batch = 65536,
+                            .rows = rows,
+                            .train = train,
+                            .has_norms = train,
+                            .is_contiguous = true,
+                            .lanes = to->device->lanes,
+                            .wave = to->device->wave,
+                            .local_memory = (size_t)64 << 10,
+                            .max_allocation = (size_t)1 << 32};
 }
 
-/* The blocks that linear_transformer.c chooses, with the steps' memory in either place. */
-static icl_status add_linear_transformers(writer *to, icl_error *error) {
-    static const size_t gpu[][2] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}}, narrow[][2] = {{3, 4}, {4, 2}},
-                        wide[][2] = {{3, 7}, {4, 6}, {4, 4}};
-    const size_t lanes = to->opencl.lanes, count = lanes == 1 ? 4 : lanes == 16 ? 3 : 2;
-    const size_t(*blocks)[2] = lanes == 1 ? gpu : lanes == 16 ? wide : narrow;
+/* The interpreter's blocks and teams, with the steps' memory in either place: whatever some size asks for. Relaxed
+ * arithmetic depends on neither: one size is enough. */
+static icl_status add_interpreters(writer *to, icl_error *error) {
+    enum { MOST_SIZE = 64 };
+    const icl_linear_transformer_params params = {
+        .form = ICL_LINEAR_FULL, .layers = 4, .depth = 4, .heads = 1};
+    bool seen[8][8][2][2] = {{{{false}}}};
     icl_status status = ICL_OK;
-    char options[96];
 
-    for (int local = 0; local <= (lanes == 1); local++)
-        for (size_t i = 0; i < count; i++) {
-            snprintf(options, sizeof options, "-DROWS=%zu -DCOLUMNS=%zu -DIN_LOCAL=%d", blocks[i][0],
-                     blocks[i][1], local);
-            ICL_TRY(add(to, ICL_KERNEL_linear_transformer, options, local ? 31u << 10 : 0, error));
+    const bool one = to->device->lanes == 1 && to->opencl.fast_math;
+    for (size_t size = one ? 21 : 2; size <= (one ? 21 : MOST_SIZE); size++) {
+        icl_linear_job job = job_of(to, &params, size, 0, true);
+        char definitions[ICL_LINEAR_DEFINITIONS];
+        icl_linear_cut cut;
+        ICL_TRY(icl_linear_cut_of(&job, &cut, error));
+        for (int local = one; local <= (to->device->lanes == 1); local++) {
+            bool *is_seen = &seen[cut.rows][cut.columns][cut.team > 32][local];
+            if (*is_seen)
+                continue;
+            *is_seen = true;
+            cut.is_local = local;
+            icl_linear_interpreter_definitions(&cut, definitions);
+            ICL_TRY(add(to, ICL_KERNEL_linear_transformer, "linear_transformer", definitions, NULL,
+                        local ? 31u << 10 : 0, error));
         }
+    }
 done:
     return status;
 }
 
+/* A straight-line program for each form of parameters, at sizes that papers train; two of them with relaxed arithmetic
+ * as well. */
+static const struct straight {
+    const char *name;
+    icl_linear_transformer_params params;
+    size_t d, n;
+    bool train, is_fast_too;
+} straights[] = {
+    {"full-10", {ICL_LINEAR_FULL, 4, 4, 1, 1, ICL_SPACE_GRAM}, 10, 0, true, true},
+    {"full-20", {ICL_LINEAR_FULL, 4, 4, 1, 1, ICL_SPACE_GRAM}, 20, 0, true, true},
+    {"full-20-predict", {ICL_LINEAR_FULL, 4, 4, 1, 1, ICL_SPACE_GRAM}, 20, 0, false, false},
+    {"full-20-tokens", {ICL_LINEAR_FULL, 4, 4, 1, 1, ICL_SPACE_TOKENS}, 20, 5, true, false},
+    {"full-5-heads", {ICL_LINEAR_FULL, 3, 3, 2, .05, ICL_SPACE_GRAM}, 5, 20, true, false},
+    {"diag-20", {ICL_LINEAR_DIAG, 4, 4, 1, 1, ICL_SPACE_GRAM}, 20, 0, true, false},
+    {"gd++-10", {ICL_LINEAR_GDPP, 4, 4, 1, 1, ICL_SPACE_GRAM}, 10, 0, true, false},
+    {"sparse-10", {ICL_LINEAR_SPARSE, 4, 4, 1, 1, ICL_SPACE_GRAM}, 10, 0, true, false},
+    {"sparse-b-10", {ICL_LINEAR_SPARSE_B, 4, 4, 1, 1, ICL_SPACE_GRAM}, 10, 20, true, false},
+};
+
+static icl_status add_straight(writer *to, const struct straight *is, icl_error *error) {
+    icl_linear_job job = job_of(to, &is->params, is->d + 1, is->n > 0 ? is->n + 1 : 0, is->train);
+    icl_status status = ICL_OK;
+    icl_text text = {0};
+    const unsigned *capability = to->device->capability;
+    const char *registers =
+        capability[0] > 0 ? icl_opencl_register_option(capability[0], capability[1]) : NULL;
+    char program[64];
+    icl_linear_cut cut;
+
+    job.is_straight = true;
+    ICL_TRY(icl_linear_cut_of(&job, &cut, error));
+    ICL_TRY(icl_linear_source(&cut, job.local_memory, &text, error));
+    if (!text.bytes)
+        return icl_fail(error, ICL_ERROR_INPUT, "no straight-line program for %s", is->name);
+    snprintf(program, sizeof program, "straight-%s", is->name);
+    ICL_TRY(add(to, ICL_KERNEL_linear_transformer, program, text.bytes, registers, 0, error));
+done:
+    icl_text_release(&text);
+    return status;
+}
+
+/* ---- Devices ---- */
+
 /* Everything that one device can ask for. Kernels that are compiled with options of their own have a function above. */
-static icl_status add_device(writer *to, size_t lanes, bool has_fma, bool fast_math, icl_error *error) {
-    const icl_kernel_family family = lanes == 1 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
+static icl_status add_device(writer *to, const device *of, bool fast_math, icl_error *error) {
+    const icl_kernel_family family = of->lanes == 1 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
     icl_status status = ICL_OK;
 
-    to->opencl = (icl_opencl){.lanes = lanes, .fast_math = fast_math};
-    to->has_fma = has_fma;
-    icl_opencl_set_options(&to->opencl, has_fma);
+    to->device = of;
+    to->opencl = (icl_opencl){.lanes = of->lanes, .fast_math = fast_math};
+    icl_opencl_set_options(&to->opencl, of->has_fma);
     for (int i = 0; i < ICL_KERNEL_COUNT; i++)
         if (icl_kernel_infos[i].family & family && i != ICL_KERNEL_linear_transformer)
-            ICL_TRY(add(to, (icl_kernel)i, NULL, 0, error));
-    ICL_TRY(add_linear_transformers(to, error));
+            ICL_TRY(add(to, (icl_kernel)i, icl_kernel_infos[i].file, "", NULL, 0, error));
+    ICL_TRY(add_interpreters(to, error));
+    for (size_t i = 0; i < sizeof straights / sizeof *straights && of->lanes == 1; i++)
+        if (!fast_math || straights[i].is_fast_too)
+            ICL_TRY(add_straight(to, &straights[i], error));
 done:
     return status;
 }
 
 int main(int argc, char **argv) {
     static writer to;
-    static const size_t lanes[] = {1, 4, 8, 16};
     icl_error error = {0};
     icl_status status = ICL_OK;
     char *path = NULL;
@@ -159,13 +247,14 @@ int main(int argc, char **argv) {
         icl_fail(&error, status = ICL_ERROR_IO, "cannot write %s", path);
         goto done;
     }
-    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         for (int fast_math = 0; fast_math <= 1; fast_math++)
-            for (int has_fma = 0; has_fma <= (lanes[i] == 1); has_fma++)
-                ICL_TRY(add_device(&to, lanes[i], has_fma, fast_math, &error));
+            ICL_TRY(add_device(&to, &devices[i], fast_math, &error));
 done:
     if (to.index && fclose(to.index) != 0 && status == ICL_OK)
         icl_fail(&error, status = ICL_ERROR_IO, "cannot write %s", path);
+    for (size_t i = 0; i < to.count; i++)
+        icl_free(&to.forms[i].definitions);
     icl_free(&path);
     if (status != ICL_OK)
         fprintf(stderr, "forms: %s\n", error.message);

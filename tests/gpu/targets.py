@@ -59,6 +59,7 @@ def clang_command(clang, target, text, options, output):
 class Target:
     """One device. `needs` names the tools that it takes from Tools."""
     needs = ()
+    device = None  # as forms.c names kinds of devices
 
     def __init__(self, name, tools):
         self.name = name
@@ -72,6 +73,7 @@ class Target:
 class Amd(Target):
     """clang's own machine code and figures. Resources: documents of CDNA 2, CDNA 3, RDNA 3; LLVM's GCNSubtarget."""
     needs = ("clang-19", "libclc-19")
+    device = property(lambda self: f"wave{self.RESOURCES[self.name][6]}")
     # Of a compute unit (gfx11: of a work-group processor, of 32-wide waves): SIMDs, waves of one, registers of a lane
     # and their step, bytes of local memory and their step, work-items of a wave.
     RESOURCES = {"gfx90a": (4, 8, 512, 8, 65536, 512, 64), "gfx942": (4, 8, 512, 8, 65536, 512, 64),
@@ -128,6 +130,7 @@ class Nvidia(Target):
     """clang's PTX, NVIDIA's assembler and disassembler. Resources: CUDA C++ Programming Guide, specifications of each
     compute capability."""
     needs = ("clang-19", "libclc-19", "ptxas", "nvdisasm")
+    device = property(lambda self: self.name)
     # Of a multiprocessor: warps, groups, bytes of local memory, and of them taken from each group by the system.
     RESOURCES = {"sm_75": (32, 16, 65536, 0), "sm_90": (64, 32, 233472, 1024)}
     FUSED = re.compile(r"\bFFMA2?\b")
@@ -138,8 +141,11 @@ class Nvidia(Target):
         target = ["-target", "nvptx64-nvidia-nvcl", f"-march={self.name}", "-nocudalib", "-O3", "-S",
                   "-Xclang", "-target-feature", "-Xclang", "+ptx80",
                   "-Xclang", "-mlink-bitcode-file", "-Xclang", library]
+        most = re.findall(r"-cl-nv-maxrregcount=(\d+)", options)  # NVIDIA's driver gives it to the assembler
+        options = re.sub(r"-cl-nv-\S+", "", options)
         run(clang_command(self.tools.find("clang-19"), target, text, options, ptx))
-        log = run([self.tools.find("ptxas"), f"-arch={self.name}", "-v", ptx, "-o", binary])
+        most = [f"-maxrregcount={number}" for number in most]
+        log = run([self.tools.find("ptxas"), f"-arch={self.name}", "-v", *most, ptx, "-o", binary])
         groups = {name: int(x) * int(y or 1) for name, x, y in
                   re.findall(r"\.entry (\w+)\([^)]*\)[^{]*?\.reqntid (\d+)(?:, (\d+))?", ptx.read_text())}
         kernels = {}
@@ -177,6 +183,7 @@ class Nvidia(Target):
 class Intel(Target):
     """Intel's offline compiler, the one of its driver. Resources: Intel's GPU occupancy calculator (oneAPI samples)."""
     needs = ("ocloc", "iga64")
+    device = "wave32"
     # Of a subslice (an Xe core): threads, bytes of local memory, its sizes for a group in KiB, barriers; the
     # disassembler's name of the platform.
     RESOURCES = {"skl": (56, 65536, (0, 1, 2, 4, 8, 16, 32, 64), 16, "9"),

@@ -5,6 +5,7 @@
  */
 #include "backend/opencl/linear_source.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/opencl/linear_placement.h"
@@ -129,4 +130,10 @@ icl_status icl_linear_source(const icl_linear_cut *cut, size_t local_memory, icl
 done:
     icl_linear_placement_clear(&placement);
     return status;
+}
+
+void icl_linear_interpreter_definitions(const icl_linear_cut *cut, char definitions[ICL_LINEAR_DEFINITIONS]) {
+    snprintf(definitions, ICL_LINEAR_DEFINITIONS,
+             "#define TEAM_SIZE %zu\n#define ROWS %zu\n#define COLUMNS %zu\n#define IN_LOCAL %d\n", cut->team,
+             cut->rows, cut->columns, cut->is_local);
 }

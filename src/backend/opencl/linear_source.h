@@ -10,4 +10,10 @@
 icl_status icl_linear_source(const icl_linear_cut *cut, size_t local_memory, icl_text *text,
                              icl_error *error);
 
+/* Enough for the interpreter's definitions. */
+#define ICL_LINEAR_DEFINITIONS 128
+
+/* What stands in front of the interpreter: how it shares its work. */
+void icl_linear_interpreter_definitions(const icl_linear_cut *cut, char definitions[ICL_LINEAR_DEFINITIONS]);
+
 #endif

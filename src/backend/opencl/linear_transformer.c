@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/opencl/linear_programs.h"
+#include "backend/opencl/linear_source.h"
 
 /* The operands of either op; absent ones are NULL. */
 typedef struct operands {
@@ -84,7 +85,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     const cl_float factor = (cl_float)params->factor,
                    repeats = c->key.layout == ICL_LAYOUT_SPARSE ? (cl_float)params->heads : 1;
     icl_status status = ICL_OK;
-    char definitions[128];
+    char definitions[ICL_LINEAR_DEFINITIONS];
 
     if (!p->is_straight)
         ICL_TRY(icl_linear_prepare_steps(opencl, program, error));
@@ -115,9 +116,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
         {c->state_length * sizeof(cl_float), NULL}, /* local memory, where the kernel takes it */
     };
     const size_t count = sizeof arguments / sizeof *arguments - !c->is_local;
-    snprintf(definitions, sizeof definitions,
-             "#define TEAM_SIZE %zu\n#define ROWS %zu\n#define COLUMNS %zu\n#define IN_LOCAL %d\n", c->team,
-             c->rows, c->columns, c->is_local);
+    icl_linear_interpreter_definitions(c, definitions);
     program->is_lost = !p->is_straight;
     const icl_specialization interpreter = {.definitions = definitions},
                              lines = icl_linear_straight_special(opencl, program);

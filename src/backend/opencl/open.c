@@ -70,14 +70,28 @@ static void choose_family(icl_opencl *opencl) {
     }
 }
 
+const char *icl_opencl_register_option(unsigned major, unsigned minor) {
+    if (major == 7 && minor == 5)
+        return "-cl-nv-maxrregcount=128"; /* 32 warps */
+    if ((major == 8 && minor > 0) || major == 12)
+        return "-cl-nv-maxrregcount=80"; /* 48 warps */
+    return "-cl-nv-maxrregcount=64";
+}
+
 /* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half of the waves run. */
 static const char *register_option(const icl_opencl *opencl) {
+    enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* of cl_nv_device_attribute_query */
     char extensions[4096] = "";
-    return clGetDeviceInfo(opencl->device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) ==
-                       CL_SUCCESS &&
-                   strstr(extensions, "cl_nv_compiler_options")
-               ? "-cl-nv-maxrregcount=64"
-               : NULL;
+    cl_uint major = 0, minor = 0;
+
+    if (clGetDeviceInfo(opencl->device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) !=
+            CL_SUCCESS ||
+        !strstr(extensions, "cl_nv_compiler_options"))
+        return NULL;
+    if (clGetDeviceInfo(opencl->device, CAPABILITY_MAJOR, sizeof major, &major, NULL) != CL_SUCCESS ||
+        clGetDeviceInfo(opencl->device, CAPABILITY_MINOR, sizeof minor, &minor, NULL) != CL_SUCCESS)
+        major = minor = 0;
+    return icl_opencl_register_option(major, minor);
 }
 
 static void choose_straight(icl_opencl *opencl) {

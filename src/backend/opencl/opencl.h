@@ -252,6 +252,10 @@ void icl_opencl_set_options(icl_opencl *opencl, bool has_fma);
 /* Compiler options of a program, all of them. */
 #define ICL_OPTIONS_CAPACITY (sizeof((icl_opencl){0}.options) + 160)
 
+/* NVIDIA's option for as many registers as let half of the warps run that a multiprocessor of this compute capability holds: 65,536
+ * registers to 64 warps, to 48 or to 32. 0, 0: unknown. */
+const char *icl_opencl_register_option(unsigned major, unsigned minor);
+
 /* All options of a kernel; `further`: its own, or NULL. Reads of the backend only its options and whether it is to be fast. */
 void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
                            char options[ICL_OPTIONS_CAPACITY]);
