@@ -3,6 +3,7 @@
  * one output, by a thousandth or, for an index, by one. The cases of that op must report it: one TAP check for each op, kind and output.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "lab/conformance/case.h"
@@ -117,6 +118,9 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     if (!tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         return tap_done(&tap);
+    /* What a device tests at the first use of an op must not meet the wrong one. */
+    if (strncmp(icl_backend_capabilities(backend)->spec, "opencl", 6) == 0)
+        tap_status(&tap, icl_opencl_test(backend, &error), &error, "the self-test of all ops");
     for (size_t first = 0; first < count; first = end) {
         const int length = (int)icl_case_title_length(&cases[first]);
         end = first + 1;
