@@ -19,14 +19,6 @@ typedef struct operands {
 
 #define SUM_ELEMENTS 8 /* of a block in cl/linear_transformer_sum.cl, on GPUs */
 
-/* ---- Cutting ---- */
-
-static size_t blocks_of(size_t extent, size_t block) {
-    return (extent + block - 1) / block;
-}
-
-/* ---- Launching ---- */
-
 /* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the predictions. */
 typedef struct vector {
     cl_mem memory;
@@ -141,9 +133,9 @@ static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_pa
     const cl_uint shared_heads = c->key.layout == ICL_LAYOUT_SPARSE,
                   batch = (cl_uint)of->predictions->shape[0];
     const bool is_gpu = opencl->lanes == 1; /* where a work-group takes a unit */
-    const cl_uint blocks = (cl_uint)blocks_of(c->part_length, is_gpu ? SUM_ELEMENTS : opencl->lanes);
+    const size_t block = opencl->lanes > 1 ? opencl->lanes : SUM_ELEMENTS;
+    const cl_uint blocks = (cl_uint)((c->part_length + block - 1) / block);
     const cl_uint units = (cl_uint)(params->layers * params->heads * 2) * blocks;
-
     const icl_argument unit_count = is_gpu ? ICL_GROUP_UNITS(units, (double)count * SUM_ELEMENTS)
                                            : ICL_UNITS(units, (double)count * (double)opencl->lanes);
 
