@@ -83,12 +83,11 @@ typedef struct instruction {
 #endif
 } instruction;
 
-static instruction read_step(__global const uint *words) {
-    const uint8 x = vload8(0, words), y = vload8(1, words);
-    const instruction s = {x.s0, x.s1, x.s2, x.s3, x.s4, x.s5, x.s6, x.s7,
-                           y.s0, y.s1, y.s2, y.s3, y.s4, y.s5, y.s6, y.s7};
-    return s;
-}
+/* Defines a step of this name, read from memory. */
+#define READ_STEP(name, words)                                                                               \
+    const uint8 x_ = vload8(0, words), y_ = vload8(1, words);                                                \
+    const instruction name = {x_.s0, x_.s1, x_.s2, x_.s3, x_.s4, x_.s5, x_.s6, x_.s7,                        \
+                              y_.s0, y_.s1, y_.s2, y_.s3, y_.s4, y_.s5, y_.s6, y_.s7};
 
 /* Where the rows of a left matrix are read: on CPUs an address for each, on GPUs, which have few registers, one for all. */
 #if LANES > 1
@@ -144,7 +143,8 @@ static instruction read_step(__global const uint *words) {
 #define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                        \
     const uint across_ = ((column_count) + C - 1) / C, blocks_ = ((row_count) + R - 1) / R * across_;        \
     for (uint block_ = STEP_MEMBER; block_ < blocks_; block_ += MEMBERS)                                     \
-        for (place first_row_ = block_ / across_ * R, first_column_ = block_ % across_ * C,                  \
+        for (place first_row_ = block_ / across_ * R,                                                        \
+                   first_column_ = (block_ - block_ / across_ * across_) * C,                                \
                    i = FITS(row_count, R) ? first_row_ : min(first_row_, (row_count)-R),                     \
                    j = FITS(column_count, C) ? first_column_ : min(first_column_, (column_count)-C),         \
                    once_ = 1;                                                                                \

@@ -208,7 +208,8 @@ linear_transformer(__global float *predictions, uint predictions_offset, int pre
             STRAIGHT_STEPS(void) next, (void)next_end, (void)steps;
 #else
             for (uint at = 0; at < steps; at++) {
-                const instruction step = read_step(program + at * STEP_WORDS), *const s = &step;
+                READ_STEP(step, program + at * STEP_WORDS)
+                const instruction *const s = &step;
                 const uint rest = shape.s1 - row;
                 fetch_ahead(&next, next_end);
                 MEET;

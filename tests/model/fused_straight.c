@@ -12,7 +12,28 @@ typedef struct outcome {
     double predictions[2][MAX_BATCH], gradient[3][MAX_PARAMETERS], norms[MAX_BATCH];
 } outcome;
 
-/* Predictions alone, the gradient, the one of clipped sequences, and the one without norms. */
+/* The gradient, the one of clipped sequences, and the one without norms. */
+static icl_status run_gradients(fused *f, outcome *out, icl_error *error) {
+    const icl_tensor norms = f->norms;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(run_gradient(f, (icl_tensor){0}, error));
+    ICL_TRY(icl_tensor_read_double(f->predictions, out->predictions[1], error));
+    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[0], error));
+    ICL_TRY(icl_tensor_read_double(f->norms, out->norms, error));
+    ICL_TRY(icl_fill(f->model.backend, f->threshold, out->norms[0], error));
+    ICL_TRY(run_gradient(f, f->threshold, error));
+    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[1], error));
+    f->norms = (icl_tensor){0};
+    status = run_gradient(f, (icl_tensor){0}, error);
+    f->norms = norms;
+    ICL_TRY(status);
+    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[2], error));
+done:
+    return status;
+}
+
+/* Predictions alone, and gradients; and how many of these launches were of straight-line programs. */
 static icl_status run_all(const char *spec, const char *kernels, const setting *is, size_t depth, given how,
                           outcome *out, size_t *straight, icl_error *error) {
     icl_status status = ICL_OK;
@@ -24,21 +45,8 @@ static icl_status run_all(const char *spec, const char *kernels, const setting *
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error));
     ICL_TRY(fused_open(&f, backend, is, depth, how, error));
     ICL_TRY(run_predict(&f, out->predictions[0], error));
-    const size_t before =
-        icl_opencl_of(backend)->straight_launches; /* the self-test before the first use is among them */
-    ICL_TRY(run_gradient(&f, (icl_tensor){0}, error));
-    ICL_TRY(icl_tensor_read_double(f.predictions, out->predictions[1], error));
-    ICL_TRY(icl_tensor_read_double(f.model.gradient, out->gradient[0], error));
-    ICL_TRY(icl_tensor_read_double(f.norms, out->norms, error));
-    ICL_TRY(icl_fill(backend, f.threshold, out->norms[0], error));
-    ICL_TRY(run_gradient(&f, f.threshold, error));
-    ICL_TRY(icl_tensor_read_double(f.model.gradient, out->gradient[1], error));
-    const icl_tensor norms = f.norms;
-    f.norms = (icl_tensor){0};
-    status = run_gradient(&f, (icl_tensor){0}, error);
-    f.norms = norms;
-    ICL_TRY(status);
-    ICL_TRY(icl_tensor_read_double(f.model.gradient, out->gradient[2], error));
+    const size_t before = icl_opencl_of(backend)->straight_launches; /* self-test and prediction among them */
+    ICL_TRY(run_gradients(&f, out, error));
     *straight = icl_opencl_of(backend)->straight_launches - before;
 done:
     if (backend)
