@@ -9,9 +9,8 @@
 #include "../task/make_task.h"
 #include "backend/opencl/opencl.h"
 #include "iclab/ops.h"
+#include "opened.h"
 #include "tap.h"
-
-#define VARIABLE "ICLAB_TEST_DRIVER"
 
 #define APPLE                                                                                                \
     "platform=Apple;name=Apple M4;type=4;driver=1.2 1.0;version=OpenCL 1.2 ;c-version=OpenCL C 1.2 ;"        \
@@ -19,36 +18,6 @@
 #define MALI                                                                                                 \
     "platform=ARM Platform;name=Mali-T604;type=4;version=OpenCL 1.2 v1.r4p0;allocation=67108864;"            \
     "work-group=64;local-memory=32768;float-abilities=6;units=4"
-
-/* ---- Opening ---- */
-
-typedef struct opened {
-    icl_backend *backend;
-    icl_status status;
-    icl_error error;
-    int warnings;
-    char warning[512]; /* the last */
-} opened;
-
-static void record(void *user, icl_log_level level, const char *message) {
-    opened *o = user;
-    if (level == ICL_LOG_WARNING) {
-        o->warnings++;
-        snprintf(o->warning, sizeof o->warning, "%.511s", message);
-    }
-}
-
-/* Opens the device as this driver would show it. */
-static void open_as(opened *o, const char *driver, icl_backend_params params) {
-    *o = (opened){0};
-    setenv(VARIABLE, driver, 1);
-    params.log = (icl_log){record, o, ICL_LOG_WARNING};
-    o->status = icl_backend_open(&params, &o->backend, &o->error);
-}
-
-static bool is_one_line(const char *text) {
-    return *text && !strchr(text, '\n');
-}
 
 /* ---- Refusals ---- */
 

@@ -5,6 +5,7 @@
  * by semicolons, with the keys of `answers` below and these:
  *     fail-build=N         the Nth program that is built from now on fails; so does every later one
  *     build-options=TEXT   is appended to every program's options
+ *     replace=OLD>NEW      OLD in the text of every program becomes NEW wherever it stands
  *     without-fma=1        the compiler knows no fused multiply-add: a kernel that calls fma() does not compile
  *     kernel=NAME          what group and fail-launch are for, NAME* for all that begin so; absent: every kernel
  *     group=N              work-items of a group that the kernel takes at most after its build
@@ -142,17 +143,42 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
 
 /* ---- Programs ---- */
 
+/* The text with each OLD replaced by NEW, in new memory; NULL: there is none, or no memory. */
+static char *replaced(const char *text, size_t length, const char *words) {
+    const char *const end = text + length, *const new = strchr(words, '>') ? strchr(words, '>') + 1 : words;
+    const size_t old_length = new > words ? (size_t)(new - words) - 1 : 0, new_length = strlen(new);
+    char *const made = old_length > 0 ? malloc(length * (new_length + 1) + 1) : NULL;
+    char *to = made;
+
+    while (made && text < end) {
+        const bool is_old = (size_t)(end - text) >= old_length && strncmp(text, words, old_length) == 0;
+        memcpy(to, is_old ? new : text, is_old ? new_length : 1);
+        to += is_old ? new_length : 1;
+        text += is_old ? old_length : 1;
+    }
+    if (made)
+        *to = '\0';
+    return made;
+}
+
 static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts,
                                              const size_t *sizes, cl_int *code) {
     static const char without_fma[] =
         "#undef __FMA__\n#undef FP_FAST_FMAF\n#define fma no_fused_multiply_add\n";
+    char words[CAPACITY], *changed_text = NULL;
     cl_ulong number;
 
-    if (!find_number("without-fma", &number) || count != 1)
+    if (count != 1)
         return target.clCreateProgramWithSource(context, count, texts, sizes, code);
-    const char *both[] = {without_fma, texts[0]};
-    const size_t lengths[] = {strlen(without_fma), sizes && sizes[0] ? sizes[0] : strlen(texts[0])};
-    return target.clCreateProgramWithSource(context, 2, both, lengths, code);
+    const char *both[] = {find_number("without-fma", &number) ? without_fma : "", texts[0]};
+    size_t lengths[] = {strlen(both[0]), sizes && sizes[0] ? sizes[0] : strlen(texts[0])};
+    if (find_value("replace", words) && (changed_text = replaced(texts[0], lengths[1], words)) != NULL) {
+        both[1] = changed_text;
+        lengths[1] = strlen(changed_text);
+    }
+    cl_program program = target.clCreateProgramWithSource(context, 2, both, lengths, code);
+    free(changed_text);
+    return program;
 }
 
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,

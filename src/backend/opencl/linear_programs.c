@@ -134,7 +134,7 @@ icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *p
     const icl_specialization special = icl_linear_straight_special(opencl, program);
     if (icl_opencl_variant(opencl, ICL_KERNEL_linear_transformer, &special, &compiled, &why) != ICL_OK) {
         icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
-                      "linear transformer: its straight-line program serves not, the interpreter does: %s",
+                      "linear transformer: the interpreter serves instead of a straight-line program: %s",
                       why.message);
         program->is_refused = true;
         return ICL_OK;

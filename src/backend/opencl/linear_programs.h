@@ -15,7 +15,8 @@ typedef struct icl_linear_program {
     icl_block *block; /* NULL: not written yet */
     size_t launches;  /* as far as they were counted */
     icl_text text;    /* of the straight lines; empty: not made yet */
-    bool is_refused;  /* they do not fit, or the driver does not compile them */
+    bool is_refused;  /* they do not fit, the driver does not compile them, or they gave other bits */
+    bool is_compared; /* with what the interpreter gives */
     struct icl_linear_program *next;
 } icl_linear_program;
 

@@ -164,9 +164,10 @@ done:
     return status;
 }
 
-/* Cuts the work for a straight-line program, and where that is not to be, for the interpreter. */
+/* Cuts the work for a straight-line program where that may be and is due, else for the interpreter. */
 static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params,
-                            const operands *of, bool is_gram, plan *p, icl_error *error) {
+                            const operands *of, bool is_gram, bool may_be_straight, plan *p,
+                            icl_error *error) {
     const icl_capabilities *device = &opencl->backend->capabilities;
     icl_status status = ICL_OK;
 
@@ -181,7 +182,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         .clips = of->threshold != NULL,
         .has_norms = of->norms != NULL,
         .is_contiguous = of->parameters->stride[0] == 1,
-        .is_straight = opencl->lanes == 1 && opencl->straight != ICL_STRAIGHT_NEVER,
+        .is_straight = may_be_straight && opencl->lanes == 1 && opencl->straight != ICL_STRAIGHT_NEVER,
         .lanes = opencl->lanes,
         .wave = opencl->wave,
         .local_memory = device->local_memory,
@@ -208,11 +209,97 @@ done:
     return status;
 }
 
+static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                              const operands *of, const plan *p, icl_error *error) {
+    const icl_linear_cut *c = &p->cut;
+    icl_block *partial = NULL, *scratch = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_pool_take(opencl, (p->teams * c->scratch_length + ICL_LINEAR_PADDING) * sizeof(cl_float),
+                          &scratch, error));
+    if (of->gradient)
+        ICL_TRY(icl_pool_take(opencl, (c->units * c->length + ICL_LINEAR_PADDING) * sizeof(cl_float),
+                              &partial, error));
+    ICL_TRY(launch_teams(opencl, params, of, p, partial ? partial->memory : scratch->memory, scratch->memory,
+                         error));
+    if (partial)
+        ICL_TRY(launch_sum(opencl, params, of, c, partial->memory, error));
+done:
+    icl_pool_give(opencl, partial);
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* ---- Straight lines beside the interpreter ---- */
+
+enum { OUTPUTS = 3 };
+
+/* Runs the plan, and copies what it wrote: predictions, gradient and norms, one behind the other, `count` numbers. */
+static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                               const operands *of, const plan *p, float *values, icl_error *error) {
+    const icl_tensor *const outputs[OUTPUTS] = {of->predictions, of->gradient, of->norms};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(launch_plan(opencl, params, of, p, error));
+    for (int i = 0; i < OUTPUTS; i++)
+        if (outputs[i]) {
+            ICL_TRY(icl_tensor_read(*outputs[i], values, error));
+            values += icl_tensor_count(outputs[i]);
+        }
+done:
+    return status;
+}
+
+/* The first of two rows' numbers that differ in their bits, two NaN aside; `count` where none do. */
+static size_t first_difference(const float *one, const float *other, size_t count) {
+    size_t i = 0;
+    while (i < count &&
+           (memcmp(&one[i], &other[i], sizeof *one) == 0 || (one[i] != one[i] && other[i] != other[i])))
+        i++;
+    return i;
+}
+
+/*
+ * The launch that is the first of a straight-line program: is it right? The self-test has seen the interpreter alone, and a run that is
+ * resumed begins with the interpreter again, so that both must give the same bits. What remains in the outputs is the interpreter's.
+ */
+static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                                           const operands *of, bool is_gram, const plan *straight,
+                                           icl_error *error) {
+    const icl_tensor *const outputs[OUTPUTS] = {of->predictions, of->gradient, of->norms};
+    const size_t launches = opencl->backend->statistics.launches;
+    icl_linear_program *program = straight->program;
+    icl_status status = ICL_OK;
+    float *lines = NULL;
+    size_t count = 0;
+    plan steps = {0};
+
+    for (int i = 0; i < OUTPUTS; i++)
+        count += outputs[i] ? icl_tensor_count(outputs[i]) : 0;
+    ICL_TRY(icl_allocate(2 * count, sizeof *lines, "a straight-line program's results", &lines, error));
+    float *const expected = lines + count;
+    ICL_TRY(run_and_read(opencl, params, of, straight, lines, error));
+    opencl->backend->statistics.launches = launches; /* the one that is asked for is the interpreter's */
+    ICL_TRY(make_plan(opencl, params, of, is_gram, false, &steps, error));
+    ICL_TRY(run_and_read(opencl, params, of, &steps, expected, error));
+    const size_t at = first_difference(lines, expected, count);
+    program->is_compared = true;
+    program->is_refused = at < count;
+    if (program->is_refused)
+        icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+                      "linear transformer: the interpreter serves instead of a straight-line program, whose "
+                      "result %zu on %s "
+                      "is %.9g, expected the bits of %.9g",
+                      at, opencl->backend->capabilities.name, (double)lines[at], (double)expected[at]);
+done:
+    icl_free(&lines);
+    return status;
+}
+
 static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *of,
                       const icl_tensor *tokens, const icl_tensor *gram, const icl_tensor *query,
                       icl_error *error) {
     const bool is_gram = gram->buffer != NULL;
-    icl_block *partial = NULL, *scratch = NULL;
     icl_status status = ICL_OK;
     plan p = {0};
 
@@ -227,20 +314,14 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
         of->last_token.stride[1] = tokens->stride[2];
         of->query = &of->last_token;
     }
-    ICL_TRY(make_plan(opencl, params, of, is_gram, &p, error));
-    const icl_linear_cut *c = &p.cut;
-    ICL_TRY(icl_pool_take(opencl, (p.teams * c->scratch_length + ICL_LINEAR_PADDING) * sizeof(cl_float),
-                          &scratch, error));
-    if (of->gradient)
-        ICL_TRY(icl_pool_take(opencl, (c->units * c->length + ICL_LINEAR_PADDING) * sizeof(cl_float),
-                              &partial, error));
-    ICL_TRY(launch_teams(opencl, params, of, &p, partial ? partial->memory : scratch->memory, scratch->memory,
-                         error));
-    if (partial)
-        ICL_TRY(launch_sum(opencl, params, of, c, partial->memory, error));
+    ICL_TRY(make_plan(opencl, params, of, is_gram, true, &p, error));
+    /* Those that were asked for, and relaxed arithmetic, whose bits may differ, are not compared. */
+    if (p.is_straight && !p.program->is_compared && opencl->straight == ICL_STRAIGHT_LATER &&
+        !opencl->fast_math)
+        status = compare_with_interpreter(opencl, params, of, is_gram, &p, error);
+    else
+        status = launch_plan(opencl, params, of, &p, error);
 done:
-    icl_pool_give(opencl, partial);
-    icl_pool_give(opencl, scratch);
     return status;
 }
 

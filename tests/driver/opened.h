@@ -1,0 +1,41 @@
+/* A device as tests/driver/layer.c would show it, and what was said about it. */
+#ifndef ICLAB_TESTS_DRIVER_OPENED_H
+#define ICLAB_TESTS_DRIVER_OPENED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "iclab/backend.h"
+
+#define VARIABLE "ICLAB_TEST_DRIVER"
+
+typedef struct opened {
+    icl_backend *backend;
+    icl_status status;
+    icl_error error;
+    int warnings;
+    char warning[512]; /* the last */
+} opened;
+
+static inline void record(void *user, icl_log_level level, const char *message) {
+    opened *o = user;
+    if (level == ICL_LOG_WARNING) {
+        o->warnings++;
+        snprintf(o->warning, sizeof o->warning, "%.511s", message);
+    }
+}
+
+/* Opens the device as this driver would show it. */
+static inline void open_as(opened *o, const char *driver, icl_backend_params params) {
+    *o = (opened){0};
+    setenv(VARIABLE, driver, 1);
+    params.log = (icl_log){record, o, ICL_LOG_WARNING};
+    o->status = icl_backend_open(&params, &o->backend, &o->error);
+}
+
+static inline bool is_one_line(const char *text) {
+    return *text && !strchr(text, '\n');
+}
+
+#endif

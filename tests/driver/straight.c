@@ -1,0 +1,65 @@
+/*
+ * Straight-line programs of linear transformers that a driver compiles wrongly, or not at all: the interpreter goes on, with the same bits.
+ * argv: a device of PoCL's. The kernels are those of GPUs.
+ */
+#include "../model/fused.h"
+#include "backend/opencl/opencl.h"
+#include "opened.h"
+#include "tap.h"
+
+enum { LAUNCHES = 12, FIRST_STRAIGHT = 9 }; /* counted from 1 */
+
+static const setting model = {ICL_LINEAR_FULL, true, 1, 3, 4, 9, 5};
+
+/* Gradients again and again on a driver that changes before the straight-line program is compiled. straight: its launches; said: in the
+ * one warning, or NULL. */
+static void check(tap_run *tap, const char *spec, const char *driver, size_t straight, const char *said) {
+    static double first[MAX_PARAMETERS], later[MAX_PARAMETERS];
+    icl_error error = {0};
+    icl_status status;
+    size_t different = 0;
+    fused f = {0};
+    opened o;
+
+    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
+    if (!tap_status(tap, o.status, &o.error, driver))
+        return;
+    status = fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM, &error);
+    for (int launch = 1; launch <= LAUNCHES && status == ICL_OK; launch++) {
+        if (launch == FIRST_STRAIGHT)
+            setenv(VARIABLE, driver, 1);
+        status = run_gradient(&f, (icl_tensor){0}, &error);
+        if (status == ICL_OK)
+            status = icl_tensor_read_double(f.model.gradient, launch == 1 ? first : later, &error);
+        different += launch > 1 && memcmp(first, later, sizeof first) != 0;
+    }
+    tap_status(tap, status, &error, "gradients");
+    tap_ok(tap, first[0] != 0.0 && different == 0, "all of them have the same bits");
+    tap_ok(tap, icl_opencl_of(o.backend)->straight_launches == straight, "%zu launches of straight lines",
+           icl_opencl_of(o.backend)->straight_launches);
+    o.warning[strcspn(o.warning, "\n")] = '\0';
+    tap_ok(tap,
+           said ? o.warnings == 1 && strstr(o.warning, "the interpreter serves") && strstr(o.warning, said)
+                : o.warnings == 0,
+           "what is said: %s", o.warning);
+    fused_close(&f);
+    icl_backend_close(&o.backend);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    char spec[ICL_NAME_CAPACITY];
+
+    setenv("ICLAB_OPENCL_KERNELS", "gpu", 1);
+    unsetenv("ICLAB_OPENCL_LINEAR");
+    unsetenv(VARIABLE);
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
+    if (!backend)
+        return tap_done(&tap);
+    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
+    icl_backend_close(&backend);
+    check(&tap, spec, "name=Planted", LAUNCHES - FIRST_STRAIGHT + 1, NULL);
+    check(&tap, spec, "name=Planted;fail-build=1", 0, "CL_BUILD_PROGRAM_FAILURE");
+    check(&tap, spec, "name=Planted;replace=2.0f * (value>2.5f * (value", 1, "expected the bits of");
+    return tap_done(&tap);
+}
