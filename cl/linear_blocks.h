@@ -31,14 +31,19 @@
  * whether a block reaches over an edge is known as well. */
 #ifdef STRAIGHT_STEPS
 #define STEP_MEMBER        (s->member) /* the same number, but compilers do not know: see STEP */
-#define STEP_FUNCTION      __attribute__((always_inline)) static
 #define FITS(count, block) ((count) % (block) == 0)
 #define UNROLL_TERMS       _Pragma("unroll 2")
 #else
 #define STEP_MEMBER        MEMBER
-#define STEP_FUNCTION      static
 #define FITS(count, block) 0
 #define UNROLL_TERMS
+#endif
+
+/* On GPUs a step that is handed to a function by its address would be kept in memory. */
+#if LANES == 1
+#define STEP_FUNCTION __attribute__((always_inline)) static
+#else
+#define STEP_FUNCTION static
 #endif
 
 #if LANES > 1
@@ -143,8 +148,7 @@ typedef struct instruction {
 #define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                        \
     const uint across_ = ((column_count) + C - 1) / C, blocks_ = ((row_count) + R - 1) / R * across_;        \
     for (uint block_ = STEP_MEMBER; block_ < blocks_; block_ += MEMBERS)                                     \
-        for (place first_row_ = block_ / across_ * R,                                                        \
-                   first_column_ = (block_ - block_ / across_ * across_) * C,                                \
+        for (place first_row_ = block_ / across_ * R, first_column_ = block_ % across_ * C,                  \
                    i = FITS(row_count, R) ? first_row_ : min(first_row_, (row_count)-R),                     \
                    j = FITS(column_count, C) ? first_column_ : min(first_column_, (column_count)-C),         \
                    once_ = 1;                                                                                \

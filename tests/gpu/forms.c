@@ -198,6 +198,7 @@ static icl_status add_straight(writer *to, const struct straight *is, icl_error 
 
     job.is_straight = true;
     ICL_TRY(icl_linear_cut_of(&job, &cut, error));
+    registers = icl_linear_register_option(&cut.key, registers);
     ICL_TRY(icl_linear_source(&cut, job.local_memory, &text, error));
     if (!text.bytes)
         return icl_fail(error, ICL_ERROR_INPUT, "no straight-line program for %s", is->name);

@@ -114,7 +114,8 @@ static bool is_due(const icl_opencl *opencl, icl_linear_program *program) {
 }
 
 icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program) {
-    return (icl_specialization){.options = opencl->register_option, .definitions = program->text.bytes};
+    return (icl_specialization){.options = icl_linear_register_option(&program->key, opencl->register_option),
+                                .definitions = program->text.bytes};
 }
 
 icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program,

@@ -137,3 +137,7 @@ void icl_linear_interpreter_definitions(const icl_linear_cut *cut, char definiti
              "#define TEAM_SIZE %zu\n#define ROWS %zu\n#define COLUMNS %zu\n#define IN_LOCAL %d\n", cut->team,
              cut->rows, cut->columns, cut->is_local);
 }
+
+const char *icl_linear_register_option(const icl_linear_key *key, const char *option) {
+    return key->layout == ICL_LAYOUT_DIAGONAL ? NULL : option;
+}

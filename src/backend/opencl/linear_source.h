@@ -16,4 +16,8 @@ icl_status icl_linear_source(const icl_linear_cut *cut, size_t local_memory, icl
 /* What stands in front of the interpreter: how it shares its work. */
 void icl_linear_interpreter_definitions(const icl_linear_cut *cut, char definitions[ICL_LINEAR_DEFINITIONS]);
 
+/* What of an option that limits registers (see icl_opencl_register_option) a straight-line program is compiled with: NULL for diagonal parts,
+ * whose programs need a few more and would put them into memory. */
+const char *icl_linear_register_option(const icl_linear_key *key, const char *option);
+
 #endif
