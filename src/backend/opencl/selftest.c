@@ -10,8 +10,11 @@
 
 icl_status icl_self_test_compare(const icl_opencl *opencl, const char *what, const float *got,
                                  const float *expected, size_t count, float tolerance, icl_error *error) {
+    /* How exact relaxed functions are is up to the driver: Intel's exp on CPUs is off by 3e-4. What is wrong is off by more. */
+    const float allowed = opencl->fast_math ? 10 * tolerance : tolerance;
+
     for (size_t i = 0; i < count; i++)
-        if (!(fabsf(got[i] - expected[i]) <= tolerance * (1 + fabsf(expected[i]))))
+        if (!(fabsf(got[i] - expected[i]) <= allowed * (1 + fabsf(expected[i]))))
             return icl_fail(error, ICL_ERROR_DEVICE,
                             "self-test of %s: %s: element %zu is %.9g, expected %.9g",
                             opencl->backend->capabilities.name, what, i, (double)got[i], (double)expected[i]);

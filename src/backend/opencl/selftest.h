@@ -4,7 +4,7 @@
 
 #include "backend/opencl/opencl.h"
 
-/* The first element that is off by more than tolerance * (1 + |expected|). NaN is off. `what` names the op. */
+/* The first element that is off by more than tolerance * (1 + |expected|), ten times that with relaxed arithmetic. NaN is off. `what` names the op. */
 icl_status icl_self_test_compare(const icl_opencl *opencl, const char *what, const float *got,
                                  const float *expected, size_t count, float tolerance, icl_error *error);
 
