@@ -2,8 +2,8 @@
  * Linear attention: out_i = scale * sum over the attended j of (q_i . k_j) v_j, through the state S = sum_j k_j v_j^T.
  *
  * The gradients have the same form with other operands (attention_linear.c), so this one kernel is both passes.
- * Sources are taken in order: row i attends to the first clamp(i + 1 + shift, 0, sources) of them; shift >= sources means
- * all of them for every row. Rows from `active` on attend to nothing. Reverse order is a negative stride.
+ * Sources are taken in order: row i attends to the first clamp(i + 1 + shift, 0, sources) of them; shift >= sources
+ * means all of them for every row. Rows from `active` on attend to nothing. Reverse order is a negative stride.
  *
  * Index mapping: unit = batch * column blocks + column block; lanes are columns of v, so no lane needs another.
  * Cost: 2 (rows + sources) d flops for each column, instead of 2 rows sources (d + 1).
@@ -13,21 +13,21 @@
 #define PACK 64 /* rows of v that are packed into contiguous lanes at a time */
 #define STEP 4  /* rows of S, or of out, in registers at a time */
 
-/* A work-item's scratch: S, one row of lanes for each of d (padded to a multiple of STEP), then PACK rows of v. On GPUs rows of
- * neighbouring work-items lie side by side. */
+/* A work-item's scratch: S, one row of lanes for each of d (padded to a multiple of STEP), then PACK rows of v. On GPUs
+ * rows of neighbouring work-items lie side by side. */
 #if LANES == 1
 #define STATE(r) (state + (r)*row_step)
 #else
 #define STATE(r) (state + (r)*LANES)
 #endif
 
-/* strides: batch, row, column, unused. sizes: rows, sources, d, e. v_dense_end: 0, or for a v without gaps the end of its elements,
- * up to which whole vectors may be loaded: what lies beyond a row is then the next row. */
+/* strides: batch, row, column, unused. sizes: rows, sources, d, e. v_dense_end: 0, or for a v without gaps the end of
+ * its elements, up to which whole vectors may be loaded: what lies beyond a row is then the next row. */
 __kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride, __global const float *q,
-                               uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
-                               int4 k_stride, __global const float *v, uint v_offset, int4 v_stride,
-                               uint v_dense_end, uint4 sizes, int shift, uint active, uint blocks,
-                               uint2 units, float scale, __global float *scratch, uint scratch_rows) {
+                               uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
+                               __global const float *v, uint v_offset, int4 v_stride, uint v_dense_end, uint4 sizes,
+                               int shift, uint active, uint blocks, uint2 units, float scale, __global float *scratch,
+                               uint scratch_rows) {
     const uint rows = sizes.s0, sources = sizes.s1, d = sizes.s2, e = sizes.s3;
     const int running = shift < (int)sources;
 #if LANES == 1
@@ -67,8 +67,7 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
             for (uint r = 0; r < d; r += STEP) {
                 const int last = (int)d - 1;
                 const int at0 = (int)r * k_stride.s2, at1 = min((int)r + 1, last) * k_stride.s2,
-                          at2 = min((int)r + 2, last) * k_stride.s2,
-                          at3 = min((int)r + 3, last) * k_stride.s2;
+                          at2 = min((int)r + 2, last) * k_stride.s2, at3 = min((int)r + 3, last) * k_stride.s2;
                 floats s0 = LOAD_LANES(STATE(r)), s1 = (floats)(0.0f), s2 = s1, s3 = s1;
                 if (r + 1 < d)
                     s1 = LOAD_LANES(STATE(r + 1));

@@ -1,22 +1,23 @@
 /*
- * Softmax attention: out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j. For CPUs; the kernels for
- * GPUs are in attention_softmax_tiles.cl.
+ * Softmax attention: out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j. For CPUs; the
+ * kernels for GPUs are in attention_softmax_tiles.cl.
  *
- * Forward: one pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
- * normalizer calculation for softmax", 2018). Backward: with D_i = d_out_i . out_i,
- *     d_v_j = sum_i p_ij d_out_i,  t_ij = p_ij (d_out_i . v_j - D_i),  d_q_i = scale sum_j t_ij k_j,  d_k_j = scale sum_i t_ij q_i,
- * in two passes, one that owns queries and one that owns keys, so that nobody adds into another's sums. p is recomputed; no
- * matrix of queries x keys is ever stored (Dao et al., "FlashAttention", 2022).
+ * Forward: one pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018). Backward: with D_i = d_out_i . out_i,
+ *     d_v_j = sum_i p_ij d_out_i,  t_ij = p_ij (d_out_i . v_j - D_i),
+ *     d_q_i = scale sum_j t_ij k_j,  d_k_j = scale sum_i t_ij q_i,
+ * in two passes, one that owns queries and one that owns keys, so that no unit adds to the sums of another. p is
+ * recomputed; no matrix of queries x keys is ever stored (Dao et al., "FlashAttention", 2022).
  *
  * Masked pairs never meet the arithmetic: no infinity is subtracted from another. A query that attends to nothing gets
  * out = 0, log_sum_exp = -infinity and no gradient. Query i attends to keys j < sources with j <= i + shift.
  *
- * Index mapping: lanes are queries (keys in the third kernel), VECTORS vectors of them a block; unit = batch * blocks + block. All
- * products have one form, add_products: GROUP strided elements of a matrix in memory, each times the vectors of one packed row.
- * Each work-item keeps packed rows of BLOCK lanes in scratch: one for each coordinate of its lanes' vectors and of its sums, one
- * for each key of a tile.
- * Cost for each pair: forward 2 (d + e) flops and an exp; backward 8 d + 6 e flops and two exps. Memory: a block reads the
- * whole of k and v (or q and d_out) from cache: 4 (d + e) bytes for BLOCK pairs.
+ * Index mapping: lanes are queries (keys in the third kernel), VECTORS vectors of them a block; unit = batch * blocks +
+ * block. All products have one form, add_products: GROUP strided elements of a matrix in memory, each times the vectors
+ * of one packed row. Each work-item keeps packed rows of BLOCK lanes in scratch: one for each coordinate of its lanes'
+ * vectors and of its sums, one for each key of a tile.
+ * Cost for each pair: forward 2 (d + e) flops and an exp; backward 8 d + 6 e flops and two exps. Memory: a block reads
+ * the whole of k and v (or q and d_out) from cache: 4 (d + e) bytes for BLOCK pairs.
  *
  * strides: batch, row, column, unused. sizes: queries, keys, d, e.
  */
@@ -28,8 +29,7 @@
 #define BLOCK   (VECTORS * LANES)
 #define TILE    32 /* keys (or queries) that share one rescaling and one pass over the sums */
 #if LANES == 16
-#define GROUP                                                                                                \
-    8 /* GROUP * VECTORS sums, VECTORS factors and an element fit in the registers: 32 here, 16 otherwise */
+#define GROUP 8 /* GROUP * VECTORS sums, VECTORS factors and an element fit in the registers: 32 here, 16 otherwise */
 #else
 #define GROUP 4
 #endif
@@ -39,14 +39,14 @@
 /* ---- Exponential ---- */
 
 #define LOWEST         (-104.0f) /* exp of less rounds to 0 */
-#define HIGHEST        71.0f /* weights are at most 1 but for rounding; beyond this they become infinite */
+#define HIGHEST        71.0f     /* weights are at most 1 but for rounding; beyond this they become infinite */
 #define LN2_HIGH       0x1.62cp-1f
 #define LN2_LOW        0x1.217f7ep-12f
 #define INVERSE_LN2    0x1.715476p+0f
 #define ROUND_CONSTANT 0x1.8p+23f /* adding it leaves the integer in the low mantissa bits */
 
-/* That integer, which both forms give exactly. Relaxed arithmetic would cancel the constant, and with it the rounding (Intel's compiler
- * does); across the bits of a number it sees nothing to cancel. */
+/* That integer, which both forms give exactly. Relaxed arithmetic would cancel the constant, and with it the rounding
+ * (Intel's compiler does); across the bits of a number it sees nothing to cancel. */
 #ifdef __FAST_RELAXED_MATH__
 #define ROUNDED(shifted) TO_FLOATS(AS_INTS(shifted) - AS_INTS((floats)(ROUND_CONSTANT)))
 #else
@@ -54,10 +54,11 @@
 #endif
 
 /*
- * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact (Cody and
- * Waite), exp(r) by its Taylor polynomial, whose remainder |r|^8 / 8! is below a tenth of a unit in the last place. 2^(n + 24) is made
- * from its bits and is a normal number for -150 <= n <= 103; the product with 2^-24 rounds once where the result is subnormal. Within 2 ulp.
- * exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of no use, because x is out of range, it is replaced at the end.
+ * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact
+ * (Cody and Waite), exp(r) by its Taylor polynomial, whose remainder |r|^8 / 8! is below a tenth of a unit in the last
+ * place. 2^(n + 24) is made from its bits and is a normal number for -150 <= n <= 103; the product with 2^-24 rounds
+ * once where the result is subnormal. Within 2 ulp. exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of
+ * no use, because x is out of range, it is replaced at the end.
  */
 static floats exponential(floats x) {
     const floats shifted = MULTIPLY_ADD(x, (floats)(INVERSE_LN2), (floats)(ROUND_CONSTANT));
@@ -78,12 +79,12 @@ static floats exponential(floats x) {
 
 /* ---- Products ---- */
 
-/* A row of scratch is VECTORS vectors: aligned, because a vstore to any place is done in pieces, and a load of what was just stored in
- * pieces has to wait. */
+/* A row of scratch is VECTORS vectors: aligned, because a vstore to any place is done in pieces, and a load of what was
+ * just stored in pieces has to wait. */
 
 /* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v] */
-static void add_products(floats sum[GROUP][VECTORS], __global const float *from, int step,
-                         const int at[GROUP], __global const floats *x, uint count) {
+static void add_products(floats sum[GROUP][VECTORS], __global const float *from, int step, const int at[GROUP],
+                         __global const floats *x, uint count) {
     for (uint i = 0; i < count; i++) {
         const floats x0 = x[0], x1 = x[1];
 #pragma unroll
@@ -97,10 +98,10 @@ static void add_products(floats sum[GROUP][VECTORS], __global const float *from,
     }
 }
 
-/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width]. Writes up to a
- * multiple of GROUP. */
-static void multiply_tile(__global floats *tile, __global const float *from, int row_stride,
-                          int column_stride, uint length, uint width, __global const floats *x) {
+/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width].
+ * Writes up to a multiple of GROUP. */
+static void multiply_tile(__global floats *tile, __global const float *from, int row_stride, int column_stride,
+                          uint length, uint width, __global const floats *x) {
     for (uint t = 0; t < length; t += GROUP) {
         floats sum[GROUP][VECTORS];
         int at[GROUP];
@@ -119,11 +120,10 @@ static void multiply_tile(__global floats *tile, __global const float *from, int
     }
 }
 
-/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]. Touches sums up to a
- * multiple of GROUP. */
-static void add_tile(__global floats *sums, floats keep0, floats keep1, __global const float *from,
-                     int row_stride, int column_stride, uint length, uint width,
-                     __global const floats *weights) {
+/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]. Touches
+ * sums up to a multiple of GROUP. */
+static void add_tile(__global floats *sums, floats keep0, floats keep1, __global const float *from, int row_stride,
+                     int column_stride, uint length, uint width, __global const floats *weights) {
     for (uint c = 0; c < width; c += GROUP) {
         __global floats *to = sums + c * VECTORS;
         floats sum[GROUP][VECTORS];
@@ -150,8 +150,8 @@ static uint padded(uint width) {
 }
 
 /* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
-static void pack_lanes(__global floats *to, __global const float *from, int row_stride, int column_stride,
-                       uint count, uint width) {
+static void pack_lanes(__global floats *to, __global const float *from, int row_stride, int column_stride, uint count,
+                       uint width) {
     for (uint l = 0; l < BLOCK; l++) {
         __global const float *row = from + (int)min(l, count - 1) * row_stride;
         __global float *lane = (__global float *)to + l;
@@ -166,21 +166,19 @@ static void clear_lanes(__global floats *to, uint width) {
 }
 
 /* Row l of a matrix = alpha times lane l of from [width], l < count. */
-static void store_lanes(__global const floats *from, float alpha, __global float *to, int row_stride,
-                        int column_stride, uint count, uint width) {
+static void store_lanes(__global const floats *from, float alpha, __global float *to, int row_stride, int column_stride,
+                        uint count, uint width) {
     for (uint n = 0; n * LANES < count; n++)
         for (uint c = 0; c < width; c++)
-            store_run(alpha * from[c * VECTORS + n],
-                      to + (int)(n * LANES) * row_stride + (int)c * column_stride, row_stride,
-                      count - n * LANES);
+            store_run(alpha * from[c * VECTORS + n], to + (int)(n * LANES) * row_stride + (int)c * column_stride,
+                      row_stride, count - n * LANES);
 }
 
 /* ---- Forward ---- */
 
-/* One vector of queries meets a tile of keys, whose scores become weights relative to the new maximum. Lane l attends to the tile's first
- * `seen` keys. Returns what the sums so far are to be multiplied with. */
-static floats weigh_tile(__global floats *tile, uint length, ints seen, float scale, floats *maximum,
-                         floats *total) {
+/* One vector of queries meets a tile of keys, whose scores become weights relative to the new maximum. Lane l attends
+ * to the tile's first `seen` keys. Returns what the sums so far are to be multiplied with. */
+static floats weigh_tile(__global floats *tile, uint length, ints seen, float scale, floats *maximum, floats *total) {
     floats higher = *maximum, sum;
     for (uint t = 0; t < length; t++) {
         const floats score = scale * tile[t * VECTORS];
@@ -190,8 +188,7 @@ static floats weigh_tile(__global floats *tile, uint length, ints seen, float sc
     const floats keep = exponential(*maximum - higher);
     sum = keep * *total;
     for (uint t = 0; t < length; t++) {
-        const floats weight =
-            select((floats)(0.0f), exponential(tile[t * VECTORS] - higher), seen > (ints)((int)t));
+        const floats weight = select((floats)(0.0f), exponential(tile[t * VECTORS] - higher), seen > (ints)((int)t));
         tile[t * VECTORS] = weight;
         sum += weight;
     }
@@ -201,13 +198,12 @@ static floats weigh_tile(__global floats *tile, uint length, ints seen, float sc
 }
 
 /* Scratch rows: d of q, e (padded) of sums, TILE of weights. */
-__kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 out_stride,
-                                    __global float *log_sum_exp, uint lse_offset, int4 lse_stride,
-                                    __global const float *q, uint q_offset, int4 q_stride,
-                                    __global const float *k, uint k_offset, int4 k_stride,
-                                    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                    uint sources, int shift, uint blocks, uint2 units, float scale,
-                                    __global floats *scratch, uint scratch_rows) {
+__kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
+                                    uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
+                                    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
+                                    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
+                                    int shift, uint blocks, uint2 units, float scale, __global floats *scratch,
+                                    uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *sums = packed_q + d * VECTORS, *tile = sums + padded(e) * VECTORS;
@@ -216,8 +212,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
         const uint count = min(queries - first, (uint)BLOCK);
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        __global float *to_lse =
-            log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1;
+        __global float *to_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         floats maximum[VECTORS], total[VECTORS], keep[VECTORS];
         ints limit[VECTORS]; /* lane l attends to the first limit keys */
@@ -235,16 +230,15 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
             multiply_tile(tile, from_k + (int)j * k_stride.s1, k_stride.s1, k_stride.s2, length, d, packed_q);
             for (uint n = 0; n < VECTORS; n++)
                 keep[n] = weigh_tile(tile + n, length, limit[n] - (int)j, scale, &maximum[n], &total[n]);
-            add_tile(sums, keep[0], keep[1], from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length,
-                     e, tile);
+            add_tile(sums, keep[0], keep[1], from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e, tile);
         }
         for (uint n = 0; n * LANES < count; n++) {
             __global float *to =
                 out + out_offset + (int)batch * out_stride.s0 + (int)(first + n * LANES) * out_stride.s1;
             const ints any = limit[n] > (ints)(0);
             for (uint c = 0; c < e; c++)
-                store_run(select((floats)(0.0f), sums[c * VECTORS + n] / total[n], any),
-                          to + (int)c * out_stride.s2, out_stride.s1, count - n * LANES);
+                store_run(select((floats)(0.0f), sums[c * VECTORS + n] / total[n], any), to + (int)c * out_stride.s2,
+                          out_stride.s1, count - n * LANES);
             store_run(select((floats)(MINUS_INFINITY), maximum[n] + log(total[n]), any),
                       to_lse + (int)(n * LANES) * lse_stride.s1, lse_stride.s1, count - n * LANES);
         }
@@ -253,14 +247,17 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
 
 /* ---- Backward ---- */
 
-/* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d (padded) of d_q, and twice TILE. */
-__kernel void softmax_backward_queries_lanes(
-    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms,
-    __global const float *d_out, uint do_offset, int4 do_stride, __global const float *out, uint out_offset,
-    int4 out_stride, __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
-    __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
-    int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
-    int shift, uint blocks, uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
+/* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d (padded)
+ * of d_q, and twice TILE. */
+__kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset, int4 dq_stride,
+                                             __global float *row_terms, __global const float *d_out, uint do_offset,
+                                             int4 do_stride, __global const float *out, uint out_offset,
+                                             int4 out_stride, __global const float *log_sum_exp, uint lse_offset,
+                                             int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
+                                             __global const float *k, uint k_offset, int4 k_stride,
+                                             __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
+                                             uint sources, int shift, uint blocks, uint2 units, float scale,
+                                             __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
@@ -276,8 +273,8 @@ __kernel void softmax_backward_queries_lanes(
 
         pack_lanes(packed_q, q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1, q_stride.s1,
                    q_stride.s2, count, d);
-        pack_lanes(packed_g, d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1,
-                   do_stride.s1, do_stride.s2, count, e);
+        pack_lanes(packed_g, d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1, do_stride.s1,
+                   do_stride.s2, count, e);
         clear_lanes(sums, padded(d));
         for (uint n = 0; n < VECTORS; n++) {
             const uint at = first + n * LANES, left = count > n * LANES ? count - n * LANES : 0;
@@ -287,11 +284,10 @@ __kernel void softmax_backward_queries_lanes(
                 __global const float *from_out =
                     out + out_offset + (int)batch * out_stride.s0 + (int)at * out_stride.s1;
                 for (uint c = 0; c < e; c++)
-                    row_term[n] += packed_g[c * VECTORS + n] *
-                                   load_run(from_out + (int)c * out_stride.s2, out_stride.s1, left);
-                lse[n] =
-                    load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)at * lse_stride.s1,
-                             lse_stride.s1, left);
+                    row_term[n] +=
+                        packed_g[c * VECTORS + n] * load_run(from_out + (int)c * out_stride.s2, out_stride.s1, left);
+                lse[n] = load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)at * lse_stride.s1,
+                                  lse_stride.s1, left);
                 store_run(row_term[n], row_terms + batch * queries + at, 1, left);
             }
         }
@@ -299,8 +295,7 @@ __kernel void softmax_backward_queries_lanes(
             const uint length = min((uint)TILE, end - j);
             __global const float *k_rows = from_k + (int)j * k_stride.s1;
             multiply_tile(tile, k_rows, k_stride.s1, k_stride.s2, length, d, packed_q);
-            multiply_tile(gains, from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e,
-                          packed_g);
+            multiply_tile(gains, from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e, packed_g);
             for (uint t = 0; t < length; t++)
                 for (uint n = 0; n < VECTORS; n++) {
                     __global floats *score = tile + t * VECTORS + n;
@@ -310,19 +305,21 @@ __kernel void softmax_backward_queries_lanes(
                 }
             add_tile(sums, (floats)(1.0f), (floats)(1.0f), k_rows, k_stride.s1, k_stride.s2, length, d, tile);
         }
-        store_lanes(sums, scale, d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1,
-                    dq_stride.s1, dq_stride.s2, count, d);
+        store_lanes(sums, scale, d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1, dq_stride.s1,
+                    dq_stride.s2, count, d);
     }
 }
 
 /* d_k and d_v. Lanes are keys. Scratch rows: d of k, e of v, d and e (padded) of d_k and d_v, and twice TILE. */
-__kernel void softmax_backward_keys_lanes(
-    __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
-    __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q,
-    uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
-    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-    uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
+__kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v,
+                                          uint dv_offset, int4 dv_stride, __global const float *row_terms,
+                                          __global const float *d_out, uint do_offset, int4 do_stride,
+                                          __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
+                                          __global const float *q, uint q_offset, int4 q_stride,
+                                          __global const float *k, uint k_offset, int4 k_stride,
+                                          __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
+                                          uint sources, int shift, uint blocks, uint2 units, float scale,
+                                          __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
     __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_v = packed_k + d * VECTORS, *sums_k = packed_v + e * VECTORS;
@@ -373,8 +370,8 @@ __kernel void softmax_backward_keys_lanes(
         }
         store_lanes(sums_k, scale, d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1,
                     dk_stride.s1, dk_stride.s2, count, d);
-        store_lanes(sums_v, 1.0f, d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1,
-                    dv_stride.s1, dv_stride.s2, count, e);
+        store_lanes(sums_v, 1.0f, d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1, dv_stride.s1,
+                    dv_stride.s2, count, e);
     }
 }
 

@@ -1,13 +1,14 @@
 /*
- * Softmax attention on GPUs, through tiles in local memory: the algorithm, the masks and the operands of attention_softmax.cl.
+ * Softmax attention on GPUs, through tiles in local memory: the algorithm, the masks and the operands of
+ * attention_softmax.cl.
  *
- * Index mapping: group = (batch * blocks + block) * column_blocks + column block. A work-group of 64 owns TILE queries (keys in the
- * third kernel), its rows, and COLUMNS columns of what it writes, and walks through the others, its sources, TILE at a time.
- * Work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3, and of each sources 4 x to 4 x + 3 or columns 4 x to 4 x + 3 and
- * COLUMNS / 2 + 4 x to COLUMNS / 2 + 4 x + 3. Matrices wider than COLUMNS are rare: each of their column blocks computes the weights
- * again.
- * All products add outer products of two vectors of four, which are loaded whole: 2 loads from local memory for 16 multiply-adds of
- * scores, 3 for 32 of sums.
+ * Index mapping: group = (batch * blocks + block) * column_blocks + column block. A work-group of 64 owns TILE queries
+ * (keys in the third kernel), its rows, and COLUMNS columns of what it writes, and walks through the others, its
+ * sources, TILE at a time. Work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3, and of each sources 4 x to 4
+ * x + 3 or columns 4 x to 4 x + 3 and COLUMNS / 2 + 4 x to COLUMNS / 2 + 4 x + 3. Matrices wider than COLUMNS are rare:
+ * each of their column blocks computes the weights again.
+ * All products add outer products of two vectors of four, which are loaded whole: 2 loads from local memory for 16
+ * multiply-adds of scores, 3 for 32 of sums.
  * Local memory: 10 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
  */
 #include "common.h"
@@ -18,7 +19,8 @@
 #define COLUMNS 64
 #define DEPTH   16 /* coordinates, or sources, between two barriers */
 
-/* A staged row of TILE numbers, in numbers and in vectors: whole vectors, and the next row begins at another bank of local memory. */
+/* A staged row of TILE numbers, in numbers and in vectors: whole vectors, and the next row begins at
+ * another bank of local memory. */
 #define STRIDE  (TILE + 4)
 #define VECTORS (STRIDE / 4)
 
@@ -48,10 +50,10 @@ static block scale_rows(block b, float4 factor) {
     return b;
 }
 
-/* staging [DEPTH][STRIDE] = columns [first, first + length) of a tile of rows, transposed, and zeros around them. Neighbouring
- * work-items read neighbouring elements: along the row where that is contiguous. */
-static void stage_columns(__local float *staging, __global const float *from, int4 stride, uint rows,
-                          uint first, uint length) {
+/* staging [DEPTH][STRIDE] = columns [first, first + length) of a tile of rows, transposed, and zeros around them.
+ * Neighbouring work-items read neighbouring elements: along the row where that is contiguous. */
+static void stage_columns(__local float *staging, __global const float *from, int4 stride, uint rows, uint first,
+                          uint length) {
     for (uint n = get_local_id(0); n < DEPTH * TILE; n += 64) {
         const uint c = stride.s2 == 1 ? n % DEPTH : n / TILE;
         const uint row = stride.s2 == 1 ? n / DEPTH : n % TILE;
@@ -60,18 +62,17 @@ static void stage_columns(__local float *staging, __global const float *from, in
     }
 }
 
-/* Vector t of the result: source 4 x + t with each of the work-item's four rows: their dot products, all `width` wide. `row_count` rows and
- * `source_count` sources exist, at most TILE of each. Ends with a barrier unless width = 0. */
-static block dot_tile(__global const float *rows, int4 row_stride, uint row_count,
-                      __global const float *sources, int4 source_stride, uint source_count, uint width,
-                      __local float4 *staging) {
+/* Vector t of the result: source 4 x + t with each of the work-item's four rows: their dot products, all `width` wide.
+ * `row_count` rows and `source_count` sources exist, at most TILE of each. Ends with a barrier unless width = 0. */
+static block dot_tile(__global const float *rows, int4 row_stride, uint row_count, __global const float *sources,
+                      int4 source_stride, uint source_count, uint width, __local float4 *staging) {
     __local const float4 *of_rows = staging + LOCAL_Y, *of_sources = staging + DEPTH * VECTORS + LOCAL_X;
     block dots = block_of(0.0f);
     for (uint first = 0; first < width; first += DEPTH) {
         const uint length = min((uint)DEPTH, width - first);
         stage_columns((__local float *)staging, rows, row_stride, row_count, first, length);
-        stage_columns((__local float *)(staging + DEPTH * VECTORS), sources, source_stride, source_count,
-                      first, length);
+        stage_columns((__local float *)(staging + DEPTH * VECTORS), sources, source_stride, source_count, first,
+                      length);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint c = 0; c < length; c++)
             dots = add_outer(dots, of_sources[c * VECTORS], of_rows[c * VECTORS]);
@@ -94,23 +95,21 @@ static block take_block(__local const float4 *tile) {
     return (block){from[0], from[VECTORS], from[2 * VECTORS], from[3 * VECTORS]};
 }
 
-/* staging [DEPTH][COLUMNS] = rows [0, length) of a matrix of which `width` columns exist, and zeros around them; where these are at
- * most half of COLUMNS, the first half of each row only. */
-static void stage_rows(__local float *staging, __global const float *from, int4 stride, uint length,
-                       int width) {
+/* staging [DEPTH][COLUMNS] = rows [0, length) of a matrix of which `width` columns exist, and zeros around them; where
+ * these are at most half of COLUMNS, the first half of each row only. */
+static void stage_rows(__local float *staging, __global const float *from, int4 stride, uint length, int width) {
     const uint power = width > COLUMNS / 2 ? 6 : 5; /* of 2: the columns that are staged */
     for (uint n = get_local_id(0); n < (uint)DEPTH << power; n += 64) {
         const uint t = stride.s2 == 1 ? n >> power : n % DEPTH;
         const uint c = stride.s2 == 1 ? n & ((1u << power) - 1) : n / DEPTH;
-        staging[t * COLUMNS + c] =
-            t < length && (int)c < width ? from[(int)t * stride.s1 + (int)c * stride.s2] : 0.0f;
+        staging[t * COLUMNS + c] = t < length && (int)c < width ? from[(int)t * stride.s1 + (int)c * stride.s2] : 0.0f;
     }
 }
 
-/* sum + sum over sources t < length of weights [t][row] times row t of `from`, of which `width` columns exist. Begins its work on the
- * weights behind a barrier and ends with one. */
-static sums add_tile(sums sum, __local const float4 *weights, __global const float *from, int4 stride,
-                     uint length, int width, __local float4 *staging) {
+/* sum + sum over sources t < length of weights [t][row] times row t of `from`, of which `width` columns exist. Begins
+ * its work on the weights behind a barrier and ends with one. */
+static sums add_tile(sums sum, __local const float4 *weights, __global const float *from, int4 stride, uint length,
+                     int width, __local float4 *staging) {
     __local const float4 *columns = staging + LOCAL_X;
     weights += LOCAL_Y;
     for (uint first = 0; first < length; first += DEPTH) {
@@ -160,12 +159,12 @@ static void store_sums(sums sum, __global float *to, int4 stride, int rows, int 
 }
 
 /*
- * A tile of scores, `tile` [t][row], becomes weights relative to the new maximum; row `row` attends to the first `seen` sources. Two
- * work-items share a row, each with half of the tile, and keep the row's *maximum and *total alike. keep [row]: what the sums
- * so far are to be multiplied with. halves: 2 TILE. Begins and ends with a barrier.
+ * A tile of scores, `tile` [t][row], becomes weights relative to the new maximum; row `row` attends to the first `seen`
+ * sources. Two work-items share a row, each with half of the tile, and keep the row's *maximum and *total alike. keep
+ * [row]: what the sums so far are to be multiplied with. halves: 2 TILE. Begins and ends with a barrier.
  */
-static void weigh_tile(__local float *tile, __local float *keep, __local float *halves, int seen,
-                       float *maximum, float *total) {
+static void weigh_tile(__local float *tile, __local float *keep, __local float *halves, int seen, float *maximum,
+                       float *total) {
     const uint row = get_local_id(0) % TILE, first = get_local_id(0) / TILE * (TILE / 2);
     float higher = *maximum, sum = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -201,9 +200,9 @@ static block divide_rows(block b, float4 divisor) {
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
                       uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
-                      __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
-                      uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-                      uint2 units, float scale, uint column_blocks) {
+                      __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
+                      int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale,
+                      uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], keep[TILE / 4];
     __local float halves[2 * TILE];
     __local float *keep_numbers = (__local float *)keep;
@@ -215,8 +214,8 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)column * v_stride.s2;
-        __global float *to = out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1 +
-                             (int)column * out_stride.s2;
+        __global float *to =
+            out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1 + (int)column * out_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         const int limit = min((int)(first + id % TILE) + shift + 1, (int)end);
         sums sum = {block_of(0.0f), block_of(0.0f)};
@@ -224,15 +223,14 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
 
         for (uint j = 0; j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
-            block scores = dot_tile(from_q, q_stride, count, from_k + (int)j * k_stride.s1, k_stride, length,
-                                    d, staging);
+            block scores =
+                dot_tile(from_q, q_stride, count, from_k + (int)j * k_stride.s1, k_stride, length, d, staging);
             put_block(tile, scale_rows(scores, (float4)(scale)));
             weigh_tile((__local float *)tile, keep_numbers, halves, limit - (int)j, &maximum, &total);
             const float4 factor = keep[LOCAL_Y];
             sum.low = scale_rows(sum.low, factor);
             sum.high = scale_rows(sum.high, factor);
-            sum = add_tile(sum, tile, from_v + (int)j * v_stride.s1, v_stride, length, (int)(e - column),
-                           staging);
+            sum = add_tile(sum, tile, from_v + (int)j * v_stride.s1, v_stride, length, (int)(e - column), staging);
         }
         if (id < count && column == 0) {
             __global float *to_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
@@ -265,12 +263,11 @@ static float4 slope_of(float4 weight, float4 gain, float4 row_term, int4 seen) {
 
 /* d_q, and D for the next kernel: row_terms [batch, queries]. */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_queries_tiles(
-    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms,
-    __global const float *d_out, uint do_offset, int4 do_stride, __global const float *out, uint out_offset,
-    int4 out_stride, __global const float *log_sum_exp, uint lse_offset, int4 lse_stride,
-    __global const float *q, uint q_offset, int4 q_stride, __global const float *k, uint k_offset,
-    int4 k_stride, __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
-    int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
+    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms, __global const float *d_out,
+    uint do_offset, int4 do_stride, __global const float *out, uint out_offset, int4 out_stride,
+    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
+    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
+    int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
@@ -278,29 +275,25 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
         const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
         const uint count = min(queries - first, (uint)TILE);
         __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
-        __global const float *from_g =
-            d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1;
+        __global const float *from_g = d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1;
         __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
         __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        __global float *to = d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1 +
-                             (int)column * dq_stride.s2;
+        __global float *to =
+            d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1 + (int)column * dq_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         /* The work-item's rows attend to the first `limit` keys. */
-        const int4 limit =
-            min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
+        const int4 limit = min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
         sums sum = {block_of(0.0f), block_of(0.0f)};
 
         if (id < TILE) {
             const int row = (int)(first + min(id, count - 1));
-            __global const float *from_out =
-                out + out_offset + (int)batch * out_stride.s0 + row * out_stride.s1;
+            __global const float *from_out = out + out_offset + (int)batch * out_stride.s0 + row * out_stride.s1;
             float term = 0.0f;
             for (uint c = 0; c < e; c++)
                 term += from_g[(row - (int)first) * do_stride.s1 + (int)c * do_stride.s2] *
                         from_out[(int)c * out_stride.s2];
             ((__local float *)row_term)[id] = term;
-            ((__local float *)lse)[id] =
-                log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + row * lse_stride.s1];
+            ((__local float *)lse)[id] = log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + row * lse_stride.s1];
             if (id < count && column == 0)
                 row_terms[batch * queries + first + id] = term;
         }
@@ -315,15 +308,14 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
             weights.v1 = weight_of(weights.v1, scale, row_lse, left > (int4)(1));
             weights.v2 = weight_of(weights.v2, scale, row_lse, left > (int4)(2));
             weights.v3 = weight_of(weights.v3, scale, row_lse, left > (int4)(3));
-            const block gains = dot_tile(from_g, do_stride, count, from_v + (int)j * v_stride.s1, v_stride,
-                                         length, e, staging);
+            const block gains =
+                dot_tile(from_g, do_stride, count, from_v + (int)j * v_stride.s1, v_stride, length, e, staging);
             weights.v0 = slope_of(weights.v0, gains.v0, term, left > (int4)(0));
             weights.v1 = slope_of(weights.v1, gains.v1, term, left > (int4)(1));
             weights.v2 = slope_of(weights.v2, gains.v2, term, left > (int4)(2));
             weights.v3 = slope_of(weights.v3, gains.v3, term, left > (int4)(3));
             put_block(tile, weights);
-            sum = add_tile(sum, tile, k_rows + (int)column * k_stride.s2, k_stride, length, (int)(d - column),
-                           staging);
+            sum = add_tile(sum, tile, k_rows + (int)column * k_stride.s2, k_stride, length, (int)(d - column), staging);
         }
         const float4 factor = (float4)(scale);
         sum.low = scale_rows(sum.low, factor);
@@ -337,10 +329,9 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_keys_tiles(
     __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
     __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q,
-    uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
-    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks,
-    uint2 units, float scale, uint column_blocks) {
+    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
+    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
+    int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     __local int4 limit[TILE / 4]; /* the block's first so many keys are seen by the query */
     const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
@@ -359,8 +350,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
         for (uint i = start; i < queries; i += TILE) {
             const uint length = min((uint)TILE, queries - i);
             __global const float *q_rows = q + q_offset + (int)batch * q_stride.s0 + (int)i * q_stride.s1;
-            __global const float *g_rows =
-                d_out + do_offset + (int)batch * do_stride.s0 + (int)i * do_stride.s1;
+            __global const float *g_rows = d_out + do_offset + (int)batch * do_stride.s0 + (int)i * do_stride.s1;
             if (id < TILE) {
                 __global const float *from_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
                 ((__local float *)row_term)[id] = id < length ? row_terms[batch * queries + i + id] : 0.0f;
@@ -376,8 +366,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
                 const int4 seen = row < (int4)(((__local const int *)limit)[t]);
                 *at = weight_of(*at, scale, (float4)(((__local const float *)lse)[t]), seen);
             }
-            sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width,
-                             staging);
+            sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width, staging);
             dots = dot_tile(from_v, v_stride, count, g_rows, do_stride, length, e, staging);
             const float4 term = row_term[LOCAL_X];
             const int4 left = limit[LOCAL_X];
@@ -386,19 +375,16 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_k
             at[VECTORS] = slope_of(at[VECTORS], dots.v1, (float4)(term.s1), row < (int4)(left.s1));
             at[2 * VECTORS] = slope_of(at[2 * VECTORS], dots.v2, (float4)(term.s2), row < (int4)(left.s2));
             at[3 * VECTORS] = slope_of(at[3 * VECTORS], dots.v3, (float4)(term.s3), row < (int4)(left.s3));
-            sum_k =
-                add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
+            sum_k = add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
         }
         const float4 factor = (float4)(scale);
         sum_k.low = scale_rows(sum_k.low, factor);
         sum_k.high = scale_rows(sum_k.high, factor);
         store_sums(sum_k,
-                   d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1 +
-                       (int)column * dk_stride.s2,
+                   d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1 + (int)column * dk_stride.s2,
                    dk_stride, (int)count, k_width);
         store_sums(sum_v,
-                   d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1 +
-                       (int)column * dv_stride.s2,
+                   d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1 + (int)column * dv_stride.s2,
                    dv_stride, (int)count, v_width);
     }
 }

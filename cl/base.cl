@@ -1,6 +1,6 @@
 /*
- * The kernels that nearly every run needs, the self-test's among them, as one program: the front end of a driver's compiler takes longer
- * to start and to read its own headers than to read these.
+ * The kernels that nearly every run needs, the self-test's among them, as one program: the front end of a driver's
+ * compiler takes longer to start and to read its own headers than to read these.
  */
 #include "elementwise.cl"
 #include "matmul.cl"

@@ -2,8 +2,9 @@
  * What every kernel file shares. OpenCL C 1.2.
  *
  * LANES is the number of floats that one work-item computes at a time. A CPU driver gets its vector width (4, 8 or 16),
- * local size 1 and a few work-items that loop over many units, because PoCL vectorises no kernel that contains a loop. A GPU
- * gets 1 lane and thousands of work-items, so that neighbours touch neighbouring elements. The sources are the same.
+ * local size 1 and a few work-items that loop over many units, because PoCL vectorises no kernel that contains a loop.
+ * A GPU gets 1 lane and thousands of work-items, so that neighbours touch neighbouring elements. The
+ * sources are the same.
  *
  * Indices count elements. The host admits no buffer of 2^31 elements or more, so 32 bits hold every one of them.
  */
@@ -16,8 +17,9 @@
 #define LANES 1
 #endif
 
-/* a * b + c where a kernel may fuse: one rounding on processors that do this as fast as a product, else two. Many compilers leave the macro
- * of the standard undefined: ICL_FMA is what the host was told of a GPU, __FMA__ what PoCL's compiler says of a processor. */
+/* a * b + c where a kernel may fuse: one rounding on processors that do this as fast as a product, else two. Many
+ * compilers leave the macro of the standard undefined: ICL_FMA is what the host was told of a GPU, __FMA__ what
+ * PoCL's compiler says of a processor. */
 #if defined(FP_FAST_FMAF) || defined(ICL_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
@@ -26,8 +28,8 @@
 
 #define UNROLL _Pragma("unroll")
 
-/* Asks for the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL; where the compiler compiles for
- * a processor, its own does. */
+/* Asks for the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL; where the
+ * compiler compiles for a processor, its own does. */
 #if LANES > 1 && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
 #define FETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
@@ -76,23 +78,23 @@ typedef struct __attribute__((packed)) floats_anywhere {
 #define STORE_ANYWHERE(lanes, pointer) (((__global floats_anywhere *)(pointer))->value = (lanes))
 
 /* Copies count < LANES neighbouring floats. */
-#define COPY_RUN(to, from, count)                                                                            \
-    do {                                                                                                     \
-        uint done_ = 0;                                                                                      \
-        if ((count)&8u) {                                                                                    \
-            vstore8(vload8(0, from), 0, to);                                                                 \
-            done_ = 8;                                                                                       \
-        }                                                                                                    \
-        if ((count)&4u) {                                                                                    \
-            vstore4(vload4(0, (from) + done_), 0, (to) + done_);                                             \
-            done_ += 4;                                                                                      \
-        }                                                                                                    \
-        if ((count)&2u) {                                                                                    \
-            vstore2(vload2(0, (from) + done_), 0, (to) + done_);                                             \
-            done_ += 2;                                                                                      \
-        }                                                                                                    \
-        if ((count)&1u)                                                                                      \
-            (to)[done_] = (from)[done_];                                                                     \
+#define COPY_RUN(to, from, count)                                                                                      \
+    do {                                                                                                               \
+        uint done_ = 0;                                                                                                \
+        if ((count)&8u) {                                                                                              \
+            vstore8(vload8(0, from), 0, to);                                                                           \
+            done_ = 8;                                                                                                 \
+        }                                                                                                              \
+        if ((count)&4u) {                                                                                              \
+            vstore4(vload4(0, (from) + done_), 0, (to) + done_);                                                       \
+            done_ += 4;                                                                                                \
+        }                                                                                                              \
+        if ((count)&2u) {                                                                                              \
+            vstore2(vload2(0, (from) + done_), 0, (to) + done_);                                                       \
+            done_ += 2;                                                                                                \
+        }                                                                                                              \
+        if ((count)&1u)                                                                                                \
+            (to)[done_] = (from)[done_];                                                                               \
     } while (0)
 
 /* Loads min(count, LANES) > 0 elements that lie `stride` apart; the lanes beyond are 0. */
@@ -118,8 +120,8 @@ static floats load_run(__global const float *from, int stride, uint count) {
 }
 
 #if LANES > 1
-/* Writes LANES floats to `to`: min(count, LANES) elements that lie `stride` apart, then zeros. Quicker than loading the lanes
- * and storing them, because a load of what was just stored in pieces has to wait. */
+/* Writes LANES floats to `to`: min(count, LANES) elements that lie `stride` apart, then zeros. Quicker than loading the
+ * lanes and storing them, because a load of what was just stored in pieces has to wait. */
 static void pack_run(__global float *to, __global const float *from, int stride, uint count) {
     if (stride == 1 && count < LANES) {
         STORE_LANES((floats)(0), to);
@@ -131,8 +133,9 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 #endif
 
 #if LANES > 1
-/* to[j] = what the min(count, LANES) > 0 runs, `run_stride` apart, have at `from` + j, for LANES neighbours j; 0 in the lanes beyond. In
- * each round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit to the lane, which loses its own. */
+/* to[j] = what the min(count, LANES) > 0 runs, `run_stride` apart, have at `from` + j, for LANES neighbours j; 0 in the
+ * lanes beyond. In each round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit
+ * to the lane, which loses its own. */
 static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
     floats x[LANES], y[LANES];
     UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
@@ -191,32 +194,31 @@ static int dot_position(int4 position, int4 stride) {
 }
 
 /*
- * Runs the body that follows once for each `unit` of this work-item. units: the first one of this launch and the end of all, because the
- * host cuts long launches of GPUs into slices. On GPUs, where neighbouring work-items run at once, the units of one lie the number of
- * work-items apart; on CPUs, which run one after the other, they are neighbours, so that memory is passed through once, and the first
- * one of a launch is 0.
+ * Runs the body that follows once for each `unit` of this work-item. units: the first one of this launch and the end of
+ * all, because the host cuts long launches of GPUs into slices. On GPUs, where neighbouring work-items run at once, the
+ * units of one lie the number of work-items apart; on CPUs, which run one after the other, they are neighbours, so that
+ * memory is passed through once, and the first one of a launch is 0.
  */
 #if LANES == 1
-#define FOR_EACH_UNIT(units)                                                                                 \
+#define FOR_EACH_UNIT(units)                                                                                           \
     for (uint unit = (units).s0 + get_global_id(0); unit < (units).s1; unit += get_global_size(0))
 #else
 #define UNIT_OF_ITEM(item, units) ((uint)((ulong)(units).s1 * (item) / get_global_size(0)))
-#define FOR_EACH_UNIT(units)                                                                                 \
-    for (uint unit = UNIT_OF_ITEM(get_global_id(0), units),                                                  \
-              end_unit_ = UNIT_OF_ITEM(get_global_id(0) + 1, units);                                         \
+#define FOR_EACH_UNIT(units)                                                                                           \
+    for (uint unit = UNIT_OF_ITEM(get_global_id(0), units), end_unit_ = UNIT_OF_ITEM(get_global_id(0) + 1, units);     \
          unit < end_unit_; unit++)
 #endif
 
 /* The same on GPUs, where a work-group takes the unit. */
-#define FOR_EACH_GROUP(unit, units)                                                                          \
+#define FOR_EACH_GROUP(unit, units)                                                                                    \
     for (uint unit = (units).s0 + get_group_id(0); unit < (units).s1; unit += get_num_groups(0))
 
-/* The same where a unit is one segment of one run (the last axis) of the shape. In scope: row, and the elements start <= i < end of its
- * run. */
-#define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                    \
-    FOR_EACH_UNIT(units)                                                                                     \
-    for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                        \
-              end = min(start + (segment), (shape).s3), once = 1;                                            \
+/* The same where a unit is one segment of one run (the last axis) of the shape. In scope: row, and the elements start
+ * <= i < end of its run. */
+#define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                              \
+    FOR_EACH_UNIT(units)                                                                                               \
+    for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                                  \
+              end = min(start + (segment), (shape).s3), once = 1;                                                      \
          once; once = 0)
 
 #endif

@@ -2,8 +2,8 @@
  * Filling, copying and elementwise arithmetic.
  *
  * Index mapping, for all kernels here: the host merges axes into a rank-4 shape whose last axis is the run. A unit is
- * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function) per
- * element; 4 bytes for each element read and written.
+ * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function)
+ * per element; 4 bytes for each element read and written.
  */
 #include "common.h"
 #include "kinds.h"
@@ -28,7 +28,7 @@ static floats apply_unary(uint kind, floats x) {
         return tanh(x);
     case KIND_SIGMOID:
         return (floats)(1.0f) / ((floats)(1.0f) + exp(-x));
-    case KIND_RECTIFY:
+    case KIND_RELU:
         return select(fmax(x, (floats)(0.0f)), x, isnan(x));
     default: /* KIND_SIGN */
         return select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
@@ -55,8 +55,8 @@ static floats apply_binary(uint kind, floats a, floats b) {
     }
 }
 
-__kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment,
-                   uint segments, uint2 units, float value) {
+__kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment, uint segments,
+                   uint2 units, float value) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -65,21 +65,20 @@ __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 
     }
 }
 
-__kernel void copy(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
-                   uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units) {
+__kernel void copy(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                   int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from = in + in_offset + dot_position(at, in_stride);
         for (uint i = start; i < end; i += LANES)
-            store_run(load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i),
-                      to + (int)i * out_stride.s3, out_stride.s3, end - i);
+            store_run(load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i), to + (int)i * out_stride.s3,
+                      out_stride.s3, end - i);
     }
 }
 
-__kernel void unary(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
-                    uint in_offset, int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units,
-                    uint kind) {
+__kernel void unary(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                    int4 in_stride, uint4 shape, uint segment, uint segments, uint2 units, uint kind) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -90,9 +89,9 @@ __kernel void unary(__global float *out, uint out_offset, int4 out_stride, __glo
     }
 }
 
-__kernel void binary(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
-                     uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-                     uint4 shape, uint segment, uint segments, uint2 units, uint kind) {
+__kernel void binary(__global float *out, uint out_offset, int4 out_stride, __global const float *a, uint a_offset,
+                     int4 a_stride, __global const float *b, uint b_offset, int4 b_stride, uint4 shape, uint segment,
+                     uint segments, uint2 units, uint kind) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
@@ -110,14 +109,13 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
 #define MAX_PERIOD 256
 
 /*
- * out = a op b (b op a when swapped) for contiguous out and a and a short row b that repeats all along them: lanes then cross
- * the ends of rows, which the kernel above cannot do. A unit is `segment` elements.
+ * out = a op b (b op a when swapped) for contiguous out and a and a short row b that repeats all along them: lanes then
+ * cross the ends of rows, which the kernel above cannot do. A unit is `segment` elements.
  */
 __kernel void binary_periodic(__global float *out, uint out_offset, __global const float *a, uint a_offset,
                               __global const float *b, uint b_offset, uint count, uint period, uint segment,
                               uint2 units, uint kind, uint swapped) {
-    float pattern[MAX_PERIOD +
-                  LANES]; /* b, and its beginning again until a load at its last element is whole */
+    float pattern[MAX_PERIOD + LANES]; /* b, and its beginning again until a load at its last element is whole */
     for (uint i = 0; i < period + LANES; i++)
         pattern[i] = b[b_offset + i % period];
     const uint advance = LANES % period;
@@ -135,10 +133,9 @@ __kernel void binary_periodic(__global float *out, uint out_offset, __global con
 #endif
 
 /* out = alpha a + beta b; has_b = 0: out = alpha a, and b is any buffer. */
-__kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, __global const float *a,
-                        uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-                        uint4 shape, uint segment, uint segments, uint2 units, uint has_b, float alpha,
-                        float beta) {
+__kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, __global const float *a, uint a_offset,
+                        int4 a_stride, __global const float *b, uint b_offset, int4 b_stride, uint4 shape, uint segment,
+                        uint segments, uint2 units, uint has_b, float alpha, float beta) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);

@@ -1,16 +1,18 @@
 /*
- * Gram matrices of in-context regression problems by Bartlett's decomposition: gram_sample of ops.h, which states every product
- * and sum.
+ * Gram matrices of in-context regression problems by Bartlett's decomposition: gram_sample of ops.h, which states every
+ * product and sum.
  *
- * Every sequence has rows in scratch: the normals in the order of the words, where L becomes F in place unless there are roots;
- * with roots F and the images x_t, w; then sigma and the target. rows: first row of F, of x_t, of w, of sigma; sizes: batch,
- * d, columns of L, Philox blocks of a sequence. Vector views have strides batch (if they have a second axis), element.
+ * Every sequence has rows in scratch: the normals in the order of the words, where L becomes F in place unless there
+ * are roots; with roots F and the images x_t, w; then sigma and the target. rows: first row of F, of x_t, of w, of
+ * sigma; sizes: batch, d, columns of L, Philox blocks of a sequence. Vector views have strides batch (if they have a
+ * second axis), element.
  *
- * CPUs: a unit is LANES sequences, a row LANES floats; behind the rows stands the Gram matrix's lower triangle, and before all of
- * them the tables, packed, and the places of the outputs' elements. GPUs: a work-group is one sequence, a row one float.
+ * CPUs: a unit is LANES sequences, a row LANES floats; behind the rows stands the Gram matrix's lower triangle, and
+ * before all of them the tables, packed, and the places of the outputs' elements. GPUs: a work-group is
+ * one sequence, a row one float.
  *
- * Cost of a sequence: about 16 flops for each of D^2 / 2 + 2 d normals, D^3 / 3 flops for the Gram matrix; with roots D^3 more
- * for F and 2/3 D^3 because F is no longer triangular; 4 D^2 bytes written.
+ * Cost of a sequence: about 16 flops for each of D^2 / 2 + 2 d normals, D^3 / 3 flops for the Gram matrix; with roots
+ * D^3 more for F and 2/3 D^3 because F is no longer triangular; 4 D^2 bytes written.
  */
 #include "common.h"
 #include "random_words.h"
@@ -31,8 +33,7 @@ static uint factor_length(uint d, uint columns, uint full, uint i) {
     return min(i + 1, columns);
 }
 
-static floats noise_level(uints word, uint distribution, float2 range, uint choice_count,
-                          choice_table choice) {
+static floats noise_level(uints word, uint distribution, float2 range, uint choice_count, choice_table choice) {
     if (distribution == KIND_UNIFORM)
         return range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word >> 8)) * 0x1p-24f);
     return chosen(word, choice_count, choice);
@@ -44,9 +45,9 @@ static floats noise_level(uints word, uint distribution, float2 range, uint choi
 #define SET(i, value) (*ROW(i) = (value))
 
 /* sum over k < count of factor[k * step] * row (from + k). */
-#define ROOT_PRODUCT(sum, factor, step, from, count)                                                         \
-    floats sum = *(factor)*GET(from);                                                                        \
-    for (uint k_ = 1; k_ < (count); k_++)                                                                    \
+#define ROOT_PRODUCT(sum, factor, step, from, count)                                                                   \
+    floats sum = *(factor)*GET(from);                                                                                  \
+    for (uint k_ = 1; k_ < (count); k_++)                                                                              \
     sum += (factor)[(int)k_ * (step)] * GET((from) + k_)
 
 #if LANES > 1
@@ -97,9 +98,9 @@ static void transpose_fours(floats *x) { /* no shuffles, which Oclgrind does not
 #define LAST_PAIRS(i, j, k, l)   a.s##k, b.s##k, a.s##l, b.s##l
 #define FIRST_HALVES(i, j, k, l) a.s##i##j, b.s##i##j
 #define LAST_HALVES(i, j, k, l)  a.s##k##l, b.s##k##l
-#define JOIN(name, F)                                                                                        \
-    static floats name(floats a, floats b) {                                                                 \
-        return (floats)(FOURS(F));                                                                           \
+#define JOIN(name, F)                                                                                                  \
+    static floats name(floats a, floats b) {                                                                           \
+        return (floats)(FOURS(F));                                                                                     \
     }
 JOIN(first_pairs, FIRST_PAIRS)
 JOIN(last_pairs, LAST_PAIRS)
@@ -116,8 +117,8 @@ static void transpose_fours(floats *x) {
 }
 #endif
 
-/* Rows place[0 .. LANES - 1], as many neighbours of each sequence, in squares of 4 x 4: a vector of every fourth row's four
- * lanes begins as one square's row of each. */
+/* Rows place[0 .. LANES - 1], as many neighbours of each sequence, in squares of 4 x 4: a vector of every fourth row's
+ * four lanes begins as one square's row of each. */
 static void unpack_block(__global const floats *lanes, __global const uint *place, __global float *out,
                          int batch_stride) {
 #define FOUR(i) (*(__global const float4 *)((__global const float *)ROW(place[i]) + from))
@@ -135,7 +136,8 @@ static void unpack_block(__global const floats *lanes, __global const uint *plac
     }
 }
 
-/* Rows place[0 .. count - 1] to `count` elements of each of the first `live` sequences. The last block overlaps the one before. */
+/* Rows place[0 .. count - 1] to `count` elements of each of the first `live` sequences. The last block
+ * overlaps the one before. */
 static void unpack_rows(__global const floats *lanes, __global const uint *place, uint count, uint live,
                         __global float *out, int batch_stride, int stride) {
     if (live == LANES && stride == 1 && count >= LANES) {
@@ -150,7 +152,8 @@ static void unpack_rows(__global const floats *lanes, __global const uint *place
             out[(int)s * batch_stride + (int)e * stride] = ((__global const float *)ROW(place[e]))[s];
 }
 
-/* Where the elements of the outputs lie: D * D of the symmetric matrix, whose lower triangle is there, then x_t, then w. */
+/* Where the elements of the outputs lie: D * D of the symmetric matrix, whose lower triangle is there,
+ * then x_t, then w. */
 static void list_places(__global uint *place, uint4 sizes, uint4 rows) {
     const uint d = sizes.s1;
     for (uint i = 0; i <= d; i++)
@@ -163,9 +166,8 @@ static void list_places(__global uint *place, uint4 sizes, uint4 rows) {
 }
 
 /* The normals of every word, L's diagonal from them, and sigma from the last word. */
-static void draw_rows(__global floats *lanes, __global const float *chi, ulong sequence, uint4 sizes,
-                      uint4 rows, uint2 key, uint2 step, uint distribution, float2 range, uint choice_count,
-                      choice_table choice) {
+static void draw_rows(__global floats *lanes, __global const float *chi, ulong sequence, uint4 sizes, uint4 rows,
+                      uint2 key, uint2 step, uint distribution, float2 range, uint choice_count, choice_table choice) {
     const uint columns = sizes.s2, blocks = sizes.s3;
     const uint last = trapezoid(columns, sizes.s1 + 1) + 2 * sizes.s1;
     uint low[LANES], high[LANES];
@@ -236,23 +238,23 @@ static void label_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint ful
 }
 
 /* One element of F F^T from term `from` on. */
-static void finish_element(__global floats *to, __global const floats *left, __global const floats *right,
-                           floats sum, uint from, uint end) {
+static void finish_element(__global floats *to, __global const floats *left, __global const floats *right, floats sum,
+                           uint from, uint end) {
     for (uint k = from; k < end; k++)
         sum += left[k] * right[k];
     *to = sum;
 }
 
-/* F F^T in tiles of 3 x 3, then what is left over. Rows of F get longer downwards, so that the length of a tile's first column is
- * common to all of it. */
+/* F F^T in tiles of 3 x 3, then what is left over. Rows of F get longer downwards, so that the length of a tile's first
+ * column is common to all of it. */
 static void gram_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full) {
     const uint d = sizes.s1, columns = sizes.s2, extent = d + 1, tiled = extent / 3 * 3;
 #define RESULT(i, j) ROW(rows.s3 + 2 + (i) * ((i) + 1) / 2 + (j))
 #define FACTOR(i)    ((__global const floats *)ROW(rows.s0 + factor_row(d, columns, full, i)))
 #define LENGTH(j)    factor_length(d, columns, full, j)
 #define AT(pointer)  (pointer)[k]
-#define FINISH(sum, i, j)                                                                                    \
-    if (a + (i) >= b + (j))                                                                                  \
+#define FINISH(sum, i, j)                                                                                              \
+    if (a + (i) >= b + (j))                                                                                            \
     finish_element(RESULT(a + (i), b + (j)), l##i, r##j, sum, common, LENGTH(b + (j)))
     for (uint a = 0; a < tiled; a += 3) {
         __global const floats *l0 = FACTOR(a), *l1 = FACTOR(a + 1), *l2 = FACTOR(a + 2);
@@ -292,13 +294,12 @@ static void gram_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full
 }
 
 /* scratch: for each work-item scratch_rows rows, at first the packed tables, chi and roots. */
-__kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __global float *query,
-                         uint q_offset, int4 q_stride, __global float *targets, uint t_offset, int4 t_stride,
-                         __global float *weights, uint w_offset, int4 w_stride, __global float *noise,
-                         uint s_offset, int4 s_stride, __global const float *chi, uint c_offset,
-                         int4 c_stride, __global const float *roots, uint r_offset, int4 r_stride,
-                         uint has_roots, uint4 sizes, uint2 units, uint4 rows, uint2 key, uint2 step,
-                         uint distribution, float2 range, uint choice_count, float16 choices,
+__kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __global float *query, uint q_offset,
+                         int4 q_stride, __global float *targets, uint t_offset, int4 t_stride, __global float *weights,
+                         uint w_offset, int4 w_stride, __global float *noise, uint s_offset, int4 s_stride,
+                         __global const float *chi, uint c_offset, int4 c_stride, __global const float *roots,
+                         uint r_offset, int4 r_stride, uint has_roots, uint4 sizes, uint2 units, uint4 rows, uint2 key,
+                         uint2 step, uint distribution, float2 range, uint choice_count, float16 choices,
                          __global float *scratch, uint scratch_rows, uint table_rows) {
     const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, extent = d + 1;
     const uint chi_length = columns * (CHI_TERMS * CHI_ROW);
@@ -335,16 +336,15 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
             SET(rows.s3 + 2 + i, (floats)(0.0f));
         const uint is_dense = g_stride.s3 == 1 && g_stride.s2 == (int)extent;
         for (uint i = 0; i < (is_dense ? 1 : extent); i++)
-            unpack_rows(lanes, place + i * extent, is_dense ? extent * extent : extent, live,
-                        g + (int)i * g_stride.s2, g_stride.s1, g_stride.s3);
+            unpack_rows(lanes, place + i * extent, is_dense ? extent * extent : extent, live, g + (int)i * g_stride.s2,
+                        g_stride.s1, g_stride.s3);
         unpack_rows(lanes, place + extent * extent, d, live, q, q_stride.s2, q_stride.s3);
-        unpack_rows(lanes, place + extent * extent + d, d, live,
-                    weights + w_offset + (int)first * w_stride.s2, w_stride.s2, w_stride.s3);
+        unpack_rows(lanes, place + extent * extent + d, d, live, weights + w_offset + (int)first * w_stride.s2,
+                    w_stride.s2, w_stride.s3);
         for (uint s = 0; s < live; s++) {
             q[(int)s * q_stride.s2 + (int)d * q_stride.s3] = 0.0f;
             noise[s_offset + (int)(first + s) * s_stride.s3] = ((__global const float *)ROW(rows.s3))[s];
-            targets[t_offset + (int)(first + s) * t_stride.s3] =
-                ((__global const float *)ROW(rows.s3 + 1))[s];
+            targets[t_offset + (int)(first + s) * t_stride.s3] = ((__global const float *)ROW(rows.s3 + 1))[s];
         }
     }
 }
@@ -363,13 +363,12 @@ static float chi_from_normal(float z, __global const float *row, int piece_strid
 
 /* Arguments as above; scratch: scratch_rows floats for each work-group, no packed tables. */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
-gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *query, uint q_offset,
-            int4 q_stride, __global float *targets, uint t_offset, int4 t_stride, __global float *weights,
-            uint w_offset, int4 w_stride, __global float *noise, uint s_offset, int4 s_stride,
-            __global const float *chi, uint c_offset, int4 c_stride, __global const float *roots,
-            uint r_offset, int4 r_stride, uint has_roots, uint4 sizes, uint2 units, uint4 rows, uint2 key,
-            uint2 step, uint distribution, float2 range, uint choice_count, float16 choices,
-            __global float *scratch, uint scratch_rows, uint table_rows) {
+gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *query, uint q_offset, int4 q_stride,
+            __global float *targets, uint t_offset, int4 t_stride, __global float *weights, uint w_offset,
+            int4 w_stride, __global float *noise, uint s_offset, int4 s_stride, __global const float *chi,
+            uint c_offset, int4 c_stride, __global const float *roots, uint r_offset, int4 r_stride, uint has_roots,
+            uint4 sizes, uint2 units, uint4 rows, uint2 key, uint2 step, uint distribution, float2 range,
+            uint choice_count, float16 choices, __global float *scratch, uint scratch_rows, uint table_rows) {
     const uint d = sizes.s1, columns = sizes.s2, blocks = sizes.s3, extent = d + 1;
     const uint normals = trapezoid(columns, extent), last = normals + 2 * d, id = get_local_id(0), items = 64;
     __global float *lanes = scratch + get_group_id(0) * scratch_rows;
@@ -385,8 +384,7 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
                 lanes[block * BLOCK + w] = normal[w];
             if (block + 1 == blocks) {
                 const uint2 two = last & 2u ? (uint2)(word[2], word[3]) : (uint2)(word[0], word[1]);
-                lanes[rows.s3] =
-                    noise_level(last & 1u ? two.s1 : two.s0, distribution, range, choice_count, choice);
+                lanes[rows.s3] = noise_level(last & 1u ? two.s1 : two.s0, distribution, range, choice_count, choice);
             }
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
@@ -429,8 +427,7 @@ gram_groups(__global float *gram, uint g_offset, int4 g_stride, __global float *
             lanes[to + j] = sum;
         }
         for (uint i = id; i < extent; i += items) {
-            query[q_offset + (int)sequence * q_stride.s2 + (int)i * q_stride.s3] =
-                i < d ? lanes[rows.s1 + i] : 0.0f;
+            query[q_offset + (int)sequence * q_stride.s2 + (int)i * q_stride.s3] = i < d ? lanes[rows.s1 + i] : 0.0f;
             if (i < d)
                 weights[w_offset + (int)sequence * w_stride.s2 + (int)i * w_stride.s3] = lanes[rows.s2 + i];
         }

@@ -11,7 +11,7 @@
 #define KIND_LOGARITHM          6
 #define KIND_HYPERBOLIC_TANGENT 7
 #define KIND_SIGMOID            8
-#define KIND_RECTIFY            9
+#define KIND_RELU               9
 #define KIND_SIGN               10
 
 #define KIND_ADD      0

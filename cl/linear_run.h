@@ -1,6 +1,6 @@
 /*
- * What the steps of linear_steps.h do but for the products of linear_blocks.h, and each of them as a statement of the kernel: for the
- * interpreter, and for straight-line programs.
+ * What the steps of linear_steps.h do but for the products of linear_blocks.h, and each of them as a statement of the
+ * kernel: for the interpreter, and for straight-line programs.
  */
 #ifndef ICL_LINEAR_RUN_H
 #define ICL_LINEAR_RUN_H
@@ -10,18 +10,17 @@
 #define FLAG_TRAIN  1u
 #define FLAG_CLIP   2u
 #define FLAG_EXPAND 4u /* parameters are copied to the form that the steps need */
-#define FLAG_CLEAR                                                                                           \
-    8u /* whole blocks reach into padding, which then begins as zeros instead of what memory held */
-#define FLAG_NORMS 16u
+#define FLAG_CLEAR  8u /* whole blocks reach into padding, which then begins as zeros instead of what memory held */
+#define FLAG_NORMS  16u
 
 /* Runs what follows for the member's elements (i, j) of [row_count, column_count]. */
 #if LANES > 1
-#define FOR_EACH_ELEMENT_OF(member, row_count, column_count)                                                 \
-    for (uint i = 0; i < (row_count); i++)                                                                   \
+#define FOR_EACH_ELEMENT_OF(member, row_count, column_count)                                                           \
+    for (uint i = 0; i < (row_count); i++)                                                                             \
         for (uint j = 0; j < (column_count); j++)
 #else
-#define FOR_EACH_ELEMENT_OF(member, row_count, column_count)                                                 \
-    for (uint e_ = (member); e_ < (row_count) * (column_count); e_ += MEMBERS)                               \
+#define FOR_EACH_ELEMENT_OF(member, row_count, column_count)                                                           \
+    for (uint e_ = (member); e_ < (row_count) * (column_count); e_ += MEMBERS)                                         \
         for (uint i = e_ / (column_count), j = e_ - i * (column_count), once_ = 1; once_; once_ = 0)
 #endif
 #define FOR_EACH_ELEMENT(row_count, column_count) FOR_EACH_ELEMENT_OF(STEP_MEMBER, row_count, column_count)
@@ -78,14 +77,14 @@ static void take_row(__global floats *to, __global const float *from, int4 strid
     }
     for (uint lane = 0; lane < LANES; lane++)
         for (uint j = 0; j < length; j++)
-            ((__global float *)(to + j))[lane] =
-                lane < count ? from[(int)lane * stride.s0 + (int)j * stride.s2] : 0.0f;
+            ((__global float *)(to + j))[lane] = lane < count ? from[(int)lane * stride.s0 + (int)j * stride.s2] : 0.0f;
 }
 #endif
 
-/* STEP_TAKE. `from` stands at the first sequence's; strides: sequence, row, column. Lanes beyond `count` sequences are 0. */
-STEP_FUNCTION void take(const instruction *s, STATE floats *to, __global const float *from, int4 stride,
-                        uint count, uint rows) {
+/* STEP_TAKE. `from` stands at the first sequence's; strides: sequence, row, column. Lanes beyond
+ * `count` sequences are 0. */
+STEP_FUNCTION void take(const instruction *s, STATE floats *to, __global const float *from, int4 stride, uint count,
+                        uint rows) {
 #if LANES > 1
     const uint is_dense = stride.s1 == (int)s->columns * stride.s2 && s->to_row == s->columns;
     for (uint i = 0; i < (is_dense ? min(rows, 1u) : rows); i++)
@@ -144,8 +143,8 @@ STEP_FUNCTION void add_gradient_pair(const instruction *s, STATE const floats *a
 
 /* STEP_GRADIENT_WEIGHTS; one member does it. With E = dA o G, summed over inputs (x) and labels (y):
  * dp_x = q_x E_xx + q_y E_xy, dp_y = q_x E_yx + q_y E_yy, dq_x = p_x E_xx + p_y E_yx, dq_y = p_x E_xy + p_y E_yy. */
-STEP_FUNCTION void add_gradient_weights(const instruction *s, STATE const floats *a,
-                                        __global const float *shared, target *t) {
+STEP_FUNCTION void add_gradient_weights(const instruction *s, STATE const floats *a, __global const float *shared,
+                                        target *t) {
     floats yx, yy;
     const floats xx = sum_but_last(a, s->columns, &yx), xy = sum_but_last(a + s->a_row, s->columns, &yy);
     for (uint head = 0; head < s->depth; head++) {
@@ -207,81 +206,84 @@ STEP_FUNCTION floats value_of(const instruction *s, STATE const floats *state) {
 }
 
 /* The steps, as statements of the kernel below: a step is `s`, and `rest` rows of the context are left. */
-#define RUN_TAKE                                                                                             \
-    if (s->mode & MODE_QUERY)                                                                                \
-        take(s, state + s->to, query + FAR(query_offset) + (int)first * query_stride.s0, query_stride,       \
-             count, s->rows);                                                                                \
-    else                                                                                                     \
-        take(s, state + s->to,                                                                               \
-             data + FAR(data_offset) + (int)first * data_stride.s0 + (int)row * data_stride.s1, data_stride, \
-             count, s->mode & START_LATER ? min(s->rows, rest) : s->rows);
-#define RUN_MULTIPLY(multiply, to_memory, start_memory)                                                      \
-    const uint from = s->mode & MODE_START;                                                                  \
-    const float scale = s->mode & MODE_SCALED ? factor : 1.0f;                                               \
-    if (from == START_LATER)                                                                                 \
-        multiply(s, state, to_memory + s->to, start_memory + s->start, min(s->depth, rest),                  \
-                 row > 0 ? START_SELF : START_NONE, rest > s->depth ? 1.0f : scale);                         \
-    else                                                                                                     \
+#define RUN_TAKE                                                                                                       \
+    if (s->mode & MODE_QUERY)                                                                                          \
+        take(s, state + s->to, query + FAR(query_offset) + (int)first * query_stride.s0, query_stride, count,          \
+             s->rows);                                                                                                 \
+    else                                                                                                               \
+        take(s, state + s->to, data + FAR(data_offset) + (int)first * data_stride.s0 + (int)row * data_stride.s1,      \
+             data_stride, count, s->mode & START_LATER ? min(s->rows, rest) : s->rows);
+#define RUN_MULTIPLY(multiply, to_memory, start_memory)                                                                \
+    const uint from = s->mode & MODE_START;                                                                            \
+    const float scale = s->mode & MODE_SCALED ? factor : 1.0f;                                                         \
+    if (from == START_LATER)                                                                                           \
+        multiply(s, state, to_memory + s->to, start_memory + s->start, min(s->depth, rest),                            \
+                 row > 0 ? START_SELF : START_NONE, rest > s->depth ? 1.0f : scale);                                   \
+    else                                                                                                               \
         multiply(s, state, to_memory + s->to, start_memory + s->start, s->depth, from, scale);
-#define RUN_MULTIPLY_SHARED(multiply, to_memory, second_memory)                                              \
+#define RUN_MULTIPLY_SHARED(multiply, to_memory, second_memory)                                                        \
     multiply(s, state, to_memory + s->to, second_memory + s->extra, shared);
 #define RUN_GRADIENT     add_gradient(s, state, &gradient);
 #define RUN_APPLY        apply(s, state, state + s->b);
 #define RUN_APPLY_SHARED apply_shared(s, state, shared + s->b);
 #define RUN_WEIGH        weigh(s, state, shared);
-#define RUN_VALUE                                                                                            \
-    const floats value = value_of(s, state);                                                                 \
-    if (STEP_MEMBER == 0)                                                                                    \
-        store_run(-value, predictions + FAR(predictions_offset) + (int)first * predictions_stride,           \
-                  predictions_stride, count);                                                                \
-    if (flags & FLAG_TRAIN)                                                                                  \
-        slope = 2.0f * (value + load_run(targets + FAR(targets_offset) + (int)first * targets_stride,        \
-                                         targets_stride, count));
-#define RUN_COLUMN_DOTS                                                                                      \
-    for (uint j = STEP_MEMBER; j < s->columns; j += MEMBERS) {                                               \
-        floats sum = (floats)(0.0f);                                                                         \
-        for (uint k = 0; k < s->depth; k++)                                                                  \
-            sum = MULTIPLY_ADD(state[s->a + k * s->a_row + j], state[s->b + k * s->b_row + j], sum);         \
-        state[s->to + j] = sum;                                                                              \
+#define RUN_VALUE                                                                                                      \
+    const floats value = value_of(s, state);                                                                           \
+    floats answer = -value;                                                                                            \
+    if (flags & FLAG_TRAIN) {                                                                                          \
+        const floats miss =                                                                                            \
+            value + load_run(targets + FAR(targets_offset) + (int)first * targets_stride, targets_stride, count);      \
+        slope = 2.0f * miss;                                                                                           \
+        answer = miss * miss;                                                                                          \
+    }                                                                                                                  \
+    if (STEP_MEMBER == 0)                                                                                              \
+        store_run(answer, answers + FAR(answers_offset) + (int)first * answers_stride, answers_stride, count);
+#define RUN_COLUMN_DOTS                                                                                                \
+    for (uint j = STEP_MEMBER; j < s->columns; j += MEMBERS) {                                                         \
+        floats sum = (floats)(0.0f);                                                                                   \
+        for (uint k = 0; k < s->depth; k++)                                                                            \
+            sum = MULTIPLY_ADD(state[s->a + k * s->a_row + j], state[s->b + k * s->b_row + j], sum);                   \
+        state[s->to + j] = sum;                                                                                        \
     }
 #define RUN_ROW_SUMS sum_rows(s, state);
-#define RUN_GRADIENT_ROW                                                                                     \
-    for (uint j = STEP_MEMBER; j < s->columns; j += MEMBERS)                                                 \
+#define RUN_GRADIENT_ROW                                                                                               \
+    for (uint j = STEP_MEMBER; j < s->columns; j += MEMBERS)                                                           \
         put_gradient(&gradient, s->to + j, state[s->a + j]);
-#define RUN_GRADIENT_PAIR                                                                                    \
-    if (STEP_MEMBER == 0)                                                                                    \
+#define RUN_GRADIENT_PAIR                                                                                              \
+    if (STEP_MEMBER == 0)                                                                                              \
         add_gradient_pair(s, state + s->a, &gradient);
-#define RUN_GRADIENT_WEIGHTS                                                                                 \
-    if (STEP_MEMBER == 0)                                                                                    \
+#define RUN_GRADIENT_WEIGHTS                                                                                           \
+    if (STEP_MEMBER == 0)                                                                                              \
         add_gradient_weights(s, state + s->a, shared, &gradient);
 #define RUN_ELEMENTWISE run_elementwise(s, state, shared, factor, slope);
 
 #ifdef STRAIGHT_STEPS
 /*
- * One step, its numbers behind what runs it. `nothing` is a 0 in local memory, read anew for each step: a compiler that knew the member
- * and where far memory and parameters begin would compute the addresses of all steps before the first, and have no registers left.
+ * One step, its numbers behind what runs it. `nothing` is a 0 in local memory, read anew for each step: a compiler that
+ * knew the member and where far memory and parameters begin would compute the addresses of all steps before the first,
+ * and have no registers left.
  */
 #define MEMBER_NOW    ((uint)get_local_id(0) + *nothing)
 #define HIDDEN(place) ((place) + *nothing)
 #define FAR(place)    ((place) + zero_)
-#define STEP(RUN, ...)                                                                                       \
-    {                                                                                                        \
-        const uint zero_ = *nothing;                                                                         \
-        const instruction step_ = {__VA_ARGS__, (uint)get_local_id(0) + zero_}, *const s = &step_;           \
-        const uint rest = shape.s1 - row;                                                                    \
-        RUN(void) rest;                                                                                      \
+#define STEP(RUN, ...)                                                                                                 \
+    {                                                                                                                  \
+        const uint zero_ = *nothing;                                                                                   \
+        const instruction step_ = {__VA_ARGS__, (uint)get_local_id(0) + zero_}, *const s = &step_;                     \
+        const uint rest = shape.s1 - row;                                                                              \
+        RUN(void) rest;                                                                                                \
     }
 /* The loop over rows of tokens. */
 #define FOR_MORE_ROWS for (;;)
-#define MORE_ROWS(rows)                                                                                      \
-    if (shape.s1 - row <= (rows))                                                                            \
-        break;                                                                                               \
+#define MORE_ROWS(rows)                                                                                                \
+    if (shape.s1 - row <= (rows))                                                                                      \
+        break;                                                                                                         \
     row += (rows);
-#define FETCH_FAR(to, from, count)                                                                           \
-    for (uint e = MEMBER_NOW; e < (count); e += MEMBERS)                                                     \
+#define FETCH_FAR(to, from, count)                                                                                     \
+    for (uint e = MEMBER_NOW; e < (count); e += MEMBERS)                                                               \
         state[(to) + e] = far[(from) + e];
-#define KEEP_FAR(to, from, count)                                                                            \
-    for (uint e = MEMBER_NOW; e < (count); e += MEMBERS)                                                     \
+#define KEEP_FAR(to, from, count)                                                                                      \
+    for (uint e = MEMBER_NOW; e < (count); e += MEMBERS)                                                               \
         far[(to) + e] = state[(from) + e];
 #else
 #define MEMBER_NOW    MEMBER

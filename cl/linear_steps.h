@@ -1,6 +1,6 @@
 /*
- * The steps of which the host composes a linear transformer (src/backend/opencl/linear_program.c) and that cl/linear_transformer.cl
- * runs: one step is STEP_WORDS numbers. Included from both languages.
+ * The steps of which the host composes a linear transformer (src/backend/opencl/linear_transformer/program.c) and that
+ * cl/linear_transformer.cl runs: one step is STEP_WORDS numbers. Included from both languages.
  *
  * A place is counted in elements of the team's memory, or in floats of the shared parameters (S), or in elements of the
  * gradient (G). `to`, `a` and `b` are matrices: place, stride of rows, stride of columns.
@@ -22,16 +22,16 @@
 #define WORD_EXTRA   15
 
 /* Reading. */
-#define STEP_TAKE                                                                                            \
-    0 /* to [rows, columns] = the sequences' elements; MODE_QUERY: of the query, else of the data from the current row */
+#define STEP_TAKE                                                                                                      \
+    0 /* to [rows, columns] = the sequences' elements; MODE_QUERY: of the query, else of the data from this row on */
 #define STEP_MORE_ROWS 1 /* goes back to the first step while rows of tokens are left, `rows` further */
 #define STEP_SCALE     2 /* to [rows, columns] *= factor */
 
 /* Products. */
-#define STEP_MULTIPLY                                                                                        \
+#define STEP_MULTIPLY                                                                                                  \
     3 /* to = start + a b, or factor times that; to [rows, rows], a [rows, depth], b's columns are neighbours */
-#define STEP_MULTIPLY_SHARED                                                                                 \
-    4 /* to = start + a b with a from S; MODE_TWICE: also, transposed, to the matrix at `extra` */
+#define STEP_MULTIPLY_SHARED                                                                                           \
+    4                       /* to = start + a b with a from S; MODE_TWICE: also, transposed, to the matrix at `extra` */
 #define STEP_GRADIENT     5 /* the gradient G `to` [rows, rows] is a b; b's columns are neighbours */
 #define STEP_APPLY        6 /* to [rows, columns] = start + a b: a few rows, thin; start has the strides of to */
 #define STEP_APPLY_SHARED 7 /* the same with b from S */
@@ -45,16 +45,14 @@
 #define STEP_WEIGH     13 /* to = W o a, + I with MODE_IDENTITY; W from the pairs S `b` of `depth` heads */
 
 /* Sums. */
-#define STEP_VALUE                                                                                           \
+#define STEP_VALUE                                                                                                     \
     14 /* minus the prediction: start + sum of a o b over [rows, columns]; and the slope with respect to it */
-#define STEP_COLUMN_DOTS 15 /* to [1, columns] = sum over k < depth of a[k] o b[k] */
-#define STEP_ROW_SUMS                                                                                        \
-    16 /* to [2, rows]: the sums of the rows of a o b without the last column, and the last column */
+#define STEP_COLUMN_DOTS  15 /* to [1, columns] = sum over k < depth of a[k] o b[k] */
+#define STEP_ROW_SUMS     16 /* to [2, rows]: sums of the rows of a o b without the last column, and the last column */
 #define STEP_GRADIENT_ROW 17 /* the gradient G `to` [1, columns] is a */
-#define STEP_GRADIENT_PAIR                                                                                   \
-    18 /* the gradient G `to` of a pair: the sum of the first columns - 1 of a, and the last; MODE_SHORT: without that */
-#define STEP_GRADIENT_WEIGHTS                                                                                \
-    19 /* those of the pairs of `depth` heads, from row sums a; MODE_SHORT as above */
+#define STEP_GRADIENT_PAIR                                                                                             \
+    18 /* gradient G `to` of a pair: the sum of the first columns - 1 of a, and the last; MODE_SHORT: not the last */
+#define STEP_GRADIENT_WEIGHTS 19 /* those of the pairs of `depth` heads, from row sums a; MODE_SHORT as above */
 
 /* Modes: what a product is added to, and others. */
 #define MODE_START      7u

@@ -1,15 +1,17 @@
 /*
  * Linear transformers, fused: predictions, and the gradient of the squared error. The kernel runs the steps that
- * src/backend/opencl/linear_program.c composes, where the mathematics stands.
+ * src/backend/opencl/linear_transformer/program.c composes, where the mathematics stands.
  *
- * Index mapping: a unit is `per_unit` groups of LANES sequences. On GPUs a team takes units TEAM, TEAM + TEAMS, ...; on CPUs, whose
- * cores are not equally fast or free, the next one whenever it has finished one. It writes the sum of a unit's gradients to partial[unit];
- * linear_transformer_sum adds those up. What is summed with what depends on the batch and LANES alone. Cost: the steps'
- * (linear_blocks.h), and 4 D^2 bytes of a Gram matrix, or 4 n D of tokens, read for each sequence.
+ * Index mapping: a unit is `per_unit` groups of LANES sequences. On GPUs a team takes units TEAM, TEAM + TEAMS, ...; on
+ * CPUs, whose cores are not equally fast or free, the next one whenever it has finished one. It writes the sum of a
+ * unit's gradients to partial[unit]; linear_transformer_sum adds those up. What is summed with what depends on the
+ * batch and LANES alone. Cost: the steps' (linear_blocks.h), and 4 D^2 bytes of a Gram matrix, or 4 n D of tokens, read
+ * for each sequence.
  *
- * The kernel reads the steps from memory, or, where src/backend/opencl/linear_source.c has put STRAIGHT_STEPS in front of this
- * text, they stand in it as statements with all places and strides as constants (GPUs alone, the same bits). Then NEAR_FLOATS of local memory
- * hold what the next steps work on, and the team's scratch memory the rest: 8 bytes for each number that moves from one to the other.
+ * The kernel reads the steps from memory, or, where src/backend/opencl/linear_transformer/source.c has put
+ * STRAIGHT_STEPS in front of this text, they stand in it as statements with all places and strides as constants (GPUs
+ * alone, the same bits). Then NEAR_FLOATS of local memory hold what the next steps work on, and the team's scratch
+ * memory the rest: 8 bytes for each number that moves from one to the other.
  */
 #include "linear_run.h"
 
@@ -59,8 +61,8 @@ STEP_FUNCTION void fetch_ahead(__global const float **next, __global const float
 }
 
 /* sums += s gradient, s = min(1, limit / norm); nothing where the norm is not finite. */
-STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gradient, uint length,
-                               floats norm, float limit) {
+STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gradient, uint length, floats norm,
+                               float limit) {
     const floats share = select((floats)(1.0f), limit / norm, norm > limit);
     for (uint e = MEMBER; e < length; e += MEMBERS)
         sums[e] += select((floats)(0.0f), share * gradient[e], norm <= MAXFLOAT);
@@ -68,11 +70,11 @@ STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gra
 
 #if LANES > 1
 /* Halves LANES, or fewer, vectors: neighbouring lanes of each are added, and the sums of two vectors make one. */
-#define ADD_NEIGHBOURS(left)                                                                                 \
-    UNROLL for (uint i = 0; i < (left); i++) {                                                               \
-        const floats a = x[2 * i], b = x[2 * i + 1];                                                         \
-        x[i].lo = a.even + a.odd;                                                                            \
-        x[i].hi = b.even + b.odd;                                                                            \
+#define ADD_NEIGHBOURS(left)                                                                                           \
+    UNROLL for (uint i = 0; i < (left); i++) {                                                                         \
+        const floats a = x[2 * i], b = x[2 * i + 1];                                                                   \
+        x[i].lo = a.even + a.odd;                                                                                      \
+        x[i].hi = b.even + b.odd;                                                                                      \
     }
 
 /* to[e] = the sum of from[e]'s lanes, in pairs, for `count` elements: LANES of them at a time. */
@@ -98,10 +100,10 @@ static void sum_lanes(__global float *to, __global const floats *from, uint coun
 }
 #endif
 
-/* Copies the parameters of the layers in use to `to`: each part as a square of side `pitch`, padded with zeros, or a pair.
- * model: depth, layers, heads, form; parts: rows that are parameters, parameters of P, of Q, pitch. */
-STEP_FUNCTION void expand(__global float *to, __global const float *parameters, int stride, uint4 model,
-                          uint4 parts, uint size) {
+/* Copies the parameters of the layers in use to `to`: each part as a square of side `pitch`, padded with zeros, or a
+ * pair. model: depth, layers, heads, form; parts: rows that are parameters, parameters of P, of Q, pitch. */
+STEP_FUNCTION void expand(__global float *to, __global const float *parameters, int stride, uint4 model, uint4 parts,
+                          uint size) {
     const uint form = model.s3, kept = parts.s0, sparse = form == FORM_SPARSE;
     const uint sides = form == FORM_DIAGONAL ? 1 : parts.s3, pitch = form == FORM_DIAGONAL ? 2 : parts.s3;
     const uint count = model.s0 * (sparse ? 1 : 2 * model.s2), repeats = sparse ? model.s2 : 1;
@@ -109,9 +111,8 @@ STEP_FUNCTION void expand(__global float *to, __global const float *parameters, 
         const uint layer = sparse ? part : part / 2 / model.s2, head = sparse ? 0 : part / 2 % model.s2;
         const uint which = sparse ? 1 : part % 2,
                    wide = form == FORM_DIAGONAL ? (which == 0 ? parts.s1 : parts.s2) : kept;
-        const uint source =
-            ((layer + 1 < model.s0 ? layer : model.s1 - 1) * model.s2 + head) * (parts.s1 + parts.s2) +
-            which * parts.s1;
+        const uint source = ((layer + 1 < model.s0 ? layer : model.s1 - 1) * model.s2 + head) * (parts.s1 + parts.s2) +
+                            which * parts.s1;
         FOR_EACH_ELEMENT_OF(MEMBER, sides, pitch) {
             float value = form == FORM_CORNER && which == 0 && i + 1 == size && j + 1 == size ? 1.0f : 0.0f;
             for (uint k = 0; k < repeats && i < kept && j < wide; k++)
@@ -122,24 +123,24 @@ STEP_FUNCTION void expand(__global float *to, __global const float *parameters, 
 }
 
 /*
- * data: tokens [batch, rows + 1, D] or Gram matrices [batch, D, D], strides of sequence, row, column; query likewise. shape: batch,
- * rows of the context, D, groups of a unit. program: `steps` steps, and behind them a number that grows by one with each unit that a
- * team of a CPU asks for; it was `given` before this launch. lengths: floats of expanded parameters, of STATE memory, elements of the
- * gradient, floats of scratch for each team. repeats: how many parameters have each element of the gradient as theirs.
+ * data: tokens [batch, rows + 1, D] or Gram matrices [batch, D, D], strides of sequence, row, column; query likewise.
+ * shape: batch, rows of the context, D, groups of a unit. program: `steps` steps, and behind them a number that grows
+ * by one with each unit that a team of a CPU asks for; it was `given` before this launch. lengths: floats of expanded
+ * parameters, of STATE memory, elements of the gradient, floats of scratch for each team. repeats: how many parameters
+ * have each element of the gradient as theirs.
  */
 #if LANES == 1
 __attribute__((reqd_work_group_size(TEAM_SIZE, 1, 1)))
 #endif
 __kernel void
-linear_transformer(__global float *predictions, uint predictions_offset, int predictions_stride,
-                   __global float *norms, uint norms_offset, int norms_stride,
-                   __global const float *parameters, uint parameters_offset, int parameters_stride,
-                   __global const float *data, uint data_offset, int4 data_stride,
-                   __global const float *query, uint query_offset, int4 query_stride,
-                   __global const float *targets, uint targets_offset, int targets_stride,
-                   __global const float *threshold, uint threshold_offset, __global uint *program, uint steps,
-                   uint given, uint4 shape, uint4 model, uint4 parts, uint4 lengths, uint2 units, uint flags,
-                   float factor, float repeats, __global float *partial, __global float *scratch
+linear_transformer(__global float *answers, uint answers_offset, int answers_stride, __global float *norms,
+                   uint norms_offset, int norms_stride, __global const float *parameters, uint parameters_offset,
+                   int parameters_stride, __global const float *data, uint data_offset, int4 data_stride,
+                   __global const float *query, uint query_offset, int4 query_stride, __global const float *targets,
+                   uint targets_offset, int targets_stride, __global const float *threshold, uint threshold_offset,
+                   __global uint *program, uint steps, uint given, uint4 shape, uint4 model, uint4 parts, uint4 lengths,
+                   uint2 units, uint flags, float factor, float repeats, __global float *partial,
+                   __global float *scratch
 #if LANES == 1 && IN_LOCAL && !defined(STRAIGHT_STEPS)
                    ,
                    __local floats *state
@@ -269,9 +270,9 @@ linear_transformer(__global float *predictions, uint predictions_offset, int pre
 #endif
             if (flags & FLAG_NORMS) {
                 const floats squares = repeats * FOLD_MEMBERS(gradient.squares, 0);
-                /* Of a sequence: its squares leave the range of a float. The group then runs again, for its gradient apart. */
-                const ints odd =
-                    (squares > MOST_SQUARES || squares < LEAST_SQUARES) && LANE_NUMBERS < (uints)(count);
+                /* Of a sequence: its squares leave the range of a float. The group then runs again,
+                 * for its gradient apart. */
+                const ints odd = (squares > MOST_SQUARES || squares < LEAST_SQUARES) && LANE_NUMBERS < (uints)(count);
                 floats norm = sqrt(squares);
                 if (ANY(odd) && !apart) {
                     for (uint e = MEMBER; e < length; e += MEMBERS)
@@ -291,13 +292,11 @@ linear_transformer(__global float *predictions, uint predictions_offset, int pre
                         sum += share * share;
                     }
                     sum = repeats * FOLD_MEMBERS(sum, 0);
-                    norm = select(norm,
-                                  select(largest, largest * sqrt(sum), largest > 0.0f && largest <= MAXFLOAT),
-                                  odd);
+                    norm =
+                        select(norm, select(largest, largest * sqrt(sum), largest > 0.0f && largest <= MAXFLOAT), odd);
                 }
                 if (MEMBER == 0)
-                    store_run(norm, norms + HIDDEN(norms_offset) + (int)first * norms_stride, norms_stride,
-                              count);
+                    store_run(norm, norms + HIDDEN(norms_offset) + (int)first * norms_stride, norms_stride, count);
                 if (flags & FLAG_CLIP)
                     add_clipped(sums, own, length, norm, threshold[HIDDEN(threshold_offset)]);
             }

@@ -1,13 +1,15 @@
 /*
  * The gradient of a batch from the sums that the units of linear_transformer left: gradient = (sum over units) / batch.
  *
- * partial: for each unit, for each layer in use (depth), each head and each part (P, Q), part_length elements, of which the
- * first p_size or q_size are parameters. Layers that are not in use get 0. With `shared_heads` there is one Q for all heads, and no P.
+ * partial: for each unit, for each layer in use (depth), each head and each part (P, Q), part_length elements, of which
+ * the first p_size or q_size are parameters. Layers that are not in use get 0. With `shared_heads` there is one Q for
+ * all heads, and no P.
  *
- * Index mapping on CPUs: unit = ((layer * heads + head) * 2 + part) * blocks + block, a block being LANES neighbours of a part, and a
- * work-item takes units. On GPUs a work-group takes a unit, whose block is ELEMENTS neighbours: it sums SLICES slices of the partial sums side by
- * side, and then these. Partial sums are added 32 at a time, and then these sums: a term passes through 32 + units / 32 additions, and
- * through 32 + units / (32 SLICES) + log2(SLICES) on GPUs. Cost: `units` flops and 4 units bytes for each parameter.
+ * Index mapping on CPUs: unit = ((layer * heads + head) * 2 + part) * blocks + block, a block being LANES neighbours of
+ * a part, and a work-item takes units. On GPUs a work-group takes a unit, whose block is ELEMENTS neighbours: it sums
+ * SLICES slices of the partial sums side by side, and then these. Partial sums are added 32 at a time, and then these
+ * sums: a term passes through 32 + units / 32 additions, and through 32 + units / (32 SLICES) + log2(SLICES) on GPUs.
+ * Cost: `units` flops and 4 units bytes for each parameter.
  */
 #include "common.h"
 
@@ -24,8 +26,7 @@ static floats add_slice(__global const float *from, uint slice, uint slices, uin
     floats sum = (floats)(0.0f);
     for (uint first = slice * AT_ONCE; first < count; first += slices * AT_ONCE) {
         floats some = (floats)(0.0f);
-        if (LANES == 1 &&
-            first + AT_ONCE <= count) /* of known length, so that loads do not wait for one another */
+        if (LANES == 1 && first + AT_ONCE <= count) /* of known length, so that loads do not wait for one another */
             UNROLL for (uint i = 0; i < AT_ONCE; i++) some += LOAD_LANES(from + (first + i) * length);
         else
             for (uint i = first; i < min(count, first + AT_ONCE); i++)
@@ -37,8 +38,8 @@ static floats add_slice(__global const float *from, uint slice, uint slices, uin
 
 __kernel void linear_transformer_sum(__global float *gradient, uint gradient_offset, int gradient_stride,
                                      __global const float *partial, uint count, uint length, uint4 model,
-                                     uint2 part_sizes, uint part_length, uint shared_heads, uint batch,
-                                     uint blocks, uint2 units) {
+                                     uint2 part_sizes, uint part_length, uint shared_heads, uint batch, uint blocks,
+                                     uint2 units) {
     const uint depth = model.s0, layers = model.s1, heads = model.s2;
 #if LANES == 1
     __local float sums[SLICES * ELEMENTS];

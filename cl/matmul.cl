@@ -11,10 +11,9 @@
 
 #if LANES > 1
 
-/* Packs `length` rows of b, of which `columns` columns are left. Where the columns are runs, as in a transpose, they are loaded as such
- * and turned around; the last rows overlap those before. stride: of rows, of columns. */
-static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length,
-                      uint columns) {
+/* Packs `length` rows of b, of which `columns` columns are left. Where the columns are runs, as in a transpose, they
+ * are loaded as such and turned around; the last rows overlap those before. stride: of rows, of columns. */
+static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length, uint columns) {
     if (stride.s0 == 1 && stride.s1 != 1 && length >= LANES) {
         for (uint i = 0; i < length; i += LANES) {
             const uint at = min(i, length - LANES);
@@ -35,16 +34,14 @@ static void pack_rows(__global float *packed, __global const float *b, int2 stri
  */
 __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride, int split_stride,
                            __global const float *a, uint a_offset, int4 a_stride, __global const float *b,
-                           uint b_offset, int4 b_stride, uint inner_batch, uint4 sizes, uint4 cuts,
-                           uint depth, uint2 units, float alpha, float beta, __global float *scratch,
-                           uint scratch_length) {
+                           uint b_offset, int4 b_stride, uint inner_batch, uint4 sizes, uint4 cuts, uint depth,
+                           uint2 units, float alpha, float beta, __global float *scratch, uint scratch_length) {
     __global float *packed = scratch + get_global_id(0) * scratch_length;
     __global float *sums = packed + depth * LANES;
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, row_chunk = sizes.s3;
     FOR_EACH_UNIT(units) {
         const uint chunks = unit / cuts.s0, splits = chunks / cuts.s1, batches = splits / cuts.s2;
-        const uint column = (unit - chunks * cuts.s0) * LANES,
-                   first_row = (chunks - splits * cuts.s1) * row_chunk;
+        const uint column = (unit - chunks * cuts.s0) * LANES, first_row = (chunks - splits * cuts.s1) * row_chunk;
         const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
         const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
         const uint first_k = split * cuts.s3, end_k = min(k, first_k + cuts.s3);
@@ -65,8 +62,7 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
                 __global const float *a_row[ROWS];
                 uint i = 0;
                 for (uint r = 0; r < ROWS; r++)
-                    a_row[r] =
-                        a_matrix + (int)min(row + r, last_row) * a_stride.s2 + (int)from_k * a_stride.s3;
+                    a_row[r] = a_matrix + (int)min(row + r, last_row) * a_stride.s2 + (int)from_k * a_stride.s3;
                 if (!first_part) {
                     for (uint r = 0; r < ROWS; r++)
                         sum[r] = LOAD_LANES(running + r * LANES);
@@ -111,18 +107,17 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 #include "tiles.h"
 
 #define TILE         32 /* rows and columns of out that a work-group computes of a product that is strict or small */
-#define WIDE         64           /* of any other */
-#define DEPTH        16           /* products added between two barriers */
+#define WIDE         64 /* of any other */
+#define DEPTH        16 /* products added between two barriers */
 #define PADDED(size) ((size) + 4) /* of a staged row: whole vectors, and the next begins at another bank */
 
-/* staged [DEPTH][PADDED(size)] = `length` terms of `size` rows of a, or columns of b, of which `left` exist, and zeros around them.
- * Neighbouring work-items read neighbouring elements: along k where that is contiguous. */
-static void stage_factor(__local float *staged, uint size, __global const float *from, int k_stride,
-                         int stride, uint length, uint left) {
+/* staged [DEPTH][PADDED(size)] = `length` terms of `size` rows of a, or columns of b, of which `left` exist, and zeros
+ * around them. Neighbouring work-items read neighbouring elements: along k where that is contiguous. */
+static void stage_factor(__local float *staged, uint size, __global const float *from, int k_stride, int stride,
+                         uint length, uint left) {
     for (uint e = get_local_id(0); e < DEPTH * size; e += 64) {
         const uint k = k_stride == 1 ? e % DEPTH : e / size, at = k_stride == 1 ? e / DEPTH : e % size;
-        staged[k * PADDED(size) + at] =
-            k < length && at < left ? from[(int)at * stride + (int)k * k_stride] : 0.0f;
+        staged[k * PADDED(size) + at] = k < length && at < left ? from[(int)at * stride + (int)k * k_stride] : 0.0f;
     }
 }
 
@@ -136,8 +131,8 @@ typedef struct task {
 
 /* Index mapping: group = ((batch * splits + split) * row tiles + row tile) * column tiles + column tile. */
 static task task_of(uint group, uint size, __global float *out, int4 out_stride, int split_stride,
-                    __global const float *a, int4 a_stride, __global const float *b, int4 b_stride,
-                    uint inner_batch, uint k, uint4 cuts) {
+                    __global const float *a, int4 a_stride, __global const float *b, int4 b_stride, uint inner_batch,
+                    uint k, uint4 cuts) {
     const uint rows = group / cuts.s0, splits = rows / cuts.s1, batches = splits / cuts.s2;
     const uint split = splits - batches * cuts.s2, outer = batches / inner_batch;
     const int2 at = (int2)((int)outer, (int)(batches - outer * inner_batch));
@@ -170,8 +165,8 @@ static void store_row(float4 sum, __global float *to, int step, int columns, flo
 }
 
 /* The block at (row, column) of a tile of which `rows` rows and `columns` columns exist. */
-static void store_product(block sum, uint row, uint column, __global float *to, int4 stride, uint rows,
-                          uint columns, float alpha, float beta) {
+static void store_product(block sum, uint row, uint column, __global float *to, int4 stride, uint rows, uint columns,
+                          float alpha, float beta) {
     const int left = (int)rows - (int)row, width = (int)columns - (int)column;
     to += (int)row * stride.s2 + (int)column * stride.s3;
     if (left > 0)
@@ -185,28 +180,28 @@ static void store_product(block sum, uint row, uint column, __global float *to, 
 }
 
 /*
- * The strict form: each product and each sum rounds once. Local size 64; work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3 and
- * columns 4 x to 4 x + 3 of a tile of TILE: 2 loads of a vector for 16 products. 4.5 KiB local.
- * Sums begin at -0, to which every product can be added without a change, so that the first product is not added to a zero; without
- * products they are 0.
+ * The strict form: each product and each sum rounds once. Local size 64; work-item (x, y) = (id % 8, id / 8) holds rows
+ * 4 y to 4 y + 3 and columns 4 x to 4 x + 3 of a tile of TILE: 2 loads of a vector for 16 products. 4.5 KiB local.
+ * Sums begin at -0, to which every product can be added without a change, so that the first product is not added to a
+ * zero; without products they are 0.
  * Arguments as above; cuts: column tiles, row tiles, splits, length of a split.
  */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_stride, __global const float *a,
-             uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-             uint inner_batch, uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
+             uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride, uint inner_batch,
+             uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
     __local float4 a_tile[DEPTH * PADDED(TILE) / 4], b_tile[DEPTH * PADDED(TILE) / 4];
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, x = get_local_id(0) % 8, y = get_local_id(0) / 8;
     FOR_EACH_GROUP(group, units) {
-        const task t = task_of(group, TILE, out + out_offset, out_stride, split_stride, a + a_offset,
-                               a_stride, b + b_offset, b_stride, inner_batch, k, cuts);
+        const task t = task_of(group, TILE, out + out_offset, out_stride, split_stride, a + a_offset, a_stride,
+                               b + b_offset, b_stride, inner_batch, k, cuts);
         block sum = block_of(k > 0 ? -0.0f : 0.0f);
         for (uint from_k = t.first_k; from_k < t.end_k; from_k += DEPTH) {
             const uint length = min((uint)DEPTH, t.end_k - from_k);
-            stage_factor((__local float *)a_tile, TILE, t.a + (int)from_k * a_stride.s3, a_stride.s3,
-                         a_stride.s2, length, m - t.row);
-            stage_factor((__local float *)b_tile, TILE, t.b + (int)from_k * b_stride.s2, b_stride.s2,
-                         b_stride.s3, length, n - t.column);
+            stage_factor((__local float *)a_tile, TILE, t.a + (int)from_k * a_stride.s3, a_stride.s3, a_stride.s2,
+                         length, m - t.row);
+            stage_factor((__local float *)b_tile, TILE, t.b + (int)from_k * b_stride.s2, b_stride.s2, b_stride.s3,
+                         length, n - t.column);
             barrier(CLK_LOCAL_MEM_FENCE);
             for (uint step = 0; step < length; step++) {
                 const float4 rows = a_tile[step * (PADDED(TILE) / 4) + y];
@@ -223,25 +218,25 @@ matmul_tiles(__global float *out, uint out_offset, int4 out_stride, int split_st
 }
 
 /*
- * The same with fused multiply-adds and tiles of WIDE: work-item (x, y) holds rows 4 y to 4 y + 3 and 32 + 4 y to 32 + 4 y + 3, and such
- * columns of x: 4 loads of a vector for 64 multiply-adds. 8.5 KiB local.
+ * The same with fused multiply-adds and tiles of WIDE: work-item (x, y) holds rows 4 y to 4 y + 3 and 32 + 4 y to 32 +
+ * 4 y + 3, and such columns of x: 4 loads of a vector for 64 multiply-adds. 8.5 KiB local.
  */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 matmul_wide(__global float *out, uint out_offset, int4 out_stride, int split_stride, __global const float *a,
-            uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride,
-            uint inner_batch, uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
+            uint a_offset, int4 a_stride, __global const float *b, uint b_offset, int4 b_stride, uint inner_batch,
+            uint4 sizes, uint4 cuts, uint2 units, float alpha, float beta) {
     __local float4 a_tile[DEPTH * PADDED(WIDE) / 4], b_tile[DEPTH * PADDED(WIDE) / 4];
     const uint m = sizes.s0, n = sizes.s1, k = sizes.s2, x = get_local_id(0) % 8, y = get_local_id(0) / 8;
     FOR_EACH_GROUP(group, units) {
-        const task t = task_of(group, WIDE, out + out_offset, out_stride, split_stride, a + a_offset,
-                               a_stride, b + b_offset, b_stride, inner_batch, k, cuts);
+        const task t = task_of(group, WIDE, out + out_offset, out_stride, split_stride, a + a_offset, a_stride,
+                               b + b_offset, b_stride, inner_batch, k, cuts);
         block sum00 = block_of(0.0f), sum01 = sum00, sum10 = sum00, sum11 = sum00;
         for (uint from_k = t.first_k; from_k < t.end_k; from_k += DEPTH) {
             const uint length = min((uint)DEPTH, t.end_k - from_k);
-            stage_factor((__local float *)a_tile, WIDE, t.a + (int)from_k * a_stride.s3, a_stride.s3,
-                         a_stride.s2, length, m - t.row);
-            stage_factor((__local float *)b_tile, WIDE, t.b + (int)from_k * b_stride.s2, b_stride.s2,
-                         b_stride.s3, length, n - t.column);
+            stage_factor((__local float *)a_tile, WIDE, t.a + (int)from_k * a_stride.s3, a_stride.s3, a_stride.s2,
+                         length, m - t.row);
+            stage_factor((__local float *)b_tile, WIDE, t.b + (int)from_k * b_stride.s2, b_stride.s2, b_stride.s3,
+                         length, n - t.column);
             barrier(CLK_LOCAL_MEM_FENCE);
             for (uint step = 0; step < length; step++) {
                 __local const float4 *rows = a_tile + step * (PADDED(WIDE) / 4) + y;
@@ -265,12 +260,11 @@ matmul_wide(__global float *out, uint out_offset, int4 out_stride, int split_str
 #endif
 
 /*
- * out = alpha * (sum of `splits` partial results, in order) + beta out. partial: splits matrices of [batch, m, n], contiguous.
- * Index mapping: a unit is one element of out, whose extents are `shape`. splits flops each.
+ * out = alpha * (sum of `splits` partial results, in order) + beta out. partial: splits matrices of [batch, m, n],
+ * contiguous. Index mapping: a unit is one element of out, whose extents are `shape`. splits flops each.
  */
 __kernel void matmul_combine(__global float *out, uint out_offset, int4 out_stride, uint4 shape,
-                             __global const float *partial, uint splits, uint2 units, float alpha,
-                             float beta) {
+                             __global const float *partial, uint splits, uint2 units, float alpha, float beta) {
     const uint elements = shape.s0 * shape.s1 * shape.s2 * shape.s3;
     FOR_EACH_UNIT(units) {
         __global float *to = out + out_offset + dot_position(element_position(unit, shape), out_stride);

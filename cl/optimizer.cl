@@ -1,85 +1,9 @@
-/*
- * Clipping, its thresholds and optimizer steps, in place.
- *
- * Index mapping: as in elementwise.cl, units are segments of runs of a merged rank-4 shape. Cost per element: clip 1 flop,
- * 8 bytes; adam 14 flops, 28 bytes; sgd 4 flops, 20 bytes. Thresholds are one work-group's: see there.
- */
+/* Optimizer steps, in place, and the thresholds of clipping. */
 #include "common.h"
 
 /* By the bits, which relaxed arithmetic leaves alone. */
 static int is_finite(float x) {
     return (as_uint(x) & 0x7f800000u) != 0x7f800000u;
-}
-
-/* values *= min(1, limit / norm); a NaN norm leaves them unchanged. */
-__kernel void clip_to_norm(__global float *values, uint offset, int4 stride, __global const float *norm,
-                           uint norm_offset, uint4 shape, uint segment, uint segments, uint2 units,
-                           float limit) {
-    const float size = norm[norm_offset];
-    if (size > limit) {
-        const float factor = limit / size;
-        FOR_EACH_SEGMENT(shape, segment, units, segments) {
-            __global float *at = values + offset + dot_position(row_position(row, shape), stride);
-            for (uint i = start; i < end; i += LANES) {
-                __global float *run = at + (int)i * stride.s3;
-                store_run(load_run(run, stride.s3, end - i) * factor, run, stride.s3, end - i);
-            }
-        }
-    }
-}
-
-/* rates: learning rate, decay factor 1 - rate * weight decay, epsilon, unused; moments: beta1, 1 - beta1, beta2, 1 -
- * beta2; corrections: 1 - beta1^step, 1 - beta2^step. A norm that is there and not finite leaves everything as it is. */
-__kernel void adam(__global float *parameters, uint p_offset, int4 p_stride, __global float *first,
-                   uint m_offset, int4 m_stride, __global float *second, uint v_offset, int4 v_stride,
-                   __global const float *gradient, uint g_offset, int4 g_stride, __global const float *norm,
-                   uint norm_offset, uint has_norm, uint4 shape, uint segment, uint segments, uint2 units,
-                   float4 rates, float4 moments, float2 corrections) {
-    if (has_norm && !is_finite(norm[norm_offset]))
-        return;
-    FOR_EACH_SEGMENT(shape, segment, units, segments) {
-        const int4 at = row_position(row, shape);
-        __global float *p_row = parameters + p_offset + dot_position(at, p_stride);
-        __global float *m_row = first + m_offset + dot_position(at, m_stride);
-        __global float *v_row = second + v_offset + dot_position(at, v_stride);
-        __global const float *g_row = gradient + g_offset + dot_position(at, g_stride);
-        for (uint i = start; i < end; i += LANES) {
-            const uint left = end - i;
-            const floats g = load_run(g_row + (int)i * g_stride.s3, g_stride.s3, left);
-            const floats m =
-                moments.s0 * load_run(m_row + (int)i * m_stride.s3, m_stride.s3, left) + moments.s1 * g;
-            const floats v =
-                moments.s2 * load_run(v_row + (int)i * v_stride.s3, v_stride.s3, left) + moments.s3 * (g * g);
-            const floats p = rates.s1 * load_run(p_row + (int)i * p_stride.s3, p_stride.s3, left);
-            const floats step = (m / corrections.s0) / (sqrt(v / corrections.s1) + rates.s2);
-            store_run(m, m_row + (int)i * m_stride.s3, m_stride.s3, left);
-            store_run(v, v_row + (int)i * v_stride.s3, v_stride.s3, left);
-            store_run(p - rates.s0 * step, p_row + (int)i * p_stride.s3, p_stride.s3, left);
-        }
-    }
-}
-
-/* A norm that is there and not finite leaves everything as it is, also above. velocity = momentum velocity + g; parameters -= rate velocity. */
-__kernel void sgd(__global float *parameters, uint p_offset, int4 p_stride, __global float *velocity,
-                  uint v_offset, int4 v_stride, __global const float *gradient, uint g_offset, int4 g_stride,
-                  __global const float *norm, uint norm_offset, uint has_norm, uint4 shape, uint segment,
-                  uint segments, uint2 units, float rate, float momentum) {
-    if (has_norm && !is_finite(norm[norm_offset]))
-        return;
-    FOR_EACH_SEGMENT(shape, segment, units, segments) {
-        const int4 at = row_position(row, shape);
-        __global float *p_row = parameters + p_offset + dot_position(at, p_stride);
-        __global float *v_row = velocity + v_offset + dot_position(at, v_stride);
-        __global const float *g_row = gradient + g_offset + dot_position(at, g_stride);
-        for (uint i = start; i < end; i += LANES) {
-            const uint left = end - i;
-            const floats v = momentum * load_run(v_row + (int)i * v_stride.s3, v_stride.s3, left) +
-                             load_run(g_row + (int)i * g_stride.s3, g_stride.s3, left);
-            const floats p = load_run(p_row + (int)i * p_stride.s3, p_stride.s3, left);
-            store_run(v, v_row + (int)i * v_stride.s3, v_stride.s3, left);
-            store_run(p - rate * v, p_row + (int)i * p_stride.s3, p_stride.s3, left);
-        }
-    }
 }
 
 #define SUMS 64 /* interleaved sums, as ops.h promises */
@@ -92,7 +16,7 @@ static float next_threshold(float threshold, float mean, float above, float4 con
 }
 
 /* Sum i of SUMS sums takes elements i, i + SUMS, …; work-items share the sums out. */
-#define FOR_EACH_SUM(sum)                                                                                    \
+#define FOR_EACH_SUM(sum)                                                                                              \
     for (uint sum = (uint)get_local_id(0) * LANES; sum < SUMS; sum += (uint)get_local_size(0) * LANES)
 
 /* The sums' sum, by a tree of pairs, for every work-item; they may be used again after it. */
@@ -116,8 +40,8 @@ static float count_all(__local const uint *counts) {
 }
 
 /*
- * The threshold after `count` norms, and how many of them are not finite, for every work-item of one group. Two passes over the norms, 5
- * flops and 4 bytes each: they count, and they sum norm / count.
+ * The threshold after `count` norms, and how many of them are not finite, for every work-item of one group. Two passes
+ * over the norms, 5 flops and 4 bytes each: they count, and they sum norm / count.
  */
 static float2 follow_threshold(__local float *sums, __local uint *finite, __local uint *above, float limit,
                                __global const float *norms, int stride, uint count, float4 constants) {
@@ -148,9 +72,8 @@ static float2 follow_threshold(__local float *sums, __local uint *finite, __loca
 }
 
 /* One work-group of any size, 768 bytes of local memory. */
-__kernel void track_threshold(__global float *threshold, uint t_offset, __global float *dropped,
-                              uint d_offset, __global const float *norms, uint offset, int stride, uint count,
-                              float4 constants) {
+__kernel void track_threshold(__global float *threshold, uint t_offset, __global float *dropped, uint d_offset,
+                              __global const float *norms, uint offset, int stride, uint count, float4 constants) {
     __local float sums[SUMS];
     __local uint finite[SUMS], above[SUMS];
     const float2 followed =
@@ -162,22 +85,25 @@ __kernel void track_threshold(__global float *threshold, uint t_offset, __global
 }
 
 /*
- * The end of a training step. Every work-group takes the gradient's norm, and then its share of the parameters: a unit is LANES of
- * them. Group 0 also measures and follows the threshold. Offsets: parameters, first, second, measures; threshold, gradient,
- * predictions, targets; norms. Strides likewise. sizes: N, B, norms to follow, 1 for Adam and 0 for SGD. limits: clip (0: none), 1 / B. rates,
- * moments and corrections as above, for SGD rate and momentum in their first elements; constants of next_threshold.
+ * The end of a training step. Every work-group takes the gradient's norm, and then its share of the parameters: a unit
+ * is LANES of them. Group 0 also measures and follows the threshold. Offsets: parameters, first, second, measures;
+ * threshold, gradient, losses, norms. Strides likewise. sizes: N, B, norms to follow, 1 for Adam and 0 for SGD. limits:
+ * clip (0: none), 1 / B. rates: learning rate, decay factor 1 - rate * weight decay, epsilon, unused; moments: beta1, 1
+ * - beta1, beta2, 1 - beta2; corrections: 1 - beta1^step, 1 - beta2^step; for SGD rate and momentum in their first
+ * elements; constants of next_threshold.
  *
- * Cost: 2 N flops and 4 N bytes for the norm in each group, 3 B and 8 B for the loss, then that of the optimizer.
+ * Cost: 2 N flops and 4 N bytes for the norm in each group, B and 4 B for the loss, then for each parameter 14 flops
+ * and 28 bytes (Adam) or 4 and 20 (SGD).
  */
 __kernel void update_step(__global float *parameters, __global float *first, __global float *second,
                           __global float *measures, __global float *threshold, __global const float *gradient,
-                          __global const float *predictions, __global const float *targets,
-                          __global const float *norms, uint16 offsets, int16 strides, uint4 sizes,
-                          float2 limits, float4 rates, float4 moments, float2 corrections, float4 constants) {
+                          __global const float *losses, __global const float *norms, uint8 offsets, int8 strides,
+                          uint4 sizes, float2 limits, float4 rates, float4 moments, float2 corrections,
+                          float4 constants) {
     __local float sums[SUMS];
     __local uint finite[SUMS], above[SUMS];
     const uint n = sizes.s0, batch = get_group_id(0) == 0 ? sizes.s1 : 0;
-    __global const float *g = gradient + offsets.s5, *y = predictions + offsets.s6, *z = targets + offsets.s7;
+    __global const float *g = gradient + offsets.s5, *of_batch = losses + offsets.s6;
     FOR_EACH_SUM(sum) {
         floats total = (floats)(0.0f);
         for (uint i = sum; i < n; i += SUMS) {
@@ -189,18 +115,15 @@ __kernel void update_step(__global float *parameters, __global float *first, __g
     const float norm = sqrt(add_sums(sums)) * 0x1p32f;
     FOR_EACH_SUM(sum) {
         floats total = (floats)(0.0f);
-        for (uint i = sum; i < batch; i += SUMS) {
-            const floats x = load_run(y + (int)i * strides.s6, strides.s6, batch - i) -
-                             load_run(z + (int)i * strides.s7, strides.s7, batch - i);
-            total += x * x;
-        }
+        for (uint i = sum; i < batch; i += SUMS)
+            total += load_run(of_batch + (int)i * strides.s6, strides.s6, batch - i);
         STORE_LANES(total, sums + sum);
     }
     const float loss = add_sums(sums) * limits.s1;
     const uint followed = batch > 0 ? sizes.s2 : 0;
     const float limit = followed > 0 ? threshold[offsets.s4] : 0.0f;
     const float2 after =
-        follow_threshold(sums, finite, above, limit, norms + offsets.s8, strides.s8, followed, constants);
+        follow_threshold(sums, finite, above, limit, norms + offsets.s7, strides.s7, followed, constants);
     if (batch > 0 && get_local_id(0) == 0) {
         measures[offsets.s3] = loss;
         measures[(int)offsets.s3 + strides.s3] = norm;
@@ -219,8 +142,7 @@ __kernel void update_step(__global float *parameters, __global float *first, __g
         if (sizes.s3) {
             __global float *v_run = second + offsets.s2 + (int)i * strides.s2;
             const floats m = moments.s0 * old + moments.s1 * clipped;
-            const floats v =
-                moments.s2 * load_run(v_run, strides.s2, left) + moments.s3 * (clipped * clipped);
+            const floats v = moments.s2 * load_run(v_run, strides.s2, left) + moments.s3 * (clipped * clipped);
             const floats step = (m / corrections.s0) / (sqrt(v / corrections.s1) + rates.s2);
             store_run(m, m_run, strides.s1, left);
             store_run(v, v_run, strides.s2, left);

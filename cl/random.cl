@@ -1,8 +1,8 @@
 /*
  * Counter-based random numbers: the same bits as include/iclab/random.h on the host.
  *
- * Index mapping: a unit is LANES neighbouring Philox blocks, 4 * LANES elements. Cost per element: see random_words.h; 4 bytes
- * written.
+ * Index mapping: a unit is LANES neighbouring Philox blocks, 4 * LANES elements. Cost per element: see random_words.h;
+ * 4 bytes written.
  */
 #include "common.h"
 #include "random_words.h"
@@ -44,10 +44,10 @@ static void interleave(const floats *value, float *run) {
 }
 #endif
 
-/* Writes the numbers from run[before] to run[end - 1] to a view's elements from `element` on, in row-major order: row by
- * row, because a division for each takes as long as making the number. */
-static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, unit_run run,
-                        uint before, uint end) {
+/* Writes the numbers from run[before] to run[end - 1] to a view's elements from `element` on, in row-major order: row
+ * by row, because a division for each takes as long as making the number. */
+static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, unit_run run, uint before,
+                        uint end) {
     const uint first_row = element / shape.s3;
     const int4 at = row_position(first_row, shape);
     uint column = element - first_row * shape.s3, row = (uint)at.s2, above = (uint)at.s1;
@@ -85,8 +85,8 @@ static void scatter_run(__global float *out, int4 stride, uint4 shape, uint elem
  * contiguous = 1: the view is one run of stride 1. range: low, high - low of a uniform distribution.
  */
 __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint contiguous,
-                          uint count, uint2 units, uint seed, uint stream, uint2 step, ulong first_block,
-                          uint skip, uint distribution, float2 range, uint choice_count, float16 choices) {
+                          uint count, uint2 units, uint seed, uint stream, uint2 step, ulong first_block, uint skip,
+                          uint distribution, float2 range, uint choice_count, float16 choices) {
     KEEP_CHOICES(choice, choices);
     FOR_EACH_UNIT(units) {
         const ulong block = first_block + (ulong)unit * LANES;
@@ -107,9 +107,8 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
             normals_from_words(word, value);
         else
             UNROLL for (int w = 0; w < BLOCK; w++) value[w] =
-                distribution == KIND_UNIFORM
-                    ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
-                    : chosen(word[w], choice_count, choice);
+                distribution == KIND_UNIFORM ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
+                                             : chosen(word[w], choice_count, choice);
 #if LANES == 1
         interleave(value, &run);
 #else

@@ -1,6 +1,6 @@
 /*
- * Philox words and normals in lanes, for every kernel that draws random numbers: the same bits as include/iclab/random.h on the
- * host. Included after common.h. Cost: about 25 integer ops a word, 16 flops a normal.
+ * Philox words and normals in lanes, for every kernel that draws random numbers: the same bits as
+ * include/iclab/random.h on the host. Included after common.h. Cost: about 25 integer ops a word, 16 flops a normal.
  */
 #ifndef ICL_RANDOM_WORDS_H
 #define ICL_RANDOM_WORDS_H
@@ -33,8 +33,9 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
     }
 }
 #else
-/* Vector units multiply the low halves of 64-bit lanes, and have nothing for a high half. So the even and the odd lanes stand apart, a
- * counter word in the low half of 64 bits; the upper half holds what is left over, which no product looks at. */
+/* Vector units multiply the low halves of 64-bit lanes, and have nothing for a high half. So the even and the odd lanes
+ * stand apart, a counter word in the low half of 64 bits; the upper half holds what is left over,
+ * which no product looks at. */
 #define AS_ULONGS(x) ICL_PASTE(as_ulong, HALF_LANES)(x)
 #if LANES == 4
 #define HALF_LANES 2
@@ -71,8 +72,8 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
 }
 #endif
 
-/* PICK: element at[lane] of a row of LANES neighbours, in each lane. One instruction where the compiler knows it: what PoCL and others
- * do for the standard's shuffle takes a load for each lane. Of `at` the bits below LANES count. */
+/* PICK: element at[lane] of a row of LANES neighbours, in each lane. One instruction where the compiler knows it: what
+ * PoCL and others do for the standard's shuffle takes a load for each lane. Of `at` the bits below LANES count. */
 #if LANES >= 8
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
@@ -116,13 +117,14 @@ static floats coefficient(int term, uints octave) {
 }
 
 /* The polynomials of a block's words, side by side, so that products do not wait for one another's sums. */
-#define POLYNOMIALS(COEFFICIENT)                                                                             \
-    UNROLL for (int term = ICL_NORMAL_TERMS - 1; term >= 0; term--) UNROLL for (int w = 0; w < BLOCK; w++) { \
-        const floats next = COEFFICIENT(term, at[w].octave);                                                 \
-        value[w] = term == ICL_NORMAL_TERMS - 1 ? next : value[w] * at[w].r + next;                          \
+#define POLYNOMIALS(COEFFICIENT)                                                                                       \
+    UNROLL for (int term = ICL_NORMAL_TERMS - 1; term >= 0; term--) UNROLL for (int w = 0; w < BLOCK; w++) {           \
+        const floats next = COEFFICIENT(term, at[w].octave);                                                           \
+        value[w] = term == ICL_NORMAL_TERMS - 1 ? next : value[w] * at[w].r + next;                                    \
     }
 
-/* The inverse normal CDF at (word + 1/2) / 2^32 for a block's words. All but the rarest are in the first octaves: one row of lanes. */
+/* The inverse normal CDF at (word + 1/2) / 2^32 for a block's words. All but the rarest are in the
+ * first octaves: one row of lanes. */
 static void normals_from_words(const uints *word, floats *value) {
     normal_place at[BLOCK];
     UNROLL for (int w = 0; w < BLOCK; w++) at[w] = locate(word[w]);
@@ -139,8 +141,8 @@ static void normals_from_words(const uints *word, floats *value) {
     UNROLL for (int w = 0; w < BLOCK; w++) value[w] = AS_FLOATS(AS_UINTS(value[w]) ^ at[w].sign);
 }
 
-/* Sixteen levels to choose from, as a kernel keeps them. On GPUs a private array whose index is known only at run time is
- * memory: one of a few registers is selected instead. */
+/* Sixteen levels to choose from, as a kernel keeps them. On GPUs a private array whose index is known only at run time
+ * is memory: one of a few registers is selected instead. */
 #if LANES == 1
 typedef float16 choice_table;
 #define KEEP_CHOICES(kept, choices) const choice_table kept = choices
@@ -154,8 +156,8 @@ static float chosen(uint word, uint count, choice_table choices) {
 }
 #else
 typedef const float *choice_table;
-#define KEEP_CHOICES(kept, choices)                                                                          \
-    float kept[16];                                                                                          \
+#define KEEP_CHOICES(kept, choices)                                                                                    \
+    float kept[16];                                                                                                    \
     vstore16(choices, 0, kept)
 
 static floats chosen(uints word, uint count, choice_table choices) {

@@ -1,10 +1,11 @@
 /*
  * Reductions over any axes, in a tree whose shape depends on the sizes alone.
  *
- * Index mapping: a unit is one chunk of the elements that one output is made from. Within a chunk each lane adds `leaf` terms
- * (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES elements in pairs of equal size, smaller
- * blocks last. Where an output needs several chunks, a second launch reduces the partial results with leaf = 1, so that a term
- * passes through at most 32 + ceil(log2 n) additions. Cost per input element: 1 flop (2 for squares), 4 bytes.
+ * Index mapping: a unit is one chunk of the elements that one output is made from. Within a chunk each lane adds `leaf`
+ * terms (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES elements in pairs of equal size,
+ * smaller blocks last. Where an output needs several chunks, a second launch reduces the partial results with leaf = 1,
+ * so that a term passes through at most 32 + ceil(log2 n) additions. Cost per input element: 1 flop (2
+ * for squares), 4 bytes.
  */
 #include "common.h"
 #include "kinds.h"
@@ -31,10 +32,10 @@ static float combine_lanes(uint is_max, floats x) {
 #endif
 }
 
-/* Elements first .. first + count - 1 (LANES at most) of the reduced axes. The lanes beyond hold 0, or for a maximum the first
- * element again: no number is neutral there, -infinity included. */
-static floats load_reduced(__global const float *in, uint4 shape, int4 stride, uint merged, uint first,
-                           uint count, uint is_max) {
+/* Elements first .. first + count - 1 (LANES at most) of the reduced axes. The lanes beyond hold 0, or for a maximum
+ * the first element again: no number is neutral there, -infinity included. */
+static floats load_reduced(__global const float *in, uint4 shape, int4 stride, uint merged, uint first, uint count,
+                           uint is_max) {
 #if LANES == 1
     return in[merged ? (int)first * stride.s3 : dot_position(element_position(first, shape), stride)];
 #else
@@ -43,8 +44,7 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
         return load_run(in + (int)first * stride.s3, stride.s3, count);
     STORE_LANES((floats)(0), lane);
     for (uint i = 0; i < min(count, (uint)LANES); i++)
-        lane[i] = in[merged ? (int)(first + i) * stride.s3
-                            : dot_position(element_position(first + i, shape), stride)];
+        lane[i] = in[merged ? (int)(first + i) * stride.s3 : dot_position(element_position(first + i, shape), stride)];
     for (uint i = count; is_max && i < LANES; i++)
         lane[i] = lane[0];
     return LOAD_LANES(lane);
@@ -52,9 +52,9 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
 }
 
 /*
- * The tree over the blocks of a chunk, as a binary counter: results of 2^k blocks wait for as many more, larger ones first.
- * On CPUs they wait in a stack. A stack is memory on GPUs, so that theirs wait in registers, one for each k, whose number is
- * known when the kernel is compiled: as many as MOST_BLOCKS of reduce.c need.
+ * The tree over the blocks of a chunk, as a binary counter: results of 2^k blocks wait for as many more, larger ones
+ * first. On CPUs they wait in a stack. A stack is memory on GPUs, so that theirs wait in registers, one for each k,
+ * whose number is known when the kernel is compiled: as many as MOST_BLOCKS of reduce.c need.
  */
 #if LANES == 1
 typedef struct tree {
@@ -67,11 +67,11 @@ typedef struct tree {
 
 static void push(tree *to, uint is_max, float block) {
     const uint blocks = to->blocks++;
-#define PUSH(k)                                                                                              \
-    if (!(blocks >> (k)&1u)) {                                                                               \
-        to->level[k] = block;                                                                                \
-        return;                                                                                              \
-    }                                                                                                        \
+#define PUSH(k)                                                                                                        \
+    if (!(blocks >> (k)&1u)) {                                                                                         \
+        to->level[k] = block;                                                                                          \
+        return;                                                                                                        \
+    }                                                                                                                  \
     block = combine_one(is_max, to->level[k], block);
     EACH_LEVEL(PUSH)
 }
@@ -79,10 +79,10 @@ static void push(tree *to, uint is_max, float block) {
 static float result_of(const tree *of, uint is_max) {
     const uint blocks = of->blocks;
     float result = 0;
-#define TAKE(k)                                                                                              \
-    if (blocks >> (k)&1u)                                                                                    \
-        result = blocks & ((1u << (k)) - 1u) ? combine_one(is_max, of->level[k], result) : of->level[k];     \
-    if (!(blocks >> (k) >> 1))                                                                               \
+#define TAKE(k)                                                                                                        \
+    if (blocks >> (k)&1u)                                                                                              \
+        result = blocks & ((1u << (k)) - 1u) ? combine_one(is_max, of->level[k], result) : of->level[k];               \
+    if (!(blocks >> (k) >> 1))                                                                                         \
         return result;
     EACH_LEVEL(TAKE)
     return result;
@@ -110,13 +110,14 @@ static float result_of(const tree *of, uint is_max) {
 
 /*
  * out[output, chunk] = reduction of elements chunk * chunk_length .. of the output's reduced axes.
- * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is used).
- * flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the end. divisor: applied last.
+ * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is
+ * used). flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the
+ * end. divisor: applied last.
  */
 __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride,
-                     __global const float *in, uint in_offset, int4 kept_stride, uint4 kept,
-                     int4 reduced_stride, uint4 reduced, uint merged, uint length, uint chunk_length,
-                     uint chunks, uint2 units, uint leaf, uint flags, float divisor) {
+                     __global const float *in, uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride,
+                     uint4 reduced, uint merged, uint length, uint chunk_length, uint chunks, uint2 units, uint leaf,
+                     uint flags, float divisor) {
     const uint is_max = flags & 1u, squares = flags & 2u;
     FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks;
@@ -131,8 +132,7 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
         for (uint first = chunk * chunk_length; first < end;) {
             floats sum = (floats)(0);
             for (uint term = 0; term < leaf && first < end; term++, first += LANES) {
-                const floats x =
-                    load_reduced(from, reduced, reduced_stride, merged, first, end - first, is_max);
+                const floats x = load_reduced(from, reduced, reduced_stride, merged, first, end - first, is_max);
                 const floats value = squares ? x * x : x;
                 sum = term == 0 ? value : combine(is_max, sum, value);
             }
@@ -149,15 +149,14 @@ static int beats(float b, float a) {
     return b > a || (isnan(b) && !isnan(a));
 }
 
-/* best[output, chunk], where[output, chunk] = the chunk's largest element and its index. A unit is a chunk; one comparison an
- * element. */
-__kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in,
-                            uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced,
-                            uint length, uint chunk_length, uint chunks, uint2 units) {
+/* best[output, chunk], where[output, chunk] = the chunk's largest element and its index. A unit is a chunk; one
+ * comparison an element. */
+__kernel void argmax_chunks(__global float *best, __global uint *where, __global const float *in, uint in_offset,
+                            int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint length,
+                            uint chunk_length, uint chunks, uint2 units) {
     FOR_EACH_UNIT(units) {
         const uint output = unit / chunks, chunk = unit - output * chunks, first = chunk * chunk_length;
-        __global const float *from =
-            in + in_offset + dot_position(element_position(output, kept), kept_stride);
+        __global const float *from = in + in_offset + dot_position(element_position(output, kept), kept_stride);
         const uint end = min(first + chunk_length, length);
         float value = from[dot_position(element_position(first, reduced), reduced_stride)];
         uint index = first;

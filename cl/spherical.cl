@@ -1,8 +1,8 @@
 /*
  * Rows on spheres: out = r x / ||x||, with the bits that include/iclab/ops.h states for icl_spherical.
  *
- * Index mapping: a unit is LANES rows, which may lie anywhere; rows are counted in row-major order of the shape. Cost for each row:
- * 2 d + 12 flops, 35 more with a radius; 8 d bytes, 4 more with a radius.
+ * Index mapping: a unit is LANES rows, which may lie anywhere; rows are counted in row-major order of the shape. Cost
+ * for each row: 2 d + 12 flops, 35 more with a radius; 8 d bytes, 4 more with a radius.
  */
 #include "common.h"
 #include "kinds.h"
@@ -83,11 +83,12 @@ static floats radius_at(__global const float *table, int4 stride, floats z) {
     return power_of_two(sum);
 }
 
-/* has_radius = 0: normals and table are any buffer. out may be in's own view: a unit reads its rows' elements before it writes them. */
-__kernel void spherical(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
-                        uint in_offset, int4 in_stride, __global const float *normals, uint normals_offset,
-                        int4 normals_stride, __global const float *table, uint table_offset,
-                        int4 table_stride, uint4 shape, uint rows, uint2 units, uint has_radius) {
+/* has_radius = 0: normals and table are any buffer. out may be in's own view: a unit reads its rows'
+ * elements before it writes them. */
+__kernel void spherical(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                        int4 in_stride, __global const float *normals, uint normals_offset, int4 normals_stride,
+                        __global const float *table, uint table_offset, int4 table_stride, uint4 shape, uint rows,
+                        uint2 units, uint has_radius) {
     FOR_EACH_UNIT(units) {
         const uint first = unit * LANES;
         __global const float *from = in + in_offset;

@@ -66,15 +66,15 @@ static inline void tap_log(void *user, icl_log_level level, const char *message)
     tap_note("%s", message);
 }
 
-/* The device a test is to use. ICLAB_TEST_OPENCL sends the tests that ask for an OpenCL device to another driver than the one they
- * are registered with; the test setups rusticl and oclgrind set it. */
+/* The device a test is to use. ICLAB_TEST_OPENCL sends the tests that ask for an OpenCL device to another driver than
+ * the one they are registered with; the test setups rusticl and oclgrind set it. */
 static inline const char *tap_device_spec(const char *spec) {
     const char *other = getenv("ICLAB_TEST_OPENCL");
     return strncmp(spec, "opencl", 6) == 0 && other && *other ? other : spec;
 }
 
-/* Opens the device that a test was given, or reports SKIP (the device is not on this machine) and returns NULL. A device that is
- * here but does not open fails the test. */
+/* Opens the device that a test was given, or reports SKIP (the device is not on this machine) and returns NULL. A
+ * device that is here but does not open fails the test. */
 static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     icl_backend *backend = NULL;
     icl_device *devices = NULL;

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/allocate.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "iclab/lab.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/recipe.h"
+#include "iclab/text.h"
 
 int exit_code_of(icl_status status) {
     switch (status) {
@@ -63,11 +63,10 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
         return status;
     device = icl_backend_capabilities(*backend);
     fprintf(stderr, "iclab: device %s: %s, %s (%s)\n", device->spec, device->name, device->platform,
-            options->spec ? "asked for with --device"
-            : from_variable
-                ? "asked for with ICLAB_DEVICE"
-                : "chosen by auto; --device SPEC or ICLAB_DEVICE=SPEC takes another, iclab devices "
-                  "lists them");
+            options->spec   ? "asked for with --device"
+            : from_variable ? "asked for with ICLAB_DEVICE"
+                            : "chosen by auto; --device SPEC or ICLAB_DEVICE=SPEC takes another, iclab devices "
+                              "lists them");
     if (options->fast_math)
         fprintf(stderr, "iclab: fast math: the device may relax its arithmetic; error bounds do not hold\n");
     return ICL_OK;
@@ -76,8 +75,7 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
 void report_fallbacks(const icl_backend *backend) {
     const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
     if (statistics.fallbacks > 0)
-        fprintf(stderr,
-                "iclab: %" PRIu64 " of %" PRIu64 " ops ran on the host because the device lacks them\n",
+        fprintf(stderr, "iclab: %" PRIu64 " of %" PRIu64 " ops ran on the host because the device lacks them\n",
                 statistics.fallbacks, statistics.ops);
 }
 
@@ -126,8 +124,8 @@ static icl_status print_scores(const icl_evaluation *evaluation, bool json, icl_
     return status;
 }
 
-icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
-                                     bool json, icl_evaluation **evaluation, icl_error *error) {
+icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
+                                     icl_evaluation **evaluation, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_evaluate(backend, trainer, recipe, evaluation, error));
@@ -146,8 +144,7 @@ icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const ic
     return status;
 }
 
-icl_status join_command_line(const char *command, int count, char *const *arguments, char **text,
-                             icl_error *error) {
+icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error) {
     icl_text line = {0};
     icl_status status = ICL_OK;
 

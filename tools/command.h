@@ -1,11 +1,12 @@
-/* What the subcommands share. Each is a constant of its file, a row of commands.c: its table of options and the function that runs it. */
+/* What the subcommands share. Each is a constant of its file, a row of commands.c: its table of options and the
+ * function that runs it. */
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
 #include "commands.h"
-#include "core/json.h"
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
+#include "iclab/json.h"
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {
@@ -34,24 +35,20 @@ typedef struct device_options {
 } device_options;
 
 /* Rows of a table of options for the member `device`, a device_options, of the command's struct of options `type`. */
-#define DEVICE_OPTION_ROWS(type, device)                                                                     \
-    {"--device", OPTION_TEXT, "SPEC",                                                                        \
-     "auto, cpu, cpu:threads=N, cpu:isa=SET, ref (double precision), opencl, opencl:P.D, "                   \
-     "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                      \
-     offsetof(type, device.spec)},                                                                           \
-        {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)",                      \
-         offsetof(type, device.gemm)},                                                                       \
-    {                                                                                                        \
-        "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",        \
-            offsetof(type, device.fast_math)                                                                 \
+#define DEVICE_OPTION_ROWS(type, device)                                                                               \
+    {"--device", OPTION_TEXT, "SPEC",                                                                                  \
+     "auto, cpu, cpu:threads=N, cpu:isa=SET, ref (double precision), opencl, opencl:P.D, "                             \
+     "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                                \
+     offsetof(type, device.spec)},                                                                                     \
+        {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)", offsetof(type, device.gemm)},  \
+    {                                                                                                                  \
+        "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",                  \
+            offsetof(type, device.fast_math)                                                                           \
     }
 
 /* The same for "--quiet". */
-#define QUIET_OPTION_ROW(type, device)                                                                       \
-    {                                                                                                        \
-        "--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors",                       \
-            offsetof(type, device.quiet)                                                                     \
-    }
+#define QUIET_OPTION_ROW(type, device)                                                                                 \
+    { "--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", offsetof(type, device.quiet) }
 
 const char *gemm_name(size_t gemm);
 
@@ -64,16 +61,15 @@ void report_fallbacks(const icl_backend *backend);
 /* Applies --set overrides in order. */
 icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error);
 
-/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. The second one hands over the
- * evaluation too, for icl_evaluation_destroy. */
+/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. The second one
+ * hands over the evaluation too, for icl_evaluation_destroy. */
 icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
                             icl_error *error);
-icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
-                                     bool json, icl_evaluation **evaluation, icl_error *error);
+icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
+                                     icl_evaluation **evaluation, icl_error *error);
 
 /* "iclab COMMAND ARGUMENTS", for the record; freed with icl_free. */
-icl_status join_command_line(const char *command, int count, char *const *arguments, char **text,
-                             icl_error *error);
+icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error);
 
 /* Finishes a JSON object and prints it as one line. */
 icl_status print_json_line(icl_json *json, icl_error *error);

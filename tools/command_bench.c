@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "command.h"
-#include "core/json.h"
-#include "core/number.h"
-#include "iclab/lab.h"
-#include "lab/bench.h"
+#include "iclab/bench.h"
+#include "iclab/json.h"
+#include "iclab/number.h"
+#include "iclab/recipe.h"
 
 #define DEFAULT_SECONDS 1
 #define MAX_SECONDS     86400
@@ -58,8 +58,8 @@ static void print_table_row(printer *p, const icl_bench_row *row) {
     char gflops[24], gbytes[24], share[24], launches[24], ratio[24];
 
     if (!p->has_header)
-        printf("%-54s %9s %9s %9s %8s %7s %7s %9s %9s %7s %7s\n", row->device, "median", "min", "max",
-               "GFLOP/s", "GB/s", "of peak", "compile", "kernels", "queued", "vs cpu");
+        printf("%-54s %9s %9s %9s %8s %7s %7s %9s %9s %7s %7s\n", row->device, "median", "min", "max", "GFLOP/s",
+               "GB/s", "of peak", "compile", "kernels", "queued", "vs cpu");
     p->has_header = true;
     printf("%-54s %s %s %s %s %s %s %s %s %s %s\n", row->name, format_seconds(row->times.median, median),
            format_seconds(row->times.min, min), format_seconds(row->times.max, max),
@@ -130,8 +130,8 @@ static icl_status read_recipe(const bench_options *options, icl_recipe **recipe,
     char *path = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lab_recipe_create(recipe, error));
-    ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
+    ICL_TRY(icl_recipe_create_complete(recipe, error));
+    ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     ICL_TRY(icl_recipe_load(*recipe, path, error));
     ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
 done:
@@ -193,8 +193,7 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
     if (!options->recipe_name && options->overrides.count > 0)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --set: expected --recipe RECIPE beside it");
     if (options->on_request && (options->json || options->seconds.given))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "bench: --on-request: expected neither --json nor --seconds beside it");
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: --on-request: expected neither --json nor --seconds beside it");
     if (options->seconds.value > MAX_SECONDS)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %" PRIu64 ": expected at most %d",
                         options->seconds.value, MAX_SECONDS);
@@ -217,18 +216,16 @@ static const option table[] = {
     DEVICE_OPTION_ROWS(bench_options, device),
     {"--op", OPTION_TEXT, "PATTERN", "only cases whose name holds this text, such as matmul or \"n 4096\"",
      offsetof(bench_options, pattern)},
-    {"--recipe", OPTION_TEXT, "RECIPE",
-     "time whole training steps instead of ops: a name or the path of an INI file",
+    {"--recipe", OPTION_TEXT, "RECIPE", "time whole training steps instead of ops: a name or the path of an INI file",
      offsetof(bench_options, recipe_name)},
-    {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
-     "with --recipe: change one key of the recipe; may be given again", offsetof(bench_options, overrides)},
-    {"--seconds", OPTION_COUNT, "N",
-     "time for each case (default 1; at least three turns; 0: no more than that)",
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --recipe: change one key of the recipe; may be given again",
+     offsetof(bench_options, overrides)},
+    {"--seconds", OPTION_COUNT, "N", "time for each case (default 1; at least three turns; 0: no more than that)",
      offsetof(bench_options, seconds)},
     {"--json", OPTION_FLAG, NULL, "one JSON object per case", offsetof(bench_options, json)},
     {"--on-request", OPTION_FLAG, NULL,
-     "print {\"ready\": true}, then for each number of calls on stdin how long they took, "
-     "{\"seconds\": ...}: for programs that let several contenders take turns",
+     "print {\"ready\": true}, then {\"seconds\": ...} for each number of calls on stdin: for programs that "
+     "let several contenders take turns",
      offsetof(bench_options, on_request)},
     QUIET_OPTION_ROW(bench_options, device),
 };
@@ -239,16 +236,15 @@ const subcommand command_bench = {
     .summary = "Measures how fast a device runs each op, or whole training steps.",
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "First the device's peaks: multiply-adds in registers (on the host for each instruction set, on one "
-        "thread and on all), and a = b + s c in memory. Then each case: device and cpu take turns; median, "
-        "min and max are of turns, each a batch of calls with one wait. \"compile\" is what the first call "
-        "took beyond the median, \"kernels\" the time by the driver's own clock, \"queued\" the kernels that "
-        "a call queues, \"vs cpu\" how many times as fast as plain C on all cores. Operations are counted by "
-        "the textbook (src/lab/bench_work.c), bytes once for each operand; \"of peak\" is the larger "
-        "share.\n\n"
-        "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
-        "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
-        "Timings need a machine with nothing else to do.",
+    .notes = "bench first measures the device's peaks: multiply-adds in registers (on the host for each "
+             "instruction set, on one thread and on all), and a = b + s c in memory. Then device and cpu take "
+             "turns at each case; median, min and max are over the turns, each a batch of calls with one wait. "
+             "\"compile\" is what the first call took beyond the median, \"kernels\" the time by the driver's "
+             "own clock, \"queued\" the kernels that a call queues, \"vs cpu\" how many times as fast as plain C "
+             "on all cores. The textbook gives the number of operations (src/run/bench/work.c), and each "
+             "operand's bytes count once; \"of peak\" is the larger share.\n\n"
+             "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
+             "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
+             "Timings need a machine with nothing else to do.",
     .run = run,
 };

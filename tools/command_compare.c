@@ -5,9 +5,9 @@
 
 #include "command.h"
 #include "compare_training.h"
-#include "core/json.h"
-#include "iclab/lab.h"
-#include "lab/compare.h"
+#include "iclab/compare.h"
+#include "iclab/json.h"
+#include "iclab/recipe.h"
 #include "terminal.h"
 
 typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
@@ -25,16 +25,16 @@ typedef struct printer {
 } printer;
 
 static void repro_line(const printer *p, const icl_comparison *row, char *text, size_t capacity) {
-    snprintf(text, capacity, "iclab compare --device %s --against %s --op '%s' --seed %" PRIu32,
-             p->device_spec, p->against_spec, row->c->name, p->seed);
+    snprintf(text, capacity, "iclab compare --device %s --against %s --op '%s' --seed %" PRIu32, p->device_spec,
+             p->against_spec, row->name, p->seed);
 }
 
 static void close_title(printer *p) {
     char verdict[64];
 
     if (p->cases > 0)
-        printf("%-34s %5zu %10.3g %10.3g %10.3g %8.1f %%  %s\n", p->title, p->cases, p->device_worst,
-               p->against_worst, p->device_ulp, 100 * p->bit_equal / (double)p->cases,
+        printf("%-34s %5zu %10.3g %10.3g %10.3g %8.1f %%  %s\n", p->title, p->cases, p->device_worst, p->against_worst,
+               p->device_ulp, 100 * p->bit_equal / (double)p->cases,
                paint_verdict(p->failed ? "FAIL" : "PASS", p->failed == 0, verdict));
     p->cases = p->failed = 0;
     p->device_worst = p->against_worst = p->device_ulp = p->bit_equal = 0;
@@ -43,15 +43,15 @@ static void close_title(printer *p) {
 static void print_failure(const printer *p, const icl_comparison *row) {
     char repro[512];
     repro_line(p, row, repro, sizeof repro);
-    printf("%s  %s\n      %s\n      %s\n", icl_verdict_name(row->verdict), row->c->name, row->reason, repro);
+    printf("%s  %s\n      %s\n      %s\n", icl_verdict_name(row->verdict), row->name, row->reason, repro);
 }
 
 /* One line per op, once all its cases are in; failures and skips in full. */
 static void print_table_row(printer *p, const icl_comparison *row) {
-    const int length = (int)icl_case_title_length(row->c);
-    if ((int)strlen(p->title) != length || strncmp(p->title, row->c->name, (size_t)length) != 0) {
+    const int length = (int)row->title_length;
+    if ((int)strlen(p->title) != length || strncmp(p->title, row->name, (size_t)length) != 0) {
         close_title(p);
-        snprintf(p->title, sizeof p->title, "%.*s", length, row->c->name);
+        snprintf(p->title, sizeof p->title, "%.*s", length, row->name);
     }
     p->cases++;
     p->failed += row->verdict == ICL_VERDICT_FAIL;
@@ -64,9 +64,9 @@ static void print_table_row(printer *p, const icl_comparison *row) {
 }
 
 static void print_full_row(const printer *p, const icl_comparison *row) {
-    printf("%-10s %-64s %9.3g %9.3g %9.3g %9.3g %9.3g %6.1f %%  %s\n", icl_verdict_name(row->verdict),
-           row->c->name, row->device.error_over_bound, row->against.error_over_bound, row->device.max_error,
-           row->device.rms_error, row->device.max_ulp, 100 * row->bit_equal, row->device.worst_name);
+    printf("%-10s %-64s %9.3g %9.3g %9.3g %9.3g %9.3g %6.1f %%  %s\n", icl_verdict_name(row->verdict), row->name,
+           row->device.error_over_bound, row->against.error_over_bound, row->device.max_error, row->device.rms_error,
+           row->device.max_ulp, 100 * row->bit_equal, row->device.worst_name);
     if (row->verdict == ICL_VERDICT_FAIL || row->verdict == ICL_VERDICT_SKIPPED)
         print_failure(p, row);
 }
@@ -80,8 +80,8 @@ static icl_status print_json_row(const printer *p, const icl_comparison *row, ic
     char repro[512];
 
     repro_line(p, row, repro, sizeof repro);
-    icl_json_text(&json, "op", icl_op_infos[row->c->op].name);
-    icl_json_text(&json, "case", row->c->name);
+    icl_json_text(&json, "op", row->op);
+    icl_json_text(&json, "case", row->name);
     icl_json_text(&json, "device", p->device_spec);
     icl_json_text(&json, "against", p->against_spec);
     icl_json_number(&json, "error_over_bound", row->device.error_over_bound);
@@ -109,10 +109,10 @@ static icl_status print_json_row(const printer *p, const icl_comparison *row, ic
 }
 
 static void print_csv_row(const icl_comparison *row) {
-    printf("%s,\"%s\",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,\"%s\",%.17g,%.17g,%s\n", icl_op_infos[row->c->op].name,
-           row->c->name, row->device.error_over_bound, row->against.error_over_bound, row->device.max_error,
-           row->device.rms_error, row->device.max_ulp, row->bit_equal, row->device.worst_name,
-           worst_output(&row->device), row->device.truth, icl_verdict_name(row->verdict));
+    printf("%s,\"%s\",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,\"%s\",%.17g,%.17g,%s\n", row->op, row->name,
+           row->device.error_over_bound, row->against.error_over_bound, row->device.max_error, row->device.rms_error,
+           row->device.max_ulp, row->bit_equal, row->device.worst_name, worst_output(&row->device), row->device.truth,
+           icl_verdict_name(row->verdict));
 }
 
 /* Above the first row, so that nothing is printed when no case matches. */
@@ -123,15 +123,14 @@ static void print_header(printer *p) {
     if (p->format == FORMAT_TABLE)
         printf("%s against %s, each judged by the exact result\n%-34s %5s %10s %10s %10s %10s\n%-34s %5s "
                "%10s %10s %10s %10s\n",
-               p->device_spec, p->against_spec, "", "", "err/bound", "err/bound", "max ulp", "bit-equal",
-               "op", "cases", "device", "against", "device", "");
+               p->device_spec, p->against_spec, "", "", "err/bound", "err/bound", "max ulp", "bit-equal", "op", "cases",
+               "device", "against", "device", "");
     else if (p->format == FORMAT_ALL)
-        printf("%-10s %-64s %9s %9s %9s %9s %9s %8s  %s\n", "verdict", "case", "err/bound", "against",
-               "max error", "rms error", "max ulp", "equal", "worst element");
+        printf("%-10s %-64s %9s %9s %9s %9s %9s %8s  %s\n", "verdict", "case", "err/bound", "against", "max error",
+               "rms error", "max ulp", "equal", "worst element");
     else if (p->format == FORMAT_CSV)
-        printf(
-            "op,case,error_over_bound,against_error_over_bound,max_error,rms_error,max_ulp,bit_equal,worst,"
-            "worst_value,worst_truth,verdict\n");
+        printf("op,case,error_over_bound,against_error_over_bound,max_error,rms_error,max_ulp,bit_equal,worst,"
+               "worst_value,worst_truth,verdict\n");
 }
 
 static icl_status print_row(void *user, const icl_comparison *row, icl_error *error) {
@@ -161,18 +160,18 @@ static void print_summary(printer *p, const icl_compare_summary *s) {
         printf("{\"summary\": {\"cases\": %zu, \"failed\": %zu, \"skipped\": %zu, \"mistrusted\": %zu, "
                "\"worst\": %.9g, "
                "\"worst_case\": \"%s\"}}\n",
-               s->cases, verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED],
-               verdicts[ICL_VERDICT_MISTRUSTED], isfinite(s->worst) ? s->worst : 1e308, s->worst_name);
+               s->cases, verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED], verdicts[ICL_VERDICT_MISTRUSTED],
+               isfinite(s->worst) ? s->worst : 1e308, s->worst_name);
     else if (p->format != FORMAT_CSV)
         printf("\n%zu cases: %zu passed, %zu failed, %zu skipped, %zu with a constant truth\n"
                "closest to its bound: %s at %.3g\n",
-               s->cases, verdicts[ICL_VERDICT_PASS], verdicts[ICL_VERDICT_FAIL],
-               verdicts[ICL_VERDICT_SKIPPED], verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
+               s->cases, verdicts[ICL_VERDICT_PASS], verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED],
+               verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
 }
 
 /* The op cases. *failed: some case did. */
-static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern,
-                              bool *failed, icl_error *error) {
+static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern, bool *failed,
+                              icl_error *error) {
     icl_compare_summary summary;
     icl_status status = ICL_OK;
 
@@ -203,9 +202,8 @@ static icl_status compare(const compare_options *options, printer *p, bool *fail
 
     ICL_TRY(open_device(&options->device, &first, error));
     ICL_TRY(open_device(&other, &second, error));
-    status = options->training.recipe_name
-                 ? compare_training(&options->training, first, second, failed, error)
-                 : compare_ops(first, second, p, options->pattern, failed, error);
+    status = options->training.recipe_name ? compare_training(&options->training, first, second, failed, error)
+                                           : compare_ops(first, second, p, options->pattern, failed, error);
 done:
     icl_backend_close(&first);
     icl_backend_close(&second);
@@ -218,15 +216,14 @@ static icl_status check_usage(const compare_options *options, icl_error *error) 
 
     if (training->recipe_name && (options->pattern || options->csv))
         return icl_fail(error, ICL_ERROR_INPUT, "compare: %s: expected no such option beside --train%s",
-                        options->pattern ? "--op" : "--csv",
-                        options->csv ? "; --out DIR writes CSV files" : "");
+                        options->pattern ? "--op" : "--csv", options->csv ? "; --out DIR writes CSV files" : "");
     if (!training->recipe_name && (training->steps.given || training->out || training->overrides.count > 0))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "compare: --steps, --set and --out: expected --train RECIPE "
                         "beside them");
     if (training->seed.value > UINT32_MAX)
-        return icl_fail(error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32,
-                        training->seed.value, UINT32_MAX);
+        return icl_fail(error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32, training->seed.value,
+                        UINT32_MAX);
     return ICL_OK;
 }
 
@@ -253,20 +250,15 @@ done:
 
 static const option table[] = {
     DEVICE_OPTION_ROWS(compare_options, device),
-    {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)",
-     offsetof(compare_options, against)},
-    {"--op", OPTION_TEXT, "PATTERN",
-     "only cases whose name holds this text, such as matmul or \"softmax backward\"",
+    {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)", offsetof(compare_options, against)},
+    {"--op", OPTION_TEXT, "PATTERN", "only cases whose name holds this text, such as matmul or \"softmax backward\"",
      offsetof(compare_options, pattern)},
     {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
      offsetof(compare_options, training.seed)},
-    {"--train", OPTION_TEXT, "RECIPE",
-     "compare training steps instead of ops: a name or the path of an INI file",
+    {"--train", OPTION_TEXT, "RECIPE", "compare training steps instead of ops: a name or the path of an INI file",
      offsetof(compare_options, training.recipe_name)},
-    {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)",
-     offsetof(compare_options, training.steps)},
-    {"--set", OPTION_LIST, "SECTION.KEY=VALUE",
-     "with --train: change one key of the recipe; may be given again",
+    {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", offsetof(compare_options, training.steps)},
+    {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --train: change one key of the recipe; may be given again",
      offsetof(compare_options, training.overrides)},
     {"--out", OPTION_TEXT, "DIR", "with --train: write forced.csv, free.csv and a picture there",
      offsetof(compare_options, training.out)},
@@ -284,14 +276,12 @@ const subcommand command_compare = {
     .summary = "Runs every op on two devices and judges both by the exact result and its error bound.",
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "err/bound is the largest error of an element over the error that arithmetic of this precision may "
-        "make there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. Exit code "
-        "1 "
-        "when a case fails. Each failure comes with a line that repeats it alone.\n\n"
-        "--train runs N training steps on both devices and on ref, in double precision, with the same data. "
-        "Forced: each step starts from the reference's state, so its difference was made in that step. "
-        "Free-running: both start alike and drift apart. A forced step fails when one device loses half of "
-        "its digits and the other does not.",
+    .notes = "err/bound is the largest error of an element over the error that arithmetic of this precision may "
+             "make there. At most 1 is rounding; above 1 is a bug, in the device, its driver or iclab. The exit "
+             "code is 1 when a case fails. Each failure comes with a line that repeats it alone.\n\n"
+             "--train runs N training steps on both devices and on ref, in double precision, with the same data. "
+             "Forced: each step starts from the reference's state, so that the step itself makes its difference. "
+             "Free-running: both start alike and drift apart. A forced step fails when one device loses half of "
+             "its digits and the other does not.",
     .run = run,
 };

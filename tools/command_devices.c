@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "core/json.h"
-#include "iclab/lab.h"
+#include "iclab/json.h"
+#include "iclab/recipe.h"
 #include "terminal.h"
 
 static icl_status print_json(const icl_device *device, icl_error *error) {
@@ -53,11 +53,10 @@ static void print_row(const icl_device *device) {
     printf("%-14s %zu compute units, memory %s, largest buffer %s, local memory %s, vectors of %zu, %zu-byte "
            "numbers\n",
            "", capabilities->compute_units, readable_size(capabilities->global_memory, global),
-           readable_size(capabilities->max_allocation, allocation),
-           readable_size(capabilities->local_memory, local), capabilities->vector_width,
-           capabilities->element_size);
-    printf("%-14s %s: %s\n\n", "",
-           paint_verdict(device->usable ? "usable" : "REFUSED", device->usable, usable), device->verdict);
+           readable_size(capabilities->max_allocation, allocation), readable_size(capabilities->local_memory, local),
+           capabilities->vector_width, capabilities->element_size);
+    printf("%-14s %s: %s\n\n", "", paint_verdict(device->usable ? "usable" : "REFUSED", device->usable, usable),
+           device->verdict);
 }
 
 static void print_log(void *user, icl_log_level level, const char *message) {
@@ -98,17 +97,14 @@ static const option table[] = {
 
 const subcommand command_devices = {
     .name = "devices",
-    .about = "what this machine has, its limits, and whether it computes rightly",
+    .about = "what this machine has, its limits, and whether it computes correctly",
     .summary = "Lists the devices of this machine with their limits, and tests each.",
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. A device "
-        "whose self-test gives a wrong answer is refused. Without a SPEC the fastest of cpu and of the GPUs "
-        "and "
-        "accelerators is taken, by a short training step of each that is measured once. OpenCL devices need "
-        "a "
-        "driver (ICD); without one the plain-C devices cpu and ref (double precision) are all there is, and "
-        "everything works.",
+    .notes = "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
+             "refuses a device whose self-test gives a wrong answer. Without a SPEC it takes the fastest of cpu "
+             "and of the GPUs and accelerators, by a short training step of each that it measures once. OpenCL "
+             "devices need a driver (ICD); without one, everything works on the plain-C devices cpu and ref "
+             "(double precision).",
     .run = run,
 };

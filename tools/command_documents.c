@@ -1,16 +1,18 @@
 /*
- * iclab documents DIR: man pages and completions from the tables of the commands. The build runs it, and installs what it writes.
+ * iclab documents DIR: man pages and completions from the tables of the commands. The build runs it,
+ * and installs what it writes.
  *
- * The command writes its own pages, where another way would be a generator built for the machine that builds: it would need the
- * library a second time, since the tables name recipe keys and reproductions. When cross-compiling the pages can be made on the other machine.
+ * The command writes its own pages, where another way would be a generator built for the machine that builds: it would
+ * need the library a second time, since the tables name recipe keys and reproductions. When cross-compiling the pages
+ * can be made on the other machine.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "command.h"
 #include "completion.h"
-#include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
 #include "manual.h"
 
 typedef struct documents_options {
@@ -18,8 +20,8 @@ typedef struct documents_options {
 } documents_options;
 
 /* `line`: the command whose page it is; else write() writes it. */
-static icl_status write_file(const char *folder, const char *name, void (*write)(FILE *out),
-                             const subcommand *line, icl_error *error) {
+static icl_status write_file(const char *folder, const char *name, void (*write)(FILE *out), const subcommand *line,
+                             icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;
     FILE *file = NULL;
@@ -78,9 +80,8 @@ static const positional positionals[] = {
 const subcommand command_documents = {
     .name = "documents",
     .about = "write the man pages and the completions for bash and zsh",
-    .summary =
-        "Writes the man pages of every command and of recipes, and completions for bash (iclab) and zsh "
-        "(_iclab).",
+    .summary = "Writes the man pages of every command and of recipes, and completions for bash (iclab) and zsh "
+               "(_iclab).",
     .positionals = positionals,
     .positional_count = 1,
     .run = run,

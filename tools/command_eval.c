@@ -1,10 +1,9 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "iclab/lab.h"
-#include "lab/predictions.h"
-#include "lab/run.h"
-#include "lab/trained.h"
+#include "iclab/model_file.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
 
 typedef struct eval_options {
     const char *folder, *predictions;
@@ -20,7 +19,7 @@ static icl_status evaluate_run(const eval_options *options, icl_error *error) {
     icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;
 
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(folder, recipe, error));
     ICL_TRY(apply_overrides(recipe, &options->overrides, error));
     ICL_TRY(open_device(&options->device, &backend, error));
@@ -61,8 +60,7 @@ static const option table[] = {
      "also write the sequences with the model's predictions, as safetensors: tokens, targets, noise and "
      "predictions, for other programs to compare with",
      offsetof(eval_options, predictions)},
-    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table",
-     offsetof(eval_options, json)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table", offsetof(eval_options, json)},
     QUIET_OPTION_ROW(eval_options, device),
 };
 
@@ -75,8 +73,8 @@ const subcommand command_eval = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
-             "constrr, adarr, "
-             "tunedrr, ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, preconditioned or not).\n\n"
+             "constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, "
+             "preconditioned or not).\n\n"
              "JSON fields: predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, half_above_bayes, "
              "adjusted_median, adjusted_trimmed, constants.",
     .run = run,

@@ -2,10 +2,10 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "core/allocate.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "lab/inspect/inspect.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/inspect.h"
+#include "iclab/json.h"
 #include "picture.h"
 #include "progress.h"
 #include "stop.h"
@@ -80,9 +80,8 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
                         &summary, error));
     ICL_TRY(p.status);
     if (!options->json)
-        printf("%s\n\n%s/inspect.md and report.html: weights, what each term does and costs, formulas%s\n",
-               summary, folder,
-               p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+        printf("%s\n\n%s/inspect.md and report.html: weights, what each term does and costs, formulas%s\n", summary,
+               folder, p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
     ICL_TRY(finish_output(error));
     if (!options->device.quiet)
         report_fallbacks(backend);
@@ -121,8 +120,7 @@ done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
-static const positional positionals[] = {
-    {"RUN", "the folder of a training run", true, offsetof(inspect_options, run)}};
+static const positional positionals[] = {{"RUN", "the folder of a training run", true, offsetof(inspect_options, run)}};
 
 static const option table[] = {
     {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
@@ -130,28 +128,23 @@ static const option table[] = {
     {"--sequences", OPTION_COUNT, "N", "fresh sequences to measure on (default 8192, fewer for large models)",
      offsetof(inspect_options, sequences)},
     DEVICE_OPTION_ROWS(inspect_options, device),
-    {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary",
-     offsetof(inspect_options, json)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", offsetof(inspect_options, json)},
     QUIET_OPTION_ROW(inspect_options, device),
 };
 
 const subcommand command_inspect = {
     .name = "inspect",
     .about = "what a trained model computes: weights, terms and their cost, nearest algorithm",
-    .summary =
-        "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
-        "the nearest algorithm.",
+    .summary = "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
+               "the nearest algorithm.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
-             "gnuplot "
-             "script, SVG and PNG). Pruning costs are measured on fresh sequences, one by one beside the "
-             "whole "
-             "model, with a standard error. Classical algorithms get constants that are fitted to the "
-             "model's own "
-             "predictions. JSON fields: layer (0: the whole model), what, quantity, value, standard_error, "
-             "note.",
+             "gnuplot script, SVG and PNG). The cost of a term is how much the loss rises without it, "
+             "measured on fresh sequences one by one, with a standard error. The constants of classical "
+             "algorithms are fitted to the model's own predictions. JSON fields: layer (0: the whole "
+             "model), what, quantity, value, standard_error, note.",
     .run = run,
 };

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "command.h"
-#include "core/allocate.h"
-#include "iclab/lab.h"
-#include "lab/run.h"
+#include "iclab/host.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
 #include "prediction.h"
 #include "progress.h"
 
@@ -64,8 +64,7 @@ static icl_status check_count(const char *name, const option_count *count, uint6
                               icl_error *error) {
     if (count->given && (count->value < least || count->value > most))
         return icl_fail(error, ICL_ERROR_INPUT, "predict: %s %llu: expected %llu to %llu", name,
-                        (unsigned long long)count->value, (unsigned long long)least,
-                        (unsigned long long)most);
+                        (unsigned long long)count->value, (unsigned long long)least, (unsigned long long)most);
     return ICL_OK;
 }
 
@@ -73,11 +72,10 @@ static icl_status check_usage(const predict_options *options, icl_error *error) 
     icl_status status = ICL_OK;
 
     if (!options->data || !options->target)
-        return icl_fail(
-            error, ICL_ERROR_INPUT,
-            "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
-            "COLUMN",
-            options->data ? "--target" : "--data");
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
+                        "COLUMN",
+                        options->data ? "--target" : "--data");
     if (options->fresh && options->predicts_empty)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: --new and --predict: expected one of them: rows of another file, or those "
@@ -98,9 +96,8 @@ static void report(void *user, double share) {
     progress_share(user, "predicting", share);
 }
 
-static icl_status predict_tables(const predict_options *options, const icl_table *table,
-                                 const icl_table *fresh, const icl_recipe *recipe, icl_backend *backend,
-                                 icl_error *error) {
+static icl_status predict_tables(const predict_options *options, const icl_table *table, const icl_table *fresh,
+                                 const icl_recipe *recipe, icl_backend *backend, icl_error *error) {
     progress_printer progress;
     const icl_predict_params params = {
         .backend = backend,
@@ -132,8 +129,7 @@ static icl_status predict_tables(const predict_options *options, const icl_table
     if (options->out)
         ICL_TRY(write_prediction(&print, options->out, &is_undrawn, error));
     if (is_undrawn && !options->device.quiet)
-        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n",
-                options->out);
+        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
     ICL_TRY(options->json ? print_prediction_json(&print, error) : print_prediction(&print, error));
 done:
     icl_predict_outcome_destroy(&outcome);
@@ -147,7 +143,7 @@ static icl_status predict(const predict_options *options, icl_error *error) {
     icl_status status;
 
     ICL_TRY(check_usage(options, error));
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
     /* Before a device is opened, which may take a while: a bad table is said at once. */
     ICL_TRY(read_data(options, &table, error));
@@ -198,17 +194,15 @@ static const option table[] = {
     {"--new", OPTION_TEXT, "FILE",
      "predict the rows of another file from all rows of the data; it needs the features' columns alone",
      offsetof(predict_options, fresh)},
-    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)",
-     offsetof(predict_options, folds)},
-    {"--repeats", OPTION_COUNT, "N",
-     "times, in another order each (default 10; fewer for more than 1,000 rows)",
+    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)", offsetof(predict_options, folds)},
+    {"--repeats", OPTION_COUNT, "N", "times, each in another order (default 10; fewer for more than 1,000 rows)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
      "most rows that the model is shown at once (default 1024; the number it was trained on for a model "
      "that sums, model.scale = raw)",
      offsetof(predict_options, context)},
     {"--prompts", OPTION_COUNT, "N",
-     "random choices of so many rows, whose predictions are averaged, where there are more (default 16)",
+     "random choices of that many rows to average over, where there are more rows (default 16)",
      offsetof(predict_options, prompts)},
     {"--inputs", OPTION_WORD, INPUTS_WORDS,
      "what the model sees of the features (default auto: whitened where it was trained on the identity "
@@ -219,33 +213,30 @@ static const option table[] = {
      "write heldout.csv, standardization.csv, predictions.csv and the figure predicted there",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
-    {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables",
-     offsetof(predict_options, json)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", offsetof(predict_options, json)},
     QUIET_OPTION_ROW(predict_options, device),
 };
 
 const subcommand command_predict = {
     .name = "predict",
-    .about = "a trained model applied to a table of one's own, beside classical regressions",
-    .summary = "Applies a trained model in context to a table of one's own, beside classical regressions.",
+    .about = "a trained model applied to your own table, beside classical regressions",
+    .summary = "Applies a trained model in context to your own table, beside classical regressions.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "Every row is predicted from rows outside its fold, and means, deviations, components and "
-        "penalties come from these alone. The model sees features as it saw inputs in training: "
-        "standardized, whitened, and 0 for those of its inputs that the table lacks; targets are brought "
-        "to the deviation that its labels had. Beside it: the mean, least squares (ols), ridge with the "
-        "penalty by leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-        "A cell that is empty, NA or no number is an error with its line and column, in every column "
-        "used; an empty target too, but with --predict. The recipe predict trains a suitable model in "
-        "seconds: iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set "
-        "task.n=N for a table of N rows.\n\n"
-        "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, "
-        "minus_model_se), per column (column, number, role, mean, deviation), per predicted row (file, "
-        "line, and each predictor), and one about it all (data, rows, features, dimension, inputs, "
-        "label_scale, "
-        "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted).",
+    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
+             "come from these alone. The model sees features as it saw inputs in training: standardized, "
+             "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
+             "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
+             "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
+             "A cell that is empty, NA or no number is an error with its line and column, in every column used; "
+             "so is an empty target without --predict. The recipe predict trains a suitable model in seconds: "
+             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
+             "table of N rows.\n\n"
+             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
+             "per column (column, number, role, mean, deviation), per predicted row (file, line, and each "
+             "predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
+             "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted).",
     .run = run,
 };

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "command.h"
-#include "core/allocate.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "lab/reproduce/reproduce.h"
+#include "completion.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/json.h"
+#include "papers/reproduce.h"
 #include "picture.h"
 #include "progress.h"
 #include "stop.h"
@@ -58,12 +59,12 @@ static icl_status print_list(bool json, icl_error *error) {
         if (json)
             ICL_TRY(print_list_json(r, error));
         else
-            printf("%-24s %8s %8s %8s  %s\n%52s %s\n", r->name, r->cost[ICL_SCALE_CI],
-                   r->cost[ICL_SCALE_SHORT], r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-",
-                   r->source, "", r->about);
+            printf("%-24s %8s %8s %8s  %s\n%52s %s\n", r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
+                   r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, "", r->about);
     }
     if (!json)
-        printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; all does them all.\n");
+        printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; the name all runs "
+               "every one.\n");
     ICL_TRY(finish_output(error));
 done:
     return status;
@@ -90,8 +91,7 @@ static void print_row(const icl_finding *finding) {
     fflush(stdout);
 }
 
-static icl_status print_row_json(const icl_reproduction *reproduction, const icl_finding *finding,
-                                 icl_error *error) {
+static icl_status print_row_json(const icl_reproduction *reproduction, const icl_finding *finding, icl_error *error) {
     icl_json json = {0};
     const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
 
@@ -99,8 +99,7 @@ static icl_status print_row_json(const icl_reproduction *reproduction, const icl
     icl_json_text(&json, "what", finding->what);
     icl_json_text(&json, "quantity", finding->quantity);
     icl_json_number(&json, "ours", finding->ours);
-    icl_json_number(&json, "standard_error",
-                    finding->standard_error > 0 ? finding->standard_error : (double)NAN);
+    icl_json_number(&json, "standard_error", finding->standard_error > 0 ? finding->standard_error : (double)NAN);
     icl_json_number(&json, "target", has_target ? finding->target : (double)NAN);
     icl_json_number(&json, "tolerance", has_target ? finding->tolerance : (double)NAN);
     icl_json_text(&json, "judgement", icl_judgement_name(icl_finding_judge(finding)));
@@ -145,8 +144,8 @@ static icl_status print_summary(const printer *p, const icl_reproduction *reprod
     icl_json json = {0};
 
     if (!p->options->json) {
-        printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name,
-               summary->findings, summary->missed, summary->seconds, folder,
+        printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
+               summary->missed, summary->seconds, folder,
                p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
         return finish_output(error);
     }
@@ -166,8 +165,8 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     icl_status status = ICL_OK;
     icl_reproduce_summary summary;
 
-    snprintf(folder, sizeof folder, "%s/%s-%s", options->out ? options->out : "reproductions",
-             reproduction->name, icl_scale_name((icl_scale)options->scale));
+    snprintf(folder, sizeof folder, "%s/%s-%s", options->out ? options->out : "reproductions", reproduction->name,
+             icl_scale_name((icl_scale)options->scale));
     const icl_reproduce_params params = {
         .backend = backend,
         .scale = (icl_scale)options->scale,
@@ -186,8 +185,8 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     };
     progress_start(&p.progress, options->device.quiet);
     if (!options->json)
-        printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name,
-               reproduction->about, reproduction->source, icl_scale_name(params.scale), params.seed,
+        printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name, reproduction->about,
+               reproduction->source, icl_scale_name(params.scale), params.seed,
                icl_backend_capabilities(backend)->spec);
     ICL_TRY(icl_reproduce(reproduction, &params, &summary, error));
     ICL_TRY(p.status);
@@ -225,10 +224,9 @@ done:
 static icl_status check_usage(const reproduce_options *options, icl_error *error) {
     if (!options->name && !options->list)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "reproduce: NAME is missing (iclab reproduce --list has them; all does them all)");
+                        "reproduce: NAME is missing (iclab reproduce --list has them; all runs every one)");
     if (options->only && options->name && strcmp(options->name, "all") == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: expected one NAME, not all",
-                        options->only);
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: expected one NAME, not all", options->only);
     if (options->seed.given && (options->seed.value == 0 || options->seed.value > UINT32_MAX / 2))
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --seed %" PRIu64 ": expected 1 to %" PRIu32,
                         options->seed.value, UINT32_MAX / 2);
@@ -260,15 +258,22 @@ done:
     return finish(status, &error, missed);
 }
 
+void put_reproductions(FILE *out, const char *before) {
+    size_t count;
+    const icl_reproduction *const *reproductions = icl_reproductions(&count);
+
+    fprintf(out, "%sall", before);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%s", before, reproductions[i]->name);
+}
+
 static const positional positionals[] = {
     {"NAME", "a reproduction of --list, or all", false, offsetof(reproduce_options, name)},
 };
 
 static const option table[] = {
-    {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost",
-     offsetof(reproduce_options, list)},
-    {"--scale", OPTION_WORD, "ci|short|full",
-     "seconds; minutes on two cores (default); or all that the paper shows",
+    {"--list", OPTION_FLAG, NULL, "what there is, with its source and cost", offsetof(reproduce_options, list)},
+    {"--scale", OPTION_WORD, "ci|short|full", "seconds; minutes on two cores (default); or all that the paper shows",
      offsetof(reproduce_options, scale)},
     {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
      offsetof(reproduce_options, only)},
@@ -290,14 +295,12 @@ const subcommand command_reproduce = {
     .positional_count = 1,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "Each row: what, quantity, ours with its standard error, target with tolerance, and whether it was "
-        "met. [read]: printed in the paper or its code; [computed]: in closed form or independently; "
-        "[inferred]: from what the paper says; [recalled]: from memory, and never judged. Exit code 1 when a "
-        "target is missed.\n\n"
-        "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and "
-        "a run folder "
-        "for every training. The same command again trains only what is not finished there; every number is "
-        "evaluated anew.",
+    .notes = "Each row has what, quantity, our number with its standard error, the target with its tolerance, "
+             "and whether it was met. [read]: printed in the paper or its code; [computed]: in closed form or "
+             "independently; [inferred]: from what the paper says; [recalled]: from memory, and never judged. "
+             "The exit code is 1 when a target is missed.\n\n"
+             "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and "
+             "a run folder for every training. The same command again trains only what is not finished there; "
+             "every number is evaluated anew.",
     .run = run,
 };

@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/host_spec.h"
 #include "command.h"
 #include "commands.h"
-#include "core/allocate.h"
-#include "core/file.h"
-#include "core/threads.h"
-#include "lab/sweep/sweep.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/sweep.h"
 #include "ranks.h"
 #include "stop.h"
 
@@ -73,11 +71,10 @@ static icl_status check_folder(const sweeping *run, icl_error *error) {
 
     ICL_TRY(icl_path_join(run->folder, "sweep.ini", &path, error));
     if (!icl_path_exists(path))
-        status =
-            icl_fail(error, ICL_ERROR_INPUT,
-                     "%s: rank %zu does not see what rank 0 wrote there: expected --out on a file system "
-                     "that all ranks share",
-                     run->folder, run->ranks.index);
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: rank %zu does not see what rank 0 wrote there: expected --out on a file system "
+                          "that all ranks share",
+                          run->folder, run->ranks.index);
 done:
     icl_free(&path);
     return status;
@@ -97,8 +94,7 @@ done:
 /* ---- Devices ---- */
 
 static icl_backend_params device_params(const sweep_options *options) {
-    return (icl_backend_params){.gemm = (icl_gemm)options->device.gemm,
-                                .fast_math = options->device.fast_math};
+    return (icl_backend_params){.gemm = (icl_gemm)options->device.gemm, .fast_math = options->device.fast_math};
 }
 
 static const char *asked_specs(const sweep_options *options) {
@@ -135,8 +131,9 @@ done:
     return status;
 }
 
-/* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models of this size many
- * trainings on one thread each are faster than one after another on all. A rank is a worker itself. */
+/* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models
+ * of this size many trainings on one thread each are faster than one after another on all. A rank
+ * is a worker itself. */
 static size_t workers_wanted(const sweeping *run, size_t devices, bool divisible) {
     const size_t left = icl_sweep_cells(run->sweep) - run->finished, cores = icl_threads_available();
 
@@ -165,8 +162,7 @@ static icl_status plan_workers(sweeping *run, icl_error *error) {
     }
     for (size_t i = 0; i < run->worker_count; i++)
         if (icl_host_spec_is_divisible(run->specs[i]))
-            icl_host_spec_take_threads(run->specs[i],
-                                       icl_threads_available() / (sharing * run->ranks.local_count),
+            icl_host_spec_take_threads(run->specs[i], icl_threads_available() / (sharing * run->ranks.local_count),
                                        run->specs[i], ICL_NAME_CAPACITY);
 done:
     icl_free(&asked);
@@ -198,8 +194,8 @@ static icl_status print_results(sweeping *run, icl_error *error) {
     for (size_t cell = 0; cell < cells; cell++) {
         ICL_TRY(icl_sweep_read_result(run->sweep, run->folder, cell, &results[cell], error));
         if (!results[cell].finished)
-            ICL_TRY(icl_fail(error, ICL_ERROR_IO, "%s: a result is gone again: expected all cells finished",
-                             run->folder));
+            ICL_TRY(
+                icl_fail(error, ICL_ERROR_IO, "%s: a result is gone again: expected all cells finished", run->folder));
         run->diverged = run->diverged || results[cell].diverged;
     }
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
@@ -307,7 +303,7 @@ static int finish(sweeping *run, icl_status status, const icl_error *error) {
 
 static int run_sweep(int count, char *const *arguments) {
     sweep_options options = {0};
-    sweeping run = {.options = &options, .ranks = icl_ranks_alone};
+    sweeping run = {.options = &options, .ranks = icl_ranks_alone()};
     icl_error error = {0};
     icl_status status;
 
@@ -340,9 +336,8 @@ static const option table[] = {
 const subcommand command_sweep = {
     .name = "sweep",
     .about = "a grid of recipe values and seeds, on all devices or machines, in one table",
-    .summary =
-        "Trains a recipe on a grid of values and seeds, on all devices given (--device SPEC,SPEC), and makes "
-        "one table.",
+    .summary = "Trains a recipe on a grid of values and seeds, on all devices given (--device SPEC,SPEC), and "
+               "makes one table.",
     .positionals = positionals,
     .positional_count = 1,
     .options = table,
@@ -357,13 +352,10 @@ const subcommand command_sweep = {
              "  task.noise = \"choice:1,3\", uniform:5 ; quotes where a value holds a comma\n"
              "  train.seed = 1..3                     ; repetitions: their mean is shown too\n\n"
              "Every cell is a run folder in DIR, named after its values, with result.json once it is "
-             "finished. The same "
-             "command again trains only what is not finished, from its last checkpoint "
-             "(train.checkpoint_every); a grid "
-             "may have grown meanwhile. Any number of processes and machines that share DIR may work on it "
-             "at once; under "
-             "mpirun every rank does. table.csv has the cells, means.csv the means over seeds. On devices of "
-             "one kind "
-             "both come out the same, but for seconds, whoever trained what. Exit code 1: a cell diverged.",
+             "finished. The same command again trains only what is not finished, from its last checkpoint "
+             "(train.checkpoint_every); you may extend the grid meanwhile. Any number of processes and "
+             "machines that share DIR may work on it at once; under mpirun every rank does. table.csv has "
+             "the cells, means.csv the means over seeds. On devices of one kind both come out the same, but "
+             "for seconds, no matter which process trained which cell. Exit code 1: a cell diverged.",
     .run = run_sweep,
 };

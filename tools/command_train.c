@@ -2,17 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/host_spec.h"
 #include "command.h"
-#include "core/allocate.h"
-#include "core/clock.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "iclab/lab.h"
-#include "lab/report.h"
-#include "lab/run.h"
-#include "lab/run_report.h"
-#include "lab/session.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
+#include "iclab/run_report.h"
+#include "iclab/session.h"
+#include "iclab/text.h"
 #include "picture.h"
 #include "progress.h"
 #include "ranks.h"
@@ -59,7 +56,8 @@ done:
     return status;
 }
 
-/* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are the same as 2,000. */
+/* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are
+ * the same as 2,000. */
 static icl_status apply_counts(icl_recipe *recipe, const train_options *options, icl_error *error) {
     icl_status status = ICL_OK;
 
@@ -78,9 +76,9 @@ static icl_status read_recipe(training *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;
 
-    ICL_TRY(icl_lab_recipe_create(&run->recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&run->recipe, error));
     if (options->recipe_name)
-        ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
+        ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     if (options->resume) {
         ICL_TRY(icl_run_read_recipe(options->resume, run->recipe, error));
         ICL_TRY(icl_run_read_recipe_name(options->resume, &run->recipe_name, error));
@@ -111,7 +109,7 @@ static icl_status share_recipe(training *run, icl_error *error) {
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
     ICL_TRY(icl_ranks_share_text(&run->ranks, &text, error));
     if (!run->is_first)
-        status = icl_lab_recipe_create(&run->recipe, error);
+        status = icl_recipe_create_complete(&run->recipe, error);
     if (!run->is_first && status == ICL_OK)
         status = icl_recipe_parse(run->recipe, text, "the recipe of rank 0", error);
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
@@ -186,9 +184,8 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
 
     if (status == ICL_OK && !run->options->device.quiet)
         fprintf(stderr, "iclab: report %s/" ICL_REPORT_FILE "%s\n", run->folder,
-                missing_gnuplot
-                    ? ", without pictures: no gnuplot here; gnuplot loss.gp in that folder draws them"
-                    : "");
+                missing_gnuplot ? ", without pictures: no gnuplot here; gnuplot loss.gp in that folder draws them"
+                                : "");
     return status;
 }
 
@@ -214,20 +211,30 @@ done:
     return status;
 }
 
+/* A folder that holds a run is refused, with the options that serve instead. */
+static icl_status create_folder(const training *run, icl_error *error) {
+    icl_error refused = {0};
+    const icl_status status = icl_run_create(run->folder, run->recipe, &refused);
+
+    if (status == ICL_ERROR_INPUT)
+        return icl_fail(error, status, "%s (--out names another, --resume %s goes on with it)", refused.message,
+                        run->folder);
+    return status == ICL_OK ? status : icl_fail(error, status, "%s", refused.message);
+}
+
 static icl_status open_folder(training *run, icl_error *error) {
     const uint64_t total = icl_recipe_count(run->recipe, "train", "steps");
     icl_status status = ICL_OK;
 
     if (icl_trainer_progress(run->trainer).step > total) {
-        status = icl_fail(error, ICL_ERROR_INPUT,
-                          "%s: already at step %" PRIu64 ": expected at least as many --steps", run->folder,
-                          icl_trainer_progress(run->trainer).step);
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: already at step %" PRIu64 ": expected at least as many --steps",
+                          run->folder, icl_trainer_progress(run->trainer).step);
         goto done;
     }
     if (run->options->resume)
         ICL_TRY(icl_run_write_recipe(run->folder, run->recipe, error));
     else
-        ICL_TRY(icl_run_create(run->folder, run->recipe, error));
+        ICL_TRY(create_folder(run, error));
     run->first_step = run->end = icl_clock_seconds();
     ICL_TRY(write_facts(run, "running", error));
 done:
@@ -314,8 +321,7 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
                run->end - run->start, device->spec, device->name);
     if (!run->options->json)
         print_mishaps(run->trainer);
-    return print_and_keep_evaluation(run->backend, run->trainer, run->recipe, run->options->json, evaluation,
-                                     error);
+    return print_and_keep_evaluation(run->backend, run->trainer, run->recipe, run->options->json, evaluation, error);
 }
 
 static icl_status run_training(training *run, icl_error *error) {
@@ -348,11 +354,9 @@ static icl_status check_usage(const train_options *options, icl_error *error) {
     if (!options->recipe_name && !options->resume)
         return icl_fail(error, ICL_ERROR_INPUT, "train: RECIPE is missing (iclab train --help)");
     if (options->init && options->resume)
-        return icl_fail(error, ICL_ERROR_INPUT, "train: --init %s: expected no --init beside --resume",
-                        options->init);
+        return icl_fail(error, ICL_ERROR_INPUT, "train: --init %s: expected no --init beside --resume", options->init);
     if (options->out && options->resume && strcmp(options->out, options->resume) != 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "train: --out %s: expected no --out beside --resume",
-                        options->out);
+        return icl_fail(error, ICL_ERROR_INPUT, "train: --out %s: expected no --out beside --resume", options->out);
     return ICL_OK;
 }
 
@@ -361,8 +365,8 @@ static int finish(training *run, icl_status status, const icl_error *error) {
 
     if (status == ICL_ERROR_INTERRUPTED) {
         if (run->is_first)
-            fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n",
-                    error->message, run->folder);
+            fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n", error->message,
+                    run->folder);
         code = 128 + (int)stop_signal;
     } else if (status != ICL_OK) {
         code = run->is_first ? report_failure(status, error) : exit_code_of(status);
@@ -379,8 +383,7 @@ static int finish(training *run, icl_status status, const icl_error *error) {
 
 static int run_train(int count, char *const *arguments) {
     train_options options = {0};
-    training run = {
-        .options = &options, .ranks = icl_ranks_alone, .is_first = true, .start = icl_clock_seconds()};
+    training run = {.options = &options, .ranks = icl_ranks_alone(), .is_first = true, .start = icl_clock_seconds()};
     icl_error error = {0};
     icl_status status;
 
@@ -396,8 +399,7 @@ done:
 }
 
 static const positional positionals[] = {
-    {"RECIPE", "quickstart, versatile, or the path of an INI file", false,
-     offsetof(train_options, recipe_name)},
+    {"RECIPE", "quickstart, versatile, or the path of an INI file", false, offsetof(train_options, recipe_name)},
 };
 
 static const option table[] = {
@@ -425,20 +427,17 @@ const subcommand command_train = {
     .positional_count = 1,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and checkpoint/, "
-        "and "
-        "at the end report.html with its pictures. "
-        "Ctrl-C finishes the steps in flight, writes the checkpoint and says how to resume; the resumed run "
-        "gives the bits of one never stopped.\n\n"
-        "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
-        "schedule.\n\n"
-        "RECIPE is looked for as a file, in the folder $ICLAB_RECIPES, and among the installed recipes.\n\n"
-        "mpirun -n N iclab train RECIPE trains one model on N ranks, which share the slices of each step's "
-        "batch: "
-        "train.slices has to be N or more. How many ranks there are changes no bit; another train.slices "
-        "draws "
-        "other sequences. Rank 0 alone reads and writes files.",
+    .notes = "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and "
+             "checkpoint/, and at the end report.html with its pictures. Ctrl-C finishes the steps in flight, "
+             "writes the checkpoint and says how to resume; the resumed run gives the same bits as one that was "
+             "never stopped.\n\n"
+             "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
+             "schedule.\n\n"
+             "iclab looks for RECIPE as a file, in the folder $ICLAB_RECIPES, and among the recipes of its build "
+             "or installation.\n\n"
+             "mpirun -n N iclab train RECIPE trains one model on N ranks, which share the slices of each step's "
+             "batch: train.slices has to be N or more. The number of ranks changes no bit; another train.slices "
+             "draws other sequences. Rank 0 alone reads and writes files.",
     .takes_recipe_keys = true,
     .run = run_train,
 };

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/allocate.h"
-#include "core/csv.h"
-#include "core/file.h"
-#include "core/json.h"
-#include "iclab/lab.h"
-#include "lab/compare_training.h"
-#include "lab/figure_script.h"
+#include "iclab/compare_training.h"
+#include "iclab/csv.h"
+#include "iclab/figure.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/json.h"
+#include "iclab/recipe.h"
+#include "iclab/text.h"
 #include "picture.h"
 
 #define DEFAULT_STEPS 50
@@ -30,13 +31,12 @@ typedef struct report {
 /* ---- The recipe ---- */
 
 /* As iclab train has it: --steps says how far to go and leaves the schedule where the recipe put it. */
-static icl_status read_recipe(const training_options *options, icl_recipe **recipe, uint64_t *steps,
-                              icl_error *error) {
+static icl_status read_recipe(const training_options *options, icl_recipe **recipe, uint64_t *steps, icl_error *error) {
     char *path = NULL, assignment[64];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lab_recipe_create(recipe, error));
-    ICL_TRY(icl_lab_recipe_find(options->recipe_name, &path, error));
+    ICL_TRY(icl_recipe_create_complete(recipe, error));
+    ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     ICL_TRY(icl_recipe_load(*recipe, path, error));
     ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
     if (options->seed.given) {
@@ -74,18 +74,17 @@ static void print_header(report *r, icl_training_mode mode) {
            mode == ICL_TRAINING_FORCED
                ? "forced: every step starts from the reference's state; relative differences after it"
                : "free-running: all start alike and go on by themselves; relative differences so far",
-           "", "reference", r->specs[0], r->specs[1], "step", "loss", "loss", "gradient", "parameters",
-           "loss", "gradient", "parameters");
+           "", "reference", r->specs[0], r->specs[1], "step", "loss", "loss", "gradient", "parameters", "loss",
+           "gradient", "parameters");
     r->header = true;
     r->mode = mode;
 }
 
 static void repro_line(const report *r, uint64_t step, char *text, size_t capacity) {
-    size_t used = (size_t)snprintf(text, capacity, "iclab compare --device %s --against %s --train %s",
-                                   r->specs[0], r->specs[1], r->options->recipe_name);
+    size_t used = (size_t)snprintf(text, capacity, "iclab compare --device %s --against %s --train %s", r->specs[0],
+                                   r->specs[1], r->options->recipe_name);
     for (size_t i = 0; i < r->options->overrides.count && used < capacity; i++)
-        used +=
-            (size_t)snprintf(text + used, capacity - used, " --set '%s'", r->options->overrides.values[i]);
+        used += (size_t)snprintf(text + used, capacity - used, " --set '%s'", r->options->overrides.values[i]);
     if (r->options->seed.given && used < capacity)
         used += (size_t)snprintf(text + used, capacity - used, " --seed %" PRIu64, r->options->seed.value);
     if (used < capacity)
@@ -99,10 +98,10 @@ static void print_step(report *r, const icl_step_comparison *s) {
     print_header(r, s->mode);
     if (passed && !r->options->every_step && !is_sampled(s->step) && s->step != r->last_step)
         return;
-    printf("%6" PRIu64 " %12.6g   %10.2e %10.2e %10.2e   %10.2e %10.2e %10.2e%s%s\n", s->step,
-           s->reference_loss, s->device.loss_difference, s->device.gradient_difference,
-           s->device.parameter_difference, s->against.loss_difference, s->against.gradient_difference,
-           s->against.parameter_difference, passed ? "" : "  ", passed ? "" : icl_verdict_name(s->verdict));
+    printf("%6" PRIu64 " %12.6g   %10.2e %10.2e %10.2e   %10.2e %10.2e %10.2e%s%s\n", s->step, s->reference_loss,
+           s->device.loss_difference, s->device.gradient_difference, s->device.parameter_difference,
+           s->against.loss_difference, s->against.gradient_difference, s->against.parameter_difference,
+           passed ? "" : "  ", passed ? "" : icl_verdict_name(s->verdict));
     if (passed)
         return;
     repro_line(r, s->step, repro, sizeof repro);
@@ -110,8 +109,7 @@ static void print_step(report *r, const icl_step_comparison *s) {
 }
 
 static void print_extremes(const char *spec, const icl_training_side_summary *s) {
-    printf("  %-12s loss %.2e at step %" PRIu64 ", gradient %.2e at %" PRIu64 ", parameters %.2e at %" PRIu64
-           "\n",
+    printf("  %-12s loss %.2e at step %" PRIu64 ", gradient %.2e at %" PRIu64 ", parameters %.2e at %" PRIu64 "\n",
            spec, s->loss.value, s->loss.step, s->gradient.value, s->gradient.step, s->parameters.value,
            s->parameters.step);
 }
@@ -176,8 +174,7 @@ static icl_status print_step_json(const report *r, const icl_step_comparison *s,
 static icl_status print_summary_json(const icl_training_summary *s, icl_error *error) {
     icl_json json = {0};
     char *text = NULL;
-    const icl_training_side_summary *forced = &s->device[ICL_TRAINING_FORCED],
-                                    *running = &s->device[ICL_TRAINING_FREE];
+    const icl_training_side_summary *forced = &s->device[ICL_TRAINING_FORCED], *running = &s->device[ICL_TRAINING_FREE];
 
     icl_json_count(&json, "forced_steps", s->steps[ICL_TRAINING_FORCED]);
     icl_json_count(&json, "free_steps", s->steps[ICL_TRAINING_FREE]);
@@ -267,16 +264,13 @@ static icl_status write_row(const report *r, const icl_step_comparison *s, icl_e
 
 static icl_status write_script(const report *r, bool *missing_gnuplot, icl_error *error) {
     enum { WIDTH = 900, HEIGHT = 900 };
-    const icl_drawing drawing = {.folder = r->options->out,
-                                 .command = "iclab compare --train",
-                                 .draw = draw_figure,
-                                 .user = missing_gnuplot};
+    const icl_drawing drawing = {
+        .folder = r->options->out, .command = "iclab compare --train", .draw = draw_figure, .user = missing_gnuplot};
     icl_text script = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_script_begin(&script, &drawing, FIGURE, "", WIDTH, HEIGHT, error));
     ICL_TRY(icl_text_print(&script, error, script_format, r->specs[0], r->specs[1]));
-    ICL_TRY(icl_script_finish(&script, &drawing, FIGURE, error));
+    ICL_TRY(icl_script_write(&drawing, FIGURE, WIDTH, HEIGHT, script.bytes, error));
 done:
     icl_text_release(&script);
     return status;
@@ -312,8 +306,8 @@ static icl_status report_step(void *user, const icl_step_comparison *step, icl_e
     return ICL_OK;
 }
 
-icl_status compare_training(const training_options *options, icl_backend *device, icl_backend *against,
-                            bool *failed, icl_error *error) {
+icl_status compare_training(const training_options *options, icl_backend *device, icl_backend *against, bool *failed,
+                            icl_error *error) {
     const icl_backend_params reference_params = {.spec = "ref"};
     report r = {.options = options,
                 .specs = {icl_backend_capabilities(device)->spec, icl_backend_capabilities(against)->spec}};

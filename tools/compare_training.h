@@ -13,7 +13,7 @@ typedef struct training_options {
 } training_options;
 
 /* Compares, prints, and writes the files. *failed: some step did. The backends are open and stay so. */
-icl_status compare_training(const training_options *options, icl_backend *device, icl_backend *against,
-                            bool *failed, icl_error *error);
+icl_status compare_training(const training_options *options, icl_backend *device, icl_backend *against, bool *failed,
+                            icl_error *error);
 
 #endif

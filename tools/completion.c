@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-#include "iclab/lab.h"
-#include "lab/reproduce/reproduce.h"
+#include "iclab/recipe.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -25,17 +24,14 @@ static const struct {
 static completion completion_of(const char *shown) {
     for (size_t i = 0; i < COUNT_OF(placeholders); i++) {
         const size_t length = strlen(placeholders[i].placeholder);
-        if (strncmp(shown, placeholders[i].placeholder, length) == 0 &&
-            (shown[length] == '\0' || shown[length] == '.'))
+        if (strncmp(shown, placeholders[i].placeholder, length) == 0 && (shown[length] == '\0' || shown[length] == '.'))
             return placeholders[i].kind;
     }
     return COMPLETE_NOTHING;
 }
 
 completion completion_of_option(const option *shown) {
-    return shown->type == OPTION_WORD ? COMPLETE_WORDS
-           : shown->value             ? completion_of(shown->value)
-                                      : COMPLETE_NOTHING;
+    return shown->type == OPTION_WORD ? COMPLETE_WORDS : shown->value ? completion_of(shown->value) : COMPLETE_NOTHING;
 }
 
 completion completion_of_positional(const positional *shown) {
@@ -46,21 +42,16 @@ void put_devices(FILE *out, const char *before) {
     put_words(out, "auto|cpu|cpu:threads=|cpu:isa=|ref|opencl|opencl:", before);
 }
 
-void put_reproductions(FILE *out, const char *before) {
-    size_t count;
-    const icl_reproduction *const *reproductions = icl_reproductions(&count);
+void put_recipe_keys(FILE *out, const char *before) {
+    const icl_recipe_key *key;
 
-    fprintf(out, "%sall", before);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s", before, reproductions[i]->name);
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
+        fprintf(out, "%s%s.%s", before, key->section, key->name);
 }
 
-void put_recipe_keys(FILE *out, const char *before) {
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
-
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s.%s", before, keys[i].section, keys[i].name);
+void put_key_values(FILE *out, const icl_recipe_key *key, const char *before) {
+    char words[256];
+    put_words(out, key->type == ICL_KEY_FLAG ? "true|false" : icl_recipe_words(key, words, sizeof words), before);
 }
 
 void put_words(FILE *out, const char *words, const char *before) {

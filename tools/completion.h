@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "iclab/recipe.h"
 #include "options.h"
 
 /* What can stand where a value is expected. */
@@ -26,6 +27,9 @@ completion completion_of_positional(const positional *shown);
 void put_devices(FILE *out, const char *before);
 void put_reproductions(FILE *out, const char *before);
 void put_recipe_keys(FILE *out, const char *before);
+
+/* Prints the values of a key of words or of a flag, and nothing for other types, with `before` in front of each. */
+void put_key_values(FILE *out, const icl_recipe_key *key, const char *before);
 
 /* Prints the words of "a|b|c" with `before` in front of each. */
 void put_words(FILE *out, const char *words, const char *before);

@@ -1,45 +1,44 @@
 /*
  * Completion for bash, 3.2 and later, with or without the bash-completion package.
  *
- * Bash splits words at '=' and ':', which option values hold, and wants only what comes behind the last of them. So the script splits
- * the line itself, completes whole words, and takes off again what bash regards as words before.
+ * Bash splits words at '=' and ':', which option values hold, and wants only what comes behind the last of them. So the
+ * script splits the line itself, completes whole words, and takes off again what bash regards as words before.
  */
 #include "commands.h"
 #include "completion.h"
-#include "config.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
+#include "iclab/version.h"
 
-static const char among[] =
-    "# bash completion of iclab, written by iclab documents from the tables of the command.\n"
-    "\n"
-    "# Those of the words that begin with the prefix are the answer.\n"
-    "_iclab_among() { # PREFIX WORD...\n"
-    "    local prefix=$1 word\n"
-    "    shift\n"
-    "    for word; do\n"
-    "        [[ $word != \"$prefix\"* ]] || COMPREPLY+=(\"$word\")\n"
-    "    done\n"
-    "}\n"
-    "\n"
-    "# Words that go on: no space behind them.\n"
-    "_iclab_open() {\n"
-    "    compopt -o nospace 2>/dev/null\n"
-    "    _iclab_among \"$@\"\n"
-    "}\n"
-    "\n"
-    "_iclab_paths() { # PREFIX -f|-d\n"
-    "    local path\n"
-    "    while IFS= read -r path; do\n"
-    "        COMPREPLY+=(\"$path\")\n"
-    "    done < <(compgen \"$2\" -- \"$1\")\n"
-    "    compopt -o filenames 2>/dev/null\n"
-    "}\n"
-    "\n";
+static const char among[] = "# bash completion of iclab, written by iclab documents from the tables of the command.\n"
+                            "\n"
+                            "# Those of the words that begin with the prefix are the answer.\n"
+                            "_iclab_among() { # PREFIX WORD...\n"
+                            "    local prefix=$1 word\n"
+                            "    shift\n"
+                            "    for word; do\n"
+                            "        [[ $word != \"$prefix\"* ]] || COMPREPLY+=(\"$word\")\n"
+                            "    done\n"
+                            "}\n"
+                            "\n"
+                            "# Words that go on: no space behind them.\n"
+                            "_iclab_open() {\n"
+                            "    compopt -o nospace 2>/dev/null\n"
+                            "    _iclab_among \"$@\"\n"
+                            "}\n"
+                            "\n"
+                            "_iclab_paths() { # PREFIX -f|-d\n"
+                            "    local path\n"
+                            "    while IFS= read -r path; do\n"
+                            "        COMPREPLY+=(\"$path\")\n"
+                            "    done < <(compgen \"$2\" -- \"$1\")\n"
+                            "    compopt -o filenames 2>/dev/null\n"
+                            "}\n"
+                            "\n";
 
 /* Argument: the folder of the installed recipes. */
 static const char recipes_format[] = "_iclab_recipes() { # PREFIX\n"
                                      "    local folder file\n"
-                                     "    for folder in \"${ICLAB_RECIPES-}\" '%s' tools/recipes; do\n"
+                                     "    for folder in \"${ICLAB_RECIPES-}\" '%s'; do\n"
                                      "        [[ -n $folder && $1 != */* ]] || continue\n"
                                      "        for file in \"$folder\"/*.ini; do\n"
                                      "            [[ -e $file ]] || continue\n"
@@ -111,22 +110,21 @@ static void put_commands(FILE *out) {
 }
 
 static void put_settings(FILE *out) {
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
+    const icl_recipe_key *key;
 
     fputs("_iclab_settings() { # PREFIX\n    case $1 in\n", out);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
         char before[96];
-        if (keys[i].type != ICL_KEY_WORD && keys[i].type != ICL_KEY_FLAG)
+        if (key->type != ICL_KEY_WORD && key->type != ICL_KEY_FLAG)
             continue;
-        snprintf(before, sizeof before, " %s.%s=", keys[i].section, keys[i].name);
-        fprintf(out, "    %s.%s=*) _iclab_among \"$1\"", keys[i].section, keys[i].name);
-        put_words(out, keys[i].type == ICL_KEY_WORD ? keys[i].words : "true|false", before);
+        snprintf(before, sizeof before, " %s.%s=", key->section, key->name);
+        fprintf(out, "    %s.%s=*) _iclab_among \"$1\"", key->section, key->name);
+        put_key_values(out, key, before);
         fputs(" ;;\n", out);
     }
     fputs("    *=*) ;;\n    *)\n        _iclab_open \"$1\"", out);
-    for (size_t i = 0; i < count; i++)
-        fprintf(out, " \\\n            %s.%s=", keys[i].section, keys[i].name);
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
+        fprintf(out, " \\\n            %s.%s=", key->section, key->name);
     fputs("\n        ;;\n    esac\n}\n\n", out);
 }
 
@@ -197,7 +195,7 @@ static void put_arguments(FILE *out) {
 
 void write_bash_completion(FILE *out) {
     fputs(among, out);
-    fprintf(out, recipes_format, ICL_RECIPE_DIR);
+    fprintf(out, recipes_format, icl_build_facts().recipe_folder);
     put_commands(out);
     put_settings(out);
     put_values(out);

@@ -3,8 +3,8 @@
 
 #include "commands.h"
 #include "completion.h"
-#include "config.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
+#include "iclab/version.h"
 #include "prose.h"
 
 /* Argument: the folder of the installed recipes. */
@@ -15,7 +15,7 @@ static const char recipes_format[] =
     "_iclab_recipes() {\n"
     "  local folder\n"
     "  local -a names\n"
-    "  for folder in $ICLAB_RECIPES '%s' tools/recipes; do\n"
+    "  for folder in $ICLAB_RECIPES '%s'; do\n"
     "    names+=($folder/*.ini(N:t:r))\n"
     "  done\n"
     "  _alternative 'recipes:recipe:compadd -a names' 'files:recipe file:_files -g \"*.ini\"'\n"
@@ -29,17 +29,16 @@ static void put_list(FILE *out, const char *function, void (*put)(FILE *out, con
 }
 
 static void put_settings(FILE *out) {
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
+    const icl_recipe_key *key;
 
     fputs("_iclab_settings() {\n  if ! compset -P '*='; then\n    compadd -S = --", out);
     put_recipe_keys(out, " ");
     fputs("\n    return\n  fi\n  case ${${IPREFIX%=}##*=} in\n", out);
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].type != ICL_KEY_WORD && keys[i].type != ICL_KEY_FLAG)
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
+        if (key->type != ICL_KEY_WORD && key->type != ICL_KEY_FLAG)
             continue;
-        fprintf(out, "    %s.%s) compadd --", keys[i].section, keys[i].name);
-        put_words(out, keys[i].type == ICL_KEY_WORD ? keys[i].words : "true|false", " ");
+        fprintf(out, "    %s.%s) compadd --", key->section, key->name);
+        put_key_values(out, key, " ");
         fputs(" ;;\n", out);
     }
     fputs("  esac\n}\n\n", out);
@@ -124,25 +123,22 @@ void write_zsh_completion(FILE *out) {
     size_t count;
     const subcommand *const *commands = all_commands(&count);
 
-    fprintf(out, recipes_format, ICL_RECIPE_DIR);
+    fprintf(out, recipes_format, icl_build_facts().recipe_folder);
     put_list(out, "_iclab_reproductions", put_reproductions);
     put_list(out, "_iclab_devices", put_devices);
     put_settings(out);
-    fputs(
-        "_iclab() {\n  local context state line\n  typeset -A opt_args\n  local -a commands\n  commands=(\n",
-        out);
+    fputs("_iclab() {\n  local context state line\n  typeset -A opt_args\n  local -a commands\n  commands=(\n", out);
     for (size_t i = 0; i < count; i++) {
         fprintf(out, "    '%s:", commands[i]->name);
         put_quoted(out, commands[i]->about);
         fputs("'\n", out);
     }
-    fputs(
-        "  )\n"
-        "  _arguments -C '(- *)--help[what iclab does]' '(- *)--version[version, commit and libraries]' \\\n"
-        "    '1:command:->command' '*::argument:->argument'\n"
-        "  if [[ $state == command ]]; then\n    _describe command commands\n    return\n  fi\n"
-        "  [[ $state == argument ]] || return\n  case $words[1] in\n",
-        out);
+    fputs("  )\n"
+          "  _arguments -C '(- *)--help[what iclab does]' '(- *)--version[version, commit and libraries]' \\\n"
+          "    '1:command:->command' '*::argument:->argument'\n"
+          "  if [[ $state == command ]]; then\n    _describe command commands\n    return\n  fi\n"
+          "  [[ $state == argument ]] || return\n  case $words[1] in\n",
+          out);
     for (size_t i = 0; i < count; i++)
         put_command(out, commands[i]);
     fputs("  esac\n}\n\n_iclab \"$@\"\n", out);

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """The least losses of linear transformers on whitened data, exactly: the targets of `iclab reproduce precondition-*`.
 
-With x, w ~ N(0, I_d), no noise, and W = X^T X over n pairs, layers of the sparse forms of arXiv 2306.00297 with A = -a I, B = b I act on every
-eigenvalue s of W / n alone: the prediction errs by a factor r(s), a polynomial, so the loss is E tr r(W / n)^2, a combination of the
-moments E tr W^k. These follow from each other by integration by parts over the normal entries of X (Stein's identity):
+With x, w ~ N(0, I_d), no noise, and W = X^T X over n pairs, layers of the sparse forms of arXiv 2306.00297 with A = -a
+I, B = b I act on every eigenvalue s of W / n alone: the prediction errs by a factor r(s), a polynomial, so the loss is
+E tr r(W / n)^2, a combination of the moments E tr W^k. These follow from each other by integration by parts over the
+normal entries of X (Stein's identity):
 
-    E tr W^(k+1) prod_i tr W^(m_i) = (n + k) E tr W^k prod_i tr W^(m_i) + sum_(j=1..k) E tr W^j tr W^(k-j) prod_i tr W^(m_i)
+    E tr W^(k+1) prod_i tr W^(m_i) = (n + k) E tr W^k prod_i tr W^(m_i)
+                                     + sum_(j=1..k) E tr W^j tr W^(k-j) prod_i tr W^(m_i)
                                      + sum_i 2 m_i E tr W^(k+m_i) prod_(h != i) tr W^(m_h)
 
-Whole numbers throughout; Newton's method in 60 digits finds the nearest minimum. Arguments: n, then d (20 and 5 if left out).
+Whole numbers throughout; Newton's method in 60 digits finds the nearest minimum. Arguments: n, then d (20 and 5 if left
+out).
 """
+
 import sys
 from decimal import Decimal, getcontext
 
@@ -50,7 +54,7 @@ def multiply(p, q):
 
 
 def residual(steps, scales):
-    """r(s) after layers y <- y (1 - a s m^2), m <- m (1 - a b s m^2), where inputs are scaled by m; the last layer's b is of no effect."""
+    """r(s) after layers y <- y (1 - a s m^2), m <- m (1 - a b s m^2): m scales inputs, and the last b has no effect."""
     left, m = [Decimal(1)], [Decimal(1)]
     for layer, a in enumerate(steps):
         b = scales[layer] if layer < len(scales) else Decimal(0)

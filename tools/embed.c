@@ -2,9 +2,9 @@
  * Embeds OpenCL kernels: embed OUTPUT.c INPUT.cl ...
  *
  * Writes one C file that holds each input as a byte array and the table icl_kernel_sources of
- * src/backend/opencl/sources.h. Local includes (#include "x.h") are resolved here, each once for each input, so that no include path
- * reaches a driver's compiler; #line keeps its messages pointing at the right file. A kernel name that occurs twice is an
- * error. Runs on the build machine; standard C alone.
+ * src/backend/opencl/sources.h. Local includes (#include "x.h") are resolved here, each once for each input, so that no
+ * include path reaches a driver's compiler; #line keeps its messages pointing at the right file. A kernel name that
+ * occurs twice is an error. Runs on the build machine; standard C alone.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -139,7 +139,8 @@ static void expand(const char *path, names *included, text *to) {
     free(file.data);
 }
 
-/* The next identifier or single character after position *at, comments and white space left out; its length, 0 at the end. */
+/* The next identifier or single character after position *at, comments and white space left out; its length,
+ * 0 at the end. */
 static size_t next_token(const text *source, size_t *at) {
     const char *s = source->data;
     for (;;) {
@@ -222,9 +223,7 @@ int main(int argc, char **argv) {
     out = fopen(argv[1], "wb");
     if (!out)
         fail("%s: %s", argv[1], strerror(errno));
-    fprintf(
-        out,
-        "/* Written by tools/embed.c from cl/. Do not edit. */\n#include \"backend/opencl/sources.h\"\n\n");
+    fprintf(out, "/* Written by tools/embed.c from cl/. Do not edit. */\n#include \"backend/opencl/sources.h\"\n\n");
     for (int i = 2; i < argc; i++) {
         text source = {0};
         names included = {0};

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 #include "prose.h"
 #include "terminal.h"
 
@@ -17,9 +17,8 @@ const char general_summary[] =
 
 const char exit_codes[] =
     "0: done; 1: a check failed or training diverged; 2: bad usage or bad input; 3: a device, the memory or "
-    "a "
-    "file failed; 128 + the signal's number when interrupted (130: Ctrl-C). Results go to standard output, "
-    "everything else to standard error.";
+    "a file failed; 128 + the signal's number when interrupted (130: Ctrl-C). Results go to standard "
+    "output, everything else to standard error.";
 
 bool wants_help(int count, char *const *arguments) {
     for (int i = 0; i < count; i++)
@@ -48,19 +47,46 @@ void spread_words(const char *words, char *text, size_t capacity) {
         used += (size_t)snprintf(text + used, capacity - used, *words == '|' ? " %c " : "%c", *words);
 }
 
+static bool is_listed(const icl_choice *choice, const icl_recipe_key *key) {
+    for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
+        if (key >= (*group)->rows && key < (*group)->rows + (*group)->count)
+            return true;
+    return false;
+}
+
+const char *describe_readers(const icl_recipe_key *key, char *text, size_t capacity) {
+    const icl_recipe_key *reader;
+    bool all_list = false;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; used == 0 && (reader = icl_recipe_known_key(i)); i++) {
+        all_list = true;
+        for (const icl_choice *choice = reader->choices; choice && choice->word; choice++)
+            if (!is_listed(choice, key))
+                all_list = false;
+            else if (used < capacity)
+                used += (size_t)snprintf(text + used, capacity - used, "%s%s%s", used ? " or " : reader->name,
+                                         used ? "" : " ", choice->word);
+    }
+    if (used > 0 && all_list)
+        text[0] = '\0';
+    else if (used > 0 && used < capacity)
+        snprintf(text + used, capacity - used, ": ");
+    return text;
+}
+
 static void print_recipe_keys(void) {
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
+    const icl_recipe_key *key;
 
     printf("\nRecipe keys, with their defaults:\n");
-    for (size_t i = 0; i < count; i++) {
-        const icl_recipe_key *key = &keys[i];
-        char left[96], words[256], help[512];
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
+        char left[96], words[256], spread[256], help[1024];
         snprintf(left, sizeof left, "%s.%s = %s", key->section, key->name, key->default_value);
-        snprintf(help, sizeof help, "%s", key->help);
+        snprintf(help, sizeof help, "%s%s", describe_readers(key, words, sizeof words), key->help);
         if (key->type == ICL_KEY_WORD) {
-            spread_words(key->words, words, sizeof words);
-            snprintf(help, sizeof help, "%s (%s)", key->help, words);
+            spread_words(icl_recipe_words(key, words, sizeof words), spread, sizeof spread);
+            snprintf(help + strlen(help), sizeof help - strlen(help), " (%s)", spread);
         }
         print_row(left, help, KEY_COLUMN);
     }
@@ -78,8 +104,7 @@ void print_command_help(const subcommand *line) {
     for (size_t i = 0; i < line->option_count; i++) {
         const option *shown = &line->options[i];
         char left[96];
-        snprintf(left, sizeof left, "%s%s%s", shown->name, shown->value ? " " : "",
-                 shown->value ? shown->value : "");
+        snprintf(left, sizeof left, "%s%s%s", shown->name, shown->value ? " " : "", shown->value ? shown->value : "");
         print_row(left, shown->help, COLUMN);
     }
     print_row("--help", "this text", COLUMN);

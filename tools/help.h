@@ -2,6 +2,7 @@
 #ifndef ICLAB_TOOLS_HELP_H
 #define ICLAB_TOOLS_HELP_H
 
+#include "iclab/recipe.h"
 #include "options.h"
 
 /* Whether --help or -h is among the arguments. Then nothing else is looked at. */
@@ -15,6 +16,9 @@ void print_general_help(void);
 
 /* "a|b|c" as "a | b | c", which may be broken into lines. */
 void spread_words(const char *words, char *text, size_t capacity);
+
+/* "optimizer adam: " for a key that only some words of another key read; else an empty text. Returns text. */
+const char *describe_readers(const icl_recipe_key *key, char *text, size_t capacity);
 
 /* What the commands' pages and --help say beside the tables. */
 extern const char general_summary[], exit_codes[];

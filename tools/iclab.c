@@ -5,9 +5,9 @@
 
 #include "command.h"
 #include "commands.h"
-#include "config.h"
-#include "core/nearest.h"
 #include "help.h"
+#include "iclab/nearest.h"
+#include "iclab/version.h"
 
 #define MAX_COMMANDS 32
 
@@ -30,8 +30,8 @@ static int unknown_command(const char *name) {
 
     for (size_t i = 0; i < count && i < MAX_COMMANDS; i++)
         names[i] = commands[i]->name;
-    fprintf(stderr, "iclab: unknown command %s; the nearest known one is %s (iclab --help lists them)\n",
-            name, icl_nearest(name, names, count < MAX_COMMANDS ? count : MAX_COMMANDS));
+    fprintf(stderr, "iclab: unknown command %s; the nearest known one is %s (iclab --help lists them)\n", name,
+            icl_nearest(name, names, count < MAX_COMMANDS ? count : MAX_COMMANDS));
     return EXIT_BAD_INPUT;
 }
 
@@ -64,13 +64,13 @@ int main(int count, char **arguments) {
 #endif
     if (count < 2)
         return no_command();
-    if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||
-        strcmp(arguments[1], "help") == 0) {
+    if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "help") == 0) {
         print_general_help();
         return EXIT_DONE;
     }
     if (strcmp(arguments[1], "--version") == 0) {
-        printf("iclab %s (%s, %s)\nbuilt with %s\n", ICL_VERSION, ICL_COMMIT, ICL_COMPILER, ICL_LIBRARIES);
+        const icl_build build = icl_build_facts();
+        printf("iclab %s (%s, %s)\nbuilt with %s\n", icl_version(), build.commit, build.compiler, build.libraries);
         return EXIT_DONE;
     }
     found = find_command(arguments[1]);

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "commands.h"
-#include "config.h"
 #include "help.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
+#include "iclab/version.h"
 #include "prose.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -19,13 +19,11 @@ typedef struct term {
 
 static const term environment[] = {
     {"ICLAB_DEVICE", "the device of commands that are not given --device"},
-    {"ICLAB_RECIPES", "a folder in which recipes are looked for by name before all others"},
-    {"ICLAB_CACHE_DIR",
-     "where compiled kernels are kept; set and empty: nowhere. Default: $XDG_CACHE_HOME/iclab, else "
-     "~/.cache/iclab"},
+    {"ICLAB_RECIPES", "the folder in which iclab first looks for recipes by name"},
+    {"ICLAB_CACHE_DIR", "where compiled kernels are kept; set and empty: nowhere. Default: $XDG_CACHE_HOME/iclab, else "
+                        "~/.cache/iclab"},
     {"ICLAB_OPENCL_KERNELS", "cpu or gpu: the kernels that OpenCL devices get, whatever they are"},
-    {"OMP_NUM_THREADS",
-     "threads of the devices cpu and ref that are not given their number; default: all cores"},
+    {"OMP_NUM_THREADS", "threads of the devices cpu and ref that are not given their number; default: all cores"},
     {"NO_COLOR", "set and not empty: no colours on terminals"},
     {"TERM", "unset or dumb: neither colours nor a progress bar"},
 };
@@ -34,9 +32,7 @@ static const term files[] = {
     {"runs/NAME-seedN/", "a run folder: recipe.ini, run.json, metrics.csv, model.safetensors, report.html "
                          "and checkpoint/; inspect/ in it "
                          "is what iclab inspect wrote"},
-    {"reproductions/NAME-SCALE/",
-     "a reproduction: findings.csv, figures and a run folder for every training"},
-    {ICL_RECIPE_DIR, "the installed recipes"},
+    {"reproductions/NAME-SCALE/", "a reproduction: findings.csv, figures and a run folder for every training"},
 };
 
 /* ---- Text ---- */
@@ -66,8 +62,7 @@ static void put_prose(FILE *out, const char *text) {
     prose_word word;
 
     while (next_word(&text, &word)) {
-        if (column > 0 &&
-            (word.before != PROSE_SPACE || word.verbatim || column + word.length > LINE_WIDTH)) {
+        if (column > 0 && (word.before != PROSE_SPACE || word.verbatim || column + word.length > LINE_WIDTH)) {
             fputc('\n', out);
             column = 0;
         }
@@ -108,13 +103,17 @@ static void put_terms(FILE *out, const char *heading, size_t count, const term *
         put_term(out, terms[i].name, "", NULL, terms[i].help);
 }
 
+static void put_recipe_folder(FILE *out) {
+    put_term(out, icl_build_facts().recipe_folder, "", NULL, "the installed recipes");
+}
+
 /* The title line; `name` is "iclab", "iclab-train", …, and what whatis(1) says about it. */
 static void put_header(FILE *out, const char *name, int section, const char *about) {
     fprintf(out, ".\\\" Written by iclab documents from the tables of the command.\n.TH ");
     for (const char *c = name; *c != '\0'; c++)
         fputc(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c, out);
-    fprintf(out, " %d \"%s\" \"iclab %s\" \"iclab manual\"\n.SH NAME\n", section, ICL_COMMIT_DATE,
-            ICL_VERSION);
+    fprintf(out, " %d \"%s\" \"iclab %s\" \"iclab manual\"\n.SH NAME\n", section, icl_build_facts().commit_date,
+            icl_version());
     put_text(out, name);
     fputs(" \\- ", out);
     put_text(out, about);
@@ -146,8 +145,7 @@ void write_command_page(FILE *out, const subcommand *line) {
     put_header(out, name, 1, line->about);
     fprintf(out, ".SH SYNOPSIS\n\\fBiclab %s\\fR", line->name);
     for (size_t i = 0; i < line->positional_count; i++)
-        fprintf(out, line->positionals[i].required ? " \\fI%s\\fR" : " [\\fI%s\\fR]",
-                line->positionals[i].name);
+        fprintf(out, line->positionals[i].required ? " \\fI%s\\fR" : " [\\fI%s\\fR]", line->positionals[i].name);
     fputs(" [\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
     put_prose(out, line->summary);
     if (line->notes) {
@@ -172,19 +170,18 @@ void write_general_page(FILE *out) {
     const subcommand *const *commands = all_commands(&count);
 
     put_header(out, "iclab", 1, "a laboratory for in-context learning");
-    fputs(
-        ".SH SYNOPSIS\n\\fBiclab\\fR \\fICOMMAND\\fR [\\fIarguments\\fR]\n.br\n\\fBiclab \\-\\-version\\fR\n"
-        ".SH DESCRIPTION\n",
-        out);
+    fputs(".SH SYNOPSIS\n\\fBiclab\\fR \\fICOMMAND\\fR [\\fIarguments\\fR]\n.br\n\\fBiclab \\-\\-version\\fR\n"
+          ".SH DESCRIPTION\n",
+          out);
     put_prose(out, general_summary);
     fputs(".SH COMMANDS\nEach has a page of its own.\n", out);
     for (size_t i = 0; i < count; i++) {
         const subcommand *line = commands[i];
-        put_term(out, line->name, " ", line->positional_count > 0 ? line->positionals[0].name : NULL,
-                 line->about);
+        put_term(out, line->name, " ", line->positional_count > 0 ? line->positionals[0].name : NULL, line->about);
     }
     put_terms(out, "ENVIRONMENT", COUNT_OF(environment), environment);
     put_terms(out, "FILES", COUNT_OF(files), files);
+    put_recipe_folder(out);
     fputs(".SH EXIT STATUS\n", out);
     put_prose(out, exit_codes);
     fputs(".SH EXAMPLES\n.nf\niclab train quickstart\niclab eval runs/quickstart\\-seed1 \\-\\-set "
@@ -197,11 +194,11 @@ void write_general_page(FILE *out) {
 /* "task.noise" with its default, its values and what it is. */
 static void put_key(FILE *out, const icl_recipe_key *key) {
     const bool bounded = key->minimum != 0 || key->maximum != 0;
-    char help[1024], words[256], values[512] = "";
+    char help[1024], words[256], spread[256], values[512] = "";
 
     if (key->type == ICL_KEY_WORD) {
-        spread_words(key->words, words, sizeof words);
-        snprintf(values, sizeof values, " Values: %s.", words);
+        spread_words(icl_recipe_words(key, words, sizeof words), spread, sizeof spread);
+        snprintf(values, sizeof values, " Values: %s.", spread);
     }
     if (key->type == ICL_KEY_FLAG)
         snprintf(values, sizeof values, " Values: true | false.");
@@ -209,7 +206,7 @@ static void put_key(FILE *out, const icl_recipe_key *key) {
         snprintf(values, sizeof values, " A whole number from %.10g to %.10g.", key->minimum, key->maximum);
     else if (bounded)
         snprintf(values, sizeof values, " A number from %g to %g.", key->minimum, key->maximum);
-    snprintf(help, sizeof help, "%s.%s", key->help, values);
+    snprintf(help, sizeof help, "%s%s.%s", describe_readers(key, words, sizeof words), key->help, values);
     put_term(out, key->name, " = ", key->default_value, help);
 }
 
@@ -219,23 +216,26 @@ void write_recipe_page(FILE *out) {
         "[eval], and of lines key = value in them. A semicolon or a number sign begins a comment. A key that "
         "is not there has its default. A key that is not known, or a value that the key does not take, is "
         "refused with the line where it stands and the nearest key there is.\n\n"
+        "Some keys belong to one word of another key, such as momentum to optimizer = sgd: with any other "
+        "word "
+        "nothing reads them, and a value that is not their default is refused.\n\n"
         "On the command line --set section.key=value changes one key. The recipe.ini of a run folder holds "
-        "every key, and is a recipe itself.";
-    size_t count;
-    const icl_recipe_key *keys = icl_lab_recipe_keys(&count);
+        "every key that the run read, and is a recipe itself.";
+    const icl_recipe_key *key;
+    const char *section = "";
 
     put_header(out, "iclab-recipe", 5, "what to train, and how: the keys of a recipe");
     fputs(".SH DESCRIPTION\n", out);
     put_prose(out, about);
     fputs(".SH KEYS\nEach with its default.\n", out);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || strcmp(keys[i].section, keys[i - 1].section) != 0)
-            fprintf(out, ".SS [%s]\n", keys[i].section);
-        put_key(out, &keys[i]);
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
+        if (strcmp(key->section, section) != 0)
+            fprintf(out, ".SS [%s]\n", key->section);
+        section = key->section;
+        put_key(out, key);
     }
-    fputs(
-        ".SH EXAMPLES\n.nf\n[task]\nnoise = uniform:5\n\n[model]\nlayers = 4\nparameterization = diag\n.fi\n",
-        out);
-    put_terms(out, "FILES", 1, &files[COUNT_OF(files) - 1]);
+    fputs(".SH EXAMPLES\n.nf\n[task]\nnoise = uniform:5\n\n[model]\nlayers = 4\nparameterization = diag\n.fi\n", out);
+    fputs(".SH FILES\n", out);
+    put_recipe_folder(out);
     put_see_also(out, "recipe");
 }

@@ -3,17 +3,19 @@
 
 Not run by the build; run it by hand to change the table:  tools/normal_table.py > cl/normal_table.h
 
-A 31-bit magnitude m stands for the tail probability p = (m + 1/2) / 2^32 = s / 2^33 with s = 2 m + 1. The octave is the number of
-leading zeros of s, so p lies in 2^-(octave + 2) * [1, 2). Shifting s left by the octave gives n in [2^31, 2^32). The
-polynomial's variable is the distance from the octave's upper end, cut to 24 bits so that a float holds it exactly:
+A 31-bit magnitude m stands for the tail probability p = (m + 1/2) / 2^32 = s / 2^33 with s = 2 m + 1. The octave is the
+number of leading zeros of s, so p lies in 2^-(octave + 2) * [1, 2). Shifting s left by the octave gives n in [2^31,
+2^32). The polynomial's variable is the distance from the octave's upper end, cut to 24 bits so that a float holds it
+exactly:
     r = (2^24 - (bits 30..7 of n)) * 2^-24, in (0, 1],     p = 2^-(octave + 2) * (2 - r + delta).
 delta is half a step of r, 2^-25, where the cut drops bits (octaves 0 to 6: the dropped bits are centred on half a
-step), and 0 where it drops none. In this variable the Taylor coefficients have one sign and shrink like 2^-k, so that a float
-Horner sum hardly cancels, and the middle of the distribution (octave 0, r -> 0) is accurate relative to x itself.
+step), and 0 where it drops none. In this variable the Taylor coefficients have one sign and shrink like 2^-k, so that a
+float Horner sum hardly cancels, and the middle of the distribution (octave 0, r -> 0) is accurate relative to x itself.
 
 Each polynomial interpolates at the extrema of a Chebyshev polynomial, ends included so that neighbouring octaves meet,
 in rational arithmetic from double values; the coefficients are then rounded to float.
 """
+
 import math
 import struct
 from fractions import Fraction
@@ -68,7 +70,9 @@ def main():
         columns.append([round_to_float(c) for c in interpolate(points, values)])
 
     print("/*")
-    print(" * The inverse normal CDF in 32 polynomials; written by tools/normal_table.py, which explains it. Do not edit.")
+    print(
+        " * The inverse normal CDF in 32 polynomials; written by tools/normal_table.py, which explains it. Do not edit."
+    )
     print(" *")
     print(" * Row k holds the coefficients of r^k, one for each octave. Included by C and by OpenCL C:")
     print(" *     static const float table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMAL_TABLE};")

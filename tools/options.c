@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/nearest.h"
-#include "core/number.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
 
 #define MAX_OPTIONS 32
 
@@ -17,8 +17,8 @@ static icl_status unknown_option(const subcommand *line, const char *given, icl_
         names[count++] = line->options[i].name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     return icl_fail(error, ICL_ERROR_INPUT,
-                    "%s: unknown option %s; the nearest known one is %s (iclab %s --help lists them)",
-                    line->name, name, icl_nearest(name, names, count), line->name);
+                    "%s: unknown option %s; the nearest known one is %s (iclab %s --help lists them)", line->name, name,
+                    icl_nearest(name, names, count), line->name);
 }
 
 /* The option that `argument` names, alone or before '='; NULL if there is none. */
@@ -62,13 +62,13 @@ static icl_status store_value(const subcommand *line, const option *chosen, cons
     case OPTION_COUNT:
         number->given = icl_parse_count(value, strlen(value), &number->value);
         if (!number->given)
-            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s: expected a whole number, 0 or more",
-                            line->name, chosen->name, value);
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s: expected a whole number, 0 or more", line->name,
+                            chosen->name, value);
         break;
     case OPTION_LIST:
         if (list->count == MAX_REPEATS)
-            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s: expected at most %d of them", line->name,
-                            chosen->name, MAX_REPEATS);
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s: expected at most %d of them", line->name, chosen->name,
+                            MAX_REPEATS);
         list->values[list->count++] = value;
         break;
     case OPTION_WORD:
@@ -78,8 +78,8 @@ static icl_status store_value(const subcommand *line, const option *chosen, cons
 }
 
 /* Reads the option at arguments[*at] and leaves *at at its last argument. */
-static icl_status read_option(const subcommand *line, int count, char *const *arguments, int *at,
-                              void *options, icl_error *error) {
+static icl_status read_option(const subcommand *line, int count, char *const *arguments, int *at, void *options,
+                              icl_error *error) {
     const char *argument = arguments[*at], *equals = strchr(argument, '=');
     const option *chosen = find_option(line, argument);
     void *target;
@@ -95,8 +95,8 @@ static icl_status read_option(const subcommand *line, int count, char *const *ar
         return ICL_OK;
     }
     if (!equals && *at + 1 == count)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s: expected a value behind it: %s %s", line->name,
-                        chosen->name, chosen->name, chosen->value);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s: expected a value behind it: %s %s", line->name, chosen->name,
+                        chosen->name, chosen->value);
     return store_value(line, chosen, equals ? equals + 1 : arguments[++*at], target, error);
 }
 

@@ -1,4 +1,5 @@
-/* Command lines: one table of options per command is its parser, its --help, its man page and its completion at once. */
+/* Command lines: one table of options per command is its parser, its --help, its man page and
+ * its completion at once. */
 #ifndef ICLAB_TOOLS_OPTIONS_H
 #define ICLAB_TOOLS_OPTIONS_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define MAX_REPEATS 64
 
@@ -33,8 +34,8 @@ typedef enum option_type {
 typedef struct option {
     const char *name; /* "--device" */
     option_type type;
-    /* What stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others it also says what
-     * completes the value: tools/completion.c has the list. */
+    /* What stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others
+     * it also says what completes the value: tools/completion.c has the list. */
     const char *value;
     const char *help; /* prose, filled into lines when it is printed */
     size_t target;    /* offset in the command's struct of options */
@@ -55,16 +56,17 @@ typedef struct subcommand {
     size_t positional_count;
     const option *options;
     size_t option_count;
-    /* The end of --help, or NULL: prose, filled when it is printed. Empty lines part paragraphs; a line that begins with a space stays a
-     * line of its own. */
+    /* The end of --help, or NULL: prose, filled when it is printed. Empty lines part paragraphs; a line that begins
+     * with a space stays a line of its own. */
     const char *notes;
     bool takes_recipe_keys; /* --help ends with the table of them */
     /* Takes the arguments behind the command's name and returns the exit code. */
     int (*run)(int count, char *const *arguments);
 } subcommand;
 
-/* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand anywhere; "--" ends them;
- * both "--name value" and "--name=value" do. ICL_ERROR_INPUT names the nearest known option. */
+/* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand
+ * anywhere; "--" ends them; both "--name value" and "--name=value" do. ICL_ERROR_INPUT names
+ * the nearest known option. */
 icl_status read_command_line(const subcommand *line, int count, char *const *arguments, void *options,
                              icl_error *error);
 

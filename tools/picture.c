@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/file.h"
+#include "iclab/file.h"
 
 /* What a shell answers for a command that it does not find. */
 #define NOT_FOUND 127
@@ -35,9 +35,8 @@ icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl
     if (WIFEXITED(state) && WEXITSTATUS(state) == NOT_FOUND)
         return ICL_OK;
     *drawn = WIFEXITED(state) && WEXITSTATUS(state) == 0;
-    return *drawn
-               ? ICL_OK
-               : icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
+    return *drawn ? ICL_OK
+                  : icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
 }
 
 icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error) {

@@ -14,9 +14,8 @@ static void print_data(const prediction_print *print) {
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->table;
 
-    printf("%s: %zu rows with the target %s, %zu feature%s of the model's %zu inputs", table->name,
-           outcome->labelled, table->names[table->columns - 1], outcome->features,
-           outcome->features == 1 ? "" : "s", outcome->dimension);
+    printf("%s: %zu rows with the target %s, %zu feature%s of the model's %zu inputs", table->name, outcome->labelled,
+           table->names[table->columns - 1], outcome->features, outcome->features == 1 ? "" : "s", outcome->dimension);
     if (outcome->features < outcome->dimension)
         printf(" (the others are 0)");
     printf(", %s\nheld out: %zu folds, ", outcome->whitened ? "standardized and whitened" : "standardized",
@@ -38,8 +37,7 @@ static void print_scores(const icl_predict_outcome *outcome) {
     enum { NUMBERS = 6, OF_MODEL = 4 };
     static const int widths[NUMBERS] = {11, 11, 11, 8, 13, 11};
 
-    printf("%-10s %11s %11s %11s %8s %13s %11s\n", "predictor", "mse", "+-", "rmse", "R^2", "minus model's",
-           "+-");
+    printf("%-10s %11s %11s %11s %8s %13s %11s\n", "predictor", "mse", "+-", "rmse", "R^2", "minus model's", "+-");
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
         const icl_predict_score *score = &outcome->scores[i];
         const double numbers[NUMBERS] = {score->mse,       score->se,          sqrt(score->mse),
@@ -75,9 +73,8 @@ static void print_verdict(const icl_predict_outcome *outcome) {
         printf("it was trained on %zu rows at once: one trained with task.n = %zu would trust so many more\n",
                outcome->trained_context, outcome->context);
     if (outcome->not_finite > 0)
-        printf(
-            "%zu of the model's predictions are not finite: these rows are unlike what it was trained on\n",
-            outcome->not_finite);
+        printf("%zu of the model's predictions are not finite: these rows are unlike what it was trained on\n",
+               outcome->not_finite);
 }
 
 static void print_predictions(const prediction_print *print) {

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/allocate.h"
-#include "core/csv.h"
-#include "core/file.h"
-#include "core/text.h"
-#include "lab/figure.h"
+#include "iclab/csv.h"
+#include "iclab/figure.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/text.h"
 #include "picture.h"
 #include "prediction.h"
 
@@ -57,8 +57,8 @@ static icl_status write_standardization(const prediction_print *print, const cha
     ICL_TRY(icl_text_print(&text, error, "column,number,role,mean,deviation\n"));
     for (size_t i = 0; i < table->columns; i++) {
         ICL_TRY(icl_text_field(&text, table->names[i], ",", error));
-        ICL_TRY(icl_text_print(&text, error, "%zu,%s,", table->numbers[i],
-                               i + 1 < table->columns ? "feature" : "target"));
+        ICL_TRY(
+            icl_text_print(&text, error, "%zu,%s,", table->numbers[i], i + 1 < table->columns ? "feature" : "target"));
         ICL_TRY(icl_text_number_field(&text, standardization->means[i], ",", error));
         ICL_TRY(icl_text_number_field(&text, standardization->deviations[i], "\n", error));
     }
@@ -77,8 +77,7 @@ static icl_status write_predictions(const prediction_print *print, const char *f
 
     ICL_TRY(create_csv(folder, "predictions.csv", "line", &csv, error));
     for (size_t i = 0; i < outcome->predicted; i++)
-        ICL_TRY(icl_csv_row(csv, outcome->lines[i], outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS,
-                            error));
+        ICL_TRY(icl_csv_row(csv, outcome->lines[i], outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, error));
     ICL_TRY(icl_csv_flush(csv, error));
 done:
     icl_csv_destroy(&csv);
@@ -125,8 +124,7 @@ done:
     return status;
 }
 
-icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn,
-                            icl_error *error) {
+icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error) {
     const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
     icl_status status;
 

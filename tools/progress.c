@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "iclab/host.h"
 #include "terminal.h"
 
 #define SECONDS_BETWEEN_UPDATES 0.1
@@ -13,8 +13,7 @@
 enum { MAX_COLUMNS = 240, WIDEST_BAR = 30, NARROWEST_BAR = 6 };
 
 void progress_start(progress_printer *printer, bool quiet) {
-    *printer =
-        (progress_printer){.shown = !quiet && is_smart_terminal(stderr), .started = icl_clock_seconds()};
+    *printer = (progress_printer){.shown = !quiet && is_smart_terminal(stderr), .started = icl_clock_seconds()};
 }
 
 void progress_line(double share, const char *text, size_t columns, char *line) {
@@ -83,9 +82,9 @@ void progress_report(void *user, const icl_session_progress *progress) {
         snprintf(evaluated, sizeof evaluated, "  half adj. %.4g", progress->half_adjusted);
     if (progress->skipped_steps > 0)
         snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);
-    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s",
-             progress->step, progress->total_steps, progress->steps_per_second,
-             duration(progress->seconds_left, left), progress->loss, evaluated, skipped);
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s", progress->step,
+             progress->total_steps, progress->steps_per_second, duration(progress->seconds_left, left), progress->loss,
+             evaluated, skipped);
     show(printer, (double)progress->step / (double)progress->total_steps, text);
 }
 

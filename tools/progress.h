@@ -1,10 +1,11 @@
-/* Progress of long work on stderr: one line with a bar, a rate and the time left, written again and again on a terminal; nothing anywhere else. */
+/* Progress of long work on stderr: one line with a bar, a rate and the time left, written again and again on a
+ * terminal; nothing anywhere else. */
 #ifndef ICLAB_TOOLS_PROGRESS_H
 #define ICLAB_TOOLS_PROGRESS_H
 
 #include <stdbool.h>
 
-#include "lab/session.h"
+#include "iclab/session.h"
 
 typedef struct progress_printer {
     bool shown;          /* stderr is a terminal that can write a line again */
@@ -28,8 +29,8 @@ void progress_end(progress_printer *printer);
 /* Takes such a line away instead: for work of which only the result is worth a line. */
 void progress_clear(progress_printer *printer);
 
-/* Writes into `line` a bar for the done share in [0, 1] and the text behind it, at most `columns` columns in all: first the bar gives way, then
- * the end of the text. line holds at least columns + 1 bytes. */
+/* Writes into `line` a bar for the done share in [0, 1] and the text behind it, at most `columns` columns in all: first
+ * the bar gives way, then the end of the text. line holds at least columns + 1 bytes. */
 void progress_line(double share, const char *text, size_t columns, char *line);
 
 #endif

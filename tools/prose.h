@@ -19,8 +19,8 @@ typedef struct prose_word {
 /* Takes the next word off *text; false at its end. A newline is a space; an empty line ends a paragraph. */
 bool next_word(const char **text, prose_word *word);
 
-/* Prints prose in lines of at most `width` columns. The first line begins where the cursor stands, in column `indent`, to which the
- * others are indented. Ends with a newline. */
+/* Prints prose in lines of at most `width` columns. The first line begins where the cursor stands, in column `indent`,
+ * to which the others are indented. Ends with a newline. */
 void print_prose(FILE *out, const char *text, size_t indent, size_t width);
 
 #endif

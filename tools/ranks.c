@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/number.h"
+#include "iclab/number.h"
 
-/* Hydra (MPICH, Intel MPI) and Slurm's PMI set the first, Open MPI the second; launchers by PMIx name their ranks and Slurm the number
- * of tasks. */
+/* Hydra (MPICH, Intel MPI) and Slurm's PMI set the first, Open MPI the second; launchers by PMIx name their ranks and
+ * Slurm the number of tasks. */
 size_t ranks_launched(void) {
     static const char *const names[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"};
     const char *tasks = getenv("PMIX_RANK") ? getenv("SLURM_NTASKS") : NULL;

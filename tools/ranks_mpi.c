@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <time.h>
 
-#include "core/allocate.h"
+#include "iclab/host.h"
 #include "ranks.h"
 
 /* MPI counts in int: larger messages go in pieces. */
@@ -36,8 +36,7 @@ static icl_status broadcast(void *data, size_t size, size_t from, icl_error *err
 }
 
 /* In one call; `places` has room for sizes and offsets of all ranks. */
-static icl_status gather_at_once(void *data, const size_t *sizes, size_t count, int *places,
-                                 icl_error *error) {
+static icl_status gather_at_once(void *data, const size_t *sizes, size_t count, int *places, icl_error *error) {
     int *lengths = places, *offsets = places + count, offset = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -47,9 +46,8 @@ static icl_status gather_at_once(void *data, const size_t *sizes, size_t count, 
     }
     /* MPI's marker is a number made a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr) */
     const void *const in_place = MPI_IN_PLACE;
-    return check(
-        MPI_Allgatherv(in_place, 0, MPI_DATATYPE_NULL, data, lengths, offsets, MPI_BYTE, MPI_COMM_WORLD),
-        "MPI_Allgatherv", error);
+    return check(MPI_Allgatherv(in_place, 0, MPI_DATATYPE_NULL, data, lengths, offsets, MPI_BYTE, MPI_COMM_WORLD),
+                 "MPI_Allgatherv", error);
 }
 
 static icl_status gather(void *data, const size_t *sizes, size_t count, icl_error *error) {
@@ -95,7 +93,7 @@ icl_status ranks_join(icl_ranks *ranks, icl_error *error) {
     icl_status status = ICL_OK;
     int provided, index = 0, count = 1;
 
-    *ranks = icl_ranks_alone;
+    *ranks = icl_ranks_alone();
     if (ranks_launched() == 0)
         return ICL_OK;
     ICL_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init", error));
@@ -124,5 +122,5 @@ void ranks_leave(icl_ranks *ranks) {
     (void)MPI_Finalize();
     icl_free(&ranks->sizes);
     icl_free(&ranks->numbers);
-    *ranks = icl_ranks_alone;
+    *ranks = icl_ranks_alone();
 }

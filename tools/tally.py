@@ -4,9 +4,11 @@
 tally.py [--allow REGEX]... [--used TEXT] LOG...
 
 Each LOG is a Meson testlog.json, or a file of plain TAP. Prints every failure and every refused skip to stderr and
-"PASSED FAILED SKIPPED" to stdout. A skip that no --allow matches (against "test: description # reason") counts as failed:
-something that was to run did not. --used demands that at least one test says it ran on a device whose line holds TEXT.
+"PASSED FAILED SKIPPED" to stdout. A skip that no --allow matches (against "test: description # reason") counts as
+failed: something that was to run did not. --used demands that at least one test says it ran on a device whose line
+holds TEXT.
 """
+
 import argparse
 import json
 import re
@@ -92,7 +94,9 @@ def main():
                 tally.meson_test(record)
         elif not tally.points(path, text)[0]:
             tally.fail(f"{path}: no test ran")
-    if arguments.used and not re.search(r"^# device .*" + re.escape(arguments.used), tally.output, re.MULTILINE | re.IGNORECASE):
+    if arguments.used and not re.search(
+        r"^# device .*" + re.escape(arguments.used), tally.output, re.MULTILINE | re.IGNORECASE
+    ):
         tally.fail(f"no test ran on {arguments.used}")
     print(tally.passed, tally.failed, tally.skipped)
 

@@ -15,8 +15,9 @@ bool is_smart_terminal(FILE *stream);
 /* Columns of the terminal behind the stream. */
 size_t terminal_columns(FILE *stream);
 
-/* A verdict as it is to be printed to stdout: green for good and red for bad on a smart terminal, unless the environment variable NO_COLOR
- * is set and not empty (no-color.org); as it stands anywhere else. Valid until `text` goes. */
+/* A verdict as it is to be printed to stdout: green for good and red for bad on a smart terminal, unless the
+ * environment variable NO_COLOR is set and not empty (no-color.org); as it stands anywhere else.
+ * Valid until `text` goes. */
 const char *paint_verdict(const char *verdict, bool good, char text[64]);
 
 #endif

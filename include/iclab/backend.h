@@ -15,6 +15,8 @@
 #include "iclab/log.h"
 #include "iclab/status.h"
 
+ICL_C_BEGIN
+
 /* A device that was opened. */
 typedef struct icl_backend icl_backend;
 
@@ -37,8 +39,8 @@ ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 
 /* What a device is and what it can hold. Sizes in bytes; 0 means unknown or without limit. */
 typedef struct icl_capabilities {
-    char spec[ICL_NAME_CAPACITY]; /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
-    char name[ICL_NAME_CAPACITY]; /* the device's own name */
+    char spec[ICL_NAME_CAPACITY];     /* the shortest text that selects this device again: "cpu", "opencl:0.1" */
+    char name[ICL_NAME_CAPACITY];     /* the device's own name */
     char platform[ICL_NAME_CAPACITY]; /* platform name and version; "C" for the host backends */
     char driver[ICL_NAME_CAPACITY];   /* driver version; compiler version for the host backends */
     icl_device_kind kind;             /* host, CPU, GPU or accelerator */
@@ -62,8 +64,7 @@ typedef struct icl_device {
 
 /* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
-ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count,
-                                    icl_error *error);
+ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);
 
 /* Which matmul an OpenCL backend uses. */
@@ -75,26 +76,25 @@ typedef enum icl_gemm {
 
 /* Zero is a valid value for every member. */
 typedef struct icl_backend_params {
-    /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2 or avx512: kernels for that instruction set, at most the
-     * machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it likewise, "opencl", "opencl:P.D" (indices), or
-     * "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the fastest of "cpu" and of the OpenCL
-     * GPUs and accelerators that pass their self-test: a short training step of each is measured, and the answer remembered in the cache's
-     * folder. It logs the choice and its reason. "opencl" and "opencl:TEXT" take a GPU before an accelerator before a CPU, and the fastest
-     * of several GPUs or accelerators likewise. */
+    /* "auto" (also NULL), "cpu", "cpu:threads=N", "cpu:isa=SET" (base, avx2 or avx512: kernels for that instruction
+     * set, at most the machine's widest), "cpu:threads=N:isa=SET", "ref" and what may follow it likewise, "opencl",
+     * "opencl:P.D" (indices), or "opencl:TEXT" (substring of platform or device name, case ignored). "auto" takes the
+     * fastest of "cpu" and of the OpenCL GPUs and accelerators that pass their self-test: a short training step of each
+     * is measured, and the answer remembered in the cache's folder. It logs the choice and its reason. "opencl" and
+     * "opencl:TEXT" take a GPU before an accelerator before a CPU, and the fastest of several
+     * GPUs or accelerators likewise. */
     const char *spec;
-    icl_gemm gemm;  /* which matrix product */
-    bool fast_math; /* allow the device to relax arithmetic; off keeps every op inside its error bound */
-    bool
-        accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong: for finding out more */
-    bool profile; /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
+    icl_gemm gemm;                /* which matrix product */
+    bool fast_math;               /* allow the device to relax arithmetic; off keeps every op inside its error bound */
+    bool accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong */
+    bool profile;        /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
     icl_log log;         /* where messages about the device go */
 } icl_backend_params;
 
 /* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
  * whose device failed its self-test and was not to be accepted nevertheless. */
-ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend,
-                                    icl_error *error);
+ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend, icl_error *error);
 
 /* Waits for the queue, then frees everything. Every tensor of the backend must have been released. NULL is allowed;
  * sets *backend to NULL. */
@@ -113,13 +113,15 @@ typedef struct icl_backend_statistics {
     uint64_t allocations; /* device allocations made */
     uint64_t pool_hits;   /* buffers served from the pool instead */
     uint64_t launches;    /* kernels queued; 0 on host backends */
-    double
-        device_seconds; /* that kernels took on the device until the last icl_backend_sync; with profiling alone */
+    /* Seconds that kernels took on the device until the last icl_backend_sync; with profiling alone. */
+    double device_seconds;
     size_t bytes_live;     /* bytes held by tensors now */
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
 } icl_backend_statistics;
 
 /* The counters as they stand. */
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);
+
+ICL_C_END
 
 #endif

@@ -9,6 +9,8 @@
 
 #include "iclab/task.h"
 
+ICL_C_BEGIN
+
 /* Reference predictors for one task. */
 typedef struct icl_predictors icl_predictors;
 
@@ -18,26 +20,28 @@ typedef struct icl_predictors icl_predictors;
  *   bayes      posterior mean under the task's prior over sigma: the floor for every predictor that is not told sigma
  *   ols        least squares (of minimum norm when n < d)
  *   constrr    ridge with the constant E[sigma^2]
- *   adarr      ridge with the residual variance estimate ||y - X w_OLS||^2 / (n - d); where n <= d leaves no residual, constrr
+ *   adarr      ridge with the residual variance estimate ||y - X w_OLS||^2 / (n - d); constrr where n <= d leaves
+ *              no residual
  *   tunedrr    adarr's estimate times a factor and cut at a maximum, both fitted
  *   gd:K       K gradient steps, one fitted step size each, K <= 16
  *   gd++:K     K GD++ steps (von Oswald et al. 2022), two fitted coefficients each, the last step one
  *   ridge      ridge with a fitted constant
  *   pgd:K      K gradient steps preconditioned with the covariance of w, one fitted step size each
  *   pgd++:K    K such GD++ steps
- * Ridge and preconditioning are meant in the prior's coordinates: the penalty is that of w's own covariance. gd and gd++ see the
- * inputs as they are, and are pgd and pgd++ where w ~ N(0, I).
+ * Ridge and preconditioning are meant in the prior's coordinates: the penalty is that of w's own covariance. gd and
+ * gd++ see the inputs as they are, and are pgd and pgd++ where w ~ N(0, I).
  *
  * Fitted constants minimise the mean squared distance to the oracle over `fit_sequences` sequences drawn for
  * ICL_FOR_FITTING. gd++ amplifies large eigenvalues: from K = 3 on, with little noise, rare sequences decide its mean,
  * and a fit on fewer than some 100,000 sequences can fail badly on fresh ones.
  *
- * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task whose prior is nonlinear.
+ * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task
+ * whose prior is nonlinear.
  *
  * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
  */
-ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences,
-                                         uint32_t seed, icl_predictors **predictors, icl_error *error);
+ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
+                                         icl_predictors **predictors, icl_error *error);
 ICL_API void icl_predictors_destroy(icl_predictors **predictors);
 
 /* How many there are, and their names as they were asked for, in that order. */
@@ -47,10 +51,12 @@ ICL_API const char *icl_predictors_name(const icl_predictors *predictors, size_t
 /* The fitted constants of a predictor as text ("factor 1.45, cap 9.3"); empty when it has none. */
 ICL_API const char *icl_predictors_constants(const icl_predictors *predictors, size_t index);
 
-/* Predictions for `count` sequences on the host: tokens [count][n + 1][d + 1], sigma [count] (used by the oracle alone);
- * predictions [count][number of predictors]. The same bits for any number of threads. A sequence that is not finite
- * gets NaN. */
+/* Predictions for `count` sequences on the host: tokens [count][n + 1][d + 1], sigma [count] (used by the oracle
+ * alone); predictions [count][number of predictors]. The same bits for any number of threads. A sequence that is not
+ * finite gets NaN. */
 ICL_API icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
                                       const float *sigma, double *predictions, icl_error *error);
+
+ICL_C_END
 
 #endif

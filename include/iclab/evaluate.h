@@ -4,8 +4,8 @@
  * With p a prediction, o the oracle's (the posterior mean that knows sigma), y the noiseless target:
  *     mse      = mean of (p - y)^2
  *     adjusted = mean of (p - o)^2, equal in expectation to mse - oracle mse, with a far smaller standard error
- * Papers report half of the adjusted loss. Losses of linear transformers have heavy tails: the median, and the mean without the
- * largest 1 %, tell whether a few sequences carry a mean.
+ * Papers report half of the adjusted loss. Losses of linear transformers have heavy tails: the median, and the mean
+ * without the largest 1 %, tell whether a few sequences carry a mean.
  */
 #ifndef ICLAB_EVALUATE_H
 #define ICLAB_EVALUATE_H
@@ -16,39 +16,54 @@
 #include "iclab/baseline.h"
 #include "iclab/train.h"
 
+ICL_C_BEGIN
+
 /* Bytes of icl_score.constants. */
 #define ICL_CONSTANTS_CAPACITY 512
+
+/* One of several scored positions, over all sequences: means of weight times loss. */
+typedef struct icl_position_score {
+    size_t position; /* counted from 0 */
+    double loss, se; /* mean, and its standard error */
+    double accuracy; /* the share of right answers; NaN for the squared error */
+} icl_position_score;
 
 /* One predictor's results. Every loss is of the full squared error unless its name says half. */
 typedef struct icl_score {
     char predictor[64];      /* "model", or the name of a reference predictor */
-    double mse;              /* mean squared error */
+    icl_loss_kind loss_kind; /* of the task */
+    double mse;              /* mean squared error; of a task with another loss the mean of that */
     double se;               /* standard error of mse */
+    double accuracy;         /* the share of right answers; NaN for the squared error */
     double adjusted;         /* mean squared distance to the oracle's prediction */
     double adjusted_se;      /* its standard error */
     double half_adjusted;    /* half of adjusted, as papers report it */
     double half_adjusted_se; /* its standard error */
-    double
-        half_above_bayes; /* half of the mean squared distance to the Bayes-optimal prediction, the floor for any predictor that is
-                                 not told sigma; NaN for the oracle, which is told */
+    /* Half of the mean squared distance to the Bayes-optimal prediction, the floor for any predictor that is not told
+     * sigma; NaN for the oracle, which is told. */
+    double half_above_bayes;
     double adjusted_median;                 /* of the squared distance to the oracle */
     double adjusted_trimmed;                /* its mean without the largest 1 % */
     char constants[ICL_CONSTANTS_CAPACITY]; /* fitted ones, as text; may be empty */
+    const icl_position_score *positions;    /* [position_count]: the curve over positions; the evaluation's */
+    size_t position_count;                  /* 0 where one position is scored */
 } icl_score;
 
 /* The results of icl_evaluate. */
 typedef struct icl_evaluation {
-    size_t count;       /* of scores */
-    icl_score *scores;  /* [count]: the model first, then the predictors in the order asked for */
-    uint64_t sequences; /* on which each was evaluated */
+    size_t count; /* of scores */
+    /* [count]: the model first, then the predictors in the order asked for, then the trainer's own. */
+    icl_score *scores;
+    icl_position_score *curves; /* what icl_score.positions point to; NULL where one position is scored */
+    uint64_t sequences;         /* on which each was evaluated */
 } icl_evaluation;
 
-/* Whether the recipe's [eval] section can be evaluated for the task: ICL_ERROR_INPUT for what icl_evaluate would refuse, so that a long
- * training run need not end with it. */
+/* Whether the recipe's [eval] section can be evaluated for the task: ICL_ERROR_INPUT for what icl_evaluate would
+ * refuse, so that a long training run need not end with it. */
 ICL_API icl_status icl_evaluation_check(const icl_task *task, const icl_recipe *recipe, icl_error *error);
 
-/* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION. The oracle and the
- * Bayes-optimal predictor are computed even where they are not listed. */
+/* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION.
+ * The oracle and the Bayes-optimal predictor are computed even where they are not listed. */
 ICL_API icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                                 icl_evaluation **evaluation, icl_error *error);
 ICL_API void icl_evaluation_destroy(icl_evaluation **evaluation);
@@ -63,12 +78,14 @@ ICL_API icl_status icl_score_json(const icl_score *score, char **text, icl_error
 typedef struct icl_evaluator icl_evaluator;
 
 /* Draws `sequences` sequences other than those of icl_evaluate and keeps the oracle's predictions for them. */
-ICL_API icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences,
-                                        uint32_t seed, icl_evaluator **evaluator, icl_error *error);
+ICL_API icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences, uint32_t seed,
+                                        icl_evaluator **evaluator, icl_error *error);
 ICL_API void icl_evaluator_destroy(icl_evaluator **evaluator);
 
 /* Half of the adjusted loss of the trainer's parameters on these sequences. */
-ICL_API icl_status icl_evaluator_half_adjusted(icl_evaluator *evaluator, icl_trainer *trainer,
-                                               double *half_adjusted, icl_error *error);
+ICL_API icl_status icl_evaluator_half_adjusted(icl_evaluator *evaluator, icl_trainer *trainer, double *half_adjusted,
+                                               icl_error *error);
+
+ICL_C_END
 
 #endif

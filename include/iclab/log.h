@@ -4,6 +4,8 @@
 
 #include "iclab/export.h"
 
+ICL_C_BEGIN
+
 /* How much a message matters. */
 typedef enum icl_log_level {
     ICL_LOG_ERROR = 0,
@@ -24,5 +26,7 @@ typedef struct icl_log {
 
 /* Formats and hands one message on. A NULL log, or one without a callback, drops it. */
 ICL_API void icl_log_write(const icl_log *log, icl_log_level level, const char *format, ...) ICL_PRINTF(3, 4);
+
+ICL_C_END
 
 #endif

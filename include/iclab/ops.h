@@ -2,8 +2,8 @@
  * The ops: everything a model, a task or a training loop computes on a backend.
  *
  * Conventions. The output comes first. Operands are views of the same backend with any strides; outputs may not
- * repeat elements (stride 0) and may not overlap an input, except that elementwise ops, copies, clipping and optimizer
- * steps may write exactly onto an input of the same view. Inputs broadcast against the output: shapes align at the
+ * repeat elements (stride 0) and may not overlap an input, except that elementwise ops and copies
+ * may write exactly onto an input of the same view. Inputs broadcast against the output: shapes align at the
  * last axis, missing and 1-extents repeat. Calls return as soon as the work is queued; icl_tensor_read and
  * icl_backend_sync wait. A shape with no elements is valid and does nothing (a sum over nothing is 0).
  * ICL_ERROR_INPUT with a message naming the op and the shapes when operands do not fit together.
@@ -15,6 +15,8 @@
 
 #include "iclab/random.h"
 #include "iclab/tensor.h"
+
+ICL_C_BEGIN
 
 /* ---- Filling and copying ---- */
 
@@ -28,52 +30,23 @@ ICL_API icl_status icl_copy(icl_backend *backend, icl_tensor out, icl_tensor in,
 ICL_API icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out,
                                    icl_error *error);
 
-/*
- * Strict. In-context regression problems by their Gram matrices, without a token. For a context of n pairs (x_i, y_i), x_i = R g_i,
- * y_i = <w, x_i> + sigma eps_i, with g_i, eps_i and h standard normal and w = C h, the matrix G = sum_i (x_i, y_i) (x_i, y_i)^T
- * is an image of a Wishart matrix, for which Bartlett's decomposition gives a lower trapezoid L [D, m], D = d + 1, m = min(n, D), with
- * sum_i (g_i, eps_i) (g_i, eps_i)^T = L L^T: L_ii has the chi distribution with n - i degrees of freedom, and the
- * elements below are standard normal. O(D^2) random numbers for any n; exact in distribution, also for n < D.
- *
- * gram [B, D, D] = F F^T, query [B, D] = (x_t, 0) with x_t = R g_t, targets [B] = <w, x_t>, weights [B, d] = w, noise [B] = sigma.
- * roots [2, d, d]: R and C, or absent for identities. chi [m or more, ICL_CHI_PIECES, ICL_CHI_TERMS]: row i takes a normal to
- * L_ii; it holds the coefficients of 1, t, t^2, … of each piece, piece = (int)(z + ICL_CHI_PIECES / 2), t = z - (piece -
- * (ICL_CHI_PIECES - 1) / 2), summed by Horner's rule. |z| < 6.4 for every random word.
- *
- * Random words: sequence s owns indices s * 4 ceil(N / 4) + e of the key, e < N = T + 2 d + 1: the T elements of L row by row, the
- * diagonal's included, then g_t, h, and the word of sigma. Every product and every sum rounds once, sums run upwards from
- * their first product:
- *     F_ij = L_ij without roots, sum_k R_ik L_kj over j <= k < d with roots; i < d
- *     F_dj = (sum_i w_i F_ij) + sigma L_dj, over j <= i < d without roots, i < d with; F_dd = sigma L_dd
- *     G_ab = sum_k F_ak F_bk over k <= min(a, b, m - 1) without roots; with roots over k < min(d, m), for a = b = d over k < m
- *     x_t, w: sum over all columns of a root; target = sum_i w_i x_i
- */
-typedef struct icl_gram_params {
-    icl_random_key key;            /* of all of these numbers */
-    uint64_t context;              /* n */
-    icl_random_params noise_level; /* the distribution of sigma; its key and first_index are not used */
-} icl_gram_params;
-
 /* Pieces of a quantile function as a piecewise polynomial, and the coefficients of each. */
 #define ICL_CHI_PIECES 14
 #define ICL_CHI_TERMS  8
 
-/* Samples as icl_gram_params says. */
-ICL_API icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *params, icl_tensor gram,
-                                   icl_tensor query, icl_tensor targets, icl_tensor weights, icl_tensor noise,
-                                   icl_tensor chi, icl_tensor roots, icl_error *error);
-
 /*
- * Strict. Spherical distributions from normal ones: rows along the last axis, out = r x / ||x||, so that rows x of independent normals
- * become directions that are uniform on the sphere, times a radius. r = 1 without normals and table (zeroed icl_tensors). Otherwise
- * each row has a normal z, and r = 2^L(z): table [ICL_CHI_PIECES, ICL_CHI_TERMS] holds L as a piecewise polynomial.
- * in as out, rank 1 to 4; normals [..., 1], its leading axes as out's. out may be in's own view. A row of zeros stays zero; the
- * others need 2^-120 < ||x||^2 < 2^120. |r x / ||x|| - out| <= gamma(d / 2 + 10) |out| beside the rounding of L.
+ * Strict. Spherical distributions from normal ones: rows along the last axis, out = r x / ||x||, so that rows x of
+ * independent normals become directions that are uniform on the sphere, times a radius. r = 1 without normals and table
+ * (zeroed icl_tensors). Otherwise each row has a normal z, and r = 2^L(z): table [ICL_CHI_PIECES, ICL_CHI_TERMS] holds
+ * L as a piecewise polynomial. in as out, rank 1 to 4; normals [..., 1], its leading axes as out's. out may be in's own
+ * view. A row of zeros stays zero; the others need 2^-120 < ||x||^2 < 2^120. |r x / ||x|| - out| <= gamma(d / 2 + 10)
+ * |out| beside the rounding of L.
  *
  * Every product and every sum rounds once:
  *     s = (x_0 x_0) + x_1 x_1 + …, from left to right; h = s / 2
  *     y = the float with the bits 0x5f375a86 - (bits of s >> 1) (Lomont 2003), then three times y = y (1.5 - (h y) y)
- *     z cut to [-6.99, 6.99] (and -6.99 where it is no number), L(z) as gram_sample evaluates its table, cut to [-62, 62] likewise
+ *     z cut to [-6.99, 6.99] (and -6.99 where it is no number), L(z) as gram_sample evaluates its table, cut to
+ *     [-62, 62] likewise
  *     k = (int)(L + 62.5) - 62, f = L - k, r = 2^k (c_0 + f (c_1 + f (… + f c_7))), c_j = ln(2)^j / j! as floats
  *     out_i = x_i (y r), or x_i y without a radius
  */
@@ -93,7 +66,7 @@ typedef enum icl_unary_kind {
     ICL_LOGARITHM,
     ICL_HYPERBOLIC_TANGENT,
     ICL_SIGMOID, /* 1 / (1 + exp(-x)) */
-    ICL_RECTIFY, /* max(x, 0); NaN stays NaN */
+    ICL_RELU,    /* max(x, 0); NaN stays NaN */
     ICL_SIGN,    /* -1, 0 or 1; NaN stays NaN */
     ICL_UNARY_COUNT
 } icl_unary_kind;
@@ -119,12 +92,13 @@ ICL_API icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tens
                              icl_error *error);
 
 /* out = kind(a, b). */
-ICL_API icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out, icl_tensor a,
-                              icl_tensor b, icl_error *error);
+ICL_API icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out, icl_tensor a, icl_tensor b,
+                              icl_error *error);
 
-/* out = alpha * a + beta * b: two products and a sum, each rounded once. b may be absent (a zeroed icl_tensor): out = alpha * a. */
-ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a,
-                                 double beta, icl_tensor b, icl_error *error);
+/* out = alpha * a + beta * b: two products and a sum, each rounded once. b may be absent (a zeroed icl_tensor):
+ * out = alpha * a. */
+ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta,
+                                 icl_tensor b, icl_error *error);
 
 /* ---- Reductions ---- */
 
@@ -146,8 +120,8 @@ ICL_API const char *icl_reduce_name(icl_reduce_kind kind);
 /* Reduces the axes whose bits are set in `axes` (bit 0 = axis 0). out has the input's rank, with extent 1 on each
  * reduced axis. Sums run in a fixed tree: at most 32 terms in sequence, then pairs, so that each term passes through at
  * most 32 + ceil(log2 n) additions: |error| <= gamma(32 + ceil(log2 n)) * sum |x|. */
-ICL_API icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out,
-                              icl_tensor in, icl_error *error);
+ICL_API icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out, icl_tensor in,
+                              icl_error *error);
 
 /* ---- Matrix products ---- */
 
@@ -185,103 +159,29 @@ typedef struct icl_attention_params {
 } icl_attention_params;
 
 /* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast.
- * log_sum_exp [batch, queries, 1] receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where every key is
- * masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention costs
- * O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs
- * queries keys (d + e) multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the batch, about half of it
+ * log_sum_exp [batch, queries, 1] receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where
+ * every key is masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention costs
+ * O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs queries keys (d + e)
+ * multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the batch, about half of it
  * where a causal mask hides half of the pairs; neither pass stores a matrix of queries x keys. */
-ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params,
-                                         icl_tensor out, icl_tensor log_sum_exp, icl_tensor q, icl_tensor k,
-                                         icl_tensor v, icl_error *error);
+ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
+                                         icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
+                                         icl_error *error);
 
 /* Gradients of the above: d_q, d_k, d_v (overwritten, shaped as q, k, v) from d_out. out and log_sum_exp are what the
  * forward pass wrote (softmax; absent for linear). Inputs that broadcast are not supported here. */
-ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params,
-                                          icl_tensor d_q, icl_tensor d_k, icl_tensor d_v, icl_tensor d_out,
-                                          icl_tensor out, icl_tensor log_sum_exp, icl_tensor q, icl_tensor k,
-                                          icl_tensor v, icl_error *error);
-
-/* ---- Linear transformers, whole ---- */
-
-/* Which entries of a layer's P and Q (D x D, D = d + 1) are parameters. Each head of each layer holds, in order, what stands here. */
-typedef enum icl_linear_form {
-    ICL_LINEAR_FULL = 0, /* P [D, D], Q [D, D] */
-    ICL_LINEAR_DIAG,     /* [2] p and [2] q: P = diag(p_x … p_x, p_y), Q = diag(q_x … q_x, q_y) */
-    ICL_LINEAR_GDPP,     /* [2] p and [1] q: DIAG with q_y = 0 ("gd++") */
-    ICL_LINEAR_SPARSE,   /* A [d, d]: P = [0 0; 0 1], Q = [A 0; 0 0] */
-    ICL_LINEAR_SPARSE_B, /* B [d, d], A [d, d]: P = [B 0; 0 1], Q = [A 0; 0 0] */
-    ICL_LINEAR_FORM_COUNT
-} icl_linear_form;
-
-/* What a backend carries from layer to layer. The result is the same polynomial; rounding and cost differ. */
-typedef enum icl_linear_space {
-    ICL_SPACE_AUTO = 0, /* the cheaper one; Gram space where the Gram matrix is given */
-    ICL_SPACE_GRAM,     /* G = sum of e_j e_j^T over the context: cost grows with D^3, not with n */
-    ICL_SPACE_TOKENS,   /* the tokens themselves: cost grows with n D^2 */
-} icl_linear_space;
-
-/* A linear transformer without its parameters. */
-typedef struct icl_linear_transformer_params {
-    icl_linear_form form;   /* what the parameters are */
-    size_t layers;          /* in the parameter vector, at least 1 */
-    size_t depth;           /* in use: the first depth - 1 and the last one; 0: all */
-    size_t heads;           /* 0: 1 */
-    double factor;          /* of the attention sum: 1, or 1 / n */
-    icl_linear_space space; /* of no effect where a Gram matrix is given */
-} icl_linear_transformer_params;
-
-/* Length of the parameter vector: layer by layer, head by head, each matrix row-major. d is D - 1. */
-ICL_API size_t icl_linear_transformer_size(const icl_linear_transformer_params *params, size_t d);
-
-/* Floating-point operations of the cheapest way to the predictions of `batch` sequences, or to predictions and gradient; n = 0: of
- * Gram matrices that are given. What a faster machine or a slower formulation does is measured against this count. */
-ICL_API double icl_linear_transformer_flops(const icl_linear_transformer_params *params, size_t d, size_t n,
-                                            size_t batch, bool has_gradient);
-
-/*
- * predictions [B]: what the model says about each query. With tokens e_1 … e_n and the query q in R^D a layer is, all tokens at once,
- *     e <- e + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e,
- * and the prediction is minus the last coordinate of the query after the last layer.
- *
- * parameters [N], N = icl_linear_transformer_size. Sequences come in one of two ways:
- *     tokens [B, n + 1, D]: the context, then the query;
- *     gram [B, D, D] and query [B, D]: G = sum_{j <= n} e_j e_j^T, symmetric (which triangle is read is not specified), and q.
- * The other operands are absent. D is at least 2, n may be 0.
- *
- * A prediction is a polynomial in everything given, so rounding is bounded through the same polynomial p of absolute values: with
- * m roundings on the longest path through it, |error| <= gamma(m) p(|G|, |q|, |parameters|); see
- * src/lab/conformance/truth_linear_transformer.c. Backends may order sums differently for different batch sizes.
- * NaN and infinity spread within their own sequence alone.
- */
-ICL_API icl_status icl_linear_transformer_predict(icl_backend *backend,
-                                                  const icl_linear_transformer_params *params,
-                                                  icl_tensor predictions, icl_tensor parameters,
-                                                  icl_tensor tokens, icl_tensor gram, icl_tensor query,
-                                                  icl_error *error);
-
-/*
- * The same, and with g_b the gradient of (prediction_b - target_b)^2 with respect to all parameters:
- *     norms [B]:    the Euclidean norm of g_b; its squares neither overflow nor vanish before g_b itself comes near to it. Absent where
- *                   nobody asks for them, which saves a square for each element of g_b; a threshold needs them
- *     gradient [N]: (1 / B) sum_b s_b g_b, with s_b = 1, or, where threshold [1] is present, s_b = min(1, threshold / norms_b).
- * With a threshold (not negative) a sequence whose norm is not finite contributes nothing; without one it makes the gradient NaN or
- * infinite. Layers that are not in use get gradient 0. B = 0 gives gradient 0. targets [B].
- * The same bits for any number of threads, and run after run.
- */
-ICL_API icl_status icl_linear_transformer_gradient(icl_backend *backend,
-                                                   const icl_linear_transformer_params *params,
-                                                   icl_tensor predictions, icl_tensor gradient,
-                                                   icl_tensor norms, icl_tensor parameters, icl_tensor tokens,
-                                                   icl_tensor gram, icl_tensor query, icl_tensor targets,
-                                                   icl_tensor threshold, icl_error *error);
+ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params, icl_tensor d_q,
+                                          icl_tensor d_k, icl_tensor d_v, icl_tensor d_out, icl_tensor out,
+                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
+                                          icl_error *error);
 
 /* ---- Optimizer steps, in place ---- */
 
-/* values *= min(1, limit / norm), where norm is a tensor of one element. A NaN norm leaves values unchanged. */
-ICL_API icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, double limit,
-                            icl_error *error);
-
-/* Constants of one step of Adam. */
+/*
+ * Constants of one step of Adam (Kingma and Ba 2015, Algorithm 1): m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+ * parameters -= learning_rate * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon).
+ * The constants b, 1 - b and 1 - b^step are computed in double and rounded once.
+ */
 typedef struct icl_adam_params {
     double learning_rate; /* of this step */
     double beta1;         /* decay of the first moment */
@@ -291,38 +191,29 @@ typedef struct icl_adam_params {
     uint64_t step;        /* counts from 1, for the bias correction */
 } icl_adam_params;
 
-/* Kingma and Ba 2015, Algorithm 1: m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
- * parameters -= learning_rate * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + epsilon). Operands share one shape.
- * The constants b, 1 - b and 1 - b^step are computed in double and rounded once. norm is a tensor of one element, or absent: where
- * it is infinite or NaN, nothing changes. */
-ICL_API icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
-                                 icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
-                                 icl_tensor norm, icl_error *error);
-
-/* Constants of one step of stochastic gradient descent. */
+/* Constants of one step of stochastic gradient descent: velocity = momentum * velocity + g;
+ * parameters -= learning_rate * velocity. */
 typedef struct icl_sgd_params {
     double learning_rate; /* of this step */
     double momentum;      /* share of the last step that is kept */
 } icl_sgd_params;
 
-/* velocity = momentum * velocity + g; parameters -= learning_rate * velocity. norm as above. */
-ICL_API icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *params, icl_tensor parameters,
-                                icl_tensor velocity, icl_tensor gradient, icl_tensor norm, icl_error *error);
-
 /* ---- Clipping by sequence ---- */
 
-/* Constants of icl_track_threshold: the first threshold over the mean norm, its rate, and the largest excess that moves it. */
+/* Constants of icl_track_threshold: the first threshold over the mean norm, its rate, and the largest excess that moves
+ * it. */
 #define ICL_THRESHOLD_FIRST 5.0
 #define ICL_THRESHOLD_RATE  0.1
 #define ICL_THRESHOLD_LEAP  5.0
 
-/* Follows the quantile of the norms that a share `fraction` of them exceeds, 0 < fraction <= 1. threshold [1], read and written, times
- * exp(ICL_THRESHOLD_RATE * min(share / fraction - 1, ICL_THRESHOLD_LEAP)), where share is the number of finite norms above it divided
- * by the number of all. A threshold that is not above 0 has no value yet and becomes ICL_THRESHOLD_FIRST times the mean of the
- * finite norms, if there are any. dropped [1] receives the number of norms [B] that are infinite or NaN. The mean is
- * summed as norm / count in 64 interleaved sums, then pairs, and cannot overflow: relative error < gamma(ceil(B / 64) + 13). */
-ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold,
-                                       icl_tensor dropped, icl_tensor norms, icl_error *error);
+/* Follows the quantile of the norms that a share `fraction` of them exceeds, 0 < fraction <= 1. threshold [1], read and
+ * written, times exp(ICL_THRESHOLD_RATE * min(share / fraction - 1, ICL_THRESHOLD_LEAP)), where share is the number of
+ * finite norms above it divided by the number of all. A threshold that is not above 0 has no value yet and becomes
+ * ICL_THRESHOLD_FIRST times the mean of the finite norms, if there are any. dropped [1] receives the number of norms
+ * [B] that are infinite or NaN. The mean is summed as norm / count in 64 interleaved sums, then pairs, and cannot
+ * overflow: relative error < gamma(ceil(B / 64) + 13). */
+ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold, icl_tensor dropped,
+                                       icl_tensor norms, icl_error *error);
 
 /* ---- The end of a training step ---- */
 
@@ -338,17 +229,21 @@ typedef struct icl_update_params {
     double fraction;      /* of norms above the threshold, where there is one */
 } icl_update_params;
 
-/* All of it in one launch. With the loss's gradient [N] of a batch, its predictions and targets [B]:
- *     measures [3] = (mean of (prediction - target)^2, norm of the gradient, number of norms that are infinite or NaN)
- *     the step of icl_adam_step or icl_sgd_step along gradient * min(1, clip / norm); none where the norm is infinite or NaN
+/*
+ * All of it in one launch, for any loss. With the gradient [N] of a batch and the losses [B] of its sequences:
+ *     measures [3] = (mean of the losses, norm of the gradient, number of norms that are infinite or NaN)
+ *     the step of Adam or of gradient descent along gradient * min(1, clip / norm); none where the norm is infinite
+ *     or NaN
  *     threshold [1], where present, as icl_track_threshold has it for norms [B]
- * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. The norm is taken of the
- * gradient times 2^-32, so that no square overflows a float below 1e28 (and elements below 2^-31 may count as 0), the sums in
- * 64 interleaved sums, then pairs: relative errors below gamma(ceil(B / 64) + 10) of the loss and gamma(ceil(N / 64) / 2 + 11) of
- * the norm. */
-ICL_API icl_status icl_update_step(icl_backend *backend, const icl_update_params *params,
-                                   icl_tensor parameters, const icl_tensor states[2], icl_tensor measures,
-                                   icl_tensor threshold, icl_tensor gradient, icl_tensor predictions,
-                                   icl_tensor targets, icl_tensor norms, icl_error *error);
+ * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. The norm is
+ * taken of the gradient times 2^-32, so that no square overflows a float below 1e28 (and elements below 2^-31 may count
+ * as 0), the sums in 64 interleaved sums, then pairs: errors below gamma(ceil(B / 64) + 8) times the mean of |losses|,
+ * and relative errors below gamma(ceil(N / 64) / 2 + 11) of the norm.
+ */
+ICL_API icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
+                                   const icl_tensor states[2], icl_tensor measures, icl_tensor threshold,
+                                   icl_tensor gradient, icl_tensor losses, icl_tensor norms, icl_error *error);
+
+ICL_C_END
 
 #endif

@@ -15,6 +15,8 @@
 
 #include "iclab/export.h"
 
+ICL_C_BEGIN
+
 /* What a random number is a function of, beside its index. */
 typedef struct icl_random_key {
     uint32_t seed;   /* of the experiment */
@@ -35,12 +37,12 @@ typedef enum icl_distribution {
 /* A fill with random numbers. */
 typedef struct icl_random_params {
     icl_random_key key; /* which numbers */
-    uint64_t
-        first_index; /* index of the first element; element k of the view, in row-major order, has first + k */
-    icl_distribution distribution; /* what becomes of them */
-    float low;             /* ICL_UNIFORM: the least value; the product rounds once, then the sum once */
-    float high;            /* ICL_UNIFORM: the end, which is not reached */
-    uint32_t choice_count; /* ICL_CHOICE: how many values */
+    /* Index of the first element; element k of the view, in row-major order, has first + k. */
+    uint64_t first_index;
+    icl_distribution distribution;  /* what becomes of them */
+    float low;                      /* ICL_UNIFORM: the least value; the product rounds once, then the sum once */
+    float high;                     /* ICL_UNIFORM: the end, which is not reached */
+    uint32_t choice_count;          /* ICL_CHOICE: how many values */
     float choices[ICL_MAX_CHOICES]; /* ICL_CHOICE: the values */
 } icl_random_params;
 
@@ -56,5 +58,7 @@ ICL_API float icl_normal_from_word(uint32_t word);
 
 /* Element k of a fill, on the host: what every backend writes there. */
 ICL_API float icl_random_value(const icl_random_params *params, uint64_t k);
+
+ICL_C_END
 
 #endif

@@ -2,8 +2,8 @@
  * Recipes: what to train, as an INI file of sections and keys.
  *
  * A recipe always holds every known key: the file's value, an override's, or the default. Unknown keys, values of
- * the wrong type and values out of range are refused with one line that names the file and line or the override, and for an
- * unknown key the nearest known one.
+ * the wrong type and values out of range are refused with one line that names the file and line or the override, and
+ * for an unknown key the nearest known one.
  */
 #ifndef ICLAB_RECIPE_H
 #define ICLAB_RECIPE_H
@@ -15,6 +15,8 @@
 #include "iclab/export.h"
 #include "iclab/status.h"
 
+ICL_C_BEGIN
+
 /* A value for every key of a table. */
 typedef struct icl_recipe icl_recipe;
 
@@ -24,10 +26,22 @@ typedef enum icl_key_type {
     ICL_KEY_COUNT,  /* whole number, minimum..maximum */
     ICL_KEY_NUMBER, /* finite real, minimum..maximum */
     ICL_KEY_FLAG,   /* true or false */
-    ICL_KEY_WORD,   /* one of `words`, separated by '|' */
+    ICL_KEY_WORD,   /* the word of one of `choices` */
 } icl_key_type;
 
-/* One known key. The table of all keys (src/lab/recipe_keys.c) is parser, default, range and documentation at once. */
+typedef struct icl_recipe_group icl_recipe_group;
+
+/* One value of a key of words: what stands in the recipe, what it means, and the keys that it alone brings into use. */
+typedef struct icl_choice {
+    const char *word; /* "adam" */
+    int value;        /* what icl_recipe_choice returns for it: usually of an enum */
+
+    /* The keys that are read with this word, and with no other but those that list them, too; ends with NULL. NULL:
+     * none. */
+    const icl_recipe_group *const *keys;
+} icl_choice;
+
+/* One known key: parser, default, range and documentation at once. It stands in the file that reads it. */
 typedef struct icl_recipe_key {
     const char *section;       /* "task" */
     const char *name;          /* "noise" */
@@ -35,18 +49,25 @@ typedef struct icl_recipe_key {
     const char *default_value; /* as text */
     double minimum;            /* inclusive; both 0 means any */
     double maximum;            /* the same */
-    const char *words;         /* ICL_KEY_WORD: "fixed|uniform"; NULL for other types */
-    const char *help;          /* one line, for --help and the written recipe */
+    const icl_choice *choices; /* ICL_KEY_WORD: at least one, and then a NULL word; NULL for other types */
+    const char *help;          /* one line, for listings and the written recipe */
 } icl_recipe_key;
 
-/* A recipe of defaults over the given table, which must outlive it. */
+/* The keys that one reader declares. */
+struct icl_recipe_group {
+    const icl_recipe_key *rows; /* [count] */
+    size_t count;               /* keys */
+};
+
+/* A recipe of defaults over the given table, which must hold the keys of its choices, too. The rows are copied; what
+ * they point to must outlive the recipe. */
 ICL_API icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe,
                                      icl_error *error);
 ICL_API void icl_recipe_destroy(icl_recipe **recipe);
 ICL_API icl_status icl_recipe_clone(const icl_recipe *recipe, icl_recipe **copy, icl_error *error);
 
-/* Reads an INI file over what the recipe holds. ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT for its contents. A failed load
- * leaves the recipe as it was. */
+/* Reads an INI file over what the recipe holds. ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT for its contents.
+ * A failed load leaves the recipe as it was. */
 ICL_API icl_status icl_recipe_load(icl_recipe *recipe, const char *path, icl_error *error);
 
 /* The same from memory; `name` stands for the file in messages. */
@@ -55,7 +76,7 @@ ICL_API icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const 
 /* One "section.key=value" override. */
 ICL_API icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_error *error);
 
-/* The table of keys that the recipe was made over, *count rows. */
+/* The table of keys that the recipe was made over, *count rows; lives as long as the recipe. */
 ICL_API const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count);
 
 /* Typed look-up. Section and key must be in the table and of that type (asserted). Text lives as long as the value. */
@@ -67,15 +88,47 @@ ICL_API bool icl_recipe_flag(const icl_recipe *recipe, const char *section, cons
 /* The value of a key of any type as it is written; NULL where the table has no such key. Lives as long as the value. */
 ICL_API const char *icl_recipe_value(const icl_recipe *recipe, const char *section, const char *key);
 
-/* The position of the value in the key's list of words. */
-ICL_API size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char *key);
+/* What the word of a key means: the value of its choice. */
+ICL_API int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char *key);
 
-/* An ICL_ERROR_INPUT that points at one key: "recipe.ini:7: task.noise = loud: expected " and then the text given (where the value
- * came from an override or is the default, "--set" or "default" stands in front). For the checks that only the key's owner can make. */
-ICL_API icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, const char *key,
-                                     icl_error *error, const char *expected, ...) ICL_PRINTF(5, 6);
+/* Whether anything reads the key as the recipe stands: train.momentum only while train.optimizer = sgd, which lists
+ * it. Section and key must be in the table. */
+ICL_API bool icl_recipe_is_used(const icl_recipe *recipe, const char *section, const char *key);
 
-/* The whole recipe as an INI text that icl_recipe_parse reads back to the same values; the caller frees it. */
+/* ICL_ERROR_INPUT for a key of the section that was given another value than its default and that nothing reads; the
+ * message says which choice reads it. Creating a task, a model and a trainer checks their sections. */
+ICL_API icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_error *error);
+
+/* Gives every key that nothing reads its default again: for the recipes of finished runs, whose results do not depend
+ * on them. */
+ICL_API icl_status icl_recipe_reset_unused(icl_recipe *recipe, icl_error *error);
+
+/* An ICL_ERROR_INPUT that points at one key: "recipe.ini:7: task.noise = loud: expected " and then the text given
+ * (where the value came from an override or is the default, "override" or "default" stands in front). For the checks
+ * that only the key's owner can make. */
+ICL_API icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, const char *key, icl_error *error,
+                                     const char *expected, ...) ICL_PRINTF(5, 6);
+
+/* The whole recipe as an INI text that icl_recipe_parse reads back to the same values. It leaves out the keys that
+ * nothing reads and that are at their defaults. Freed with icl_text_free. */
 ICL_API icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *error);
+
+/* A recipe that holds the default of every key of [task], [model], [train] and [eval]. */
+ICL_API icl_status icl_recipe_create_complete(icl_recipe **recipe, icl_error *error);
+
+/* Those keys one by one, for listings: static storage; NULL behind the last. */
+ICL_API const icl_recipe_key *icl_recipe_known_key(size_t index);
+
+/* The words of a key of words as "full|diag|gd++", cut off at the capacity; an empty text for other types. Returns
+ * text. */
+ICL_API const char *icl_recipe_words(const icl_recipe_key *key, char *text, size_t capacity);
+
+/* Finds a recipe, whatever the current folder: a path as it stands; else NAME.ini in the folder that the environment
+ * variable ICLAB_RECIPES names; else among the recipes that belong to the library: those of its build, or those
+ * installed with it, also where the installation was moved as a whole. *path is freed with icl_text_free.
+ * ICL_ERROR_INPUT names the nearest recipe there is. */
+ICL_API icl_status icl_recipe_locate(const char *name, char **path, icl_error *error);
+
+ICL_C_END
 
 #endif

@@ -11,6 +11,8 @@
 
 #include "iclab/ops.h"
 
+ICL_C_BEGIN
+
 /* A recording of ops. */
 typedef struct icl_tape icl_tape;
 
@@ -30,6 +32,10 @@ ICL_API void icl_tape_reset(icl_tape *tape);
 /* The first failure since the last reset, or ICL_OK. */
 ICL_API icl_status icl_tape_status(const icl_tape *tape, icl_error *error);
 
+/* Makes the tape fail, as an op that failed would, unless it already has. For models that find
+ * inputs they cannot read. */
+ICL_API void icl_tape_fail(icl_tape *tape, const icl_error *error);
+
 /* The backend that it was made for. */
 ICL_API icl_backend *icl_tape_backend(const icl_tape *tape);
 
@@ -44,12 +50,11 @@ ICL_API icl_variable icl_tape_filled(icl_tape *tape, int rank, const size_t *sha
 
 /* Ops, as in ops.h. Operands broadcast; gradients are summed over the axes along which an operand was
  * repeated. Where an op has a kink the gradient is the subgradient of least norm: 0 at 0 for absolute,
- * rectify and norm; ties of max, maximum and minimum share equally. argmax, equal and sign pass nothing
+ * ReLU and norm; ties of max, maximum and minimum share equally. argmax, equal and sign pass nothing
  * on. */
 ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_variable in);
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
-ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta,
-                                        icl_variable b);
+ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta, icl_variable b);
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
 ICL_API icl_variable icl_tape_reduce(icl_tape *tape, icl_reduce_kind kind, unsigned axes, icl_variable in);
 ICL_API icl_variable icl_tape_matmul(icl_tape *tape, double alpha, icl_variable a, icl_variable b);
@@ -63,13 +68,14 @@ ICL_API icl_variable icl_tape_reshape(icl_tape *tape, icl_variable in, int rank,
 
 /* A copy of `base` in which the block that starts at `start` (one entry per axis) and has the shape of
  * `block` is replaced by it. */
-ICL_API icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable block,
-                                    const size_t *start);
+ICL_API icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable block, const size_t *start);
 
 /* The tensor of a variable: a view that lives until the next reset. After a failure its buffer is NULL. */
 ICL_API icl_tensor icl_tape_value(const icl_tape *tape, icl_variable variable);
 
-/* Sets the gradient of every parameter to d loss / d parameter; loss has one element. */
+/* Sets the gradient of every parameter to that of the mean of the loss's elements: one, or one for each sequence. */
 ICL_API icl_status icl_tape_backward(icl_tape *tape, icl_variable loss, icl_error *error);
+
+ICL_C_END
 
 #endif

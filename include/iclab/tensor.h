@@ -13,6 +13,8 @@
 
 #include "iclab/backend.h"
 
+ICL_C_BEGIN
+
 /* Most axes of a tensor. */
 #define ICL_MAX_RANK 4
 
@@ -43,7 +45,7 @@ ICL_API bool icl_tensor_is_contiguous(const icl_tensor *tensor);
 /* Views. The arguments must be in range (asserted): they come from code, not from users. */
 ICL_API icl_tensor icl_tensor_slice(icl_tensor tensor, int axis, size_t start, size_t count);
 ICL_API icl_tensor icl_tensor_swap_axes(icl_tensor tensor, int first, int second);
-ICL_API icl_tensor icl_tensor_broadcast(icl_tensor tensor, int axis, size_t count); /* an axis of extent 1 */
+ICL_API icl_tensor icl_tensor_broadcast(icl_tensor tensor, int axis, size_t count);      /* an axis of extent 1 */
 ICL_API icl_tensor icl_tensor_reshape(icl_tensor tensor, int rank, const size_t *shape); /* contiguous only */
 
 /* Copies a whole tensor from or to host memory, count elements in row-major order of the view. Reading waits for the
@@ -52,5 +54,7 @@ ICL_API icl_status icl_tensor_write(icl_tensor tensor, const float *values, icl_
 ICL_API icl_status icl_tensor_write_double(icl_tensor tensor, const double *values, icl_error *error);
 ICL_API icl_status icl_tensor_read(icl_tensor tensor, float *values, icl_error *error);
 ICL_API icl_status icl_tensor_read_double(icl_tensor tensor, double *values, icl_error *error);
+
+ICL_C_END
 
 #endif

@@ -4,36 +4,55 @@
 #ifndef ICLAB_TRAIN_H
 #define ICLAB_TRAIN_H
 
-#include "iclab/model.h"
-#include "iclab/task.h"
+#include "iclab/model_family.h"
+#include "iclab/reference_predictor.h"
+#include "iclab/task_family.h"
+
+ICL_C_BEGIN
 
 /* A model in training: task, parameters, and the optimizer's state. */
 typedef struct icl_trainer icl_trainer;
 
-/* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections; the recipe is
- * copied. */
+/* Creates a trainer at step 0 from the recipe's [task], [model] and [train] sections. It copies the recipe. */
 ICL_API icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer,
                                       icl_error *error);
 ICL_API void icl_trainer_destroy(icl_trainer **trainer);
 
+/* Parts of a program's own in place of what the recipe names. They are borrowed and must outlive the trainer. */
+typedef struct icl_trainer_parts {
+    const icl_task_family *task;   /* NULL: the recipe's */
+    const icl_model_family *model; /* NULL: the recipe's */
+    /* [reference_count], rows of icl_evaluate behind the recipe's. */
+    const icl_reference_predictor *const *references;
+    size_t reference_count; /* of them */
+} icl_trainer_parts;
+
+/* As icl_trainer_create, with these parts; NULL: none. ICL_ERROR_INPUT, naming both shapes, where the model cannot
+ * answer the task. With a task of the program's own, eval.predictors, which is for in-context regression, is not
+ * read. */
+ICL_API icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts,
+                                           const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
+
+/* What it was created with; zero for icl_trainer_create. */
+ICL_API icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer);
+
 /* Runs up to `steps` more steps, fewer if the recipe's budget ends first, without waiting for the device
  * except to read the losses at the end. A step whose gradient's norm is not finite changes nothing: it is
  * skipped, and counted. ICL_ERROR_DIVERGED when the parameters are not finite, or when so many steps were
- * skipped in a row that training does not get out any more; the message names the step. The parameters are
- * then those of no use, and the last saved state is what counts. */
+ * skipped in a row that training cannot recover; the message names the step. The parameters are then
+ * useless, and the last saved state is the one to go on from. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
 /* What the last icl_trainer_run saw. */
 typedef struct icl_train_progress {
-    uint64_t step;        /* steps done in all */
-    uint64_t total_steps; /* the recipe's budget */
-    double loss; /* mean over the run's steps of the batch loss (full squared error), of finite ones */
+    uint64_t step;          /* steps done in all */
+    uint64_t total_steps;   /* the recipe's budget */
+    double loss;            /* mean over the run's steps of the batch loss (full squared error), of finite ones */
     double gradient_norm;   /* largest finite one over the run's steps, before clipping */
     double learning_rate;   /* of the last step */
     uint64_t skipped_steps; /* of all steps done: those whose gradient was not finite */
-    uint64_t
-        dropped_sequences; /* in all steps done: left out by train.sequence_clip, because their own gradient
-                                   was not finite */
+    /* In all steps done: left out by train.sequence_clip, because their own gradient was not finite. */
+    uint64_t dropped_sequences;
 } icl_train_progress;
 
 /* That of the last icl_trainer_run, and the steps since step 0. */
@@ -60,13 +79,14 @@ ICL_API icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float 
 ICL_API icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error);
 
 /* Saves everything that the next step depends on to one safetensors file, atomically (written beside it,
- * flushed, renamed), and restores it. A restored trainer goes on with the bits of the one that was saved.
+ * flushed, renamed), and restores it. A restored trainer continues with the same bits as the saved one.
  * Restoring into another model or recipe is ICL_ERROR_INPUT. */
 ICL_API icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error);
 ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error);
 
 /*
- * Writes the named parameters alone, as safetensors, with all that evaluating the model takes: the file needs no recipe beside it.
+ * Writes the named parameters alone, as safetensors, with all that evaluating the model takes: the file needs no
+ * recipe beside it.
  *
  * Tensors are row-major F32. With D = d + 1 and for each layer l and head h (for layer 0 alone with model.tied):
  *
@@ -80,17 +100,20 @@ ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, i
  *     model.family = softmax
  *         M [d, d]
  *
- * A linear layer is e <- e + sum over heads of P sum_j w_j e_j over the context e_1 … e_n with w_j = e_j^T Q e, times 1/n where
- * model.scale = mean, or their softmax where it is softmax; the prediction is minus the last coordinate of the query (x, 0) behind the last
- * layer. The softmax family predicts sum_j w_j y_j with w the softmax of x_j^T M x, or w_j = x_j^T M x / n where model.attention = linear.
+ * A linear layer is e <- e + sum over heads of P sum_j w_j e_j over the context e_1 … e_n with w_j = e_j^T Q e, times
+ * 1/n where model.scale = mean, or their softmax where it is softmax; the prediction is minus the last coordinate of
+ * the query (x, 0) behind the last layer. The softmax family predicts sum_j w_j y_j with w the softmax of x_j^T M x,
+ * or w_j = x_j^T M x / n where model.attention = linear.
  *
- * __metadata__ holds format = "iclab", layout = "1", "task.d", "task.n" and every key of the recipe's [model] section, "model.KEY", as
- * text. tools/python/iclab_model.py reads and evaluates such a file.
+ * __metadata__ holds format = "iclab", layout = "1", "task.d", "task.n" and every key of the recipe's [model]
+ * section, "model.KEY", as text. tools/python/iclab_model.py reads and evaluates such a file.
  */
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 
-/* Predictions of the model for a batch on the trainer's backend, read back to the host: batch size floats. */
-ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *predictions,
-                                       icl_error *error);
+/* Outputs [B][S][q] of the model for a batch on the trainer's backend, read back to the host. ICL_ERROR_INPUT for a
+ * batch of another shape than the task's. */
+ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error);
+
+ICL_C_END
 
 #endif

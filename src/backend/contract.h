@@ -12,63 +12,58 @@
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
 
+#include "backend/gram.h"
 #include "backend/host_spec.h"
+#include "backend/linear_transformer.h"
 #include "iclab/ops.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error);
 
 /*
- * The ops. One row each: name, outputs, inputs.
+ * The general ops. One row each: name, outputs, inputs.
  *
  * An op may be NULL in a backend's table: the host op then runs on mapped memory, counted in icl_backend_statistics.
  */
-#define ICL_OP_TABLE(OP)                                                                                        \
-    /* (out) params: double. Every element of out becomes the value. */                                         \
-    OP(fill, 1, 0)                                                                                              \
-    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                          \
-    OP(copy, 1, 1)                                                                                              \
-    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                             \
-    OP(random_fill, 1, 0)                                                                                       \
-    /* (gram, query, targets, weights, noise, chi, roots or absent) params: icl_gram_params. Strict. */         \
-    OP(gram_sample, 5, 2)                                                                                       \
-    /* (out, in, normals or absent, table or absent) params: none. Strict. All but table of one rank >= 1. */   \
-    OP(spherical, 1, 3)                                                                                         \
-    /* (out, in) params: icl_unary_kind */                                                                      \
-    OP(unary, 1, 1)                                                                                             \
-    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                         \
-    OP(binary, 1, 2)                                                                                            \
-    /* (out, a, b or absent) params: icl_scale_add_params */                                                    \
-    OP(scale_add, 1, 2)                                                                                         \
-    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                       \
-    OP(reduce, 1, 1)                                                                                            \
+#define ICL_OP_TABLE(OP)                                                                                               \
+    /* (out) params: double. Every element of out becomes the value. */                                                \
+    OP(fill, 1, 0)                                                                                                     \
+    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                                 \
+    OP(copy, 1, 1)                                                                                                     \
+    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                                    \
+    OP(random_fill, 1, 0)                                                                                              \
+    /* (out, in, normals or absent, table or absent) params: none. Strict. All but table of one rank >= 1. */          \
+    OP(spherical, 1, 3)                                                                                                \
+    /* (out, in) params: icl_unary_kind */                                                                             \
+    OP(unary, 1, 1)                                                                                                    \
+    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                                \
+    OP(binary, 1, 2)                                                                                                   \
+    /* (out, a, b or absent) params: icl_scale_add_params */                                                           \
+    OP(scale_add, 1, 2)                                                                                                \
+    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                              \
+    OP(reduce, 1, 1)                                                                                                   \
     /* (out, a, b) params: icl_matmul_params. All of one rank, 2 to 4; k may be 0; out never empty. Leading   \
-       axes that could be folded into m already are (see icl_matmul in ops.c). */ \
-    OP(matmul, 1, 2)                                                                                            \
-    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                     \
-    OP(matmul_strict, 1, 2)                                                                                     \
+       axes that could be folded into m already are (see icl_matmul in ops.c). */        \
+    OP(matmul, 1, 2)                                                                                                   \
+    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                            \
+    OP(matmul_strict, 1, 2)                                                                                            \
     /* (out, log_sum_exp or absent, q, k, v) params: icl_attention_params. Rank 3. log_sum_exp is present for \
-       softmax. keys may be 0. */ \
-    OP(attention_forward, 2, 3)                                                                                 \
-    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */    \
-    OP(attention_backward, 3, 6)                                                                                \
-    /* (predictions, parameters, tokens or absent, gram or absent, query or absent) params:                   \
-       icl_linear_transformer_params with depth, heads and space filled in. predictions is not empty. */ \
-    OP(linear_transformer_predict, 1, 4)                                                                        \
-    /* (predictions, gradient, norms or absent, parameters, tokens or absent, gram or absent, query or \
-       absent, targets, threshold or absent) params: as above. predictions is not empty. */        \
-    OP(linear_transformer_gradient, 3, 6)                                                                       \
-    /* (values, norm) params: double limit. values are read and written. */                                     \
-    OP(clip, 1, 1)                                                                                              \
-    /* (parameters, first_moment, second_moment, gradient, norm or absent) params: icl_adam_params */           \
-    OP(adam_step, 3, 2)                                                                                         \
-    /* (parameters, velocity, gradient, norm or absent) params: icl_sgd_params */                               \
-    OP(sgd_step, 2, 2)                                                                                          \
-    /* (threshold, dropped, norms) params: double fraction. threshold is read and written. */                   \
-    OP(track_threshold, 2, 1)                                                                                   \
-    /* (parameters, state, state or absent, measures, threshold or absent, gradient, predictions, targets,    \
-       norms or absent) params: icl_update_params. All of rank 1; B > 0, N > 0. */ \
-    OP(update_step, 5, 4)
+       softmax. keys may be 0. */        \
+    OP(attention_forward, 2, 3)                                                                                        \
+    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */           \
+    OP(attention_backward, 3, 6)                                                                                       \
+    /* (threshold, dropped, norms) params: double fraction. threshold is read and written. */                          \
+    OP(track_threshold, 2, 1)                                                                                          \
+    /* (parameters, state, state or absent, measures, threshold or absent, gradient, losses, norms or         \
+       absent) params: icl_update_params. All of rank 1; B > 0, N > 0. */        \
+    OP(update_step, 5, 3)
+
+/*
+ * Families of models and of tasks bring ops of their own: a table like the one above in a header of theirs, registered
+ * by its name here. Their slots stand behind those of the general table.
+ */
+#define ICL_FAMILY_OPS(OP) ICL_GRAM_OPS(OP) ICL_LINEAR_TRANSFORMER_OPS(OP)
+#define ICL_EVERY_OP(OP)   ICL_OP_TABLE(OP) ICL_FAMILY_OPS(OP)
 
 #define ICL_MAX_OPERANDS 9
 
@@ -87,7 +82,7 @@ typedef struct icl_matmul_params {
 
 typedef enum icl_op {
 #define ICL_OP_ENUM(name, outputs, inputs) ICL_OP_##name,
-    ICL_OP_TABLE(ICL_OP_ENUM)
+    ICL_EVERY_OP(ICL_OP_ENUM)
 #undef ICL_OP_ENUM
         ICL_OP_COUNT
 } icl_op;
@@ -150,13 +145,13 @@ typedef struct icl_backend_functions {
 
     icl_status (*sync)(icl_backend *backend, icl_error *error);
 
-    /* Issues `rounds` rounds of the work over three contiguous operands of one axis, of equal lengths (the multiply-adds leave something in the
-     * first). *amount becomes the operations done or the bytes moved; 0 where the machine has no such instruction set. May be
-     * NULL: then the device's peak is not known. */
-    icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
-                       double *amount, icl_error *error);
+    /* Issues `rounds` rounds of the work over three contiguous operands of one axis, of equal lengths (the
+     * multiply-adds leave something in the first). *amount becomes the operations done or the bytes moved; 0 where the
+     * machine has no such instruction set. May be NULL: then the device's peak is not known. */
+    icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
+                       icl_error *error);
 
-    /* The ops, in the order of ICL_OP_TABLE. */
+    /* The ops, in the order of ICL_EVERY_OP. */
     icl_op_function *ops[ICL_OP_COUNT];
 } icl_backend_functions;
 
@@ -189,11 +184,12 @@ typedef struct icl_opencl_device {
  * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
 
-/* Opens one device and runs its self-test: products, attention forward and backward, reduction, random numbers, the optimizer's step,
- * against known answers. A device that fails is refused with the numbers that were wrong. CLBlast, whole linear transformers and the sampler
- * of Gram matrices, which are compiled at their first use, are tested then. */
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
-                           icl_backend **backend, icl_error *error);
+/* Opens one device and runs its self-test: products, attention forward and backward, reduction, random numbers, the
+ * optimizer's step, against known answers. A device that fails is refused with the numbers that were wrong. CLBlast,
+ * whole linear transformers and the sampler of Gram matrices, which are compiled at their first
+ * use, are tested then. */
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
+                           icl_error *error);
 
 /* Tests at once what is compiled at its first use, CLBlast left out. */
 icl_status icl_opencl_test(icl_backend *backend, icl_error *error);

@@ -3,23 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 const icl_op_info icl_op_infos[ICL_OP_COUNT] = {
 #define ICL_OP_ROW(name, outputs, inputs) {#name, outputs, inputs},
-    ICL_OP_TABLE(ICL_OP_ROW)
+    ICL_EVERY_OP(ICL_OP_ROW)
 #undef ICL_OP_ROW
 };
 
 /* ---- Host fallback ---- */
 
-static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl_status *status,
-                      icl_error *error) {
+static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl_status *status, icl_error *error) {
     for (int i = 0; i < count; i++) {
         icl_buffer *buffer = operands[i].buffer;
         if (buffer && buffer->mapped) {
-            icl_status unmapped =
-                backend->functions->buffer_unmap(backend, buffer, *status == ICL_OK ? error : NULL);
+            icl_status unmapped = backend->functions->buffer_unmap(backend, buffer, *status == ICL_OK ? error : NULL);
             buffer->mapped = NULL;
             if (*status == ICL_OK)
                 *status = unmapped;
@@ -33,9 +31,8 @@ static icl_status open_host(icl_backend *backend, icl_error *error) {
     const icl_host_spec spec = {0};
     if (backend->host)
         return ICL_OK;
-    return backend->capabilities.element_size == sizeof(double)
-               ? icl_ref_open(&params, &spec, &backend->host, error)
-               : icl_cpu_open(&params, &spec, &backend->host, error);
+    return backend->capabilities.element_size == sizeof(double) ? icl_ref_open(&params, &spec, &backend->host, error)
+                                                                : icl_cpu_open(&params, &spec, &backend->host, error);
 }
 
 /* Runs the host's op on the operands' mapped memory. The host backend addresses a buffer by its handle,
@@ -64,8 +61,7 @@ static icl_status run_on_host(icl_backend *backend, icl_op op, const void *param
             continue;
         if (!buffer->mapped)
             ICL_TRY(backend->functions->buffer_map(backend, buffer, error));
-        stand_in[i] =
-            (icl_buffer){.backend = backend->host, .elements = buffer->elements, .handle = buffer->mapped};
+        stand_in[i] = (icl_buffer){.backend = backend->host, .elements = buffer->elements, .handle = buffer->mapped};
         host[i].buffer = &stand_in[i];
     }
     ICL_TRY(backend->host->functions->ops[op](backend->host, params, host, error));

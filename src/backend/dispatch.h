@@ -18,8 +18,8 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
                            icl_error *error);
 
 /* Exactly this shape. */
-icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *tensor, int rank,
-                           const size_t *shape, icl_error *error);
+icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *tensor, int rank, const size_t *shape,
+                           icl_error *error);
 
 /* The output does not share elements with the input; `same_view` allows it to be the very same view. */
 icl_status icl_check_overlap(const char *op, const icl_tensor *out, const icl_tensor *in, bool same_view,

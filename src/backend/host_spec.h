@@ -1,11 +1,14 @@
-/* How a host backend is asked for: "NAME", "NAME:threads=N", "NAME:isa=SET" or "NAME:threads=N:isa=SET". */
+/* The spec of a host backend: "NAME", "NAME:threads=N", "NAME:isa=SET" or "NAME:threads=N:isa=SET". */
 #ifndef ICLAB_BACKEND_HOST_SPEC_H
 #define ICLAB_BACKEND_HOST_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Instruction sets that the host's kernels are compiled for, from narrow to wide; another architecture than x86-64 has the first alone. */
+#include "iclab/host.h"
+
+/* Instruction sets that the host's kernels are compiled for, from narrow to wide; another architecture than x86-64 has
+ * the first alone. */
 typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512 } icl_isa;
 
 /* "base", "avx2" or "avx512". */
@@ -22,12 +25,5 @@ bool icl_host_spec_read(const char *spec, const char *name, icl_host_spec *read)
 
 /* The spec that icl_host_spec_read reads so. */
 void icl_host_spec_write(const icl_host_spec *spec, const char *name, char *text, size_t capacity);
-
-/* Whether `spec` is a host backend on all cores: one that can be divided among several users. */
-bool icl_host_spec_is_divisible(const char *spec);
-
-/* `spec`, of a host backend, with another number of threads, at least 1. `text` may be `spec` itself, and stays as it is where `spec` is
- * another device's. */
-void icl_host_spec_take_threads(const char *spec, size_t threads, char *text, size_t capacity);
 
 #endif

@@ -1,7 +1,7 @@
 #include "backend/linear_transformer.h"
 
-size_t icl_linear_p_size(icl_linear_form form, size_t d) {
-    switch (form) {
+size_t icl_linear_p_size(icl_parameterization parameterization, size_t d) {
+    switch (parameterization) {
     case ICL_LINEAR_FULL:
         return (d + 1) * (d + 1);
     case ICL_LINEAR_DIAG:
@@ -10,14 +10,14 @@ size_t icl_linear_p_size(icl_linear_form form, size_t d) {
     case ICL_LINEAR_SPARSE_B:
         return d * d;
     case ICL_LINEAR_SPARSE:
-    case ICL_LINEAR_FORM_COUNT:
+    case ICL_PARAMETERIZATION_COUNT:
         break;
     }
     return 0;
 }
 
-size_t icl_linear_q_size(icl_linear_form form, size_t d) {
-    switch (form) {
+size_t icl_linear_q_size(icl_parameterization parameterization, size_t d) {
+    switch (parameterization) {
     case ICL_LINEAR_FULL:
         return (d + 1) * (d + 1);
     case ICL_LINEAR_DIAG:
@@ -27,7 +27,7 @@ size_t icl_linear_q_size(icl_linear_form form, size_t d) {
     case ICL_LINEAR_SPARSE:
     case ICL_LINEAR_SPARSE_B:
         return d * d;
-    case ICL_LINEAR_FORM_COUNT:
+    case ICL_PARAMETERIZATION_COUNT:
         break;
     }
     return 0;
@@ -35,7 +35,7 @@ size_t icl_linear_q_size(icl_linear_form form, size_t d) {
 
 static size_t layer_size(const icl_linear_transformer_params *params, size_t d) {
     const size_t heads = params->heads > 0 ? params->heads : 1;
-    return heads * (icl_linear_p_size(params->form, d) + icl_linear_q_size(params->form, d));
+    return heads * (icl_linear_p_size(params->parameterization, d) + icl_linear_q_size(params->parameterization, d));
 }
 
 size_t icl_linear_transformer_size(const icl_linear_transformer_params *params, size_t d) {
@@ -49,9 +49,10 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 /* ---- Cost ---- */
 
 /*
- * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise work of D^2 is left out.
- * The last two layers are products of matrices and vectors, the one before them may be, and the first layer's own tokens or Gram matrix need no
- * gradient: src/backend/cpu/kernels/linear_dense.c, linear_head.c, linear_pass.c, linear_diagonal.c, linear_diagonal_gram.c and linear_sparse.c hold the formulas.
+ * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise
+ * work of D^2 is left out. The last two layers are products of matrices and vectors, the one before them may be, and
+ * the first layer's own tokens or Gram matrix need no gradient: src/backend/cpu/kernels/linear_dense.c, linear_head.c,
+ * linear_pass.c, linear_diagonal.c, linear_diagonal_gram.c and linear_sparse.c hold the formulas.
  */
 typedef struct sizes {
     double square, cube;             /* D^2, D^3 */
@@ -128,7 +129,8 @@ static double dense_carrying(const sizes *is) {
 
 static bool passes(const icl_linear_transformer_params *params, size_t d, size_t n, bool in_tokens) {
     const sizes is = sizes_of(params, d, n, in_tokens, true);
-    const bool is_dense = params->form == ICL_LINEAR_FULL || params->form == ICL_LINEAR_SPARSE_B;
+    const bool is_dense =
+        params->parameterization == ICL_LINEAR_FULL || params->parameterization == ICL_LINEAR_SPARSE_B;
     return is_dense && is.layers > 0 && dense_passing(&is) < dense_carrying(&is);
 }
 
@@ -137,10 +139,8 @@ bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d, si
 }
 
 static double diagonal_layers(const sizes *is) {
-    const double forward =
-        is->in_tokens ? is->rows + 0.5 * is->context : is->inner_cube + 4 * is->inner_square;
-    const double reverse =
-        is->in_tokens ? 2 * is->rows + is->context : 2 * is->inner_cube + 8 * is->inner_square;
+    const double forward = is->in_tokens ? is->rows + 0.5 * is->context : is->inner_cube + 4 * is->inner_square;
+    const double reverse = is->in_tokens ? 2 * is->rows + is->context : 2 * is->inner_cube + 8 * is->inner_square;
     const double first = is->in_tokens ? is->rows : is->inner_square;
     const double head = is->square * (is->depth > 1 ? (is->has_gradient ? 10 : 4) : 0);
     if (is->layers == 0)
@@ -153,7 +153,7 @@ static double multiplications(const icl_linear_transformer_params *params, size_
     const sizes is = sizes_of(params, d, n, in_tokens, has_gradient);
     const double first_gram = 0.5 * is.context;
 
-    switch (params->form) {
+    switch (params->parameterization) {
     case ICL_LINEAR_FULL:
     case ICL_LINEAR_SPARSE_B:
         return first_gram + (passes(params, d, n, in_tokens) ? dense_passing(&is) : dense_carrying(&is));
@@ -162,20 +162,19 @@ static double multiplications(const icl_linear_transformer_params *params, size_
         return first_gram + diagonal_layers(&is);
     case ICL_LINEAR_SPARSE:
         return first_gram + (double)d * (double)d * (double)is.depth * (has_gradient ? 5 : 2);
-    case ICL_LINEAR_FORM_COUNT:
+    case ICL_PARAMETERIZATION_COUNT:
         break;
     }
     return 0;
 }
 
 icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n) {
-    return multiplications(params, d, n, true, true) < multiplications(params, d, n, false, true)
-               ? ICL_SPACE_TOKENS
-               : ICL_SPACE_GRAM;
+    return multiplications(params, d, n, true, true) < multiplications(params, d, n, false, true) ? ICL_SPACE_TOKENS
+                                                                                                  : ICL_SPACE_GRAM;
 }
 
-double icl_linear_transformer_flops(const icl_linear_transformer_params *params, size_t d, size_t n,
-                                    size_t batch, bool has_gradient) {
+double icl_linear_transformer_flops(const icl_linear_transformer_params *params, size_t d, size_t n, size_t batch,
+                                    bool has_gradient) {
     const double in_gram = multiplications(params, d, n, false, has_gradient);
     const double in_tokens = multiplications(params, d, n, true, has_gradient);
     const bool may_gram = params->space != ICL_SPACE_TOKENS || n == 0,

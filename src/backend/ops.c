@@ -4,11 +4,11 @@
 #include <assert.h>
 
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 static const char *const unary_names[ICL_UNARY_COUNT] = {
     "negate",    "absolute",           "square",  "square_root", "reciprocal", "exponential",
-    "logarithm", "hyperbolic_tangent", "sigmoid", "rectify",     "sign",
+    "logarithm", "hyperbolic_tangent", "sigmoid", "relu",        "sign",
 };
 
 static const char *const binary_names[ICL_BINARY_COUNT] = {
@@ -31,8 +31,8 @@ const char *icl_reduce_name(icl_reduce_kind kind) {
     return (unsigned)kind < ICL_REDUCE_COUNT ? reduce_names[kind] : "unknown";
 }
 
-/* Checks an output and the inputs that broadcast against it (an absent optional input is passed over), and dispatches. operands[0] is
- * the output. */
+/* Checks an output and the inputs that broadcast against it (an absent optional input is passed over), and dispatches.
+ * operands[0] is the output. */
 static icl_status elementwise(icl_backend *backend, icl_op op, const char *name, const void *params,
                               icl_tensor *operands, bool last_optional, icl_error *error) {
     static const char *const roles[] = {"out", "the first input", "the second input"};
@@ -64,20 +64,16 @@ icl_status icl_copy(icl_backend *backend, icl_tensor out, icl_tensor in, icl_err
     return elementwise(backend, ICL_OP_copy, "copy", NULL, operands, false, error);
 }
 
-icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out,
-                           icl_error *error) {
+icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out, icl_error *error) {
     if ((unsigned)params->distribution > ICL_CHOICE)
-        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: unknown distribution %d",
-                        (int)params->distribution);
-    if (params->distribution == ICL_CHOICE &&
-        (params->choice_count < 1 || params->choice_count > ICL_MAX_CHOICES))
-        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: %u choices, expected 1..%d",
-                        params->choice_count, ICL_MAX_CHOICES);
+        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: unknown distribution %d", (int)params->distribution);
+    if (params->distribution == ICL_CHOICE && (params->choice_count < 1 || params->choice_count > ICL_MAX_CHOICES))
+        return icl_fail(error, ICL_ERROR_INPUT, "random_fill: %u choices, expected 1..%d", params->choice_count,
+                        ICL_MAX_CHOICES);
     return elementwise(backend, ICL_OP_random_fill, "random_fill", params, &out, false, error);
 }
 
-icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tensor out, icl_tensor in,
-                     icl_error *error) {
+icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tensor out, icl_tensor in, icl_error *error) {
     icl_tensor operands[] = {out, in};
     if ((unsigned)kind >= ICL_UNARY_COUNT)
         return icl_fail(error, ICL_ERROR_INPUT, "unary: unknown kind %d", (int)kind);
@@ -92,15 +88,15 @@ icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out
     return elementwise(backend, ICL_OP_binary, icl_binary_name(kind), &kind, operands, false, error);
 }
 
-icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta,
-                         icl_tensor b, icl_error *error) {
+icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta, icl_tensor b,
+                         icl_error *error) {
     icl_tensor operands[] = {out, a, b};
     const icl_scale_add_params params = {alpha, beta};
     return elementwise(backend, ICL_OP_scale_add, "scale_add", &params, operands, true, error);
 }
 
-icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out,
-                      icl_tensor in, icl_error *error) {
+icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes, icl_tensor out, icl_tensor in,
+                      icl_error *error) {
     icl_tensor operands[] = {out, in};
     const icl_reduce_params params = {kind, axes};
     size_t shape[ICL_MAX_RANK] = {0};
@@ -112,8 +108,7 @@ icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes,
     ICL_TRY(icl_check_output(backend, name, "out", &out, error));
     ICL_TRY(icl_check_input(backend, name, "the input", &in, error));
     if (axes >> in.rank)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: axes 0x%x name an axis past rank %d", name, axes,
-                        in.rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: axes 0x%x name an axis past rank %d", name, axes, in.rank);
     for (int axis = 0; axis < in.rank; axis++)
         shape[axis] = axes >> axis & 1 ? 1 : in.shape[axis];
     ICL_TRY(icl_check_shape(name, "out", &out, in.rank, shape, error));
@@ -136,80 +131,14 @@ static icl_status check_scalar(const char *op, const char *role, const icl_tenso
     return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected one element", op, role, text);
 }
 
-icl_status icl_clip(icl_backend *backend, icl_tensor values, icl_tensor norm, double limit,
-                    icl_error *error) {
-    icl_tensor operands[] = {values, norm};
-    icl_status status = ICL_OK;
-
-    if (!(limit > 0))
-        return icl_fail(error, ICL_ERROR_INPUT, "clip: limit %g, expected a number above 0", limit);
-    ICL_TRY(icl_check_output(backend, "clip", "values", &values, error));
-    ICL_TRY(icl_check_input(backend, "clip", "norm", &norm, error));
-    ICL_TRY(check_scalar("clip", "norm", &norm, error));
-    ICL_TRY(icl_check_overlap("clip", &values, &norm, false, error));
-    if (icl_tensor_count(&values) > 0)
-        ICL_TRY(icl_dispatch(backend, ICL_OP_clip, &limit, operands, error));
-done:
-    return status;
-}
-
-/* Optimizer operands: one shape, states written, the gradient read, nothing shared between them; last the norm, if any. */
-static icl_status optimizer_step(icl_backend *backend, icl_op op, const void *params,
-                                 const icl_tensor *operands, icl_error *error) {
-    static const char *const adam_roles[] = {"parameters", "first moment", "second moment", "gradient"};
-    static const char *const sgd_roles[] = {"parameters", "velocity", "gradient"};
-    const char *const *roles = op == ICL_OP_adam_step ? adam_roles : sgd_roles;
-    const icl_op_info *info = &icl_op_infos[op];
-    const int vectors = info->outputs + 1;
-    const icl_tensor *norm = &operands[vectors];
-    icl_status status = ICL_OK;
-
-    for (int i = 0; i < vectors; i++) {
-        if (i < info->outputs)
-            ICL_TRY(icl_check_output(backend, info->name, roles[i], &operands[i], error));
-        else
-            ICL_TRY(icl_check_input(backend, info->name, roles[i], &operands[i], error));
-        ICL_TRY(
-            icl_check_shape(info->name, roles[i], &operands[i], operands[0].rank, operands[0].shape, error));
-        for (int j = 0; j < i; j++)
-            ICL_TRY(icl_check_overlap(info->name, &operands[j], &operands[i], false, error));
-    }
-    if (norm->buffer) {
-        ICL_TRY(icl_check_input(backend, info->name, "norm", norm, error));
-        ICL_TRY(check_scalar(info->name, "norm", norm, error));
-        for (int i = 0; i < info->outputs; i++)
-            ICL_TRY(icl_check_overlap(info->name, &operands[i], norm, false, error));
-    }
-    if (icl_tensor_count(&operands[0]) > 0)
-        ICL_TRY(icl_dispatch(backend, op, params, operands, error));
-done:
-    return status;
-}
-
-icl_status icl_adam_step(icl_backend *backend, const icl_adam_params *params, icl_tensor parameters,
-                         icl_tensor first_moment, icl_tensor second_moment, icl_tensor gradient,
-                         icl_tensor norm, icl_error *error) {
-    const icl_tensor operands[] = {parameters, first_moment, second_moment, gradient, norm};
-    if (params->step < 1)
-        return icl_fail(error, ICL_ERROR_INPUT, "adam_step: step 0, expected a count from 1");
-    return optimizer_step(backend, ICL_OP_adam_step, params, operands, error);
-}
-
-icl_status icl_sgd_step(icl_backend *backend, const icl_sgd_params *params, icl_tensor parameters,
-                        icl_tensor velocity, icl_tensor gradient, icl_tensor norm, icl_error *error) {
-    const icl_tensor operands[] = {parameters, velocity, gradient, norm};
-    return optimizer_step(backend, ICL_OP_sgd_step, params, operands, error);
-}
-
-icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold,
-                               icl_tensor dropped, icl_tensor norms, icl_error *error) {
+icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold, icl_tensor dropped,
+                               icl_tensor norms, icl_error *error) {
     static const char op[] = "track_threshold";
     const icl_tensor operands[] = {threshold, dropped, norms};
     icl_status status = ICL_OK;
 
     if (!(fraction > 0 && fraction <= 1))
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: fraction %g, expected a number above 0, at most 1", op,
-                        fraction);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: fraction %g, expected a number above 0, at most 1", op, fraction);
     ICL_TRY(icl_check_output(backend, op, "threshold", &threshold, error));
     ICL_TRY(icl_check_output(backend, op, "dropped", &dropped, error));
     ICL_TRY(icl_check_input(backend, op, "norms", &norms, error));
@@ -220,9 +149,8 @@ icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor
     ICL_TRY(icl_check_overlap(op, &threshold, &dropped, false, error));
     ICL_TRY(icl_check_overlap(op, &threshold, &norms, false, error));
     ICL_TRY(icl_check_overlap(op, &dropped, &norms, false, error));
-    ICL_TRY(icl_tensor_count(&norms) > 0
-                ? icl_dispatch(backend, ICL_OP_track_threshold, &fraction, operands, error)
-                : icl_fill(backend, dropped, 0, error));
+    ICL_TRY(icl_tensor_count(&norms) > 0 ? icl_dispatch(backend, ICL_OP_track_threshold, &fraction, operands, error)
+                                         : icl_fill(backend, dropped, 0, error));
 done:
     return status;
 }

@@ -1,6 +1,6 @@
 /* The public attention ops: validation, then dispatch. */
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 static icl_status check_params(const char *op, const icl_attention_params *params, icl_error *error) {
     if ((unsigned)params->kind > ICL_ATTENTION_SOFTMAX)
@@ -23,15 +23,15 @@ static icl_status check_inputs(icl_backend *backend, const char *op, size_t batc
     ICL_TRY(icl_check_input(backend, op, "k", k, error));
     ICL_TRY(icl_check_input(backend, op, "v", v, error));
     if (q->rank != 3 || k->rank != 3 || v->rank != 3)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: ranks of q, k, v are %d, %d, %d, expected 3", op,
-                        q->rank, k->rank, v->rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: ranks of q, k, v are %d, %d, %d, expected 3", op, q->rank, k->rank,
+                        v->rank);
     *sizes = (extents){batch, q->shape[1], k->shape[1], q->shape[2], v->shape[2]};
 done:
     return status;
 }
 
-static icl_status broadcast_inputs(const char *op, const extents *is, icl_tensor *q, icl_tensor *k,
-                                   icl_tensor *v, icl_error *error) {
+static icl_status broadcast_inputs(const char *op, const extents *is, icl_tensor *q, icl_tensor *k, icl_tensor *v,
+                                   icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_broadcast_to(op, "q", 3, (const size_t[]){is->batch, is->queries, is->d}, q, error));
@@ -42,8 +42,8 @@ done:
 }
 
 /* The second output of softmax attention. */
-static icl_status check_log_sum_exp(icl_backend *backend, const char *op, const extents *is,
-                                    const icl_tensor *out, const icl_tensor *log_sum_exp, icl_error *error) {
+static icl_status check_log_sum_exp(icl_backend *backend, const char *op, const extents *is, const icl_tensor *out,
+                                    const icl_tensor *log_sum_exp, icl_error *error) {
     const size_t shape[] = {is->batch, is->queries, 1};
     icl_status status = ICL_OK;
 
@@ -55,8 +55,7 @@ done:
 }
 
 icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
-                                 icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
-                                 icl_error *error) {
+                                 icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v, icl_error *error) {
     static const char op[] = "attention_forward";
     const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;
     icl_status status = ICL_OK;
@@ -84,8 +83,7 @@ done:
 
 icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params, icl_tensor d_q,
                                   icl_tensor d_k, icl_tensor d_v, icl_tensor d_out, icl_tensor out,
-                                  icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
-                                  icl_error *error) {
+                                  icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v, icl_error *error) {
     static const char op[] = "attention_backward";
     static const char *const roles[] = {"d_q", "d_k", "d_v", "d_out", "out", "log_sum_exp", "q", "k", "v"};
     const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;

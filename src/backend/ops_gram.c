@@ -1,14 +1,13 @@
 /* The public sampler of Gram matrices: validation, then dispatch. */
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 static icl_status check_noise(const icl_random_params *level, icl_error *error) {
     if (level->distribution != ICL_UNIFORM && level->distribution != ICL_CHOICE)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "gram_sample: distribution %d of the noise level, expected uniform or choice",
                         (int)level->distribution);
-    if (level->distribution == ICL_CHOICE &&
-        (level->choice_count < 1 || level->choice_count > ICL_MAX_CHOICES))
+    if (level->distribution == ICL_CHOICE && (level->choice_count < 1 || level->choice_count > ICL_MAX_CHOICES))
         return icl_fail(error, ICL_ERROR_INPUT, "gram_sample: %u choices of the noise level, expected 1..%d",
                         level->choice_count, ICL_MAX_CHOICES);
     return ICL_OK;
@@ -32,8 +31,7 @@ done:
     return status;
 }
 
-static icl_status check_inputs(icl_backend *backend, size_t context, const icl_tensor operands[7],
-                               icl_error *error) {
+static icl_status check_inputs(icl_backend *backend, size_t context, const icl_tensor operands[7], icl_error *error) {
     static const char op[] = "gram_sample";
     const icl_tensor *chi = &operands[5], *roots = &operands[6];
     const size_t extent = operands[0].shape[2], d = extent - 1;
@@ -45,8 +43,8 @@ static icl_status check_inputs(icl_backend *backend, size_t context, const icl_t
         chi->shape[2] != ICL_CHI_TERMS) {
         char text[ICL_SHAPE_TEXT];
         icl_shape_text(chi, text);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: chi has shape %s, expected [%zu or more, %d, %d]", op,
-                        text, columns, ICL_CHI_PIECES, ICL_CHI_TERMS);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: chi has shape %s, expected [%zu or more, %d, %d]", op, text,
+                        columns, ICL_CHI_PIECES, ICL_CHI_TERMS);
     }
     if (roots->buffer) {
         ICL_TRY(icl_check_input(backend, op, "roots", roots, error));
@@ -60,20 +58,18 @@ done:
     return status;
 }
 
-icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *params, icl_tensor gram,
-                           icl_tensor query, icl_tensor targets, icl_tensor weights, icl_tensor noise,
-                           icl_tensor chi, icl_tensor roots, icl_error *error) {
+icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *params, icl_tensor gram, icl_tensor query,
+                           icl_tensor targets, icl_tensor weights, icl_tensor noise, icl_tensor chi, icl_tensor roots,
+                           icl_error *error) {
     const icl_tensor operands[7] = {gram, query, targets, weights, noise, chi, roots};
     icl_status status = ICL_OK;
 
     ICL_TRY(check_noise(&params->noise_level, error));
     if (gram.rank != 3 || gram.shape[2] < 2)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "gram_sample: gram has rank %d, expected 3: [batch, d + 1, d + 1] with d > 0",
-                        gram.rank);
+                        "gram_sample: gram has rank %d, expected 3: [batch, d + 1, d + 1] with d > 0", gram.rank);
     ICL_TRY(check_outputs(backend, operands, error));
-    ICL_TRY(check_inputs(backend, params->context > SIZE_MAX ? SIZE_MAX : (size_t)params->context, operands,
-                         error));
+    ICL_TRY(check_inputs(backend, params->context > SIZE_MAX ? SIZE_MAX : (size_t)params->context, operands, error));
     if (gram.shape[0] > 0)
         ICL_TRY(icl_dispatch(backend, ICL_OP_gram_sample, params, operands, error));
 done:

@@ -5,7 +5,7 @@
 #include "backend/dispatch.h"
 #include "backend/linear_transformer.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* The extents that the sequences imply, and how they were given. */
 typedef struct sequences {
@@ -13,26 +13,23 @@ typedef struct sequences {
     bool is_gram;
 } sequences;
 
-static icl_status check_params(const char *op, const icl_linear_transformer_params *params,
-                               icl_error *error) {
-    if ((unsigned)params->form >= ICL_LINEAR_FORM_COUNT)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown form %d", op, (int)params->form);
+static icl_status check_params(const char *op, const icl_linear_transformer_params *params, icl_error *error) {
+    if ((unsigned)params->parameterization >= ICL_PARAMETERIZATION_COUNT)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown parameterization %d", op, (int)params->parameterization);
     if ((unsigned)params->space > ICL_SPACE_TOKENS)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown space %d", op, (int)params->space);
     if (params->layers == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: no layers, expected at least 1", op);
     if (params->depth > params->layers)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: depth %zu of %zu layers, expected at most all", op,
-                        params->depth, params->layers);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: depth %zu of %zu layers, expected at most all", op, params->depth,
+                        params->layers);
     if (!isfinite(params->factor))
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: factor %g, expected a finite number", op,
-                        params->factor);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: factor %g, expected a finite number", op, params->factor);
     return ICL_OK;
 }
 
 static icl_status check_sequences(icl_backend *backend, const char *op, const icl_tensor *tokens,
-                                  const icl_tensor *gram, const icl_tensor *query, sequences *is,
-                                  icl_error *error) {
+                                  const icl_tensor *gram, const icl_tensor *query, sequences *is, icl_error *error) {
     icl_status status = ICL_OK;
 
     *is = (sequences){.is_gram = gram->buffer != NULL};
@@ -44,8 +41,7 @@ static icl_status check_sequences(icl_backend *backend, const char *op, const ic
         is->batch = query->rank == 2 ? query->shape[0] : 0;
         is->tokens = query->rank == 2 ? query->shape[1] : 0;
         ICL_TRY(icl_check_shape(op, "query", query, 2, (const size_t[]){is->batch, is->tokens}, error));
-        ICL_TRY(
-            icl_check_shape(op, "gram", gram, 3, (const size_t[]){is->batch, is->tokens, is->tokens}, error));
+        ICL_TRY(icl_check_shape(op, "gram", gram, 3, (const size_t[]){is->batch, is->tokens, is->tokens}, error));
     } else {
         ICL_TRY(icl_check_input(backend, op, "tokens", tokens, error));
         if (tokens->rank != 3 || tokens->shape[1] == 0)
@@ -56,8 +52,7 @@ static icl_status check_sequences(icl_backend *backend, const char *op, const ic
         is->tokens = tokens->shape[2];
     }
     if (is->tokens < 2)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens of %zu coordinates, expected at least 2", op,
-                        is->tokens);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens of %zu coordinates, expected at least 2", op, is->tokens);
 done:
     return status;
 }
@@ -74,10 +69,9 @@ static icl_status check_parameters(icl_backend *backend, const char *op, const s
     if (!icl_multiply_sizes(is->tokens, is->tokens, &square) || square > SIZE_MAX / 2 ||
         !icl_multiply_sizes(2 * square, params->heads, &per_layer) ||
         !icl_multiply_sizes(per_layer, params->layers, &all))
-        return icl_fail(
-            error, ICL_ERROR_INPUT,
-            "%s: %zu layers of %zu heads for tokens of %zu coordinates overflow the address space", op,
-            params->layers, params->heads, is->tokens);
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu layers of %zu heads for tokens of %zu coordinates overflow the address space", op,
+                        params->layers, params->heads, is->tokens);
     const size_t size = icl_linear_transformer_size(params, is->tokens - 1);
     ICL_TRY(icl_check_input(backend, op, "parameters", parameters, error));
     ICL_TRY(icl_check_shape(op, "parameters", parameters, 1, &size, error));
@@ -90,8 +84,8 @@ done:
 }
 
 /* One of the vectors: an output or input of this length. */
-static icl_status check_vector(icl_backend *backend, const char *op, const char *role,
-                               const icl_tensor *vector, bool is_output, size_t length, icl_error *error) {
+static icl_status check_vector(icl_backend *backend, const char *op, const char *role, const icl_tensor *vector,
+                               bool is_output, size_t length, icl_error *error) {
     icl_status status = ICL_OK;
     if (is_output)
         ICL_TRY(icl_check_output(backend, op, role, vector, error));
@@ -103,8 +97,7 @@ done:
 }
 
 /* No output overlaps another operand. */
-static icl_status check_overlaps(const char *op, const icl_tensor *operands, int outputs, int count,
-                                 icl_error *error) {
+static icl_status check_overlaps(const char *op, const icl_tensor *operands, int outputs, int count, icl_error *error) {
     icl_status status = ICL_OK;
     for (int out = 0; out < outputs; out++)
         for (int other = out + 1; other < count; other++)
@@ -134,13 +127,11 @@ done:
 }
 
 icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linear_transformer_params *params,
-                                           icl_tensor predictions, icl_tensor gradient, icl_tensor norms,
-                                           icl_tensor parameters, icl_tensor tokens, icl_tensor gram,
-                                           icl_tensor query, icl_tensor targets, icl_tensor threshold,
-                                           icl_error *error) {
+                                           icl_tensor losses, icl_tensor gradient, icl_tensor norms,
+                                           icl_tensor parameters, icl_tensor tokens, icl_tensor gram, icl_tensor query,
+                                           icl_tensor targets, icl_tensor threshold, icl_error *error) {
     static const char op[] = "linear_transformer_gradient";
-    const icl_tensor operands[] = {predictions, gradient, norms,   parameters, tokens,
-                                   gram,        query,    targets, threshold};
+    const icl_tensor operands[] = {losses, gradient, norms, parameters, tokens, gram, query, targets, threshold};
     icl_linear_transformer_params filled = *params;
     icl_status status = ICL_OK;
     sequences is;
@@ -148,7 +139,7 @@ icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linea
     ICL_TRY(check_params(op, params, error));
     ICL_TRY(check_sequences(backend, op, &tokens, &gram, &query, &is, error));
     ICL_TRY(check_parameters(backend, op, &is, &filled, &parameters, error));
-    ICL_TRY(check_vector(backend, op, "predictions", &predictions, true, is.batch, error));
+    ICL_TRY(check_vector(backend, op, "losses", &losses, true, is.batch, error));
     ICL_TRY(check_vector(backend, op, "gradient", &gradient, true, parameters.shape[0], error));
     if (norms.buffer || threshold.buffer)
         ICL_TRY(check_vector(backend, op, "norms", &norms, true, is.batch, error));

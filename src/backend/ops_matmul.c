@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* Checks the operands of a product and broadcasts the leading axes of a and b to those of out. */
 static icl_status check_product(icl_backend *backend, const char *op, const icl_tensor *out, icl_tensor *a,
@@ -16,17 +16,16 @@ static icl_status check_product(icl_backend *backend, const char *op, const icl_
     ICL_TRY(icl_check_input(backend, op, "a", a, error));
     ICL_TRY(icl_check_input(backend, op, "b", b, error));
     if (rank < 2 || a->rank < 2 || b->rank < 2)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: ranks %d = %d x %d, expected 2 or more of each", op,
-                        rank, a->rank, b->rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: ranks %d = %d x %d, expected 2 or more of each", op, rank, a->rank,
+                        b->rank);
     const size_t m = out->shape[rank - 2], n = out->shape[rank - 1], k = a->shape[a->rank - 1];
     if (a->shape[a->rank - 2] != m || b->shape[b->rank - 2] != k || b->shape[b->rank - 1] != n) {
         char out_text[ICL_SHAPE_TEXT], a_text[ICL_SHAPE_TEXT], b_text[ICL_SHAPE_TEXT];
         icl_shape_text(out, out_text);
         icl_shape_text(a, a_text);
         icl_shape_text(b, b_text);
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %s = %s x %s do not fit, expected [m, n] = [m, k] x [k, n]", op, out_text,
-                        a_text, b_text);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s = %s x %s do not fit, expected [m, n] = [m, k] x [k, n]", op,
+                        out_text, a_text, b_text);
     }
     memcpy(shape, out->shape, sizeof shape);
     shape[rank - 2] = m;
@@ -74,8 +73,8 @@ static void fold(icl_tensor operands[3]) {
     }
 }
 
-icl_status icl_matmul(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, icl_tensor b,
-                      double beta, icl_error *error) {
+icl_status icl_matmul(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, icl_tensor b, double beta,
+                      icl_error *error) {
     const icl_matmul_params params = {alpha, beta};
     icl_status status = ICL_OK;
 
@@ -89,8 +88,7 @@ done:
     return status;
 }
 
-icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_tensor a, icl_tensor b,
-                             icl_error *error) {
+icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_tensor a, icl_tensor b, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(check_product(backend, "matmul_strict", &out, &a, &b, error));

@@ -1,6 +1,6 @@
 /* The public op that puts rows on spheres: validation, then dispatch. */
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 static const char op[] = "spherical";
 
@@ -27,8 +27,8 @@ done:
     return status;
 }
 
-icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor normals,
-                         icl_tensor table, icl_error *error) {
+icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor normals, icl_tensor table,
+                         icl_error *error) {
     const icl_tensor operands[4] = {out, in, normals, table};
     icl_status status = ICL_OK;
 

@@ -1,14 +1,13 @@
 /* The public end of a training step: validation, then dispatch. */
 #include "backend/dispatch.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* update_step's operands. */
-enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, PREDICTIONS, TARGETS, NORMS, OPERANDS };
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, OPERANDS };
 
 static const char op[] = "update_step";
-static const char *const roles[OPERANDS] = {"parameters",  "the first state", "the second state",
-                                            "measures",    "threshold",       "gradient",
-                                            "predictions", "targets",         "norms"};
+static const char *const roles[OPERANDS] = {"parameters", "the first state", "the second state", "measures",
+                                            "threshold",  "gradient",        "losses",           "norms"};
 
 static icl_status check_params(const icl_update_params *params, bool has_threshold, icl_error *error) {
     if ((unsigned)params->kind >= ICL_UPDATE_COUNT)
@@ -16,8 +15,7 @@ static icl_status check_params(const icl_update_params *params, bool has_thresho
     if (params->kind == ICL_UPDATE_ADAM && params->adam.step < 1)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: step 0, expected a count from 1", op);
     if (!(params->clip >= 0))
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: clip %g, expected 0 or a number above", op,
-                        params->clip);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: clip %g, expected 0 or a number above", op, params->clip);
     if (has_threshold && !(params->fraction > 0 && params->fraction <= 1))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: fraction %g, expected a number above 0, at most 1", op,
                         params->fraction);
@@ -39,17 +37,15 @@ done:
 }
 
 icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
-                           const icl_tensor states[2], icl_tensor measures, icl_tensor threshold,
-                           icl_tensor gradient, icl_tensor predictions, icl_tensor targets, icl_tensor norms,
-                           icl_error *error) {
+                           const icl_tensor states[2], icl_tensor measures, icl_tensor threshold, icl_tensor gradient,
+                           icl_tensor losses, icl_tensor norms, icl_error *error) {
     const bool is_adam = params->kind == ICL_UPDATE_ADAM, has_threshold = threshold.buffer != NULL;
     const icl_tensor none = {0};
-    const icl_tensor operands[OPERANDS] = {parameters,  states[0], is_adam ? states[1] : none,
-                                           measures,    threshold, gradient,
-                                           predictions, targets,   has_threshold ? norms : none};
+    const icl_tensor operands[OPERANDS] = {parameters, states[0], is_adam ? states[1] : none,  measures, threshold,
+                                           gradient,   losses,    has_threshold ? norms : none};
     const size_t size = parameters.rank == 1 ? parameters.shape[0] : 0;
-    const size_t batch = predictions.rank == 1 ? predictions.shape[0] : 0;
-    const size_t lengths[OPERANDS] = {size, size, size, 3, 1, size, batch, batch, batch};
+    const size_t batch = losses.rank == 1 ? losses.shape[0] : 0;
+    const size_t lengths[OPERANDS] = {size, size, size, 3, 1, size, batch, batch};
     icl_status status = ICL_OK;
 
     ICL_TRY(check_params(params, has_threshold, error));
@@ -57,9 +53,8 @@ icl_status icl_update_step(icl_backend *backend, const icl_update_params *params
         if ((i != SECOND || is_adam) && ((i != THRESHOLD && i != NORMS) || has_threshold))
             ICL_TRY(check_operand(backend, operands, i, lengths[i], error));
     if (size == 0 || batch == 0)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu parameters and %zu predictions, expected at least one of each", op, size,
-                        batch);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu parameters and %zu losses, expected at least one of each", op,
+                        size, batch);
     ICL_TRY(icl_dispatch(backend, ICL_OP_update_step, params, operands, error));
 done:
     return status;

@@ -1,6 +1,7 @@
 /*
- * The primitives behind random.h, inline: the scalar functions and the host backends' lane loops share them, so that there is
- * one definition of every bit. Integer ops and float +, -, * that round once; no branch, so that loops vectorise.
+ * The primitives behind random.h, inline: the scalar functions and the host backends' lane loops share them, so that
+ * there is one definition of every bit. Integer ops and float +, -, * that round once; no branch,
+ * so that loops vectorise.
  */
 #ifndef ICLAB_BACKEND_RANDOM_WORDS_H
 #define ICLAB_BACKEND_RANDOM_WORDS_H
@@ -32,8 +33,8 @@ static inline icl_normal_position icl_normal_locate(uint32_t word) {
     const uint32_t upper = 0u - (word >> 31); /* all ones in the upper half */
     const uint32_t m = word ^ upper;
     const uint32_t s = 2u * m + 1u;
-    /* The octave is 30 - floor(log2 m), or 31 for m = 0: read from the exponent of m as a float, for want of a vector
-     * instruction that counts zeros. Clearing the bit below the leading one keeps rounding inside the octave. */
+    /* The octave is 30 - floor(log2 m), or 31 for m = 0: read from the exponent of m as a float, because no vector
+     * instruction counts zeros. Clearing the bit below the leading one keeps rounding inside the octave. */
     const float power = (float)(int32_t)(m & ~(m >> 1));
     uint32_t bits, octave;
     memcpy(&bits, &power, sizeof bits);

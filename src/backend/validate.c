@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 void icl_shape_text(const icl_tensor *tensor, char text[ICL_SHAPE_TEXT]) {
     size_t used = 1;
     strcpy(text, "[");
     for (int axis = 0; axis < tensor->rank; axis++)
-        used += (size_t)snprintf(text + used, ICL_SHAPE_TEXT - used, "%s%zu", axis ? ", " : "",
-                                 tensor->shape[axis]);
+        used += (size_t)snprintf(text + used, ICL_SHAPE_TEXT - used, "%s%zu", axis ? ", " : "", tensor->shape[axis]);
     snprintf(text + used, ICL_SHAPE_TEXT - used, "]");
 }
 
@@ -29,8 +28,7 @@ static bool extent(const icl_tensor *tensor, size_t *last) {
     *last = 0;
     for (int axis = 0; axis < tensor->rank; axis++) {
         size_t span;
-        if (!icl_multiply_sizes(tensor->shape[axis] - 1, tensor->stride[axis], &span) ||
-            *last > SIZE_MAX - span)
+        if (!icl_multiply_sizes(tensor->shape[axis] - 1, tensor->stride[axis], &span) || *last > SIZE_MAX - span)
             return false;
         *last += span;
     }
@@ -48,15 +46,13 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s belongs to another backend than %s", op, role,
                         backend->capabilities.spec);
     if (in->rank < 0 || in->rank > ICL_MAX_RANK)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has rank %d, expected 0..%d", op, role, in->rank,
-                        ICL_MAX_RANK);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has rank %d, expected 0..%d", op, role, in->rank, ICL_MAX_RANK);
     if (is_empty(in))
         return ICL_OK;
-    if (!extent(in, &last) || in->offset >= in->buffer->elements ||
-        last >= in->buffer->elements - in->offset) {
+    if (!extent(in, &last) || in->offset >= in->buffer->elements || last >= in->buffer->elements - in->offset) {
         icl_shape_text(in, text);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s reaches past its buffer of %zu elements", op, role,
-                        text, in->buffer->elements);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s reaches past its buffer of %zu elements", op, role, text,
+                        in->buffer->elements);
     }
     return ICL_OK;
 }
@@ -71,14 +67,13 @@ icl_status icl_check_output(icl_backend *backend, const char *op, const char *ro
     for (int axis = 0; status == ICL_OK && axis < out->rank; axis++)
         if (out->shape[axis] > 1 && out->stride[axis] == 0) {
             icl_shape_text(out, text);
-            status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s repeats elements along axis %d", op, role,
-                              text, axis);
+            status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s repeats elements along axis %d", op, role, text, axis);
         }
     return status;
 }
 
-icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *tensor, int rank,
-                           const size_t *shape, icl_error *error) {
+icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *tensor, int rank, const size_t *shape,
+                           icl_error *error) {
     icl_tensor wanted = {.rank = rank};
     char got_text[ICL_SHAPE_TEXT], wanted_text[ICL_SHAPE_TEXT];
 
@@ -87,8 +82,7 @@ icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *t
         return ICL_OK;
     icl_shape_text(tensor, got_text);
     icl_shape_text(&wanted, wanted_text);
-    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected %s", op, role, got_text,
-                    wanted_text);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected %s", op, role, got_text, wanted_text);
 }
 
 icl_status icl_broadcast_to(const char *op, const char *role, int rank, const size_t *shape, icl_tensor *in,
@@ -109,8 +103,7 @@ icl_status icl_broadcast_to(const char *op, const char *role, int rank, const si
         memcpy(out.shape, shape, (size_t)rank * sizeof *shape);
         icl_shape_text(in, in_text);
         icl_shape_text(&out, out_text);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s does not broadcast to %s", op, role, in_text,
-                        out_text);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s does not broadcast to %s", op, role, in_text, out_text);
     }
     *in = view;
     return ICL_OK;
@@ -121,8 +114,7 @@ icl_status icl_broadcast_to(const char *op, const char *role, int rank, const si
 static bool same_view_of_buffer(const icl_tensor *a, const icl_tensor *b) {
     bool same = a->offset == b->offset && a->rank == b->rank;
     for (int axis = 0; same && axis < a->rank; axis++)
-        same =
-            a->shape[axis] == b->shape[axis] && (a->stride[axis] == b->stride[axis] || a->shape[axis] == 1);
+        same = a->shape[axis] == b->shape[axis] && (a->stride[axis] == b->stride[axis] || a->shape[axis] == 1);
     return same;
 }
 
@@ -148,9 +140,9 @@ static int merge_strides(const icl_tensor *a, const icl_tensor *b, size_t stride
 }
 
 /*
- * Writes the view as a box on the grid of strides: element indices are sum_k c_k strides[k] + rest with start[k] <= c_k <= stop[k].
- * False when the view is no such box: when the c_k of smaller strides can carry into a larger one, the digits of an
- * index are not unique.
+ * Writes the view as a box on the grid of strides: element indices are sum_k c_k strides[k] + rest with start[k] <= c_k
+ * <= stop[k]. False when the view is no such box: when the c_k of smaller strides can carry into a larger one, the
+ * digits of an index are not unique.
  */
 static bool box_on_grid(const icl_tensor *view, const size_t *strides, int count, size_t *start, size_t *stop,
                         size_t *rest) {

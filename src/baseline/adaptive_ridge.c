@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "baseline/estimator.h"
-#include "baseline/parallel.h"
 #include "core/allocate.h"
+#include "numeric/parallel.h"
 
 typedef struct adaptive_ridge {
     double otherwise; /* E[sigma^2], for sequences that leave no residual */
@@ -33,9 +33,8 @@ static void create(const icl_task_prior *prior, size_t steps, void *state) {
 static void filter(const void *state, const icl_spectrum *spectrum, double sigma, double *filter) {
     const adaptive_ridge *ridge = state;
     (void)sigma;
-    icl_ridge_filter(spectrum,
-                     fmin(ridge->factor * icl_residual_variance(spectrum, ridge->otherwise), ridge->cap),
-                     filter);
+    icl_ridge_filter(spectrum->eigenvalues, spectrum->dimension,
+                     fmin(ridge->factor * icl_residual_variance(spectrum, ridge->otherwise), ridge->cap), filter);
 }
 
 /* ---- Fitting: a grid, then a pattern search, over (log factor, log cap) ---- */
@@ -117,8 +116,7 @@ static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
     ICL_TRY(icl_allocate((set->count + PIECE - 1) / PIECE, sizeof(double), "loss sums", &sum.pieces, error));
     for (int i = 0; i <= 20; i++)
         for (int j = 0; j <= 22; j++) {
-            const double log_factor = -2 + i * spacing,
-                         log_cap = log(ridge->noise_max_square) - 4 + j * spacing;
+            const double log_factor = -2 + i * spacing, log_cap = log(ridge->noise_max_square) - 4 + j * spacing;
             const double value = loss(&sum, log_factor, log_cap);
             if (value < best) {
                 best = value;

@@ -1,16 +1,16 @@
 /*
  * The Bayes-optimal predictor under the task's prior over the noise level: ridge averaged over the posterior of sigma.
  *
- * In the prior's basis w ~ N(0, I), so y ~ N(0, X X^T + sigma^2 I). With r = rank X, b_k = a_k / sqrt(lambda_k) and RSS the
- * least-squares residual,
+ * In the prior's basis w ~ N(0, I), so y ~ N(0, X X^T + sigma^2 I). With r = rank X, b_k = a_k / sqrt(lambda_k) and RSS
+ * the least-squares residual,
  *     -2 log p(y | sigma) = sum_{k <= r} [log(lambda_k + sigma^2) + b_k^2 / (lambda_k + sigma^2)]
  *                           + (n - r) log sigma^2 + RSS / sigma^2 + constant,
  * and the posterior mean of w has the filter  integral p(sigma | y) / (lambda_k + sigma^2) d sigma.
  *
- * A mixture of levels is summed exactly. For sigma ~ U[0, S] the integral runs over t = log(sigma / S), whose integrand is
- * p(y | sigma) exp(t), on panels of Gauss-Legendre nodes. log p has a curvature of at most about 2 n in t, so panels are
- * sqrt(2 / n) wide, and are halved where the integrand falls steeply. Below S exp(LOWEST_LOG) ridge is least squares for every
- * purpose, and one node holds all of that mass.
+ * A mixture of levels is summed exactly. For sigma ~ U[0, S] the integral runs over t = log(sigma / S), whose integrand
+ * is p(y | sigma) exp(t), on panels of Gauss-Legendre nodes. log p has a curvature of at most about 2 n in t, so panels
+ * are sqrt(2 / n) wide, and are halved where the integrand falls steeply. Below S exp(LOWEST_LOG) ridge is least
+ * squares for every purpose, and one node holds all of that mass.
  */
 #include <float.h>
 #include <math.h>
@@ -65,8 +65,7 @@ static double log_evidence(const icl_spectrum *spectrum, double variance) {
         if (eigenvalue == 0)
             continue;
         quadratic += spectrum->products[k] * spectrum->products[k] / (eigenvalue * total);
-        product *=
-            total; /* one logarithm for many factors, taken before the product leaves the range of a double */
+        product *= total; /* one logarithm for many factors, taken before the product leaves the range of a double */
         if (product > 1e100 || product < 1e-100) {
             logarithms += log(product);
             product = 1;
@@ -135,10 +134,8 @@ static double log_integrand(const integral *sum, double t) {
 
 static void add_panel(integral *sum, double low, double high, double at_low, double at_high, int depth) {
     /* Abramowitz and Stegun, table 25.4, n = 8. */
-    static const double nodes[4] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267,
-                                    0.9602898564975363};
-    static const double weights[4] = {0.3626837833783620, 0.3137066458778873, 0.2223810344533745,
-                                      0.1012285362903763};
+    static const double nodes[4] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267, 0.9602898564975363};
+    static const double weights[4] = {0.3626837833783620, 0.3137066458778873, 0.2223810344533745, 0.1012285362903763};
     const double middle = (low + high) / 2, half = (high - low) / 2;
 
     if (fmax(at_low, at_high) < sum->peak - NEGLIGIBLE)

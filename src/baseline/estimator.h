@@ -62,14 +62,14 @@ typedef struct icl_estimator {
 } icl_estimator;
 
 extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constant_ridge, icl_adaptive_ridge,
-    icl_tuned_ridge, icl_fitted_ridge, icl_gradient_descent, icl_gradient_descent_plus,
-    icl_preconditioned_descent, icl_preconditioned_descent_plus;
+    icl_tuned_ridge, icl_fitted_ridge, icl_gradient_descent, icl_gradient_descent_plus, icl_preconditioned_descent,
+    icl_preconditioned_descent_plus;
 
 /* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
 double icl_residual_variance(const icl_spectrum *spectrum, double otherwise);
 
 /* The filter of one predictor, for sequences that are already decomposed in its estimator's basis. */
-void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum,
-                           double sigma, double *filter);
+void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
+                           double *filter);
 
 #endif

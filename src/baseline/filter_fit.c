@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/parallel.h"
 #include "core/allocate.h"
+#include "numeric/parallel.h"
 
 #define PIECE ((size_t)128)
 
@@ -46,8 +46,7 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
         double sum = 0;
         memset(total, 0, count * sizeof *total);
         for (size_t k = s * d; k < (s + 1) * d; k++) {
-            const double value =
-                all->fit->model(all->fit->shape, all->coefficients, set->eigenvalues[k], derivatives);
+            const double value = all->fit->model(all->fit->shape, all->coefficients, set->eigenvalues[k], derivatives);
             const double residual = set->factors[k] * value - set->targets[k];
             for (size_t i = 0; i < count; i++)
                 derivatives[i] *= set->factors[k];
@@ -92,8 +91,7 @@ static bool solve_step(const normal_equations *sums, size_t count, double dampin
     /* Row-major lower is column-major upper. */
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)count, matrix, (int)count) != 0)
         return false;
-    return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)count, 1, matrix, (int)count, step, (int)count) ==
-           0;
+    return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)count, 1, matrix, (int)count, step, (int)count) == 0;
 }
 
 static void descend(evaluation *all, double *coefficients, normal_equations *sums) {

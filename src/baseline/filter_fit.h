@@ -6,9 +6,9 @@
 
 #define ICL_MAX_COEFFICIENTS (2 * ICL_MAX_STEPS)
 
-/* The filter's value at one eigenvalue and, unless gradient is NULL, its derivatives by the coefficients. `shape` is the caller's own. */
-typedef double icl_filter_model(const void *shape, const double *coefficients, double eigenvalue,
-                                double *gradient);
+/* The filter's value at one eigenvalue and, unless gradient is NULL, its derivatives by the coefficients. `shape` is
+ * the caller's own. */
+typedef double icl_filter_model(const void *shape, const double *coefficients, double eigenvalue, double *gradient);
 
 typedef struct icl_filter_fit {
     icl_filter_model *model;

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/parallel.h"
 #include "baseline/workspace.h"
 #include "core/allocate.h"
+#include "numeric/parallel.h"
 
 /* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
 #define BATCH ((size_t)1024)
@@ -33,8 +33,8 @@ static icl_status query_covariance(const icl_task_prior *prior, double **covaria
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++)
             for (size_t k = 0; k < d; k++)
-                root[i * d + j] += (prior->weight_root ? prior->weight_root[k * d + i] : k == i) *
-                                   prior->covariance_root[k * d + j];
+                root[i * d + j] +=
+                    (prior->weight_root ? prior->weight_root[k * d + i] : k == i) * prior->covariance_root[k * d + j];
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++)
             for (size_t k = 0; k < d; k++)
@@ -58,8 +58,7 @@ static double query_variance(const double *covariance, const double *direction, 
 
 static void store(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence) {
     set->noise[sequence] = icl_residual_variance(spectrum, draw->prior->mean_square_noise);
-    memcpy(set->eigenvalues + sequence * set->dimension, spectrum->eigenvalues,
-           set->dimension * sizeof(double));
+    memcpy(set->eigenvalues + sequence * set->dimension, spectrum->eigenvalues, set->dimension * sizeof(double));
 }
 
 /* The filter is to give the prediction for the query as it was drawn. */
@@ -78,18 +77,17 @@ static void decompose(void *context, size_t index, size_t thread) {
     const size_t d = draw->prior->dimension, tokens = (draw->prior->context + 1) * (d + 1);
     icl_workspace *workspace = &draw->all.workspaces[thread];
     icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
-    const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS],
-                       *input = &workspace->spectra[ICL_INPUT_BASIS];
+    const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS], *input = &workspace->spectra[ICL_INPUT_BASIS];
     const size_t sequence = draw->first + index, at = sequence * d;
     const double sigma = (double)draw->noise[index];
 
     icl_workspace_load(&draw->all, workspace, draw->tokens + index * tokens);
-    icl_ridge_filter(prior, sigma * sigma, workspace->filter);
+    icl_ridge_filter(prior->eigenvalues, prior->dimension, sigma * sigma, workspace->filter);
     store(draw, prior_set, prior, sequence);
     for (size_t k = 0; k < d; k++) {
         const double lambda = prior->eigenvalues[k];
-        const double variance = (lambda + sigma * sigma) * lambda *
-                                query_variance(draw->covariance, prior->eigenvectors + k * d, d);
+        const double variance =
+            (lambda + sigma * sigma) * lambda * query_variance(draw->covariance, prior->eigenvectors + k * d, d);
         prior_set->factors[at + k] = sqrt(variance);
         prior_set->targets[at + k] = prior_set->factors[at + k] * workspace->filter[k];
     }
@@ -110,8 +108,7 @@ static void decompose_imitated(void *context, size_t sequence, size_t thread) {
             store_drawn(draw, &draw->sets[basis], &workspace->spectra[basis], sequence, prediction);
 }
 
-static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set,
-                               icl_error *error) {
+static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set, icl_error *error) {
     const size_t d = prior->dimension;
     icl_status status;
 
@@ -132,13 +129,13 @@ static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint3
     icl_status status;
 
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, BATCH, &batch, error));
-    ICL_TRY(icl_allocate(icl_tensor_count(&batch.tokens), sizeof(float), "tokens", &draw->tokens, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch.inputs), sizeof(float), "tokens", &draw->tokens, error));
     ICL_TRY(icl_allocate(BATCH, sizeof(float), "noise levels", &draw->noise, error));
     for (draw->first = 0; draw->first < count; draw->first += BATCH) {
         const size_t size = count - draw->first < BATCH ? count - draw->first : BATCH;
         ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / BATCH, &batch, error));
-        ICL_TRY(icl_tensor_read(batch.tokens, draw->tokens, error));
-        ICL_TRY(icl_tensor_read(batch.noise, draw->noise, error));
+        ICL_TRY(icl_tensor_read(batch.inputs, draw->tokens, error));
+        ICL_TRY(icl_tensor_read(icl_batch_side(&batch, ICL_SIDE_NOISE), draw->noise, error));
         icl_parallel_for(size, draw->all.threads, decompose, draw);
     }
 done:

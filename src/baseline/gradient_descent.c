@@ -1,23 +1,24 @@
 /*
- * K steps of gradient descent, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient descent"),
- * every step with its own fitted coefficients; and both in the prior's coordinates, which is descent preconditioned with the covariance of w
- * (Ahn et al. 2023, arXiv 2306.00297, theorems 3 and 4, where that is the inverse of the inputs').
+ * K steps of gradient descent, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient
+ * descent"), every step with its own fitted coefficients; and both in the prior's coordinates, which is descent
+ * preconditioned with the covariance of w (Ahn et al. 2023, arXiv 2306.00297, theorems 3 and 4, where that is the
+ * inverse of the inputs').
  *
  * GD++ is a linear transformer whose layers do, with the sums over the context as they are at the layer's input,
  *     x <- (I - b_l sum_i x_i x_i^T) x,     y <- y - g_l <sum_i y_i x_i, x>,     prediction = -(the query's last y).
  * In the eigenbasis of X^T X each eigenvalue lambda goes its own way. With m the factor that x has been scaled by and
  * omega the implied weight, w_k = omega a_k (so that y = y_i - <w, x_i> at all times),
  *     omega <- omega + g_l m^2 (1 - lambda omega),     m <- m (1 - b_l lambda m^2),     from omega = 0, m = 1,
- * and the filter is the last omega. Plain descent keeps m = 1: 1 - lambda omega = prod_l (1 - g_l lambda). The last b is of
- * no effect and is left out.
+ * and the filter is the last omega. Plain descent keeps m = 1: 1 - lambda omega = prod_l (1 - g_l lambda). The last b
+ * is of no effect and is left out.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "baseline/filter_fit.h"
-#include "core/status.h"
 #include "iclab/random.h"
+#include "iclab/status.h"
 
 typedef struct descent {
     bool scales_inputs; /* GD++ */
@@ -73,16 +74,16 @@ static void filter(const void *state, const icl_spectrum *spectrum, double sigma
     const descent *rule = state;
     (void)sigma;
     for (size_t k = 0; k < spectrum->dimension; k++)
-        filter[k] = spectrum->eigenvalues[k] > 0
-                        ? evaluate(rule, rule->coefficients, spectrum->eigenvalues[k], NULL)
-                        : 0;
+        filter[k] =
+            spectrum->eigenvalues[k] > 0 ? evaluate(rule, rule->coefficients, spectrum->eigenvalues[k], NULL) : 0;
 }
 
 /* ---- Fitting: from several starts on few sequences, then the best of them on all ---- */
 
 enum { RANDOM_STARTS = 12, FINALISTS = 3 };
 
-/* Where the set has a start, so many steps are searched for at random, and more begin there: the cost of a search grows with their cube. */
+/* Where the set has a start, so many steps are searched for at random, and more begin there: the cost of a search grows
+ * with their cube. */
 enum { MOST_SEARCHED = 4 };
 
 #define FIRST_SEQUENCES  ((size_t)2000)
@@ -126,8 +127,8 @@ static void draw_start(const descent *rule, uint64_t start, double *coefficients
     }
 }
 
-/* Keeps the lowest distances first, one start for each minimum. Of the same minimum the first start stays: where it is flat,
- * the tame coefficients that come first are worth more than a gain by chance. */
+/* Keeps the lowest distances first, one start for each minimum. Of the same minimum the first start stays: where it is
+ * flat, the tame coefficients that come first are worth more than a gain by chance. */
 static void insert_candidate(candidate *best, const candidate *new) {
     for (size_t i = 0; i < FINALISTS; i++) {
         if (new->distance < CLEARLY * best[i].distance) {
@@ -171,17 +172,16 @@ static icl_status fit_steps(descent *rule, const descent *shorter, const icl_fit
         }
     }
     if (!isfinite(distance))
-        return icl_fail(
-            error, ICL_ERROR_INPUT,
-            "baselines: no %zu steps of gradient descent give finite predictions on the fitting sequences",
-            rule->steps);
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "reference predictors: no %zu steps of gradient descent give finite predictions on "
+                        "the fitting sequences",
+                        rule->steps);
 done:
     return status;
 }
 
 /* From two starts: the optimum of as many steps or fewer, which steps of no effect fill up, and the set's own. */
-static icl_status fit_from_start(descent *rule, const descent *shorter, const icl_fit_set *set,
-                                 icl_error *error) {
+static icl_status fit_from_start(descent *rule, const descent *shorter, const icl_fit_set *set, icl_error *error) {
     const icl_filter_fit fit = {.model = evaluate,
                                 .shape = rule,
                                 .coefficient_count = coefficient_count(rule),
@@ -196,8 +196,7 @@ static icl_status fit_from_start(descent *rule, const descent *shorter, const ic
         own.coefficients[l] = set->start.rates[l] * rule->scale;
     }
     for (size_t l = 0; rule->scales_inputs && l + 1 < steps; l++) {
-        filled.coefficients[steps + l] =
-            l + 1 < shorter->steps ? shorter->coefficients[shorter->steps + l] : 0;
+        filled.coefficients[steps + l] = l + 1 < shorter->steps ? shorter->coefficients[shorter->steps + l] : 0;
         own.coefficients[steps + l] = set->start.inputs[l] * rule->scale;
     }
     ICL_TRY(icl_filter_minimize(&fit, set, filled.coefficients, &filled.distance, error));
@@ -236,8 +235,7 @@ static void describe(const void *state, char *text, size_t capacity) {
 
     for (size_t i = 0; i < count && used < capacity; i++) {
         const char *label = i == 0 ? "steps " : i == rule->steps ? "; input steps " : ", ";
-        const int more =
-            snprintf(text + used, capacity - used, "%s%.6g", label, rule->coefficients[i] / rule->scale);
+        const int more = snprintf(text + used, capacity - used, "%s%.6g", label, rule->coefficients[i] / rule->scale);
         used += more > 0 ? (size_t)more : 0;
     }
 }

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "baseline/fit_set.h"
-#include "baseline/parallel.h"
 #include "baseline/workspace.h"
 #include "core/allocate.h"
-#include "core/nearest.h"
-#include "core/number.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
+#include "numeric/parallel.h"
 
 enum { ESTIMATORS = 11, NAME_CAPACITY = 32, CONSTANTS_CAPACITY = 512 };
 
@@ -60,8 +60,7 @@ static icl_status reject_name(const char *name, icl_error *error) {
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s%s", i ? ", " : "", names[i],
                  estimators[i]->has_steps ? ":K" : "");
     }
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "predictor \"%s\" is not known (nearest: \"%s\"); expected one of %s", name,
+    return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\" is not known (nearest: \"%s\"); expected one of %s", name,
                     icl_nearest(stem, names, ESTIMATORS), known);
 }
 
@@ -82,12 +81,13 @@ static icl_status read_name(predictor *item, icl_error *error) {
     if (colon && icl_parse_count(colon + 1, strlen(colon + 1), &steps) && steps <= ICL_MAX_STEPS)
         item->steps = (size_t)steps;
     if (item->steps < 1)
-        return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\": expected %s:K with 1 to %d steps",
-                        item->name, item->estimator->name, ICL_MAX_STEPS);
+        return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\": expected %s:K with 1 to %d steps", item->name,
+                        item->estimator->name, ICL_MAX_STEPS);
     return ICL_OK;
 }
 
-/* Copies the next name of a comma-separated list without the blanks around it; returns what follows the comma, NULL at the end. */
+/* Copies the next name of a comma-separated list without the blanks around it; returns what follows the
+ * comma, NULL at the end. */
 static const char *next_name(const char *list, char *name) {
     const size_t length = strcspn(list, ",");
     size_t start = 0, end = length;
@@ -157,8 +157,7 @@ typedef struct fitting {
     uint32_t seed;
 } fitting;
 
-static icl_status fit_all(icl_predictors *predictors, const icl_task *task, const fitting *to,
-                          icl_error *error) {
+static icl_status fit_all(icl_predictors *predictors, const icl_task *task, const fitting *to, icl_error *error) {
     const bool input_basis = wants_basis(predictors, ICL_INPUT_BASIS);
     icl_fit_set sets[ICL_BASIS_COUNT] = {{0}};
     icl_status status = ICL_OK;
@@ -166,8 +165,7 @@ static icl_status fit_all(icl_predictors *predictors, const icl_task *task, cons
     if (!wants_fit(predictors))
         return ICL_OK;
     if (to->sequences < 1)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "fitting the predictors' constants takes at least 1 sequence");
+        return icl_fail(error, ICL_ERROR_INPUT, "fitting the predictors' constants takes at least 1 sequence");
     if (to->of)
         ICL_TRY(icl_fit_sets_imitate(&predictors->prior, to->of, input_basis, sets, error));
     else
@@ -176,16 +174,15 @@ static icl_status fit_all(icl_predictors *predictors, const icl_task *task, cons
         const predictor *item = &predictors->items[i];
         if (item->estimator->fit)
             ICL_TRY(item->estimator->fit(
-                item->state, &sets[predictors->weight_root ? item->estimator->basis : ICL_PRIOR_BASIS],
-                error));
+                item->state, &sets[predictors->weight_root ? item->estimator->basis : ICL_PRIOR_BASIS], error));
     }
 done:
     icl_fit_sets_release(sets);
     return status;
 }
 
-static icl_status create(const icl_task *task, const char *names, const fitting *to,
-                         icl_predictors **predictors, icl_error *error) {
+static icl_status create(const icl_task *task, const char *names, const fitting *to, icl_predictors **predictors,
+                         icl_error *error) {
     icl_predictors *made = NULL;
     icl_status status;
 
@@ -207,8 +204,7 @@ static icl_status create(const icl_task *task, const char *names, const fitting 
     ICL_TRY(fit_all(made, task, to, error));
     for (size_t i = 0; i < made->count; i++)
         if (made->items[i].estimator->describe)
-            made->items[i].estimator->describe(made->items[i].state, made->items[i].constants,
-                                               CONSTANTS_CAPACITY);
+            made->items[i].estimator->describe(made->items[i].state, made->items[i].constants, CONSTANTS_CAPACITY);
     *predictors = made;
     made = NULL;
 done:
@@ -258,8 +254,8 @@ typedef struct prediction_run {
     double *weights;     /* [count][number of predictors][d], or NULL */
 } prediction_run;
 
-void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum,
-                           double sigma, double *filter) {
+void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
+                           double *filter) {
     const predictor *item = &predictors->items[index];
     item->estimator->filter(item->state, spectrum, sigma, filter);
 }
@@ -288,25 +284,22 @@ static icl_status run_all(prediction_run *run, size_t count, icl_error *error) {
     const icl_predictors *predictors = run->predictors;
     icl_status status;
 
-    ICL_TRY(icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all,
-                                  error));
+    ICL_TRY(icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all, error));
     icl_parallel_for(count, run->all.threads, predict, run);
 done:
     icl_workspaces_destroy(&run->all);
     return status;
 }
 
-icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
-                              const float *sigma, double *predictions, icl_error *error) {
+icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens, const float *sigma,
+                              double *predictions, icl_error *error) {
     return run_all(
-        &(prediction_run){
-            .predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions},
+        &(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions},
         count, error);
 }
 
 icl_status icl_predictors_weights(const icl_predictors *predictors, size_t count, const float *tokens,
                                   const float *sigma, double *weights, icl_error *error) {
-    return run_all(
-        &(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .weights = weights},
-        count, error);
+    return run_all(&(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .weights = weights},
+                   count, error);
 }

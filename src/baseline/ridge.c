@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "baseline/filter_fit.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 typedef struct constant_ridge {
     double noise_variance;
@@ -17,12 +17,13 @@ typedef struct constant_ridge {
 
 static void oracle_filter(const void *state, const icl_spectrum *spectrum, double sigma, double *filter) {
     (void)state;
-    icl_ridge_filter(spectrum, sigma * sigma, filter);
+    icl_ridge_filter(spectrum->eigenvalues, spectrum->dimension, sigma * sigma, filter);
 }
 
 static void constant_filter(const void *state, const icl_spectrum *spectrum, double sigma, double *filter) {
     (void)sigma;
-    icl_ridge_filter(spectrum, ((const constant_ridge *)state)->noise_variance, filter);
+    icl_ridge_filter(spectrum->eigenvalues, spectrum->dimension, ((const constant_ridge *)state)->noise_variance,
+                     filter);
 }
 
 static void create_least_squares(const icl_task_prior *prior, size_t steps, void *state) {
@@ -64,7 +65,8 @@ static double evaluate(const void *shape, const double *coefficients, double eig
     return value;
 }
 
-/* From several starts around the eigenvalues, for the distance may have more than one minimum where the target is no ridge. */
+/* From several starts around the eigenvalues, for the distance may have more than one minimum where the
+ * target is no ridge. */
 static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
     enum { STARTS = 6 };
     const icl_filter_fit ridge = {

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/eigen.h"
 #include "core/allocate.h"
+#include "numeric/eigen.h"
 
 icl_status icl_spectrum_create(size_t dimension, size_t context, const double *root, icl_spectrum *spectrum,
                                icl_error *error) {
@@ -20,10 +20,8 @@ icl_status icl_spectrum_create(size_t dimension, size_t context, const double *r
     ICL_TRY(icl_allocate(dimension, sizeof(double), "query", &spectrum->query, error));
     ICL_TRY(icl_allocate(dimension, sizeof(double), "weights", &spectrum->vector, error));
     ICL_TRY(icl_allocate((context + 1) * dimension, sizeof(double), "inputs", &spectrum->inputs, error));
-    ICL_TRY(
-        icl_allocate(dimension * dimension, sizeof(double), "eigenvectors", &spectrum->eigenvectors, error));
-    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "sample covariance", &spectrum->covariance,
-                         error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "eigenvectors", &spectrum->eigenvectors, error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "sample covariance", &spectrum->covariance, error));
     ICL_TRY(icl_allocate(3 * dimension, sizeof(double), "eigenvalue workspace", &spectrum->work, error));
 done:
     return status;
@@ -175,7 +173,7 @@ void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, do
     }
 }
 
-void icl_ridge_filter(const icl_spectrum *spectrum, double noise_variance, double *filter) {
-    for (size_t k = 0; k < spectrum->dimension; k++)
-        filter[k] = spectrum->eigenvalues[k] > 0 ? 1 / (spectrum->eigenvalues[k] + noise_variance) : 0;
+void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, double *filter) {
+    for (size_t k = 0; k < count; k++)
+        filter[k] = eigenvalues[k] > 0 ? 1 / (eigenvalues[k] + penalty) : 0;
 }

@@ -1,7 +1,8 @@
 /*
  * One sequence in the eigenbasis of its sample covariance.
  *
- * With X [n][d] the context inputs, y the labels and X^T X = V diag(lambda) V^T, every ridge-like predictor of <w, x_t> is
+ * With X [n][d] the context inputs, y the labels and X^T X = V diag(lambda) V^T, every ridge-like predictor
+ * of <w, x_t> is
  *     sum_k f_k a_k q_k,   a = V^T X^T y,   q = V^T x_t
  * with a filter f that depends on the data through the eigenvalues: 1 / (lambda + s2) for ridge with noise variance
  * s2, polynomials for gradient descent. The decomposition is shared, a predictor costs O(d) more.
@@ -19,11 +20,11 @@ typedef struct icl_spectrum {
     const double *root;        /* [d][d], C: inputs are taken as C^T x; NULL: as they are. Borrowed */
     bool finite;               /* the data were; otherwise nothing below is meant */
     size_t rank;               /* eigenvalues above rounding */
-    double *eigenvalues; /* [d], ascending; exactly 0 where below 8 max(n, d) epsilon times the largest */
-    double *products;    /* [d], a; exactly 0 where the eigenvalue is */
-    double *query;       /* [d], q */
-    double residual;     /* min_w ||y - X w||^2 */
-    double label_square; /* ||y||^2 */
+    double *eigenvalues;       /* [d], ascending; exactly 0 where below 8 max(n, d) epsilon times the largest */
+    double *products;          /* [d], a; exactly 0 where the eigenvalue is */
+    double *query;             /* [d], q */
+    double residual;           /* min_w ||y - X w||^2 */
+    double label_square;       /* ||y||^2 */
 
     double *inputs;       /* [n + 1][d], C^T x; the query last */
     double *eigenvectors; /* [d][d], row k is eigenvector k */
@@ -37,17 +38,18 @@ icl_status icl_spectrum_create(size_t dimension, size_t context, const double *r
                                icl_error *error);
 void icl_spectrum_destroy(icl_spectrum *spectrum);
 
-/* Decomposes tokens [n + 1][d + 1], rows (x_i, y_i), the query last. Data that are not finite, or too large to square, leave
- * finite = false. Several spectra may be computed at the same time. */
+/* Decomposes tokens [n + 1][d + 1], rows (x_i, y_i), the query last. Data that are not finite, or too large to square,
+ * leave finite = false. Several spectra may be computed at the same time. */
 void icl_spectrum_compute(icl_spectrum *spectrum, const float *tokens);
 
 /* sum_k f_k a_k q_k; NaN where the data are not finite. */
 double icl_spectrum_predict(const icl_spectrum *spectrum, const double *filter);
 
-/* The weights [d] whose product with the query's input is that, C sum_k f_k a_k v_k; NaN where the data are not finite. */
+/* The weights [d] whose product with the query's input is that, C sum_k f_k a_k v_k; NaN where the
+ * data are not finite. */
 void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, double *weights);
 
-/* filter_k = 1 / (lambda_k + noise_variance); 0 in the directions that the context says nothing about. */
-void icl_ridge_filter(const icl_spectrum *spectrum, double noise_variance, double *filter);
+/* filter_k = 1 / (lambda_k + penalty) for `count` eigenvalues; 0 in the directions that the data say nothing about. */
+void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, double *filter);
 
 #endif

@@ -2,26 +2,24 @@
 
 #include <string.h>
 
-#include "baseline/parallel.h"
 #include "core/allocate.h"
+#include "numeric/parallel.h"
 
-icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all,
-                                 icl_error *error) {
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all, icl_error *error) {
     icl_status status;
 
     memset(all, 0, sizeof *all);
     all->prior = prior;
     all->both_bases = both_bases && prior->weight_root;
-    ICL_TRY(
-        icl_allocate(icl_parallel_threads(), sizeof *all->workspaces, "workspaces", &all->workspaces, error));
+    ICL_TRY(icl_allocate(icl_parallel_threads(), sizeof *all->workspaces, "workspaces", &all->workspaces, error));
     all->threads = icl_parallel_threads();
     for (size_t i = 0; i < all->threads; i++) {
         icl_workspace *workspace = &all->workspaces[i];
         ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
                                     &workspace->spectra[ICL_PRIOR_BASIS], error));
         if (all->both_bases)
-            ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, NULL,
-                                        &workspace->spectra[ICL_INPUT_BASIS], error));
+            ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
+                                        error));
         ICL_TRY(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
     }
 done:
@@ -44,7 +42,6 @@ void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, con
         icl_spectrum_compute(&workspace->spectra[ICL_INPUT_BASIS], tokens);
 }
 
-const icl_spectrum *icl_workspace_spectrum(const icl_workspaces *all, const icl_workspace *workspace,
-                                           icl_basis basis) {
+const icl_spectrum *icl_workspace_spectrum(const icl_workspaces *all, const icl_workspace *workspace, icl_basis basis) {
     return &workspace->spectra[all->prior->weight_root ? basis : ICL_PRIOR_BASIS];
 }

@@ -16,17 +16,15 @@ typedef struct icl_workspaces {
     icl_workspace *workspaces; /* [threads] */
 } icl_workspaces;
 
-/* One workspace for each of icl_parallel_threads(). The prior is borrowed. Release with icl_workspaces_destroy, also after a
- * failure. */
-icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all,
-                                 icl_error *error);
+/* One workspace for each of icl_parallel_threads(). The prior is borrowed. Release with icl_workspaces_destroy, also
+ * after a failure. */
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all, icl_error *error);
 void icl_workspaces_destroy(icl_workspaces *all);
 
 /* Decomposes tokens [n + 1][d + 1] in the bases that the workspaces are for. */
 void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *tokens);
 
 /* The sequence in the basis that an estimator works in. */
-const icl_spectrum *icl_workspace_spectrum(const icl_workspaces *all, const icl_workspace *workspace,
-                                           icl_basis basis);
+const icl_spectrum *icl_workspace_spectrum(const icl_workspaces *all, const icl_workspace *workspace, icl_basis basis);
 
 #endif

@@ -14,14 +14,12 @@ bool icl_multiply_sizes(size_t a, size_t b, size_t *product) {
     return true;
 }
 
-icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer,
-                        icl_error *error) {
+icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer, icl_error *error) {
     size_t bytes;
     void *memory = NULL;
 
     if (!icl_multiply_sizes(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT)
-        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what,
-                        count, size);
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
     bytes = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     memory = aligned_alloc(ALIGNMENT, bytes);
     if (!memory)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/hash.h"
+#include "iclab/file.h"
 
 #define MAGIC         "iclab-cache-1\n\n" /* 15 bytes and a NUL */
 #define SUFFIX        ".entry"
@@ -148,16 +148,14 @@ done:
 
 /* ---- Entries ---- */
 
-static icl_status entry_path(const char *folder, const char *key, size_t key_size, char **path,
-                             icl_error *error) {
+static icl_status entry_path(const char *folder, const char *key, size_t key_size, char **path, icl_error *error) {
     char name[NAME_CAPACITY];
     snprintf(name, sizeof name, "%0*" PRIx64 SUFFIX, DIGITS, icl_hash(key, key_size));
     return icl_path_join(folder, name, path, error);
 }
 
 /* What is wrong with an entry, or NULL. */
-static const char *fault_of(const char *data, size_t size, const char *key, size_t key_size,
-                            entry_header *header) {
+static const char *fault_of(const char *data, size_t size, const char *key, size_t key_size, entry_header *header) {
     if (size < sizeof *header)
         return "too short";
     memcpy(header, data, sizeof *header);
@@ -202,8 +200,8 @@ done:
     return status;
 }
 
-icl_status icl_cache_store(const char *folder, const char *key, size_t key_size, const void *value,
-                           size_t size, icl_error *error) {
+icl_status icl_cache_store(const char *folder, const char *key, size_t key_size, const void *value, size_t size,
+                           icl_error *error) {
     entry_header header = {.magic = MAGIC, .key_size = key_size, .value_size = size};
     icl_status status = ICL_OK;
     char *path = NULL, *data = NULL;

@@ -1,4 +1,4 @@
-#include "core/clock.h"
+#include "iclab/host.h"
 
 #include <time.h>
 

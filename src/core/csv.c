@@ -1,4 +1,4 @@
-#include "core/csv.h"
+#include "iclab/csv.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
-#include "core/number.h"
+#include "iclab/file.h"
+#include "iclab/number.h"
 
 struct icl_csv {
     char *path;
@@ -82,23 +82,21 @@ done:
 }
 
 /* The length of the part of a table that stays: the header and the whole rows up to `last`. */
-static icl_status kept_length(const char *path, const char *text, const char *header, uint64_t last,
-                              size_t *length, icl_error *error) {
+static icl_status kept_length(const char *path, const char *text, const char *header, uint64_t last, size_t *length,
+                              icl_error *error) {
     const size_t header_length = strlen(header);
     const char *row = text + header_length + 1;
     size_t line = 2;
 
     if (strncmp(text, header, header_length) != 0 || text[header_length] != '\n')
-        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: not the header of this table: expected %s", path,
-                        header);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: not the header of this table: expected %s", path, header);
     for (;; line++) {
         const char *end = strchr(row, '\n');
         uint64_t step;
         if (!end)
             break;
         if (!icl_parse_count(row, strcspn(row, ",\n"), &step))
-            return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: expected a row that starts with a step", path,
-                            line);
+            return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: expected a row that starts with a step", path, line);
         if (step > last)
             break;
         row = end + 1;
@@ -107,8 +105,7 @@ static icl_status kept_length(const char *path, const char *text, const char *he
     return ICL_OK;
 }
 
-icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv,
-                          icl_error *error) {
+icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
     size_t size = 0, kept = 0;
@@ -127,8 +124,7 @@ done:
 static const char *format_value(double value, char text[ICL_NUMBER_CAPACITY]) {
     if (isnan(value))
         return "";
-    return (double)(float)value == value ? icl_format_float((float)value, text)
-                                         : icl_format_number(value, text);
+    return (double)(float)value == value ? icl_format_float((float)value, text) : icl_format_number(value, text);
 }
 
 icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error) {

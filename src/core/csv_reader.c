@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
 
 #define BLOCK_BYTES ((size_t)1 << 16)
 
@@ -40,8 +40,7 @@ static icl_status open_file(const char *path, icl_csv_reader *reader, icl_error 
     const int file = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 
     if (file < 0 && errno == ENOENT)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: no such file: expected a CSV file, or - for standard input", path);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no such file: expected a CSV file, or - for standard input", path);
     if (file < 0)
         return icl_file_fail(error, "open", path, errno);
     reader->file = file;
@@ -60,8 +59,7 @@ icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **re
     ICL_TRY(icl_duplicate(is_standard_input ? "standard input" : source->path, &made->name, error));
     ICL_TRY(icl_allocate(TEXT_BYTES, 1, "record of a CSV file", &made->text, error));
     made->capacity = TEXT_BYTES;
-    ICL_TRY(icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *made->fields, "fields of a CSV file", &made->fields,
-                         error));
+    ICL_TRY(icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *made->fields, "fields of a CSV file", &made->fields, error));
     if (source->text) {
         made->bytes = source->text;
         made->available = source->size;
@@ -168,8 +166,7 @@ static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
     if (reader->used == reader->capacity) {
         const char *old = reader->text;
         char *larger = NULL;
-        const icl_status status =
-            icl_allocate(2 * reader->capacity, 1, "record of a CSV file", &larger, error);
+        const icl_status status = icl_allocate(2 * reader->capacity, 1, "record of a CSV file", &larger, error);
         if (status != ICL_OK)
             return status;
         memcpy(larger, old, reader->used);
@@ -224,8 +221,8 @@ static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
         byte = peek(reader);
         if (byte == AT_END)
             return icl_fail(error, ICL_ERROR_INPUT,
-                            "%s:%zu: column %zu: a quote that is never closed: expected \" at its end",
-                            reader->name, line, reader->count);
+                            "%s:%zu: column %zu: a quote that is never closed: expected \" at its end", reader->name,
+                            line, reader->count);
         if (byte == '"') {
             take(reader);
             if (peek(reader) != '"')
@@ -307,8 +304,8 @@ static icl_status read_record(icl_csv_reader *reader, icl_error *error) {
     bool is_last = false;
 
     if (reader->line > ICL_CSV_MAX_LINES)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu lines: expected at most that many",
-                        reader->name, reader->line, ICL_CSV_MAX_LINES);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu lines: expected at most that many", reader->name,
+                        reader->line, ICL_CSV_MAX_LINES);
     reader->record_line = reader->line;
     reader->record_bytes = reader->used = reader->count = 0;
     while (!is_last)
@@ -317,8 +314,7 @@ done:
     return status;
 }
 
-icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found,
-                               icl_error *error) {
+icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error) {
     icl_status status = ICL_OK;
 
     *found = false;

@@ -1,9 +1,11 @@
 /*
- * Records of comma-separated text (RFC 4180), one at a time: a file of any size takes no more memory than its longest record.
+ * Records of comma-separated text (RFC 4180), one at a time: a file of any size takes no more memory
+ * than its longest record.
  *
- * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or CR; a UTF-8 byte
- * order mark is skipped, and so are blank lines and blanks around a field. What is none of this is refused with its line, among it what
- * no table of numbers has: NUL bytes, UTF-16, and records or numbers of fields above the limits below.
+ * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or
+ * CR; the reader skips a UTF-8 byte order mark, blank lines and blanks around a field. It refuses everything else with
+ * its line, also what no table of numbers has: NUL bytes, UTF-16, and records or numbers of fields above the limits
+ * below.
  */
 #ifndef ICLAB_CORE_CSV_READER_H
 #define ICLAB_CORE_CSV_READER_H
@@ -11,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/status.h"
+#include "iclab/table.h"
 
 /* Bytes of one record, its fields, and lines in all. */
 #define ICL_CSV_MAX_RECORD  ((size_t)1 << 20)
@@ -19,13 +21,6 @@
 #define ICL_CSV_MAX_LINES   ((size_t)20000000)
 
 typedef struct icl_csv_reader icl_csv_reader;
-
-typedef struct icl_csv_source {
-    const char *path; /* of the file; "-" for standard input */
-    const char *text; /* instead of a file: `size` bytes, borrowed, for which `path` stands in messages */
-    size_t size;
-    char separator; /* 0: a comma */
-} icl_csv_source;
 
 /* One record. Fields are NUL-terminated and without their quotes; they live until the next record is read. */
 typedef struct icl_csv_record {

@@ -1,4 +1,4 @@
-#include "core/file.h"
+#include "iclab/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,8 +62,7 @@ icl_status icl_file_read(const char *path, size_t limit, char **data, size_t *si
             break;
         used += (size_t)count;
         if (limit > 0 && used > limit) {
-            status =
-                icl_fail(error, ICL_ERROR_INPUT, "%s: longer than the %zu bytes expected here", path, limit);
+            status = icl_fail(error, ICL_ERROR_INPUT, "%s: longer than the %zu bytes expected here", path, limit);
             goto done;
         }
     }
@@ -103,8 +102,8 @@ static icl_status parent_folder(const char *path, char **folder, icl_error *erro
     return status;
 }
 
-/* A rename survives a power failure only once its folder is flushed. Some file systems refuse to flush a folder; that is
- * theirs to decide, the data itself is safe. */
+/* A rename survives a power failure only once its folder is flushed. Some file systems refuse to flush a folder; that
+ * is theirs to decide, the data itself is safe. */
 static void flush_folder(const char *folder) {
     const int directory = open(folder, O_RDONLY | O_CLOEXEC);
     if (directory >= 0) {

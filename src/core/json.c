@@ -1,4 +1,4 @@
-#include "core/json.h"
+#include "iclab/json.h"
 
 #include <cJSON.h>
 #include <inttypes.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/number.h"
+#include "iclab/number.h"
 
-/* Adds a member made by one of cJSON's functions, which return NULL for want of memory. */
+/* Adds a member made by one of cJSON's functions, which return NULL without memory. */
 static void add(icl_json *json, const char *name, cJSON *value) {
     if (!json->object)
         json->object = cJSON_CreateObject();
@@ -37,6 +37,23 @@ void icl_json_count(icl_json *json, const char *name, uint64_t value) {
 void icl_json_number(icl_json *json, const char *name, double value) {
     char text[ICL_NUMBER_CAPACITY];
     add(json, name, isfinite(value) ? cJSON_CreateRaw(icl_format_number(value, text)) : cJSON_CreateNull());
+}
+
+void icl_json_append(icl_json *json, const char *name, icl_json *row) {
+    cJSON *array = json->object ? cJSON_GetObjectItemCaseSensitive(json->object, name) : NULL;
+
+    if (!array) {
+        array = cJSON_CreateArray();
+        add(json, name, array);
+        array = json->failed ? NULL : array;
+    }
+    if (!row->object)
+        row->object = cJSON_CreateObject();
+    if (array && !row->failed && row->object && cJSON_AddItemToArray(array, row->object))
+        row->object = NULL;
+    else
+        json->failed = true;
+    icl_json_discard(row);
 }
 
 static icl_status with_newline(const char *printed, char **text, icl_error *error) {

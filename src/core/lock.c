@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
 
 struct icl_lock {
     int file;

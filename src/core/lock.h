@@ -1,18 +1,19 @@
 /*
  * A lock that a process holds on a file, to keep others from its work.
  *
- * The system releases it when the process ends, however it ends, so that no lock is ever left behind. Over a network file system it holds
- * between machines where that supports POSIX record locks (NFS 4 does). One process does not exclude itself: it takes a path once.
+ * The system releases it when the process ends, however it ends, so that no lock is ever left behind. Over a network
+ * file system it holds between machines where that supports POSIX record locks (NFS 4 does). One process does not
+ * exclude itself: it takes a path once.
  */
 #ifndef ICLAB_CORE_LOCK_H
 #define ICLAB_CORE_LOCK_H
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 typedef struct icl_lock icl_lock;
 
-/* Takes the lock of the file, which is made where it is missing and stays, empty. *lock is NULL with ICL_OK while another process
- * holds it; otherwise it is given back with icl_lock_release. ICL_ERROR_IO where there are no locks. */
+/* Takes the lock of the file, which is made where it is missing and stays, empty. *lock is NULL with ICL_OK while
+ * another process holds it; otherwise it is given back with icl_lock_release. ICL_ERROR_IO where there are no locks. */
 icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error);
 
 void icl_lock_release(icl_lock **lock);

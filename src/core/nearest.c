@@ -1,4 +1,4 @@
-#include "core/nearest.h"
+#include "iclab/nearest.h"
 
 #include <stdint.h>
 #include <string.h>

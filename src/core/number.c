@@ -1,4 +1,4 @@
-#include "core/number.h"
+#include "iclab/number.h"
 
 #include <locale.h>
 #include <math.h>

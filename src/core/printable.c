@@ -8,7 +8,8 @@ static bool is_continuation(unsigned char byte) {
     return (byte & 0xC0) == 0x80;
 }
 
-/* Bytes of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, surrogates or values above 10FFFF); 0 where there is none. */
+/* Bytes of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, surrogates or values above 10FFFF);
+ * 0 where there is none. */
 static size_t sequence_length(const unsigned char *text) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = text[0];

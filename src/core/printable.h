@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Copies the text into `out`: control characters become blanks and bytes that are not UTF-8 become '?'; what does not fit in `capacity` bytes
- * (at least 4) ends with "...". Returns `out`. */
+/* Copies the text into `out`: control characters become blanks and bytes that are not UTF-8 become '?'; what does not
+ * fit in `capacity` bytes (at least 4) ends with "...". Returns `out`. */
 const char *icl_printable(const char *text, char *out, size_t capacity);
 
 #endif

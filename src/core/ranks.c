@@ -1,10 +1,12 @@
-#include "core/ranks.h"
+#include "iclab/ranks.h"
 
 #include <string.h>
 
 #include "core/allocate.h"
 
-const icl_ranks icl_ranks_alone = {.count = 1, .local_count = 1};
+icl_ranks icl_ranks_alone(void) {
+    return (icl_ranks){.count = 1, .local_count = 1};
+}
 
 static bool is_alone(const icl_ranks *ranks) {
     return !ranks || ranks->count <= 1;
@@ -80,13 +82,12 @@ done:
     return status;
 }
 
-icl_status icl_ranks_gather_rows(const icl_ranks *ranks, double *rows, size_t count, size_t width,
-                                 icl_error *error) {
+icl_status icl_ranks_gather_rows(const icl_ranks *ranks, double *rows, size_t count, size_t width, icl_error *error) {
     if (is_alone(ranks))
         return ICL_OK;
     for (size_t i = 0; i < ranks->count; i++)
-        ranks->sizes[i] = (part_begins(count, i + 1, ranks->count) - part_begins(count, i, ranks->count)) *
-                          width * sizeof *rows;
+        ranks->sizes[i] =
+            (part_begins(count, i + 1, ranks->count) - part_begins(count, i, ranks->count)) * width * sizeof *rows;
     return ranks->calls->gather(rows, ranks->sizes, ranks->count, error);
 }
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/nearest.h"
-#include "core/number.h"
 #include "core/recipe_store.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
 
 /* Room for the longest "expected …" text. */
 #define EXPECTATION_CAPACITY 512
@@ -27,20 +27,13 @@ size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char
 
 /* ---- Checking one value ---- */
 
-/* The position of `text` in a list "a|b|c", or SIZE_MAX. */
-static size_t find_word(const char *words, const char *text) {
-    const size_t length = strlen(text);
-    size_t index = 0;
+const char *icl_recipe_words(const icl_recipe_key *key, char *text, size_t capacity) {
+    size_t used = 0;
 
-    for (const char *word = words;; index++) {
-        const char *end = strchr(word, '|');
-        const size_t word_length = end ? (size_t)(end - word) : strlen(word);
-        if (word_length == length && memcmp(word, text, length) == 0)
-            return index;
-        if (!end)
-            return SIZE_MAX;
-        word = end + 1;
-    }
+    text[0] = '\0';
+    for (const icl_choice *choice = key->choices; choice && choice->word && used < capacity; choice++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", used > 0 ? "|" : "", choice->word);
+    return text;
 }
 
 /* What a value of this key must look like, for messages: "a whole number from 1 to 64". */
@@ -48,6 +41,7 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
     const bool any = key->minimum == 0 && key->maximum == 0;
     char low[ICL_NUMBER_CAPACITY], high[ICL_NUMBER_CAPACITY];
     const char *kind = key->type == ICL_KEY_COUNT ? "a whole number" : "a number";
+    char words[EXPECTATION_CAPACITY / 2];
 
     switch (key->type) {
     case ICL_KEY_TEXT:
@@ -57,7 +51,8 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
         snprintf(text, EXPECTATION_CAPACITY, "true or false");
         break;
     case ICL_KEY_WORD:
-        snprintf(text, EXPECTATION_CAPACITY, "%s%s", strchr(key->words, '|') ? "one of " : "", key->words);
+        snprintf(text, EXPECTATION_CAPACITY, "%s%s", key->choices[1].word ? "one of " : "",
+                 icl_recipe_words(key, words, sizeof words));
         break;
     case ICL_KEY_COUNT:
     case ICL_KEY_NUMBER:
@@ -66,8 +61,8 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
         else if (key->type == ICL_KEY_COUNT)
             snprintf(text, EXPECTATION_CAPACITY, "%s from %.0f to %.0f", kind, key->minimum, key->maximum);
         else
-            snprintf(text, EXPECTATION_CAPACITY, "%s from %s to %s", kind,
-                     icl_format_number(key->minimum, low), icl_format_number(key->maximum, high));
+            snprintf(text, EXPECTATION_CAPACITY, "%s from %s to %s", kind, icl_format_number(key->minimum, low),
+                     icl_format_number(key->maximum, high));
         break;
     }
 }
@@ -84,6 +79,13 @@ static bool is_writable_text(const char *text) {
     return true;
 }
 
+static bool find_choice(const icl_choice *choice, const char *text, int *value) {
+    while (choice->word && strcmp(choice->word, text) != 0)
+        choice++;
+    *value = choice->value;
+    return choice->word != NULL;
+}
+
 /* Fills what the text means; false if it is not a value of this key. */
 static bool interpret(const icl_recipe_key *key, const char *text, recipe_value *value) {
     switch (key->type) {
@@ -93,14 +95,22 @@ static bool interpret(const icl_recipe_key *key, const char *text, recipe_value 
         value->flag = strcmp(text, "true") == 0;
         return value->flag || strcmp(text, "false") == 0;
     case ICL_KEY_WORD:
-        value->word = find_word(key->words, text);
-        return value->word != SIZE_MAX;
+        return find_choice(key->choices, text, &value->choice);
     case ICL_KEY_COUNT:
         return icl_parse_count(text, strlen(text), &value->count) && in_range(key, (double)value->count);
     case ICL_KEY_NUMBER:
         return icl_parse_number(text, strlen(text), &value->number) && in_range(key, value->number);
     }
     return false;
+}
+
+static bool means_the_same(const icl_recipe_key *key, const recipe_value *value, const char *text) {
+    recipe_value other = {0};
+
+    interpret(key, text, &other);
+    return key->type == ICL_KEY_TEXT ? strcmp(value->text, text) == 0
+                                     : value->flag == other.flag && value->choice == other.choice &&
+                                           value->count == other.count && value->number == other.number;
 }
 
 /* ---- Unknown keys ---- */
@@ -131,17 +141,17 @@ icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *n
 
     if (index == recipe->key_count) {
         const icl_recipe_key *nearest = nearest_key(recipe, section, name);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s",
-                        origin, section, name, nearest->section, nearest->name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s", origin,
+                        section, name, nearest->section, nearest->name);
     }
     if (!interpret(&recipe->keys[index], text, &value)) {
         char expected[EXPECTATION_CAPACITY];
         describe_expectation(&recipe->keys[index], expected);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, section, name, text,
-                        expected);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, section, name, text, expected);
     }
     ICL_TRY(icl_duplicate(text, &value.text, error));
     ICL_TRY(icl_duplicate(origin, &value.origin, error));
+    value.is_default = means_the_same(&recipe->keys[index], &value, recipe->keys[index].default_value);
     release_value(&recipe->values[index]);
     recipe->values[index] = value;
     return ICL_OK;
@@ -152,13 +162,13 @@ done:
 
 /* ---- Life ---- */
 
-icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe,
-                             icl_error *error) {
+icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *made = NULL;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "recipe", &made, error));
-    made->keys = keys;
+    ICL_TRY(icl_allocate(key_count, sizeof *made->keys, "recipe keys", &made->keys, error));
+    memcpy(made->keys, keys, key_count * sizeof *keys);
     made->key_count = key_count;
     ICL_TRY(icl_allocate(key_count, sizeof *made->values, "recipe values", &made->values, error));
     for (size_t i = 0; i < key_count; i++)
@@ -174,8 +184,10 @@ void icl_recipe_destroy(icl_recipe **recipe) {
     if (*recipe && (*recipe)->values)
         for (size_t i = 0; i < (*recipe)->key_count; i++)
             release_value(&(*recipe)->values[i]);
-    if (*recipe)
+    if (*recipe) {
         icl_free(&(*recipe)->values);
+        icl_free(&(*recipe)->keys);
+    }
     icl_free(recipe);
 }
 
@@ -196,7 +208,7 @@ done:
 
 void icl_recipe_swap(icl_recipe *a, icl_recipe *b) {
     recipe_value *values = a->values;
-    assert(a->keys == b->keys);
+    assert(a->key_count == b->key_count);
     a->values = b->values;
     b->values = values;
 }
@@ -228,11 +240,11 @@ icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_e
         *equals = '\0';
     dot = strchr(copy, '.');
     if (!equals || !dot) {
-        status = icl_fail(error, ICL_ERROR_INPUT, "--set %s: expected section.key=value", assignment);
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: expected section.key=value", assignment);
         goto done;
     }
     *dot = '\0';
-    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), "--set", error));
+    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), "override", error));
 done:
     icl_free(&copy);
     return status;
@@ -240,8 +252,7 @@ done:
 
 /* ---- Look-up ---- */
 
-static const recipe_value *look_up(const icl_recipe *recipe, const char *section, const char *name,
-                                   icl_key_type type) {
+static const recipe_value *look_up(const icl_recipe *recipe, const char *section, const char *name, icl_key_type type) {
     const size_t index = icl_recipe_find(recipe, section, name);
     assert(index < recipe->key_count && "a key that the table does not have");
     assert(recipe->keys[index].type == type && "a key of another type");
@@ -271,8 +282,8 @@ bool icl_recipe_flag(const icl_recipe *recipe, const char *section, const char *
     return look_up(recipe, section, key, ICL_KEY_FLAG)->flag;
 }
 
-size_t icl_recipe_word(const icl_recipe *recipe, const char *section, const char *key) {
-    return look_up(recipe, section, key, ICL_KEY_WORD)->word;
+int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char *key) {
+    return look_up(recipe, section, key, ICL_KEY_WORD)->choice;
 }
 
 const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count) {
@@ -295,6 +306,6 @@ icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, cons
     va_start(arguments, expected);
     vsnprintf(text, sizeof text, expected, arguments);
     va_end(arguments);
-    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", recipe->values[index].origin,
-                    section, key, recipe->values[index].text, text);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", recipe->values[index].origin, section, key,
+                    recipe->values[index].text, text);
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/recipe_store.h"
+#include "iclab/file.h"
 
 /* No recipe that a person writes comes near this; a mistaken file of gigabytes should not be read to its end. */
 #define MAX_FILE_BYTES ((size_t)1 << 20)
@@ -32,12 +32,12 @@ typedef struct ini_source {
 
 static void fail_line(ini_source *source, const char *what, const char *expected) {
     if (source->status == ICL_OK)
-        source->status = icl_fail(source->error, ICL_ERROR_INPUT, "%s:%zu: %s: expected %s", source->name,
-                                  source->line, what, expected);
+        source->status = icl_fail(source->error, ICL_ERROR_INPUT, "%s:%zu: %s: expected %s", source->name, source->line,
+                                  what, expected);
 }
 
-/* Stands in for fgets, for two reasons: inih takes the rest of a line that is too long for another line, and its handler is
- * not told line numbers. */
+/* Stands in for fgets, for two reasons: inih takes the rest of a line that is too long for another line, and its
+ * handler is not told line numbers. */
 static char *next_line(char *buffer, int capacity, void *user) {
     ini_source *source = user;
     const char *start = source->at, *end, *first;
@@ -106,9 +106,9 @@ static bool take_pair(ini_source *source, const char *section, const char *name,
         return false;
     }
     if (source->seen[index] != 0) {
-        source->status = icl_fail(source->error, ICL_ERROR_INPUT,
-                                  "%s:%zu: %s.%s again: expected it once; line %zu has set it", source->name,
-                                  source->line, section, name, source->seen[index]);
+        source->status =
+            icl_fail(source->error, ICL_ERROR_INPUT, "%s:%zu: %s.%s again: expected it once; line %zu has set it",
+                     source->name, source->line, section, name, source->seen[index]);
         return false;
     }
     source->seen[index] = source->pending_line = source->line;
@@ -147,9 +147,8 @@ icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *na
     /* inih goes on behind a line it cannot read, so that its complaint may be older than ours. */
     if (bad_line < 0 || (bad_line > 0 && (size_t)bad_line < source->failed_line) ||
         (bad_line > 0 && source->status == ICL_OK))
-        source->status =
-            icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
-                     "%s:%d: not a line of a recipe: expected [section] or key = value", name, bad_line);
+        source->status = icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
+                                  "%s:%d: not a line of a recipe: expected [section] or key = value", name, bad_line);
     ICL_TRY(source->status);
     icl_recipe_swap(recipe, changed);
 done:
@@ -167,8 +166,7 @@ icl_status icl_recipe_load(icl_recipe *recipe, const char *path, icl_error *erro
 
     ICL_TRY(icl_file_read(path, MAX_FILE_BYTES, &text, &size, error));
     if (strlen(text) != size) {
-        status =
-            icl_fail(error, ICL_ERROR_INPUT, "%s: holds a NUL byte: expected the text of a recipe", path);
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: holds a NUL byte: expected the text of a recipe", path);
         goto done;
     }
     ICL_TRY(icl_recipe_parse(recipe, text, path, error));
@@ -226,8 +224,10 @@ icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *er
         return icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");
     for (size_t i = 0; i < recipe->key_count; i++) {
         const icl_recipe_key *key = &recipe->keys[i];
+        if (icl_recipe_is_idle(recipe, i))
+            continue;
         if (strcmp(key->section, section) != 0)
-            fprintf(stream, "%s[%s]\n", i == 0 ? "" : "\n", key->section);
+            fprintf(stream, "%s[%s]\n", section[0] == '\0' ? "" : "\n", key->section);
         section = key->section;
         write_key(stream, key, recipe->values[i].text);
     }

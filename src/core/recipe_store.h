@@ -1,23 +1,24 @@
-/* What a recipe is made of; shared by recipe.c (values), recipe_file.c (INI text), and whoever reads other INI files by other tables of
- * keys. */
+/* What a recipe is made of; shared by recipe.c (values), recipe_file.c (INI text), and readers of other INI files with
+ * other tables of keys. */
 #ifndef ICLAB_CORE_RECIPE_STORE_H
 #define ICLAB_CORE_RECIPE_STORE_H
 
-#include "core/status.h"
 #include "iclab/recipe.h"
+#include "iclab/status.h"
 
 /* One key's value: the text as written, and what it means for the key's type. */
 typedef struct recipe_value {
     char *text;
-    char *origin; /* "versatile.ini:7", "--set" or "default": the start of every message about it */
+    char *origin; /* "versatile.ini:7", "override" or "default": the start of every message about it */
     double number;
     uint64_t count;
-    size_t word;
+    int choice;
     bool flag;
+    bool is_default; /* means what the key's default means */
 } recipe_value;
 
 struct icl_recipe {
-    const icl_recipe_key *keys;
+    icl_recipe_key *keys;
     size_t key_count;
     recipe_value *values; /* one per key */
 };
@@ -25,12 +26,15 @@ struct icl_recipe {
 /* The index of a key, or key_count. */
 size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char *name);
 
-/* Checks the text against the key's type and range and stores it. ICL_ERROR_INPUT, prefixed with the origin, names an unknown
- * key's nearest known one. */
+/* Whether nothing reads a key that is at its default: it need not be written. */
+bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index);
+
+/* Checks the text against the key's type and range and stores it. ICL_ERROR_INPUT, prefixed with the origin, names an
+ * unknown key's nearest known one. */
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
                           const char *origin, icl_error *error);
 
-/* Where a key's value comes from: "versatile.ini:7", "--set" or "default". Section and key must be in the table. */
+/* Where a key's value comes from: "versatile.ini:7", "override" or "default". Section and key must be in the table. */
 const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, const char *name);
 
 /* Exchanges the values of two recipes over the same table. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/safetensors_format.h"
+#include "iclab/file.h"
 
 size_t icl_named_tensor_count(const icl_named_tensor *tensor) {
     size_t count = 1;
@@ -58,7 +58,7 @@ static bool add_tensor(cJSON *header, const icl_named_tensor *tensor, size_t beg
     return offsets && add_size(offsets, begin) && add_size(offsets, end);
 }
 
-/* The header's text, or NULL for want of memory; freed with cJSON_free. */
+/* The header's text, or NULL without memory; freed with cJSON_free. */
 static char *print_header(const icl_named_tensor *tensors, size_t count, const icl_metadata *metadata,
                           size_t metadata_count) {
     cJSON *header = cJSON_CreateObject();
@@ -105,8 +105,7 @@ icl_status icl_safetensors_write(const char *path, const icl_named_tensor *tenso
     memset(bytes + LENGTH_BYTES + text_length, ' ', header_length - text_length);
     at = LENGTH_BYTES + header_length;
     for (size_t i = 0; i < count; i++) {
-        const size_t elements = icl_named_tensor_count(&tensors[i]),
-                     element = icl_element_size(tensors[i].type);
+        const size_t elements = icl_named_tensor_count(&tensors[i]), element = icl_element_size(tensors[i].type);
         icl_store_little_endian(bytes + at, tensors[i].data, element, elements);
         at += elements * element;
     }

@@ -1,7 +1,8 @@
 /*
- * Named tensors in a file, in the safetensors format that the machine-learning tools share: 8 bytes of header length (little-endian),
- * a JSON header with each tensor's dtype, shape and byte range and a string-to-string table "__metadata__", then the data.
- * Written files align the data to 8 bytes and hold F32 and F64 alone; so must the files that are read.
+ * Named tensors in a file, in the safetensors format that the machine-learning tools share: 8 bytes of header length
+ * (little-endian), a JSON header with each tensor's dtype, shape and byte range and a string-to-string table
+ * "__metadata__", then the data. Written files align the data to 8 bytes and hold F32 and F64 alone; so
+ * must the files that are read.
  */
 #ifndef ICLAB_CORE_SAFETENSORS_H
 #define ICLAB_CORE_SAFETENSORS_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define ICL_SAFETENSORS_MAX_RANK 8
 
@@ -36,8 +37,8 @@ icl_status icl_safetensors_write(const char *path, const icl_named_tensor *tenso
 
 typedef struct icl_safetensors icl_safetensors;
 
-/* Reads a whole file. ICL_ERROR_IO if it cannot be read; ICL_ERROR_INPUT, with one line that says what is wrong, for one that is
- * truncated or malformed in any way. */
+/* Reads a whole file. ICL_ERROR_IO if it cannot be read; ICL_ERROR_INPUT, with one line that says what is wrong, for
+ * one that is truncated or malformed in any way. */
 icl_status icl_safetensors_read(const char *path, icl_safetensors **file, icl_error *error);
 void icl_safetensors_destroy(icl_safetensors **file);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/safetensors.h"
 #include "core/safetensors_format.h"
+#include "iclab/file.h"
 
 /* The JSON tree of a header takes some fifty times the header's memory. */
 #define MAX_HEADER_BYTES ((uint64_t)8 << 20)
@@ -30,8 +30,7 @@ typedef struct byte_range {
 } byte_range;
 
 static icl_status malformed(const char *path, icl_error *error, const char *what, const char *expected) {
-    return icl_fail(error, ICL_ERROR_INPUT, "%s: not a safetensors file: %s: expected %s", path, what,
-                    expected);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: not a safetensors file: %s: expected %s", path, what, expected);
 }
 
 /* Values of 4 or 8 bytes, little-endian to host order. */
@@ -79,8 +78,7 @@ static icl_status read_entry(const char *path, const cJSON *entry, size_t data_s
     size_t bytes;
 
     tensor->name = range->name = entry->string;
-    if (!cJSON_IsString(dtype) ||
-        (strcmp(dtype->valuestring, "F32") != 0 && strcmp(dtype->valuestring, "F64") != 0))
+    if (!cJSON_IsString(dtype) || (strcmp(dtype->valuestring, "F32") != 0 && strcmp(dtype->valuestring, "F64") != 0))
         return malformed(path, error, entry->string, "dtype F32 or F64");
     tensor->type = strcmp(dtype->valuestring, "F64") == 0 ? ICL_ELEMENT_F64 : ICL_ELEMENT_F32;
     if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > ICL_SAFETENSORS_MAX_RANK)
@@ -114,16 +112,14 @@ static int compare_name(const void *a, const void *b) {
 }
 
 /* The ranges must tile the data: no overlap, no gap, nothing behind. Names must differ. Sorts the ranges. */
-static icl_status check_ranges(const char *path, byte_range *ranges, size_t count, size_t data_size,
-                               icl_error *error) {
+static icl_status check_ranges(const char *path, byte_range *ranges, size_t count, size_t data_size, icl_error *error) {
     size_t at = 0;
 
     if (count > 0)
         qsort(ranges, count, sizeof *ranges, compare_begin);
     for (size_t i = 0; i < count; i++) {
         if (ranges[i].begin != at)
-            return malformed(path, error, ranges[i].name,
-                             "data that starts where that of the tensor before ends");
+            return malformed(path, error, ranges[i].name, "data that starts where that of the tensor before ends");
         at = ranges[i].end;
     }
     if (at != data_size)
@@ -137,8 +133,8 @@ static icl_status check_ranges(const char *path, byte_range *ranges, size_t coun
 }
 
 /* Parses the header and leaves *data_at at the first byte of data. */
-static icl_status read_header(const char *path, const char *bytes, size_t size, cJSON **header,
-                              size_t *data_at, icl_error *error) {
+static icl_status read_header(const char *path, const char *bytes, size_t size, cJSON **header, size_t *data_at,
+                              icl_error *error) {
     const char *text = bytes + LENGTH_BYTES, *end = NULL;
     uint64_t length;
 
@@ -186,8 +182,8 @@ static icl_status read_tensors(icl_safetensors *file, const char *path, const ch
         icl_named_tensor *tensor = &file->tensors[ranges[i].tensor];
         void **copy = &file->data[ranges[i].tensor];
         ICL_TRY(icl_allocate(ranges[i].end - ranges[i].begin, 1, path, copy, error));
-        load_little_endian(*copy, (const unsigned char *)data + ranges[i].begin,
-                           icl_element_size(tensor->type), icl_named_tensor_count(tensor));
+        load_little_endian(*copy, (const unsigned char *)data + ranges[i].begin, icl_element_size(tensor->type),
+                           icl_named_tensor_count(tensor));
         tensor->data = *copy;
     }
 done:

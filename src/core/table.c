@@ -1,4 +1,4 @@
-#include "core/table.h"
+#include "iclab/table.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/nearest.h"
-#include "core/number.h"
+#include "core/csv_reader.h"
 #include "core/printable.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
 
 /* Bytes of a cell in a message, and of a column's name. */
 enum { CELL_CAPACITY = 48, NAME_CAPACITY = 128 };
@@ -66,10 +67,9 @@ static icl_status refuse_cell(const table_reading *reading, size_t line, size_t 
                               const char *cell, const char *expected, icl_error *error) {
     char printable[CELL_CAPACITY];
 
-    return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu%s%s%s: %s \"%s\": expected %s", reading->name,
-                    line, column + 1, reading->header ? " (" : "",
-                    reading->header ? reading->header[column] : "", reading->header ? ")" : "", what,
-                    icl_printable(cell, printable, sizeof printable), expected);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu%s%s%s: %s \"%s\": expected %s", reading->name, line,
+                    column + 1, reading->header ? " (" : "", reading->header ? reading->header[column] : "",
+                    reading->header ? ")" : "", what, icl_printable(cell, printable, sizeof printable), expected);
 }
 
 static icl_status read_cell(const table_reading *reading, size_t line, size_t column, const char *cell,
@@ -78,8 +78,8 @@ static icl_status read_cell(const table_reading *reading, size_t line, size_t co
         *value = (double)NAN;
         if (may_be_missing)
             return ICL_OK;
-        return refuse_cell(reading, line, column, "a missing value", cell,
-                           "a number in every cell of the columns used", error);
+        return refuse_cell(reading, line, column, "a missing value", cell, "a number in every cell of the columns used",
+                           error);
     }
     if (!icl_parse_number(cell, strlen(cell), value))
         return refuse_cell(reading, line, column, "text", cell,
@@ -87,8 +87,7 @@ static icl_status read_cell(const table_reading *reading, size_t line, size_t co
                                              : "a decimal number (or a choice of columns without this one)",
                            error);
     if (fabs(*value) > ICL_TABLE_MAX_VALUE)
-        return refuse_cell(reading, line, column, "too large a number", cell, "magnitudes up to 1e100",
-                           error);
+        return refuse_cell(reading, line, column, "too large a number", cell, "magnitudes up to 1e100", error);
     return ICL_OK;
 }
 
@@ -120,12 +119,10 @@ static icl_status detect_header(const table_reading *reading, const icl_csv_reco
 static icl_status keep_header(table_reading *reading, const icl_csv_record *record, icl_error *error) {
     icl_status status;
 
-    ICL_TRY(
-        icl_allocate(record->count, sizeof *reading->header, "names of columns", &reading->header, error));
+    ICL_TRY(icl_allocate(record->count, sizeof *reading->header, "names of columns", &reading->header, error));
     for (size_t i = 0; i < record->count; i++) {
         char name[NAME_CAPACITY];
-        ICL_TRY(
-            icl_duplicate(icl_printable(record->fields[i], name, sizeof name), &reading->header[i], error));
+        ICL_TRY(icl_duplicate(icl_printable(record->fields[i], name, sizeof name), &reading->header[i], error));
     }
 done:
     return status;
@@ -153,18 +150,16 @@ static icl_status refuse_column(const table_reading *reading, const char *wanted
         hint = strchr(reading->header[0], ';')   ? "; is it separated by semicolons?"
                : strchr(reading->header[0], ' ') ? "; is it separated by tabs?"
                                                  : "";
-    return icl_fail(
-        error, ICL_ERROR_INPUT,
-        "%s:%zu: no column \"%s\" (nearest: \"%s\"): expected a name of the first line, or a number "
-        "from 1 to %zu%s",
-        reading->name, reading->first_line, printable,
-        icl_nearest(wanted, (const char *const *)reading->header, reading->file_columns),
-        reading->file_columns, hint);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: no column \"%s\" (nearest: \"%s\"): expected a name of the first line, or a number "
+                    "from 1 to %zu%s",
+                    reading->name, reading->first_line, printable,
+                    icl_nearest(wanted, (const char *const *)reading->header, reading->file_columns),
+                    reading->file_columns, hint);
 }
 
 /* A column of the file, by its name or, where no column has that name, its number. */
-static icl_status find_column(const table_reading *reading, const char *wanted, size_t *column,
-                              icl_error *error) {
+static icl_status find_column(const table_reading *reading, const char *wanted, size_t *column, icl_error *error) {
     char name[NAME_CAPACITY];
     size_t named = 0;
     uint64_t number;
@@ -197,8 +192,7 @@ static icl_status choose_column(table_reading *reading, size_t column, icl_error
                             "not among the others",
                             reading->name, reading->first_line, column + 1);
     snprintf(number, sizeof number, "%zu", column + 1);
-    ICL_TRY(icl_duplicate(reading->header ? reading->header[column] : number, &table->names[table->columns],
-                          error));
+    ICL_TRY(icl_duplicate(reading->header ? reading->header[column] : number, &table->names[table->columns], error));
     table->numbers[table->columns++] = column + 1;
 done:
     return status;
@@ -213,8 +207,7 @@ static icl_status choose_columns(table_reading *reading, icl_error *error) {
     if (params->target)
         ICL_TRY(find_column(reading, params->target, &target, error));
     ICL_TRY(icl_allocate(reading->file_columns + 1, sizeof *table->names, "columns", &table->names, error));
-    ICL_TRY(
-        icl_allocate(reading->file_columns + 1, sizeof *table->numbers, "columns", &table->numbers, error));
+    ICL_TRY(icl_allocate(reading->file_columns + 1, sizeof *table->numbers, "columns", &table->numbers, error));
     for (size_t i = 0; i < params->column_count; i++) {
         ICL_TRY(find_column(reading, params->columns[i], &column, error));
         ICL_TRY(choose_column(reading, column, error));
@@ -261,10 +254,9 @@ static icl_status add_row(table_reading *reading, const icl_csv_record *record, 
     icl_status status = ICL_OK;
 
     if (record->count != reading->file_columns)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu", reading->name,
-                        record->line, record->count, record->count == 1 ? "" : "s", reading->file_columns,
-                        reading->first_line);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu",
+                        reading->name, record->line, record->count, record->count == 1 ? "" : "s",
+                        reading->file_columns, reading->first_line);
     if (table->rows == ICL_TABLE_MAX_ROWS || table->rows * table->columns >= ICL_TABLE_MAX_CELLS)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: more than %zu rows of %zu columns: expected at most %zu rows and %zu cells",
@@ -292,8 +284,7 @@ static icl_status read_rows(table_reading *reading, icl_error *error) {
 
     ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
     if (!found)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: empty: expected a table with a header and rows",
-                        reading->name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: empty: expected a table with a header and rows", reading->name);
     reading->first_line = record.line;
     reading->file_columns = record.count;
     ICL_TRY(detect_header(reading, &record, &has_header, error));
@@ -304,8 +295,8 @@ static icl_status read_rows(table_reading *reading, icl_error *error) {
     if (has_header)
         ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
     if (!found)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: a header and no rows: expected rows of numbers",
-                        reading->name, reading->first_line);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: a header and no rows: expected rows of numbers", reading->name,
+                        reading->first_line);
     while (found) {
         ICL_TRY(add_row(reading, &record, error));
         ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
@@ -347,8 +338,7 @@ icl_status icl_csv_split(const char *list, const char *name, char ***items, size
     ICL_TRY(icl_csv_reader_open(&source, &reader, error));
     ICL_TRY(icl_csv_reader_next(reader, &record, &found, error));
     if (!found) {
-        status =
-            icl_fail(error, ICL_ERROR_INPUT, "%s: an empty list: expected names or numbers of columns", name);
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: an empty list: expected names or numbers of columns", name);
         goto done;
     }
     ICL_TRY(icl_allocate(record.count * sizeof *made + strlen(list) + record.count, 1, "list", &made, error));

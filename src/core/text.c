@@ -1,4 +1,4 @@
-#include "core/text.h"
+#include "iclab/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,9 +7,13 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/number.h"
+#include "iclab/number.h"
 
 #define FIRST_CAPACITY 1024
+
+void icl_text_free(char **text) {
+    icl_free(text);
+}
 
 void icl_text_release(icl_text *text) {
     icl_free(&text->bytes);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/number.h"
+#include "iclab/number.h"
 
 /* Looks before a thread sleeps: 10 to 50 microseconds. */
 #define LOOKS 1000
@@ -219,8 +219,7 @@ static void take_pieces(void *context, size_t thread, size_t count) {
     }
 }
 
-void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task,
-                       void *context) {
+void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task, void *context) {
     enum { PIECES = 8 }; /* few enough to cost nothing, enough to balance */
     pieces all = {.task = task, .context = context, .items = items};
 

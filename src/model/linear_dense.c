@@ -32,8 +32,7 @@ static void fill_low_rank(const float *parameter, size_t rank, size_t width, flo
 }
 
 /* parameter: NULL where there is none to the part. */
-static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t rank, size_t d,
-                        float *matrix) {
+static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t rank, size_t d, float *matrix) {
     const size_t width = d + 1;
 
     memset(matrix, 0, width * width * sizeof *matrix);
@@ -72,16 +71,16 @@ static icl_status check_family(const icl_model *model, icl_error *error) {
                     model->family->name);
 }
 
-icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
-                           icl_model_part part, float *matrix, icl_error *error) {
+icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head, icl_model_part part,
+                           float *matrix, icl_error *error) {
     const icl_status status = check_family(model, error);
 
     if (status != ICL_OK)
         return status;
     const icl_linear_transformer_state *state = model->state;
     const icl_parameter_info *info = find_parameter(model, layer, head, (int)part);
-    fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, state->rank,
-                model->dimension, matrix);
+    fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, state->rank, model->dimension,
+                matrix);
     return ICL_OK;
 }
 
@@ -95,20 +94,20 @@ double icl_model_attention_factor(const icl_model *model) {
     return model->family == &icl_linear_transformer && state->is_mean ? 1.0 / (double)model->context : 1.0;
 }
 
-icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
-                           float *to_values, icl_error *error) {
+icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to, float *to_values,
+                           icl_error *error) {
     const icl_linear_transformer_state *state = to->state;
     icl_status status = ICL_OK;
 
     ICL_TRY(check_family(from, error));
     ICL_TRY(check_family(to, error));
-    if (state->form != ICL_LINEAR_FULL || state->rank > 0 || state->is_tied || from->layers > to->layers ||
+    if (state->parameterization != ICL_LINEAR_FULL || state->rank > 0 || state->is_tied || from->layers > to->layers ||
         icl_model_heads(from) != state->heads || from->dimension != to->dimension) {
-        status = icl_fail(
-            error, ICL_ERROR_INPUT,
-            "a model of %zu layers, %zu heads and %zu inputs cannot become the other: expected a "
-            "full one of as many heads and inputs and no fewer layers (%zu, %zu, %zu)",
-            from->layers, icl_model_heads(from), from->dimension, to->layers, state->heads, to->dimension);
+        status =
+            icl_fail(error, ICL_ERROR_INPUT,
+                     "a model of %zu layers, %zu heads and %zu inputs cannot become the other: expected a "
+                     "full one of as many heads and inputs and no fewer layers (%zu, %zu, %zu)",
+                     from->layers, icl_model_heads(from), from->dimension, to->layers, state->heads, to->dimension);
         goto done;
     }
     for (size_t layer = 0; layer < from->layers; layer++) {

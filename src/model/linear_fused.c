@@ -1,11 +1,11 @@
 /* Linear transformers by the backend's ops for the whole model, instead of on the tape. */
-#include "core/status.h"
+#include "iclab/status.h"
 #include "model/linear_transformer.h"
 
 static icl_linear_transformer_params params_of(const icl_model *model, size_t depth) {
     const icl_linear_transformer_state *state = model->state;
     return (icl_linear_transformer_params){
-        .form = state->form,
+        .parameterization = state->parameterization,
         .layers = state->is_tied ? depth : model->layers,
         .depth = depth,
         .heads = state->heads,
@@ -15,8 +15,8 @@ static icl_linear_transformer_params params_of(const icl_model *model, size_t de
 }
 
 /* What the ops take of a tied model: its one layer's parameters once for each layer. */
-static icl_status repeat_parameters(const icl_model *model, icl_backend *backend, size_t depth,
-                                    icl_tensor parameters, icl_tensor *repeated, icl_error *error) {
+static icl_status repeat_parameters(const icl_model *model, icl_backend *backend, size_t depth, icl_tensor parameters,
+                                    icl_tensor *repeated, icl_error *error) {
     const size_t rows[] = {depth, model->size}, row[] = {1, model->size}, all = depth * model->size;
     icl_status status = ICL_OK;
 
@@ -29,7 +29,8 @@ done:
 
 /* ---- diag+lowrank: its matrices, and the gradient of what they are made from ---- */
 
-/* Views of a vector of parameters (or of their gradient) [M, 1 + 2r, D], M = 2 layers * heads matrices, and their dense form [M, D, D]. */
+/* Views of a vector of parameters (or of their gradient) [M, 1 + 2r, D], M = 2 layers * heads matrices,
+ * and their dense form [M, D, D]. */
 typedef struct low_rank {
     size_t matrices, rank, width;
     icl_tensor diagonal, left, right; /* [M, 1, D], [M, r, D], [M, r, D] */
@@ -69,8 +70,8 @@ static icl_tensor first_row(icl_tensor rows) {
 }
 
 /* *dense [N] = the parameters of the full model: diag(p) + U^T V for each matrix. */
-static icl_status make_dense(const icl_model *model, icl_backend *backend, icl_tensor parameters,
-                             icl_tensor *dense, icl_error *error) {
+static icl_status make_dense(const icl_model *model, icl_backend *backend, icl_tensor parameters, icl_tensor *dense,
+                             icl_error *error) {
     const low_rank parts = view_low_rank(model, parameters);
     const size_t shape[] = {parts.matrices, parts.width, parts.width};
     const size_t all = shape[0] * shape[1] * shape[2];
@@ -78,8 +79,7 @@ static icl_status make_dense(const icl_model *model, icl_backend *backend, icl_t
 
     ICL_TRY(icl_tensor_create(backend, 1, &all, dense, error));
     const icl_tensor matrices = icl_tensor_reshape(*dense, 3, shape), diagonals = diagonals_of(matrices);
-    ICL_TRY(
-        icl_matmul(backend, matrices, 1.0, icl_tensor_swap_axes(parts.left, 1, 2), parts.right, 0.0, error));
+    ICL_TRY(icl_matmul(backend, matrices, 1.0, icl_tensor_swap_axes(parts.left, 1, 2), parts.right, 0.0, error));
     ICL_TRY(icl_binary(backend, ICL_ADD, diagonals, diagonals, first_row(parts.diagonal), error));
 done:
     return status;
@@ -88,8 +88,8 @@ done:
 /* ---- The ops ---- */
 
 /* What the ops take as parameters: the model's own, or made from them and released by the caller. */
-static icl_status make_parameters(const icl_model *model, icl_backend *backend, size_t depth,
-                                  icl_tensor parameters, icl_tensor *made, icl_error *error) {
+static icl_status make_parameters(const icl_model *model, icl_backend *backend, size_t depth, icl_tensor parameters,
+                                  icl_tensor *made, icl_error *error) {
     const icl_linear_transformer_state *state = model->state;
 
     if (state->is_tied)
@@ -106,24 +106,21 @@ icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend
     icl_status status = ICL_OK;
 
     ICL_TRY(make_parameters(model, backend, depth, with->parameters, &made, error));
-    ICL_TRY(icl_linear_transformer_predict(backend, &params, with->predictions,
-                                           made.buffer ? made : with->parameters, with->tokens, with->gram,
-                                           with->query, error));
+    ICL_TRY(icl_linear_transformer_predict(backend, &params, with->predictions, made.buffer ? made : with->parameters,
+                                           with->tokens, with->gram, with->query, error));
 done:
     icl_tensor_release(&made);
     return status;
 }
-static icl_status gradient(const icl_model *model, icl_backend *backend, size_t depth,
-                           const icl_model_tensors *with, icl_tensor parameters, icl_tensor out,
-                           icl_error *error) {
+static icl_status gradient(const icl_model *model, icl_backend *backend, size_t depth, const icl_model_tensors *with,
+                           icl_tensor parameters, icl_tensor out, icl_error *error) {
     const icl_linear_transformer_params params = params_of(model, depth);
-    return icl_linear_transformer_gradient(backend, &params, with->predictions, out, with->norms, parameters,
-                                           with->tokens, with->gram, with->query, with->targets,
-                                           with->threshold, error);
+    return icl_linear_transformer_gradient(backend, &params, with->losses, out, with->norms, parameters, with->tokens,
+                                           with->gram, with->query, with->targets, with->threshold, error);
 }
 
-/* d loss / d parameters is the sum over the layers that share them. Norms are those of all layers' gradients side by side: the
- * trainer cuts no sequence by them. */
+/* d loss / d parameters is the sum over the layers that share them. Norms are those of all layers' gradients side by
+ * side: the trainer cuts no sequence by them. */
 static icl_status gradient_of_tied(const icl_model *model, icl_backend *backend, size_t depth,
                                    const icl_model_tensors *with, icl_error *error) {
     const size_t rows[] = {depth, model->size}, row[] = {1, model->size}, all = depth * model->size;
@@ -141,7 +138,8 @@ done:
     return status;
 }
 
-/* With g = d loss / d (diag(p) + U^T V): d loss / dp is its diagonal, / dU = V g^T, / dV = U g. Norms are those of g. */
+/* With g = d loss / d (diag(p) + U^T V): d loss / dp is its diagonal, / dU = V g^T, / dV = U g. Norms
+ * are those of g. */
 static icl_status gradient_of_low_rank(const icl_model *model, icl_backend *backend, size_t depth,
                                        const icl_model_tensors *with, icl_error *error) {
     const low_rank parts = view_low_rank(model, with->parameters), out = view_low_rank(model, with->gradient);

@@ -13,9 +13,9 @@
  *     diag+lowrank:  as diag, and products of noise
  *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
  *
- * and in full layers noise of coupling_std, where that is not 0, in the entries between the first input and the label. Trained full
- * layers differ from diagonal ones by one direction of x, in which they write and read what belongs to the label; a symmetric start
- * does not find it, one that is far from symmetry in all directions diverges when it is deep.
+ * and in full layers noise of coupling_std, where that is not 0, in the entries between the first input and the label.
+ * Trained full layers differ from diagonal ones by one direction of x, in which they write and read what belongs to the
+ * label; a symmetric start does not find it, one that is far from symmetry in all directions diverges when it is deep.
  *
  * These were found in a search over starts: from small random numbers deep models diverge or stay at plateaus. For raw
  * sums the same function needs products P Q that are n times smaller: P and Q (and their noise) are divided
@@ -44,9 +44,8 @@ static const layer_start gdpp_last_start = {-0.3, -1.5, 1.5};
 
 /* A layer that changes nothing: P = 0, or A = 0 where P is fixed. */
 static const layer_start inserted_start[] = {
-    [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},     [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},
-    [ICL_LINEAR_GDPP] = {0.0, 0.0, 0.3},     [ICL_LINEAR_SPARSE] = {0.0, 0.0, 0.0},
-    [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, 0.0},
+    [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},   [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},     [ICL_LINEAR_GDPP] = {0.0, 0.0, 0.3},
+    [ICL_LINEAR_SPARSE] = {0.0, 0.0, 0.0}, [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, 0.0},
 };
 
 /* What a part is multiplied with to mean the same under this model's attention factor. */
@@ -71,15 +70,15 @@ static double start_at(const layer_start *start, int part, size_t d, size_t row,
     return row < d ? start->q_x : 0.0;
 }
 
-static double noise_std(const icl_linear_transformer_state *state, size_t d, const icl_parameter_info *info,
-                        size_t row, size_t column) {
+static double noise_std(const icl_linear_transformer_state *state, size_t d, const icl_parameter_info *info, size_t row,
+                        size_t column) {
     const bool couples =
         info->rank == 2 && info->shape[0] == d + 1 && (row == 0 || row == d) && (column == 0 || column == d);
     return couples && state->coupling_std > 0 ? state->coupling_std : state->init_std;
 }
 
-/* diag(p) + sum of u_k v_k^T, with the diagonal start in p and u, v so large that their products have entries of init_std: at
- * u = v = 0 the gradient of both is 0. */
+/* diag(p) + sum of u_k v_k^T, with the diagonal start in p and u, v so large that their products have entries of
+ * init_std: at u = v = 0 the gradient of both is 0. */
 static void initialize_low_rank(const icl_model *model, const layer_start *start, int part,
                                 const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
@@ -89,15 +88,14 @@ static void initialize_low_rank(const icl_model *model, const layer_start *start
 
     for (size_t i = 0; i < info->count; i++) {
         const double noise = (double)icl_model_noise(seed, info->offset + i);
-        values[i] =
-            (float)(i >= width ? sqrt(unit * state->init_std) * noise
-                    : start ? share * start_at(start, part, width - 1, i, i) + unit * state->init_std * noise
-                            : state->init_std * noise);
+        values[i] = (float)(i >= width ? sqrt(unit * state->init_std) * noise
+                            : start    ? share * start_at(start, part, width - 1, i, i) + unit * state->init_std * noise
+                                       : state->init_std * noise);
     }
 }
 
-static void initialize_part(const icl_model *model, const layer_start *start, int part,
-                            const icl_parameter_info *info, uint32_t seed, float *values) {
+static void initialize_part(const icl_model *model, const layer_start *start, int part, const icl_parameter_info *info,
+                            uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
     const double unit = unit_of(model, part);
     const double share = part == ICL_LINEAR_Q ? unit / (double)state->heads : unit;
@@ -110,11 +108,10 @@ static void initialize_part(const icl_model *model, const layer_start *start, in
         /* A vector holds the diagonal's entries for an input (0) and the label (1). */
         const size_t row = info->rank == 2 ? i / info->shape[1] : i == 0 ? 0 : model->dimension;
         const size_t column = info->rank == 2 ? i % info->shape[1] : row;
-        const double noise = noise_std(state, model->dimension, info, row, column) *
-                             (double)icl_model_noise(seed, info->offset + i);
+        const double noise =
+            noise_std(state, model->dimension, info, row, column) * (double)icl_model_noise(seed, info->offset + i);
         values[info->offset + i] =
-            start ? (float)(share * start_at(start, part, model->dimension, row, column) + unit * noise)
-                  : (float)noise;
+            start ? (float)(share * start_at(start, part, model->dimension, row, column) + unit * noise) : (float)noise;
     }
 }
 
@@ -130,17 +127,17 @@ static void initialize_layer(const icl_model *model, const layer_start *start, s
                 initialize_part(model, start, part, info++, seed, values);
 }
 
-static icl_linear_form start_form(const icl_linear_transformer_state *state) {
-    return state->rank > 0 ? ICL_LINEAR_DIAG : state->form;
+static icl_parameterization start_parameterization(const icl_linear_transformer_state *state) {
+    return state->rank > 0 ? ICL_LINEAR_DIAG : state->parameterization;
 }
 
 static const layer_start *start_of(const icl_model *model, size_t layer) {
     const icl_linear_transformer_state *state = model->state;
     if (!state->from_descent)
         return NULL;
-    if (state->form == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
+    if (state->parameterization == ICL_LINEAR_GDPP && layer > 0 && layer + 1 == model->layers)
         return &gdpp_last_start;
-    return &first_start[start_form(state)];
+    return &first_start[start_parameterization(state)];
 }
 
 void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values) {
@@ -150,5 +147,5 @@ void icl_linear_initialize(const icl_model *model, uint32_t seed, float *values)
 
 void icl_linear_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;
-    initialize_layer(model, &inserted_start[start_form(state)], layer, seed, values);
+    initialize_layer(model, &inserted_start[start_parameterization(state)], layer, seed, values);
 }

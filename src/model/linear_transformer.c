@@ -7,8 +7,8 @@
  *     e_i <- e_i + factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i
  *     prediction = -(last coordinate of the query)
  *
- * with factor 1 ("raw") or 1/n ("mean"); or, for comparison, with the softmax of its weights over the context (model.scale =
- * softmax, on the tape alone). Tokens are rows here, so with Z [B, n + 1, D] and one head
+ * with factor 1 ("raw") or 1/n ("mean"); or, for comparison, with the softmax of its weights over the context
+ * (model.scale = softmax, on the tape alone). Tokens are rows here, so with Z [B, n + 1, D] and one head
  *
  *     U = Z Q^T
  *     A_i = factor * sum_{j <= n} (u_i . e_j) e_j      (linear attention, keys = values = Z)
@@ -24,28 +24,66 @@
 #include <math.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 
-/* model.parameterization: the word after those of icl_linear_form. */
-enum { DIAGONAL_LOW_RANK = ICL_LINEAR_FORM_COUNT };
-
-/* In the order of the words of model.parameterization. */
+/* By model.parameterization. */
 static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_FULL] = {{{"P", ICL_PART_MATRIX}, {"Q", ICL_PART_MATRIX}}},
     [ICL_LINEAR_DIAG] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_DIAGONAL}}},
     [ICL_LINEAR_GDPP] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_INPUT_DIAGONAL}}},
     [ICL_LINEAR_SPARSE] = {{{NULL, ICL_PART_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
     [ICL_LINEAR_SPARSE_B] = {{{"B", ICL_PART_INPUT_BLOCK_LABEL_ONE}, {"A", ICL_PART_INPUT_BLOCK}}},
-    [DIAGONAL_LOW_RANK] = {{{"P", ICL_PART_DIAGONAL_LOW_RANK}, {"Q", ICL_PART_DIAGONAL_LOW_RANK}}},
+    [ICL_LINEAR_DIAGONAL_LOW_RANK] = {{{"P", ICL_PART_DIAGONAL_LOW_RANK}, {"Q", ICL_PART_DIAGONAL_LOW_RANK}}},
 };
 
-/* model.space: the words after those of icl_linear_space; and those of model.scale. */
-enum { COMPOSED = ICL_SPACE_TOKENS + 1 };
-enum { SCALE_RAW = 0, SCALE_MEAN, SCALE_SOFTMAX };
+/* ---- Keys ---- */
+
+static const icl_recipe_key full_keys[] = {
+    {"model", "coupling_std", ICL_KEY_NUMBER, "0", 0, 100,
+     .help = "init_std between the first input and the label; 0: init_std"},
+};
+static const icl_recipe_key low_rank_keys[] = {
+    {"model", "rank", ICL_KEY_COUNT, "1", 1, 1024, .help = "of what is added to the diagonals"},
+};
+static const icl_recipe_group full_group = ICL_RECIPE_GROUP(full_keys);
+static const icl_recipe_group low_rank_group = ICL_RECIPE_GROUP(low_rank_keys);
+static const icl_recipe_group *const full_groups[] = {&full_group, NULL};
+static const icl_recipe_group *const low_rank_groups[] = {&low_rank_group, NULL};
+
+static const icl_choice parameterizations[] = {
+    {"full", ICL_LINEAR_FULL, full_groups},
+    {"diag", ICL_LINEAR_DIAG},
+    {"gd++", ICL_LINEAR_GDPP},
+    {"sparse", ICL_LINEAR_SPARSE},
+    {"sparse-b", ICL_LINEAR_SPARSE_B},
+    {"diag+lowrank", ICL_LINEAR_DIAGONAL_LOW_RANK, low_rank_groups},
+    {0},
+};
+static const icl_choice scales[] = {
+    {"raw", ICL_SCALE_RAW}, {"mean", ICL_SCALE_MEAN}, {"softmax", ICL_SCALE_SOFTMAX}, {0}};
+static const icl_choice spaces[] = {{"auto", ICL_SPACE_AUTO},
+                                    {"gram", ICL_SPACE_GRAM},
+                                    {"tokens", ICL_SPACE_TOKENS},
+                                    {"composed", ICL_SPACE_COMPOSED},
+                                    {0}};
+
+static const icl_recipe_key keys[] = {
+    {"model", "tied", ICL_KEY_FLAG, "false", .help = "one layer's parameters for all layers"},
+    {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
+    {"model", "parameterization", ICL_KEY_WORD, "full", .choices = parameterizations,
+     .help = "which entries of P and Q are trained"},
+    {"model", "scale", ICL_KEY_WORD, "mean", .choices = scales,
+     .help = "attention weights over the context: as they are, over n, or their softmax (then on the tape "
+             "alone)"},
+    {"model", "space", ICL_KEY_WORD, "auto", .choices = spaces,
+     .help = "what layers carry: Gram matrices, tokens, or whichever is cheaper; or composed of small ops"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group *const icl_linear_transformer_keys[] = {&own_keys, NULL};
 
 /* ---- Creation ---- */
 
-static icl_status add_part(icl_model *model, size_t layer, size_t head, const icl_linear_part *part,
-                           icl_error *error) {
+static icl_status add_part(icl_model *model, size_t layer, size_t head, const icl_linear_part *part, icl_error *error) {
     const size_t d = model->dimension;
     size_t shape[2];
     int rank = 0;
@@ -76,30 +114,38 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
     case ICL_PART_LABEL_ONE:
         return ICL_OK;
     }
-    return icl_model_add_parameter(model, rank, shape, error, "layer.%zu.head.%zu.%s", layer, head,
-                                   part->name);
+    return icl_model_add_parameter(model, rank, shape, error, "layer.%zu.head.%zu.%s", layer, head, part->name);
 }
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
-    const size_t space = icl_recipe_word(recipe, "model", "space");
-    const size_t form = icl_recipe_word(recipe, "model", "parameterization");
-    const size_t scale = icl_recipe_word(recipe, "model", "scale");
+    const int space = icl_recipe_choice(recipe, "model", "space");
+    const int parameterization = icl_recipe_choice(recipe, "model", "parameterization");
+    const int scale = icl_recipe_choice(recipe, "model", "scale");
+    const bool is_low_rank = parameterization == ICL_LINEAR_DIAGONAL_LOW_RANK;
     icl_linear_transformer_state *state = NULL;
+    bool is_composed;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_model_read_pairs(model, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "linear transformer", &state, error));
     model->state = state;
     model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
-    state->pair = &pairs[form];
-    state->form = form == DIAGONAL_LOW_RANK ? ICL_LINEAR_FULL : (icl_linear_form)form;
-    state->rank = form == DIAGONAL_LOW_RANK ? (size_t)icl_recipe_count(recipe, "model", "rank") : 0;
-    state->is_mean = scale == SCALE_MEAN;
-    state->is_softmax = scale == SCALE_SOFTMAX;
-    model->composed = space == COMPOSED || state->is_softmax;
-    state->space = model->composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
+    state->pair = &pairs[parameterization];
+    state->parameterization = is_low_rank ? ICL_LINEAR_FULL : (icl_parameterization)parameterization;
+    state->rank = is_low_rank ? (size_t)icl_recipe_count(recipe, "model", "rank") : 0;
+    state->is_mean = scale == ICL_SCALE_MEAN;
+    state->is_softmax = scale == ICL_SCALE_SOFTMAX;
     state->is_tied = icl_recipe_flag(recipe, "model", "tied");
-    state->from_descent = icl_recipe_word(recipe, "model", "initialization") == 1;
+    is_composed = space == ICL_SPACE_COMPOSED || state->is_softmax;
+    state->space = is_composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
+    if (!is_composed)
+        model->abilities = ICL_MODEL_FUSED | ICL_MODEL_READS_GRAM;
+    if (!is_composed && !state->is_tied) /* a tied layer's gradient is summed over the layers, not for each sequence */
+        model->abilities |= ICL_MODEL_CUTS_SEQUENCES;
+    if (!state->is_tied)
+        model->abilities |= ICL_MODEL_GROWS;
+    state->from_descent = icl_recipe_choice(recipe, "model", "initialization") == ICL_INITIALIZE_DESCENT;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
     state->coupling_std = icl_recipe_number(recipe, "model", "coupling_std");
     if (model->layers == 0)
@@ -108,7 +154,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
         ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
     if (state->is_tied && state->rank > 0)
         ICL_TRY(icl_recipe_reject(recipe, "model", "tied", error, "false beside diag+lowrank"));
-    if (state->is_softmax && space != COMPOSED && space != ICL_SPACE_AUTO)
+    if (state->is_softmax && space != ICL_SPACE_COMPOSED && space != ICL_SPACE_AUTO)
         ICL_TRY(icl_recipe_reject(recipe, "model", "space", error,
                                   "auto or composed: with model.scale = softmax layers are not linear"));
     for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
@@ -152,8 +198,7 @@ typedef struct model_constants {
     icl_variable identity;  /* [D, D] */
 } model_constants;
 
-static icl_variable ones_at(icl_tape *tape, icl_variable base, size_t rows, size_t columns, size_t row,
-                            size_t column) {
+static icl_variable ones_at(icl_tape *tape, icl_variable base, size_t rows, size_t columns, size_t row, size_t column) {
     const icl_variable ones = icl_tape_filled(tape, 2, (const size_t[]){rows, columns}, 1.0);
     return icl_tape_place(tape, base, ones, (const size_t[]){row, column});
 }
@@ -250,8 +295,7 @@ static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const mo
         token_map maps[ICL_LINEAR_PARTS];
         for (int part = 0; part < ICL_LINEAR_PARTS; part++) {
             const bool trained = parts[part].name != NULL;
-            maps[part] =
-                make_map(tape, constants, parts[part].kind, trained ? *parameters : constants->label);
+            maps[part] = make_map(tape, constants, parts[part].kind, trained ? *parameters : constants->label);
             parameters += trained;
         }
         const icl_variable mapped = apply(tape, maps[ICL_LINEAR_Q], queries);
@@ -261,8 +305,8 @@ static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const mo
     return out;
 }
 
-static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                            icl_variable tokens, size_t depth) {
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable tokens,
+                            size_t depth) {
     const icl_linear_transformer_state *state = model->state;
     const size_t d = model->dimension, per_layer = state->heads * icl_linear_trained_parts(state->pair);
     const size_t step = state->is_tied ? 0 : per_layer;

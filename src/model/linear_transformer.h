@@ -2,7 +2,7 @@
 #ifndef ICLAB_MODEL_LINEAR_TRANSFORMER_H
 #define ICLAB_MODEL_LINEAR_TRANSFORMER_H
 
-#include "iclab/ops.h"
+#include "iclab/ops_linear_transformer.h"
 #include "model/model.h"
 
 /* How the D x D matrix of a part is made from its parameter. */
@@ -13,7 +13,7 @@ typedef enum icl_linear_part_kind {
     ICL_PART_LABEL_ONE,             /* no parameter: diag(0 … 0, 1) */
     ICL_PART_INPUT_BLOCK,           /* [d, d] = A: [A 0; 0 0] */
     ICL_PART_INPUT_BLOCK_LABEL_ONE, /* [d, d] = B: [B 0; 0 1] */
-    ICL_PART_DIAGONAL_LOW_RANK, /* [1 + 2r, D] = (p; u_1 … u_r; v_1 … v_r): diag(p) + sum of u_k v_k^T */
+    ICL_PART_DIAGONAL_LOW_RANK,     /* [1 + 2r, D] = (p; u_1 … u_r; v_1 … v_r): diag(p) + sum of u_k v_k^T */
 } icl_linear_part_kind;
 
 typedef struct icl_linear_part {
@@ -23,14 +23,18 @@ typedef struct icl_linear_part {
 
 enum { ICL_LINEAR_P, ICL_LINEAR_Q, ICL_LINEAR_PARTS };
 
+/* The values of model.parameterization, model.space and model.scale: those of the backend's ops, and one more each. */
+enum { ICL_LINEAR_DIAGONAL_LOW_RANK = ICL_PARAMETERIZATION_COUNT, ICL_SPACE_COMPOSED = ICL_SPACE_TOKENS + 1 };
+typedef enum icl_linear_scale { ICL_SCALE_RAW = 0, ICL_SCALE_MEAN, ICL_SCALE_SOFTMAX } icl_linear_scale;
+
 /* P and Q of a form. */
 typedef struct icl_linear_pair {
     icl_linear_part parts[ICL_LINEAR_PARTS];
 } icl_linear_pair;
 
 typedef struct icl_linear_transformer_state {
-    icl_linear_form
-        form;    /* model.parameterization, as the backend's ops have it: diag+lowrank is full to them */
+    /* model.parameterization, as the backend's ops have it: diag+lowrank is full to them. */
+    icl_parameterization parameterization;
     size_t rank; /* r of diag+lowrank; 0 for all others */
     const icl_linear_pair *pair;
     size_t heads;

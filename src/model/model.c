@@ -6,27 +6,41 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 #include "iclab/random.h"
 
-/* In the order of the words of model.family. */
-static const icl_model_family *const families[] = {&icl_linear_transformer, &icl_softmax_attention};
+#define POINT_TO(word, family) &family,
+static const icl_model_family *const families[] = {ICL_MODEL_FAMILIES(POINT_TO)};
 
-icl_status icl_model_create(const icl_recipe *recipe, size_t dimension, size_t context, icl_model **model,
-                            icl_error *error) {
-    const size_t family = icl_recipe_word(recipe, "model", "family");
+#define COUNT(word, family) AT_##family,
+enum { ICL_MODEL_FAMILIES(COUNT) };
+
+#define CHOOSE(word, family) {word, AT_##family, family##_keys},
+static const icl_choice family_words[] = {ICL_MODEL_FAMILIES(CHOOSE){0}};
+
+static const icl_choice initializations[] = {
+    {"normal", ICL_INITIALIZE_NORMAL}, {"descent", ICL_INITIALIZE_DESCENT}, {0}};
+
+static const icl_recipe_key keys[] = {
+    {"model", "family", ICL_KEY_WORD, "linear", .choices = family_words, .help = "architecture"},
+    {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},
+    {"model", "initialization", ICL_KEY_WORD, "descent", .choices = initializations,
+     .help = "parameters at random, or near what takes a few steps of gradient descent"},
+    {"model", "init_std", ICL_KEY_NUMBER, "0.002", 0, 100, .help = "standard deviation of the random part"},
+};
+const icl_recipe_group icl_model_keys = ICL_RECIPE_GROUP(keys);
+
+icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
+                                 icl_model **model, icl_error *error) {
     icl_model *made = NULL;
     icl_status status = ICL_OK;
 
-    if (family >= sizeof families / sizeof families[0])
-        return icl_recipe_reject(recipe, "model", "family", error, "a family that this build has");
-    if (dimension == 0 || context == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "model: d = %zu and n = %zu, expected at least 1 of each",
-                        dimension, context);
+    ICL_TRY(icl_task_shape_check(&shape, "model", error));
     ICL_TRY(icl_allocate(1, sizeof *made, "model", &made, error));
-    made->family = families[family];
-    made->dimension = dimension;
-    made->context = context;
-    ICL_TRY(made->family->create(recipe, made, error));
+    made->family = family;
+    made->shape = shape;
+    made->layers = 1;
+    ICL_TRY(family->create(recipe, made, error));
     *model = made;
     made = NULL;
 done:
@@ -34,12 +48,40 @@ done:
     return status;
 }
 
+icl_status icl_model_create(const icl_recipe *recipe, icl_task_shape shape, icl_model **model, icl_error *error) {
+    const icl_status status = icl_recipe_check(recipe, "model", error);
+
+    if (status != ICL_OK)
+        return status;
+    return icl_model_create_with(families[icl_recipe_choice(recipe, "model", "family")], recipe, shape, model, error);
+}
+
 void icl_model_destroy(icl_model **model) {
     if (!*model)
         return;
-    (*model)->family->destroy(*model);
+    if ((*model)->family->destroy)
+        (*model)->family->destroy(*model);
     icl_free(&(*model)->parameters);
     icl_free(model);
+}
+
+icl_status icl_model_refuse(const icl_model *model, const char *expected, icl_error *error) {
+    char text[ICL_TASK_SHAPE_TEXT];
+    return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s answers %s; the task has %s", model->family->name,
+                    expected, icl_task_shape_text(&model->shape, text));
+}
+
+icl_status icl_model_read_pairs(icl_model *model, icl_error *error) {
+    const icl_task_shape *shape = &model->shape;
+    icl_task_shape expected;
+    char text[ICL_TASK_SHAPE_TEXT];
+
+    model->dimension = shape->inputs > 1 ? shape->inputs - 1 : 1;
+    model->context = shape->positions > 1 ? shape->positions - 1 : 1;
+    expected = icl_regression_shape(model->dimension, model->context);
+    return icl_task_shape_equal(shape, &expected)
+               ? ICL_OK
+               : icl_model_refuse(model, icl_task_shape_text(&expected, text), error);
 }
 
 static icl_status reserve(icl_model *model, icl_error *error) {
@@ -74,8 +116,7 @@ icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *sha
     for (int i = 0; i < rank; i++) {
         info.shape[i] = shape[i];
         if (!icl_multiply_sizes(info.count, shape[i], &info.count) || info.count > SIZE_MAX - model->size)
-            return icl_fail(error, ICL_ERROR_MEMORY, "model: the sizes of %s overflow the address space",
-                            info.name);
+            return icl_fail(error, ICL_ERROR_MEMORY, "model: the sizes of %s overflow the address space", info.name);
     }
     model->size += info.count;
     model->parameters[model->parameter_count++] = info;
@@ -99,8 +140,7 @@ const icl_parameter_info *icl_model_parameter(const icl_model *model, size_t ind
 }
 
 float icl_model_noise(uint32_t seed, size_t index) {
-    return icl_normal_from_word(
-        icl_random_word((icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM}, index));
+    return icl_normal_from_word(icl_random_word((icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM}, index));
 }
 
 void icl_model_initialize(const icl_model *model, uint32_t seed, float *values) {
@@ -108,21 +148,66 @@ void icl_model_initialize(const icl_model *model, uint32_t seed, float *values) 
 }
 
 void icl_model_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
-    model->family->initialize_inserted(model, layer, seed, values);
+    if (model->family->initialize_inserted)
+        model->family->initialize_inserted(model, layer, seed, values);
+}
+
+/* Outputs of another shape than [B, S, q] would be read at the wrong places. */
+static void check_outputs(const icl_model *model, icl_tape *tape, icl_variable outputs, size_t sequences) {
+    const icl_tensor seen = icl_tape_value(tape, outputs);
+    const size_t expected[] = {sequences, model->shape.scored, model->shape.outputs};
+    icl_error error = {0};
+
+    if (icl_tape_status(tape, NULL) != ICL_OK || (seen.rank == 3 && memcmp(seen.shape, expected, sizeof expected) == 0))
+        return;
+    icl_fail(&error, ICL_ERROR_INPUT,
+             "model.family = %s gave outputs [%zu, %zu, %zu] (rank %d), expected [%zu, %zu, %zu]: numbers "
+             "for each "
+             "scored position of each sequence",
+             model->family->name, seen.shape[0], seen.shape[1], seen.shape[2], seen.rank, expected[0], expected[1],
+             expected[2]);
+    icl_tape_fail(tape, &error);
+}
+
+icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                                        icl_variable inputs, size_t depth) {
+    const icl_variable outputs = model->family->predict(model, tape, parameters, inputs, depth);
+
+    check_outputs(model, tape, outputs, icl_tape_value(tape, inputs).shape[0]);
+    return outputs;
 }
 
 icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                               icl_variable tokens) {
-    return model->family->predict(model, tape, parameters, tokens, model->layers);
+                               icl_variable inputs) {
+    return icl_model_predict_at_depth(model, tape, parameters, inputs, model->layers);
 }
 
-icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape,
-                                        const icl_variable *parameters, icl_variable tokens, size_t depth) {
-    return model->family->predict(model, tape, parameters, tokens, depth);
+static icl_tensor parameter_view(icl_tensor flat, const icl_parameter_info *info) {
+    return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
 }
 
-bool icl_model_is_fused(const icl_model *model) {
-    return model->family->gradient_fused && !model->composed;
+icl_variable icl_model_record(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                              icl_tensor inputs, size_t depth) {
+    icl_variable *variables = NULL, predictions = {-1};
+    icl_error error = {0};
+
+    if (icl_allocate(model->parameter_count, sizeof *variables, "variables of parameters", &variables, &error) !=
+        ICL_OK)
+        icl_tape_fail(tape, &error);
+    for (size_t i = 0; variables && i < model->parameter_count; i++) {
+        const icl_parameter_info *info = &model->parameters[i];
+        const icl_tensor value = parameter_view(parameters, info);
+        variables[i] = gradient.buffer ? icl_tape_parameter(tape, value, parameter_view(gradient, info))
+                                       : icl_tape_constant(tape, value);
+    }
+    if (variables)
+        predictions = icl_model_predict_at_depth(model, tape, variables, icl_tape_constant(tape, inputs), depth);
+    icl_free(&variables);
+    return predictions;
+}
+
+bool icl_model_can(const icl_model *model, icl_model_ability ability) {
+    return (model->abilities & ability) != 0;
 }
 
 icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,

@@ -1,17 +1,18 @@
 /*
  * One layer of attention that reads labels: Collins, Parulekar, Mokhtari, Sanghavi, Shakkottai 2024 (arXiv 2402.11639).
  *
- * With M = W_K^T W_Q restricted to the inputs (the optimum has no other part, and its values are the labels alone: lemma B.1) the
- * prediction for the query x_q is
+ * With M = W_K^T W_Q restricted to the inputs (the optimum has no other part, and its values are the labels alone:
+ * lemma B.1) the prediction for the query x_q is
  *
  *     softmax:   sum_{i <= n} softmax_i(x_i^T M x_q) y_i
- *     linear:    (1/n) sum_{i <= n} (x_i^T M x_q) y_i        (model.attention = linear: the same without the exponential)
+ *     linear:    (1/n) sum_{i <= n} (x_i^T M x_q) y_i        (model.attention = linear: without the exponential)
  *
  * For inputs on the unit sphere and M = w I the softmax is a Nadaraya-Watson estimate with weights proportional to
- * exp(-(w / 2) ||x_i - x_q||^2): a window of width w^(-1/2). The query is never a key. Unlike a linear transformer's, the
- * prediction carries no minus sign: it is the attended label itself.
+ * exp(-(w / 2) ||x_i - x_q||^2): a window of width w^(-1/2). The query is never a key. Unlike a linear transformer's,
+ * the prediction carries no minus sign: it is the attended label itself.
  */
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 #include "iclab/ops.h"
 #include "model/model.h"
 
@@ -21,26 +22,28 @@ typedef struct softmax_state {
     double init_std;
 } softmax_state;
 
+static const icl_choice kinds[] = {{"softmax", ICL_ATTENTION_SOFTMAX}, {"linear", ICL_ATTENTION_LINEAR}, {0}};
+
+static const icl_recipe_key keys[] = {
+    {"model", "attention", ICL_KEY_WORD, "softmax", .choices = kinds,
+     .help = "weights of the labels: a softmax of the scores, or the scores over n"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group *const icl_softmax_attention_keys[] = {&own_keys, NULL};
+
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
-    /* The words of these keys, in order. */
-    enum { ATTENTION_SOFTMAX, ATTENTION_LINEAR, INITIALIZATION_DESCENT = 1 };
-    const size_t shape[2] = {model->dimension, model->dimension};
     softmax_state *state = NULL;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_model_read_pairs(model, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "softmax attention", &state, error));
     model->state = state;
-    model->layers = 1;
     if (icl_recipe_count(recipe, "model", "layers") != 1)
-        ICL_TRY(
-            icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = softmax has one layer"));
-    if (icl_recipe_count(recipe, "model", "heads") != 1)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "1: model.family = softmax has one head"));
-    state->kind = icl_recipe_word(recipe, "model", "attention") == ATTENTION_LINEAR ? ICL_ATTENTION_LINEAR
-                                                                                    : ICL_ATTENTION_SOFTMAX;
-    state->from_identity = icl_recipe_word(recipe, "model", "initialization") == INITIALIZATION_DESCENT;
+        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = softmax has one layer"));
+    state->kind = (icl_attention_kind)icl_recipe_choice(recipe, "model", "attention");
+    state->from_identity = icl_recipe_choice(recipe, "model", "initialization") == ICL_INITIALIZE_DESCENT;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
-    ICL_TRY(icl_model_add_parameter(model, 2, shape, error, "M"));
+    ICL_TRY(icl_model_add_parameter(model, 2, (size_t[]){model->dimension, model->dimension}, error, "M"));
 done:
     return status;
 }
@@ -49,7 +52,8 @@ static void destroy(icl_model *model) {
     icl_free(&model->state);
 }
 
-/* M = I, a window as wide as the sphere (softmax), or one step of gradient descent (linear); or M = 0. Plus N(0, init_std^2). */
+/* M = I, a window as wide as the sphere (softmax), or one step of gradient descent (linear); or M = 0. Plus N(0,
+ * init_std^2). */
 static void initialize(const icl_model *model, uint32_t seed, float *values) {
     const softmax_state *state = model->state;
     const size_t d = model->dimension;
@@ -60,14 +64,8 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
     }
 }
 
-/* One layer is never one of several. */
-static void initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values) {
-    (void)layer;
-    initialize(model, seed, values);
-}
-
-static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                            icl_variable tokens, size_t depth) {
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable tokens,
+                            size_t depth) {
     const softmax_state *state = model->state;
     const size_t d = model->dimension, n = model->context;
     const icl_attention_params attention = {
@@ -79,8 +77,7 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     const icl_variable labels = icl_tape_slice(tape, tokens, 2, d, 1);
     /* [1, B, d], so that the queries of all sequences are the rows of one product: x_q^T M^T. */
     const icl_variable queries = icl_tape_swap_axes(tape, icl_tape_slice(tape, inputs, 1, n, 1), 0, 1);
-    const icl_variable mapped =
-        icl_tape_matmul(tape, 1.0, queries, icl_tape_swap_axes(tape, parameters[0], 0, 1));
+    const icl_variable mapped = icl_tape_matmul(tape, 1.0, queries, icl_tape_swap_axes(tape, parameters[0], 0, 1));
 
     (void)depth;
     return icl_tape_attention(tape, &attention, icl_tape_swap_axes(tape, mapped, 0, 1), inputs, labels);
@@ -91,6 +88,5 @@ const icl_model_family icl_softmax_attention = {
     .create = create,
     .destroy = destroy,
     .initialize = initialize,
-    .initialize_inserted = initialize_inserted,
     .predict = predict,
 };

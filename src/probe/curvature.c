@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/eigen.h"
 #include "core/allocate.h"
-#include "core/status.h"
-#include "probe/statistics.h"
+#include "iclab/status.h"
+#include "numeric/eigen.h"
+#include "numeric/statistics.h"
 
 #define RELATIVE_STEP 1e-5
 #define LEAST_SIZE    1e-2 /* of a parameter: initial ones may be as small as one likes */
@@ -18,8 +18,8 @@ static double norm(const double *vector, size_t size) {
     return sqrt(square);
 }
 
-icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector,
-                              double *product, icl_error *error) {
+icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector, double *product,
+                              icl_error *error) {
     const size_t size = icl_objective_size(objective);
     const double typical = norm(at, size) / sqrt((double)size);
     const double step = RELATIVE_STEP * (typical > LEAST_SIZE ? typical : LEAST_SIZE) / norm(vector, size);
@@ -55,8 +55,7 @@ icl_status icl_hessian(icl_objective *objective, const double *at, double *hessi
     }
     for (size_t i = 0; i < size; i++)
         for (size_t j = 0; j < i; j++)
-            hessian[i * size + j] = hessian[j * size + i] =
-                (hessian[i * size + j] + hessian[j * size + i]) / 2;
+            hessian[i * size + j] = hessian[j * size + i] = (hessian[i * size + j] + hessian[j * size + i]) / 2;
 done:
     icl_free(&unit);
     return status;

@@ -1,8 +1,8 @@
 /*
  * Second derivatives of a loss, by central differences of its gradient in double precision:
  *     H v = (g(x + h v) - g(x - h v)) / 2h + O(h^2 |g'''|) + O(eps |g| / h),
- * with a step h |v| of 1e-5 times the size of a parameter, so that both errors lie near 1e-9 of the result for losses that are
- * polynomials of a few degrees, as those of linear transformers are.
+ * with a step h |v| of 1e-5 times the size of a parameter, so that both errors lie near 1e-9 of the result for losses
+ * that are polynomials of a few degrees, as those of linear transformers are.
  */
 #ifndef ICLAB_PROBE_CURVATURE_H
 #define ICLAB_PROBE_CURVATURE_H
@@ -10,13 +10,14 @@
 #include "probe/objective.h"
 
 /* product [N] = H v at the parameters at [N]; v is not zero. Two gradients. */
-icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector,
-                              double *product, icl_error *error);
+icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector, double *product,
+                              icl_error *error);
 
 /* hessian [N][N], 2 N gradients; made symmetric, which averages the errors of its halves. */
 icl_status icl_hessian(icl_objective *objective, const double *at, double *hessian, icl_error *error);
 
-/* v^T H v / v^T v and |H v| / |v|: the smoothness along a direction (Ahn et al. 2023, arXiv 2310.01082, section 3), and what bounds it. */
+/* v^T H v / v^T v and |H v| / |v|: the smoothness along a direction (Ahn et al. 2023, arXiv 2310.01082,
+ * section 3), and what bounds it. */
 typedef struct icl_smoothness {
     double directional, local;
 } icl_smoothness;
@@ -24,8 +25,9 @@ typedef struct icl_smoothness {
 icl_status icl_smoothness_along(icl_objective *objective, const double *at, const double *direction,
                                 icl_smoothness *smoothness, icl_error *error);
 
-/* How far the steepest direction exceeds the usual one, which a few flat ones cannot blow up. Medians are the lower of the middle two, as
- * the authors' library has them: half of the diagonal of a fresh sparse-b model is far smaller than the other half. */
+/* How far the steepest direction exceeds the usual one, which a few flat ones cannot blow up. Medians are the lower of
+ * the middle two, as the authors' library has them: half of the diagonal of a fresh sparse-b model is far smaller
+ * than the other half. */
 typedef struct icl_robust_condition {
     double diagonal;    /* max |H_ii| / median |H_ii|, as the authors' code has it */
     double eigenvalues; /* max |lambda| / median |lambda|, as the paper defines it */

@@ -1,6 +1,7 @@
 /*
- * The algorithms that linear attention is compared with, in double on the host: K steps of gradient descent on the squared error over a
- * context, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient descent", arXiv 2212.07677).
+ * The algorithms that linear attention is compared with, in double on the host: K steps of gradient descent on the
+ * squared error over a context, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient
+ * descent", arXiv 2212.07677).
  */
 #ifndef ICLAB_PROBE_DESCENT_H
 #define ICLAB_PROBE_DESCENT_H
@@ -8,8 +9,8 @@
 #include <stddef.h>
 
 /*
- * Step l, with the sums over the context as they are before it:
- *     y <- y - rates_l <sum_j y_j x_j, x>,     x <- x - inputs_l (sum_j x_j x_j^T) x,     for all tokens and the query at once,
+ * Step l changes all tokens and the query at once, with the sums over the context as they are before it:
+ *     y <- y - rates_l <sum_j y_j x_j, x>,     x <- x - inputs_l (sum_j x_j x_j^T) x,
  * and the prediction is minus the query's y after the last step. Sums are raw: no 1 / n.
  */
 typedef struct icl_descent {

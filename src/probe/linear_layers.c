@@ -24,13 +24,11 @@ const char *icl_linear_term_name(icl_linear_term term) {
 
 const double *icl_linear_layers_matrix(const icl_linear_layers *layers, size_t layer, size_t head,
                                        icl_model_part part) {
-    return layers->matrices +
-           ((layer * layers->heads + head) * 2 + (size_t)part) * layers->width * layers->width;
+    return layers->matrices + ((layer * layers->heads + head) * 2 + (size_t)part) * layers->width * layers->width;
 }
 
 static double *matrix_at(icl_linear_layers *layers, size_t layer, size_t head, icl_model_part part) {
-    return layers->matrices +
-           ((layer * layers->heads + head) * 2 + (size_t)part) * layers->width * layers->width;
+    return layers->matrices + ((layer * layers->heads + head) * 2 + (size_t)part) * layers->width * layers->width;
 }
 
 static double norm_of(const double *matrix, size_t count) {
@@ -55,8 +53,8 @@ static void balance(double *p, double *q, size_t width) {
     }
 }
 
-static icl_status read_head(icl_linear_layers *layers, const icl_model *model, const float *values,
-                            size_t layer, size_t head, float *dense, icl_error *error) {
+static icl_status read_head(icl_linear_layers *layers, const icl_model *model, const float *values, size_t layer,
+                            size_t head, float *dense, icl_error *error) {
     const size_t count = layers->width * layers->width;
     icl_status status = ICL_OK;
 
@@ -65,14 +63,13 @@ static icl_status read_head(icl_linear_layers *layers, const icl_model *model, c
         for (size_t i = 0; i < count; i++)
             matrix_at(layers, layer, head, (icl_model_part)part)[i] = (double)dense[i];
     }
-    balance(matrix_at(layers, layer, head, ICL_MODEL_P), matrix_at(layers, layer, head, ICL_MODEL_Q),
-            layers->width);
+    balance(matrix_at(layers, layer, head, ICL_MODEL_P), matrix_at(layers, layer, head, ICL_MODEL_Q), layers->width);
 done:
     return status;
 }
 
-icl_status icl_linear_layers_create(const icl_model *model, size_t dimension, size_t context,
-                                    const float *values, icl_linear_layers **layers, icl_error *error) {
+icl_status icl_linear_layers_create(const icl_model *model, size_t dimension, size_t context, const float *values,
+                                    icl_linear_layers **layers, icl_error *error) {
     const size_t width = dimension + 1, square = width * width;
     icl_linear_layers *made = NULL;
     float *dense = NULL;
@@ -84,8 +81,8 @@ icl_status icl_linear_layers_create(const icl_model *model, size_t dimension, si
     made->layers = icl_model_layers(model);
     made->heads = icl_model_heads(model);
     made->factor = icl_model_attention_factor(model);
-    ICL_TRY(icl_allocate(made->layers * made->heads * 2 * square, sizeof(double), "matrices of layers",
-                         &made->matrices, error));
+    ICL_TRY(icl_allocate(made->layers * made->heads * 2 * square, sizeof(double), "matrices of layers", &made->matrices,
+                         error));
     ICL_TRY(icl_allocate(square, sizeof(double), "Gram matrix", &made->gram, error));
     ICL_TRY(icl_allocate(square, sizeof(double), "layer", &made->change, error));
     ICL_TRY(icl_allocate(2 * square, sizeof(double), "products", &made->scratch, error));
@@ -154,8 +151,7 @@ typedef struct block {
 } block;
 
 static block block_of(icl_linear_term term, size_t d) {
-    const bool of_y = term == ICL_TERM_YX || term == ICL_TERM_YY,
-               by_y = term == ICL_TERM_XY || term == ICL_TERM_YY;
+    const bool of_y = term == ICL_TERM_YX || term == ICL_TERM_YY, by_y = term == ICL_TERM_XY || term == ICL_TERM_YY;
 
     return (block){of_y ? d : 0, of_y ? 1 : d, by_y ? d : 0, by_y ? 1 : d};
 }
@@ -219,8 +215,8 @@ static void take_step(icl_linear_layers *layers) {
     multiply(product, transposed, width, layers->gram);
 }
 
-void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens,
-                               const icl_linear_ablation *ablation, double *weights) {
+void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens, const icl_linear_ablation *ablation,
+                               double *weights) {
     const size_t width = layers->width, d = width - 1;
 
     start(layers, tokens);
@@ -240,8 +236,7 @@ static double moved_square(const icl_linear_layers *layers, const block *at) {
     for (size_t i = at->row; i < at->row + at->rows; i++)
         for (size_t a = at->column; a < at->column + at->columns; a++)
             for (size_t b = at->column; b < at->column + at->columns; b++)
-                sum += layers->change[i * width + a] * layers->gram[a * width + b] *
-                       layers->change[i * width + b];
+                sum += layers->change[i * width + a] * layers->gram[a * width + b] * layers->change[i * width + b];
     return sum;
 }
 
@@ -311,7 +306,8 @@ static double block_product(const double *first, const double *second, icl_linea
     return sum;
 }
 
-/* <P_g (x) Q_g, P_h (x) Q_h> = <P_g, P_h> <Q_g, Q_h>, over what is read (all) and over what the two sparse patterns have of it. */
+/* <P_g (x) Q_g, P_h (x) Q_h> = <P_g, P_h> <Q_g, Q_h>, over what is read (all) and over what the
+ * two sparse patterns have of it. */
 typedef struct squares {
     double all, sparse, sparse_b;
 } squares;
@@ -322,11 +318,11 @@ static void add_pair(const icl_linear_layers *layers, size_t layer, size_t g, si
 
     for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
         p[term] = block_product(icl_linear_layers_matrix(layers, layer, g, ICL_MODEL_P),
-                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_P),
-                                (icl_linear_term)term, layers->width);
+                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_P), (icl_linear_term)term,
+                                layers->width);
         q[term] = block_product(icl_linear_layers_matrix(layers, layer, g, ICL_MODEL_Q),
-                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_Q),
-                                (icl_linear_term)term, layers->width);
+                                icl_linear_layers_matrix(layers, layer, h, ICL_MODEL_Q), (icl_linear_term)term,
+                                layers->width);
     }
     if (is_last)
         p[ICL_TERM_XX] = p[ICL_TERM_XY] = 0;

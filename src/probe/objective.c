@@ -1,8 +1,8 @@
 #include "probe/objective.h"
 
 #include "core/allocate.h"
-#include "core/status.h"
-#include "iclab/tape.h"
+#include "iclab/status.h"
+#include "train/gradient.h"
 
 #define MOST_IN_A_BATCH ((size_t)2048)
 
@@ -14,10 +14,9 @@ struct icl_objective {
     size_t count, length; /* batches, and sequences in each */
     icl_batch *batches;
     icl_tensor parameters, gradient; /* [N] */
-    icl_tensor predictions;          /* [length] */
-    icl_variable *variables;         /* one for each named parameter, on the tape */
+    icl_tensor losses;               /* [length] */
     double *part;                    /* [N]: a batch's gradient */
-    double *losses, *targets;        /* [length] and [count][length] */
+    double *last_losses;             /* [length]: of the last batch */
 };
 
 /* ---- Creation ---- */
@@ -28,16 +27,13 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
 
     ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->parameters, error));
     ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->gradient, error));
-    ICL_TRY(icl_tensor_create(made->backend, 1, &made->length, &made->predictions, error));
+    ICL_TRY(icl_tensor_create(made->backend, 1, &made->length, &made->losses, error));
     ICL_TRY(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
     for (size_t i = 0; i < made->count; i++)
-        ICL_TRY(icl_batch_create(made->task, made->backend, ICL_FOR_EVALUATION, made->length,
-                                 &made->batches[i], error));
+        ICL_TRY(
+            icl_batch_create(made->task, made->backend, ICL_FOR_EVALUATION, made->length, &made->batches[i], error));
     ICL_TRY(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
-    ICL_TRY(icl_allocate(made->length, sizeof(double), "losses", &made->losses, error));
-    ICL_TRY(icl_allocate(made->count * made->length, sizeof(double), "targets", &made->targets, error));
-    ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables, "variables",
-                         &made->variables, error));
+    ICL_TRY(icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error));
 done:
     return status;
 }
@@ -74,13 +70,11 @@ void icl_objective_destroy(icl_objective **objective) {
         icl_batch_release(&gone->batches[i]);
     icl_tensor_release(&gone->parameters);
     icl_tensor_release(&gone->gradient);
-    icl_tensor_release(&gone->predictions);
+    icl_tensor_release(&gone->losses);
     icl_backend_close(&gone->backend);
     icl_free(&gone->batches);
-    icl_free(&gone->variables);
     icl_free(&gone->part);
-    icl_free(&gone->losses);
-    icl_free(&gone->targets);
+    icl_free(&gone->last_losses);
     icl_free(objective);
 }
 
@@ -95,76 +89,31 @@ size_t icl_objective_sequences(const icl_objective *objective) {
 icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t number, icl_error *error) {
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < objective->count; i++) {
+    for (size_t i = 0; i < objective->count; i++)
         ICL_TRY(icl_task_sample(objective->task, objective->backend, ICL_FOR_EVALUATION, seed,
                                 number * objective->count + i, &objective->batches[i], error));
-        ICL_TRY(icl_tensor_read_double(objective->batches[i].targets,
-                                       objective->targets + i * objective->length, error));
-    }
 done:
     return status;
 }
 
 /* ---- Gradients ---- */
 
-static icl_tensor view_of(icl_tensor flat, const icl_parameter_info *info) {
-    return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
-}
-
-/* By the model's own ops. */
-static icl_status differentiate_fused(icl_objective *objective, const icl_batch *batch, icl_error *error) {
-    icl_tensor targets = batch->targets;
-    targets.rank = 1; /* [B, 1, 1] -> [B] */
-    const icl_model_tensors with = {
-        .tokens = batch->tokens,
-        .parameters = objective->parameters,
-        .predictions = objective->predictions,
-        .targets = targets,
-        .gradient = objective->gradient,
+/* Losses and gradient of one batch at the parameters on the device. losses [length] may be NULL. */
+static icl_status differentiate(icl_objective *objective, size_t batch, double *losses, icl_error *error) {
+    const icl_differentiation what = {
+        .model = objective->model,
+        .tape = objective->tape,
+        .depth = icl_model_layers(objective->model),
+        .batch = &objective->batches[batch],
+        .with = {.parameters = objective->parameters, .gradient = objective->gradient, .losses = objective->losses},
     };
-    return icl_model_gradient_fused(objective->model, objective->backend, icl_model_layers(objective->model),
-                                    &with, error);
-}
+    icl_tensor each;
+    icl_status status = ICL_OK;
 
-/* On the tape, for models that have none. */
-static icl_status differentiate_on_tape(icl_objective *objective, const icl_batch *batch, icl_error *error) {
-    icl_tape *tape = objective->tape;
-    icl_status status;
-
-    icl_tape_reset(tape);
-    for (size_t i = 0; i < icl_model_parameter_count(objective->model); i++) {
-        const icl_parameter_info *info = icl_model_parameter(objective->model, i);
-        objective->variables[i] = icl_tape_parameter(tape, view_of(objective->parameters, info),
-                                                     view_of(objective->gradient, info));
-    }
-    const icl_variable prediction = icl_model_predict(objective->model, tape, objective->variables,
-                                                      icl_tape_constant(tape, batch->tokens));
-    const icl_variable miss =
-        icl_tape_binary(tape, ICL_SUBTRACT, prediction, icl_tape_constant(tape, batch->targets));
-    ICL_TRY(icl_tape_backward(
-        tape, icl_tape_reduce(tape, ICL_MEAN, 7, icl_tape_unary(tape, ICL_SQUARE, miss)), error));
-    icl_tensor predictions = icl_tape_value(tape, prediction);
-    predictions.rank = 1;
-    ICL_TRY(icl_copy(objective->backend, objective->predictions, predictions, error));
+    ICL_TRY(icl_differentiate(&what, &each, error));
+    if (losses)
+        ICL_TRY(icl_tensor_read_double(each, losses, error));
 done:
-    return status;
-}
-
-/* Predictions and gradient of one batch at the parameters on the device. */
-static icl_status differentiate(icl_objective *objective, size_t batch, icl_error *error) {
-    return icl_model_is_fused(objective->model)
-               ? differentiate_fused(objective, &objective->batches[batch], error)
-               : differentiate_on_tape(objective, &objective->batches[batch], error);
-}
-
-/* Squared errors of the batch that was differentiated last. */
-static icl_status read_losses(icl_objective *objective, size_t batch, double *losses, icl_error *error) {
-    const icl_status status = icl_tensor_read_double(objective->predictions, losses, error);
-
-    for (size_t s = 0; s < objective->length && status == ICL_OK; s++) {
-        const double miss = losses[s] - objective->targets[batch * objective->length + s];
-        losses[s] = miss * miss;
-    }
     return status;
 }
 
@@ -179,15 +128,12 @@ icl_status icl_objective_gradient(icl_objective *objective, const double *at, do
     for (size_t k = 0; gradient && k < size; k++)
         gradient[k] = 0;
     for (size_t i = 0; i < objective->count; i++) {
-        ICL_TRY(differentiate(objective, i, error));
+        ICL_TRY(differentiate(objective, i, loss ? objective->last_losses : NULL, error));
         ICL_TRY(icl_tensor_read_double(objective->gradient, objective->part, error));
         for (size_t k = 0; gradient && k < size; k++)
             gradient[k] += share * objective->part[k];
-        if (!loss)
-            continue;
-        ICL_TRY(read_losses(objective, i, objective->losses, error));
-        for (size_t s = 0; s < length; s++)
-            sum += objective->losses[s];
+        for (size_t s = 0; loss && s < length; s++)
+            sum += objective->last_losses[s];
     }
     if (loss)
         *loss = sum * share / (double)length;
@@ -195,15 +141,12 @@ done:
     return status;
 }
 
-icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses,
-                                icl_error *error) {
+icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error) {
     icl_status status;
 
     ICL_TRY(icl_tensor_write_double(objective->parameters, at, error));
-    for (size_t i = 0; i < objective->count; i++) {
-        ICL_TRY(differentiate(objective, i, error));
-        ICL_TRY(read_losses(objective, i, losses + i * objective->length, error));
-    }
+    for (size_t i = 0; i < objective->count; i++)
+        ICL_TRY(differentiate(objective, i, losses + i * objective->length, error));
 done:
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * A model's loss on fixed sequences as a function of its parameters, in double precision whatever device trained it: what curvature
- * and gradient noise are measured on.
+ * A model's loss on fixed sequences as a function of its parameters, in double precision whatever device trained it:
+ * what curvature and gradient noise are measured on.
  */
 #ifndef ICLAB_PROBE_OBJECTIVE_H
 #define ICLAB_PROBE_OBJECTIVE_H
@@ -10,8 +10,9 @@
 
 typedef struct icl_objective icl_objective;
 
-/* For `sequences` sequences of the task, which is rounded up to full batches of at most 2048. Task and model are borrowed and must outlive
- * it. It draws for ICL_FOR_EVALUATION, never what a model was trained on. Call icl_objective_draw before the first gradient. */
+/* For `sequences` sequences of the task, which is rounded up to full batches of at most 2048. Task and model are
+ * borrowed and must outlive it. It draws for ICL_FOR_EVALUATION, never what a model was trained on. Call
+ * icl_objective_draw before the first gradient. */
 icl_status icl_objective_create(const icl_task *task, const icl_model *model, size_t sequences,
                                 icl_objective **objective, icl_error *error);
 void icl_objective_destroy(icl_objective **objective);
@@ -23,12 +24,12 @@ icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t 
 size_t icl_objective_size(const icl_objective *objective);
 size_t icl_objective_sequences(const icl_objective *objective);
 
-/* loss = mean over the sequences of (prediction - target)^2 at the parameters at [N], and its gradient [N]. Either result may be NULL.
- * Sums run in a fixed order: the same bits for any number of threads. */
+/* loss = the task's, mean over the sequences, at the parameters at [N], and its gradient [N]. Either
+ * result may be NULL. Sums run in a fixed order: the same bits for any number of threads. */
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error);
 
-/* losses [icl_objective_sequences]: (prediction - target)^2 of each sequence, for what a mean hides. */
+/* losses [icl_objective_sequences]: that of each sequence, for what a mean hides. */
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error);
 
 #endif

@@ -6,9 +6,8 @@
 #include "iclab/ops.h"
 
 /* The predictions for query e_axis, into column `axis` of sensitivity. */
-static icl_status read_axis(icl_backend *backend, const icl_model *model, const icl_model_tensors *with,
-                            size_t axis, size_t d, double *predictions, double *sensitivity,
-                            icl_error *error) {
+static icl_status read_axis(icl_backend *backend, const icl_model *model, const icl_model_tensors *with, size_t axis,
+                            size_t d, double *predictions, double *sensitivity, icl_error *error) {
     const size_t count = with->tokens.shape[0];
     const icl_tensor query = icl_tensor_slice(with->tokens, 1, with->tokens.shape[1] - 1, 1);
     icl_status status = ICL_OK;
@@ -23,15 +22,14 @@ done:
     return status;
 }
 
-icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n,
-                           const float *values, size_t count, const float *tokens, double *sensitivity,
-                           icl_error *error) {
+icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n, const float *values,
+                           size_t count, const float *tokens, double *sensitivity, icl_error *error) {
     const size_t shape[] = {count, n + 1, d + 1}, size = icl_model_size(model);
     icl_model_tensors with = {.tokens = {0}};
     double *predictions = NULL;
     icl_status status = ICL_OK;
 
-    if (!icl_model_is_fused(model))
+    if (!icl_model_can(model, ICL_MODEL_FUSED))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "sensitivity: expected a linear transformer whose model.space is not composed");
     ICL_TRY(icl_allocate(count, sizeof *predictions, "predictions", &predictions, error));

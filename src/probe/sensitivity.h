@@ -2,20 +2,19 @@
 #ifndef ICLAB_PROBE_SENSITIVITY_H
 #define ICLAB_PROBE_SENSITIVITY_H
 
-#include "core/status.h"
 #include "iclab/model.h"
+#include "iclab/status.h"
 
 /*
- * A linear transformer's prediction is linear in the query's input (Vladymyrov et al. 2024, arXiv 2402.14180, theorem 4.1), so its
- * sensitivity is an implied weight vector, the predictions for the d unit vectors as queries: sensitivity [count][d] with
- * prediction = <sensitivity, x_query>, for tokens [count][n + 1][d + 1] whose queries are not read.
+ * A linear transformer's prediction is linear in the query's input (Vladymyrov et al. 2024, arXiv 2402.14180, theorem
+ * 4.1), so its sensitivity is an implied weight vector, the predictions for the d unit vectors as queries: sensitivity
+ * [count][d] with prediction = <sensitivity, x_query>, for tokens [count][n + 1][d + 1] whose queries are not read.
  *
- * values: the model's parameters. ICL_ERROR_INPUT for models without ops of their own (icl_model_is_fused), whose predictions need
- * not be linear.
+ * values: the model's parameters. ICL_ERROR_INPUT for models without ops of their own (ICL_MODEL_FUSED), whose
+ * predictions need not be linear.
  */
-icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n,
-                           const float *values, size_t count, const float *tokens, double *sensitivity,
-                           icl_error *error);
+icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n, const float *values,
+                           size_t count, const float *tokens, double *sensitivity, icl_error *error);
 
 /* How alike the sensitivities of two predictors are, over `count` sequences. */
 typedef struct icl_alignment {
@@ -25,7 +24,8 @@ typedef struct icl_alignment {
     double mean_prediction; /* root of the mean square of the first one's predictions */
 } icl_alignment;
 
-/* first, second [count][d]; tokens as above, whose queries are read. A sensitivity of 0 is at cosine 0 to every other. */
+/* first, second [count][d]; tokens as above, whose queries are read. A sensitivity of 0 is at cosine
+ * 0 to every other. */
 icl_alignment icl_align(size_t d, size_t n, size_t count, const float *tokens, const double *first,
                         const double *second);
 

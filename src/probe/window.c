@@ -3,9 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/parallel.h"
 #include "core/allocate.h"
 #include "iclab/tensor.h"
+#include "numeric/parallel.h"
+#include "numeric/statistics.h"
 
 /* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
 #define BATCH ((size_t)1024)
@@ -27,8 +28,8 @@ done:
     return status;
 }
 
-static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_task_purpose purpose,
-                               uint32_t seed, icl_window_set *set, icl_error *error) {
+static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_task_purpose purpose, uint32_t seed,
+                               icl_window_set *set, icl_error *error) {
     const size_t size = (set->context + 1) * (set->dimension + 1);
     float *tokens = NULL, *targets = NULL;
     icl_batch batch = {0};
@@ -40,7 +41,7 @@ static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_t
     for (size_t first = 0; first < set->count; first += BATCH) {
         const size_t taken = set->count - first < BATCH ? set->count - first : BATCH;
         ICL_TRY(icl_task_sample(task, backend, purpose, seed, first / BATCH, &batch, error));
-        ICL_TRY(icl_tensor_read(batch.tokens, tokens, error));
+        ICL_TRY(icl_tensor_read(batch.inputs, tokens, error));
         ICL_TRY(icl_tensor_read(batch.targets, targets, error));
         memcpy(set->tokens + first * size, tokens, taken * size * sizeof *tokens);
         memcpy(set->targets + first, targets, taken * sizeof *targets);
@@ -52,8 +53,8 @@ done:
     return status;
 }
 
-icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_task_purpose purpose,
-                           uint32_t seed, size_t count, icl_window_set *set, icl_error *error) {
+icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_task_purpose purpose, uint32_t seed,
+                           size_t count, icl_window_set *set, icl_error *error) {
     icl_recipe *noiseless = NULL;
     icl_task *task = NULL;
     icl_status status = ICL_OK;
@@ -127,7 +128,8 @@ static double square_distance(const icl_window_set *set, size_t sequence, size_t
     return sum;
 }
 
-/* The loss and the sums of one sequence, whose weights are exp(w (score - largest)) over their sum, or scores over n. */
+/* The loss and the sums of one sequence, whose weights are exp(w (score - largest)) over their sum,
+ * or scores over n. */
 static void weigh_sequence(void *context, size_t sequence, size_t thread) {
     const pass *x = context;
     const icl_window_set *set = x->set;
@@ -153,16 +155,9 @@ static void weigh_sequence(void *context, size_t sequence, size_t thread) {
     set->reach[sequence] = scale * distance;
 }
 
-static double mean_of(const double *values, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += values[i];
-    return sum / (double)count;
-}
-
 static double loss_at(const pass *x) {
     icl_parallel_for(x->set->count, icl_parallel_threads(), weigh_sequence, (void *)x);
-    return mean_of(x->set->losses, x->set->count);
+    return icl_mean(x->set->losses, x->set->count);
 }
 
 icl_window_quality icl_window_measure(const icl_window_set *set, const double *M, bool softmax) {
@@ -175,13 +170,13 @@ icl_window_quality icl_window_measure(const icl_window_set *set, const double *M
     for (size_t i = 0; i < set->count; i++)
         squares += (set->losses[i] - quality.loss) * (set->losses[i] - quality.loss);
     quality.standard_error = sqrt(squares / (double)(set->count - 1) / (double)set->count);
-    quality.neighbours = 1 / mean_of(set->spreads, set->count);
-    quality.reach = softmax ? sqrt(mean_of(set->reach, set->count)) : (double)NAN;
+    quality.neighbours = 1 / icl_mean(set->spreads, set->count);
+    quality.reach = softmax ? sqrt(icl_mean(set->reach, set->count)) : (double)NAN;
     return quality;
 }
 
-icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, bool softmax,
-                                    const double *other, bool other_softmax) {
+icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, bool softmax, const double *other,
+                                    bool other_softmax) {
     icl_window_ratio found = {.to = icl_window_measure(set, other, other_softmax)};
     double squares = 0;
 

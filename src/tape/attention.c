@@ -10,9 +10,8 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     icl_status status = ICL_OK;
 
     if (q.rank != 3 || k.rank != 3 || v.rank != 3)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "tape: attention over q, k, v of ranks %d, %d, %d, expected 3", q.rank, k.rank,
-                        v.rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: attention over q, k, v of ranks %d, %d, %d, expected 3", q.rank,
+                        k.rank, v.rank);
     for (int i = 0; i < node->input_count; i++) {
         const size_t batch = icl_node_input(tape, node, i).shape[0];
         shape[0] = shape[0] == 1 ? batch : shape[0];
@@ -22,16 +21,14 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
         ICL_TRY(icl_tensor_create(tape->backend, 3, shape, &node->saved, error));
     shape[2] = v.shape[2];
     ICL_TRY(icl_tape_output(tape, node, 3, shape, error));
-    ICL_TRY(icl_attention_forward(tape->backend, &node->params.attention, node->value, node->saved, q, k, v,
-                                  error));
+    ICL_TRY(icl_attention_forward(tape->backend, &node->params.attention, node->value, node->saved, q, k, v, error));
 done:
     return status;
 }
 
 /* Where q alone is wanted, linear attention's d_q_i = scale * sum_j (g_i . v_j) k_j is attention with keys
  * and values exchanged. */
-static icl_status query_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
-                                 icl_error *error) {
+static icl_status query_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const icl_tensor q = icl_node_input(tape, node, Q);
     const size_t shape[3] = {gradient.shape[0], q.shape[1], q.shape[2]};
     icl_contribution d = {0};
@@ -52,8 +49,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
     icl_tensor inputs[ICL_NODE_INPUTS], copies[ICL_NODE_INPUTS] = {{0}};
     icl_status status = ICL_OK;
 
-    if (!softmax && !icl_gradient_wanted(tape, node->inputs[K]) &&
-        !icl_gradient_wanted(tape, node->inputs[V]))
+    if (!softmax && !icl_gradient_wanted(tape, node->inputs[K]) && !icl_gradient_wanted(tape, node->inputs[V]))
         return query_backward(tape, node, gradient, error);
 
     for (int i = 0; i < ICL_NODE_INPUTS; i++) {
@@ -66,9 +62,9 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
         }
         ICL_TRY(icl_contribution_begin(tape, node->inputs[i], 3, shape, &d[i], error));
     }
-    ICL_TRY(icl_attention_backward(tape->backend, &node->params.attention, d[Q].tensor, d[K].tensor,
-                                   d[V].tensor, gradient, softmax ? node->value : (icl_tensor){0},
-                                   node->saved, inputs[Q], inputs[K], inputs[V], error));
+    ICL_TRY(icl_attention_backward(tape->backend, &node->params.attention, d[Q].tensor, d[K].tensor, d[V].tensor,
+                                   gradient, softmax ? node->value : (icl_tensor){0}, node->saved, inputs[Q], inputs[K],
+                                   inputs[V], error));
     for (int i = 0; i < ICL_NODE_INPUTS; i++)
         ICL_TRY(icl_contribution_end(tape, &d[i], error));
 done:
@@ -81,8 +77,8 @@ done:
 
 static const icl_operation attention_operation = {"attention", forward, backward, NULL};
 
-icl_variable icl_tape_attention(icl_tape *tape, const icl_attention_params *params, icl_variable q,
-                                icl_variable k, icl_variable v) {
+icl_variable icl_tape_attention(icl_tape *tape, const icl_attention_params *params, icl_variable q, icl_variable k,
+                                icl_variable v) {
     return icl_tape_record(tape, &(icl_node){.operation = &attention_operation,
                                              .inputs = {q, k, v},
                                              .input_count = 3,

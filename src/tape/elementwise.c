@@ -12,8 +12,8 @@ static icl_status unary_forward(icl_tape *tape, icl_node *node, icl_error *error
 }
 
 /* d = g * (d out / d in), with d out / d in from whichever of in and out is the cheaper; in place in d. */
-static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g,
-                                   icl_tensor in, icl_tensor out, icl_error *error) {
+static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
+                                   icl_tensor out, icl_error *error) {
     const icl_tensor none = {0};
     icl_status status = ICL_OK;
 
@@ -45,7 +45,7 @@ static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, ic
         ICL_TRY(icl_unary(backend, ICL_SQUARE, d, out, error));
         ICL_TRY(icl_binary(backend, ICL_SUBTRACT, d, out, d, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
-    case ICL_RECTIFY: /* 1 where out > 0; at 0 the subgradient 0 */
+    case ICL_RELU: /* 1 where out > 0; at 0 the subgradient 0 */
         ICL_TRY(icl_unary(backend, ICL_SIGN, d, out, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
     case ICL_SIGN:
@@ -57,14 +57,13 @@ done:
     return status;
 }
 
-static icl_status unary_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
-                                 icl_error *error) {
+static icl_status unary_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     icl_contribution d = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_contribution_begin(tape, node->inputs[0], gradient.rank, gradient.shape, &d, error));
-    ICL_TRY(unary_derivative(tape->backend, node->params.unary, d.tensor, gradient,
-                             icl_node_input(tape, node, 0), node->value, error));
+    ICL_TRY(unary_derivative(tape->backend, node->params.unary, d.tensor, gradient, icl_node_input(tape, node, 0),
+                             node->value, error));
     ICL_TRY(icl_contribution_end(tape, &d, error));
 done:
     icl_contribution_drop(&d);
@@ -94,14 +93,13 @@ static icl_status broadcast_output(icl_tape *tape, icl_node *node, icl_error *er
 
 static icl_status binary_forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const icl_status status = broadcast_output(tape, node, error);
-    return status == ICL_OK ? icl_binary(tape->backend, node->params.binary, node->value,
-                                         icl_node_input(tape, node, 0), icl_node_input(tape, node, 1), error)
+    return status == ICL_OK ? icl_binary(tape->backend, node->params.binary, node->value, icl_node_input(tape, node, 0),
+                                         icl_node_input(tape, node, 1), error)
                             : status;
 }
 
 /* input `own` of a product: g times the other factor */
-static icl_status multiply_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g,
-                                    icl_error *error) {
+static icl_status multiply_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g, icl_error *error) {
     icl_contribution d = {0};
     icl_status status = ICL_OK;
 
@@ -114,8 +112,7 @@ done:
 }
 
 /* out = a / b: d_a = g / b, d_b = -g out / b */
-static icl_status divide_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g,
-                                  icl_error *error) {
+static icl_status divide_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g, icl_error *error) {
     const icl_tensor divisor = icl_node_input(tape, node, 1);
     icl_contribution d = {0};
     icl_status status = ICL_OK;
@@ -134,8 +131,7 @@ done:
 
 /* out = max or min (a, b): the operand that equals out takes g; a tie is shared equally, g (own = out) /
  * ((a = out) + (b = out)). */
-static icl_status extreme_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g,
-                                   icl_error *error) {
+static icl_status extreme_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g, icl_error *error) {
     icl_backend *backend = tape->backend;
     icl_contribution d = {0};
     icl_tensor winners = {0};
@@ -155,8 +151,7 @@ done:
     return status;
 }
 
-static icl_status binary_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
-                                  icl_error *error) {
+static icl_status binary_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const icl_binary_kind kind = node->params.binary;
 
     for (int own = 0; own < 2; own++) {
@@ -193,22 +188,21 @@ icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable 
 
 static icl_status scale_add_forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const icl_status status = broadcast_output(tape, node, error);
-    return status == ICL_OK ? icl_scale_add(tape->backend, node->value, node->params.scale.alpha,
-                                            icl_node_input(tape, node, 0), node->params.scale.beta,
-                                            icl_node_input(tape, node, 1), error)
-                            : status;
+    return status == ICL_OK
+               ? icl_scale_add(tape->backend, node->value, node->params.scale.alpha, icl_node_input(tape, node, 0),
+                               node->params.scale.beta, icl_node_input(tape, node, 1), error)
+               : status;
 }
 
 static icl_status scale_forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const icl_tensor in = icl_node_input(tape, node, 0);
     const icl_status status = icl_tape_output(tape, node, in.rank, in.shape, error);
-    return status == ICL_OK ? icl_scale_add(tape->backend, node->value, node->params.scale.alpha, in, 0.0,
-                                            (icl_tensor){0}, error)
-                            : status;
+    return status == ICL_OK
+               ? icl_scale_add(tape->backend, node->value, node->params.scale.alpha, in, 0.0, (icl_tensor){0}, error)
+               : status;
 }
 
-static icl_status scale_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
-                                 icl_error *error) {
+static icl_status scale_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const double factors[] = {node->params.scale.alpha, node->params.scale.beta};
 
     assert(node->input_count <= 2);
@@ -233,8 +227,7 @@ icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, do
 }
 
 icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a) {
-    return icl_tape_record(tape, &(icl_node){.operation = &scale_operation,
-                                             .inputs = {a},
-                                             .input_count = 1,
-                                             .params.scale = {.alpha = alpha}});
+    return icl_tape_record(
+        tape,
+        &(icl_node){.operation = &scale_operation, .inputs = {a}, .input_count = 1, .params.scale = {.alpha = alpha}});
 }

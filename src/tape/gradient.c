@@ -53,8 +53,7 @@ static icl_tensor view_of_root(const icl_tape *tape, icl_variable variable, icl_
 
 static icl_status new_slot(icl_tape *tape, icl_node *root, icl_error *error) {
     icl_gradient_slot slot = {.tensor = root->parameter_gradient, .users = 1, .borrowed = root->is_parameter};
-    icl_status status =
-        icl_tape_grow(&tape->slots, tape->slot_count, &tape->slot_capacity, sizeof *tape->slots, error);
+    icl_status status = icl_tape_grow(&tape->slots, tape->slot_count, &tape->slot_capacity, sizeof *tape->slots, error);
 
     if (status == ICL_OK && !slot.borrowed)
         status = icl_tensor_create(tape->backend, root->value.rank, root->value.shape, &slot.tensor, error);
@@ -91,8 +90,7 @@ bool icl_gradient_wanted(const icl_tape *tape, icl_variable variable) {
 icl_status icl_gradient_target(icl_tape *tape, icl_variable variable, icl_tensor *target, double *beta,
                                icl_error *error) {
     icl_node *root = root_of(tape, variable);
-    const bool covers =
-        icl_tensor_count(&tape->nodes[variable.index].value) == icl_tensor_count(&root->value);
+    const bool covers = icl_tensor_count(&tape->nodes[variable.index].value) == icl_tensor_count(&root->value);
     icl_status status = ICL_OK;
 
     *beta = root->slot < 0 ? 0.0 : 1.0;
@@ -117,8 +115,8 @@ static icl_status accumulate(icl_tape *tape, icl_variable variable, double facto
     const icl_status status = icl_gradient_target(tape, variable, &target, &beta, error);
     if (status != ICL_OK)
         return status;
-    return icl_scale_add(tape->backend, target, factor, contribution, beta,
-                         beta == 0.0 ? (icl_tensor){0} : target, error);
+    return icl_scale_add(tape->backend, target, factor, contribution, beta, beta == 0.0 ? (icl_tensor){0} : target,
+                         error);
 }
 
 /* The axes of `contribution` along which a variable of this shape was repeated. */
@@ -153,8 +151,8 @@ done:
     return status;
 }
 
-icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node,
-                              icl_tensor contribution, icl_error *error) {
+icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node, icl_tensor contribution,
+                              icl_error *error) {
     icl_node *input = &tape->nodes[variable.index];
     const bool is_root = root_of(tape, variable) == input;
 

@@ -9,15 +9,14 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     icl_status status;
 
     if (a.rank < 2 || b.rank < 2)
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: matmul of ranks %d and %d, expected 2 to %d", a.rank,
-                        b.rank, ICL_MAX_RANK);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: matmul of ranks %d and %d, expected 2 to %d", a.rank, b.rank,
+                        ICL_MAX_RANK);
     icl_broadcast_shape(&a, &b, &rank, shape);
     shape[rank - 2] = a.shape[a.rank - 2];
     shape[rank - 1] = b.shape[b.rank - 1];
     status = icl_tape_output(tape, node, rank, shape, error);
-    return status == ICL_OK
-               ? icl_matmul(tape->backend, node->value, node->params.scale.alpha, a, b, 0.0, error)
-               : status;
+    return status == ICL_OK ? icl_matmul(tape->backend, node->value, node->params.scale.alpha, a, b, 0.0, error)
+                            : status;
 }
 
 static icl_tensor transposed(icl_tensor tensor) {
@@ -64,8 +63,8 @@ static bool fold_rows(icl_tensor tensor, icl_tensor *rows) {
 }
 
 /* The same rows as one matrix, in a temporary where the strides do not allow a view. */
-static icl_status matrix_of_rows(icl_backend *backend, icl_tensor tensor, icl_tensor *rows,
-                                 icl_tensor *temporary, icl_error *error) {
+static icl_status matrix_of_rows(icl_backend *backend, icl_tensor tensor, icl_tensor *rows, icl_tensor *temporary,
+                                 icl_error *error) {
     icl_status status = ICL_OK;
 
     if (fold_rows(tensor, rows))
@@ -79,8 +78,7 @@ done:
 
 /* d_b of one matrix b shared by the whole batch: the rows of the batch are the long inner axis of a single
  * product, instead of one small product a sequence and a sum over them. */
-static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, icl_tensor g,
-                                         icl_error *error) {
+static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, icl_tensor g, icl_error *error) {
     const icl_tensor a = icl_node_input(tape, node, 0);
     icl_tensor a_rows = {0}, g_rows = {0}, a_copy = {0}, g_copy = {0}, target;
     double beta;
@@ -89,8 +87,8 @@ static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, i
     ICL_TRY(matrix_of_rows(tape->backend, a, &a_rows, &a_copy, error));
     ICL_TRY(matrix_of_rows(tape->backend, g, &g_rows, &g_copy, error));
     ICL_TRY(icl_gradient_target(tape, node->inputs[1], &target, &beta, error));
-    ICL_TRY(icl_matmul(tape->backend, icl_with_rank(target, 2), node->params.scale.alpha, transposed(a_rows),
-                       g_rows, beta, error));
+    ICL_TRY(icl_matmul(tape->backend, icl_with_rank(target, 2), node->params.scale.alpha, transposed(a_rows), g_rows,
+                       beta, error));
 done:
     icl_tensor_release(&a_copy);
     icl_tensor_release(&g_copy);
@@ -98,8 +96,8 @@ done:
 }
 
 /* d_own = alpha left right, where own has the output's leading axes, or else their sum. */
-static icl_status product_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor left,
-                                   icl_tensor right, icl_error *error) {
+static icl_status product_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor left, icl_tensor right,
+                                   icl_error *error) {
     const icl_tensor operand = icl_node_input(tape, node, own);
     icl_contribution d = {0};
     icl_tensor target;
@@ -109,8 +107,8 @@ static icl_status product_backward(icl_tape *tape, const icl_node *node, int own
 
     if (has_leading_axes_of(&operand, &node->value)) {
         ICL_TRY(icl_gradient_target(tape, node->inputs[own], &target, &beta, error));
-        ICL_TRY(icl_matmul(tape->backend, icl_with_rank(target, node->value.rank), node->params.scale.alpha,
-                           left, right, beta, error));
+        ICL_TRY(icl_matmul(tape->backend, icl_with_rank(target, node->value.rank), node->params.scale.alpha, left,
+                           right, beta, error));
     } else {
         for (int i = 0; i < node->value.rank - 2; i++)
             shape[i] = node->value.shape[i];

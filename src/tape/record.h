@@ -8,7 +8,7 @@
 #ifndef ICLAB_TAPE_RECORD_H
 #define ICLAB_TAPE_RECORD_H
 
-#include "core/status.h"
+#include "iclab/status.h"
 #include "iclab/tape.h"
 
 #define ICL_NODE_INPUTS 3
@@ -71,7 +71,7 @@ struct icl_node {
 };
 
 /* One gradient buffer. Several nodes may use it while their gradients are equal (both terms of a sum):
- * whoever then wants to add to it takes a copy first, unless it is the last user. */
+ * a node that adds to it takes a copy first, unless it is the last user. */
 typedef struct icl_gradient_slot {
     icl_tensor tensor;
     int users;
@@ -99,8 +99,7 @@ icl_status icl_tape_output(icl_tape *tape, icl_node *node, int rank, const size_
 icl_tensor icl_node_input(const icl_tape *tape, const icl_node *node, int input);
 
 /* Doubles an array that is full; elements move. */
-icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size,
-                         icl_error *error);
+icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size, icl_error *error);
 
 bool icl_same_shape(const icl_tensor *tensor, int rank, const size_t *shape);
 
@@ -127,8 +126,8 @@ icl_status icl_gradient_add(icl_tape *tape, icl_variable variable, double factor
 
 /* As icl_gradient_add with factor 1, where contribution is the whole gradient that an op's backward was
  * given: the variable uses the same buffer instead of a copy where it can. */
-icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node,
-                              icl_tensor contribution, icl_error *error);
+icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node, icl_tensor contribution,
+                              icl_error *error);
 
 /* A contribution that takes several ops: computed in `tensor`, which is the target itself where nothing is
  * there yet and the shapes agree, else a temporary that icl_contribution_end adds and releases. */

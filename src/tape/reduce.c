@@ -10,9 +10,9 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     for (int i = 0; i < in.rank; i++)
         shape[i] = node->params.reduce.axes & 1u << i ? 1 : in.shape[i];
     status = icl_tape_output(tape, node, in.rank, shape, error);
-    return status == ICL_OK ? icl_reduce(tape->backend, node->params.reduce.kind, node->params.reduce.axes,
-                                         node->value, in, error)
-                            : status;
+    return status == ICL_OK
+               ? icl_reduce(tape->backend, node->params.reduce.kind, node->params.reduce.axes, node->value, in, error)
+               : status;
 }
 
 /* d = 2 in g */
@@ -26,8 +26,8 @@ done:
 }
 
 /* d = in g / out, and the subgradient 0 where out = 0: the divisor out + (out = 0) is never 0. */
-static icl_status norm_derivative(icl_backend *backend, icl_tensor d, icl_tensor g, icl_tensor in,
-                                  icl_tensor out, icl_error *error) {
+static icl_status norm_derivative(icl_backend *backend, icl_tensor d, icl_tensor g, icl_tensor in, icl_tensor out,
+                                  icl_error *error) {
     icl_tensor divisor = {0};
     icl_status status = ICL_OK;
 
@@ -44,8 +44,8 @@ done:
 
 /* d = g (in = out) / number of elements that equal out: ties share equally, which is the subgradient of
  * least norm. */
-static icl_status max_derivative(icl_backend *backend, unsigned axes, icl_tensor d, icl_tensor g,
-                                 icl_tensor in, icl_tensor out, icl_error *error) {
+static icl_status max_derivative(icl_backend *backend, unsigned axes, icl_tensor d, icl_tensor g, icl_tensor in,
+                                 icl_tensor out, icl_error *error) {
     icl_tensor winners = {0};
     icl_status status = ICL_OK;
 
@@ -66,7 +66,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
     icl_contribution d = {0};
     icl_status status = ICL_OK;
 
-    if (icl_tensor_count(&in) == 0) /* nothing flowed in; the gradient exists all the same, and is empty */
+    if (icl_tensor_count(&in) == 0) /* nothing flowed in; the gradient exists nevertheless, and is empty */
         return icl_gradient_add(tape, node->inputs[0], 0.0, in, error);
     if (kind == ICL_SUM || kind == ICL_MEAN)
         return icl_gradient_add(tape, node->inputs[0], kind == ICL_SUM ? 1.0 : 1.0 / count, gradient, error);
@@ -77,8 +77,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
     else if (kind == ICL_NORM)
         ICL_TRY(norm_derivative(tape->backend, d.tensor, gradient, in, node->value, error));
     else
-        ICL_TRY(max_derivative(tape->backend, node->params.reduce.axes, d.tensor, gradient, in, node->value,
-                               error));
+        ICL_TRY(max_derivative(tape->backend, node->params.reduce.axes, d.tensor, gradient, in, node->value, error));
     ICL_TRY(icl_contribution_end(tape, &d, error));
 done:
     icl_contribution_drop(&d);

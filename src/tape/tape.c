@@ -6,8 +6,7 @@
 
 #include "core/allocate.h"
 
-icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size,
-                         icl_error *error) {
+icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size, icl_error *error) {
     const size_t larger = *capacity == 0 ? 64 : 2 * *capacity;
     void *old, *new = NULL;
     icl_status status;
@@ -60,6 +59,11 @@ icl_status icl_tape_status(const icl_tape *tape, icl_error *error) {
     return tape->error.status;
 }
 
+void icl_tape_fail(icl_tape *tape, const icl_error *error) {
+    if (tape->error.status == ICL_OK)
+        tape->error = *error;
+}
+
 icl_backend *icl_tape_backend(const icl_tape *tape) {
     return tape->backend;
 }
@@ -87,8 +91,7 @@ icl_status icl_tape_output(icl_tape *tape, icl_node *node, int rank, const size_
 static icl_status check_inputs(const icl_tape *tape, const icl_node *node, icl_error *error) {
     for (int i = 0; i < node->input_count; i++)
         if (!is_on_tape(tape, node->inputs[i]))
-            return icl_fail(error, ICL_ERROR_INPUT,
-                            "tape: input %d of %s is variable %d, but the tape holds %zu", i,
+            return icl_fail(error, ICL_ERROR_INPUT, "tape: input %d of %s is variable %d, but the tape holds %zu", i,
                             node->operation->name, node->inputs[i].index, tape->node_count);
     return ICL_OK;
 }
@@ -124,21 +127,20 @@ icl_variable icl_tape_constant(icl_tape *tape, icl_tensor value) {
 
 icl_variable icl_tape_parameter(icl_tape *tape, icl_tensor value, icl_tensor gradient) {
     if (tape->error.status == ICL_OK && !icl_same_shape(&gradient, value.rank, value.shape))
-        icl_fail(&tape->error, ICL_ERROR_INPUT,
-                 "tape: a parameter's gradient must have the shape of its value");
-    return icl_tape_record(tape, &(icl_node){.value = value,
-                                             .parameter_gradient = gradient,
-                                             .is_parameter = true,
-                                             .differentiable = true});
+        icl_fail(&tape->error, ICL_ERROR_INPUT, "tape: a parameter's gradient must have the shape of its value");
+    return icl_tape_record(
+        tape,
+        &(icl_node){.value = value, .parameter_gradient = gradient, .is_parameter = true, .differentiable = true});
 }
 
 /* ---- The walk backwards ---- */
 
 static icl_status seed(icl_tape *tape, icl_variable loss, icl_error *error) {
+    const double count = (double)icl_tensor_count(&tape->nodes[loss.index].value);
     icl_tensor target;
     double beta;
     const icl_status status = icl_gradient_target(tape, loss, &target, &beta, error);
-    return status == ICL_OK ? icl_fill(tape->backend, target, 1.0, error) : status;
+    return status == ICL_OK ? icl_fill(tape->backend, target, 1.0 / count, error) : status;
 }
 
 /* Inputs stand before outputs, so in reverse order every gradient is complete when its node is reached. */
@@ -147,8 +149,7 @@ static icl_status walk(icl_tape *tape, icl_variable loss, icl_error *error) {
         icl_node *node = &tape->nodes[i];
         if (node->slot < 0 || !node->operation)
             continue;
-        const icl_status status =
-            node->operation->backward(tape, node, tape->slots[node->slot].tensor, error);
+        const icl_status status = node->operation->backward(tape, node, tape->slots[node->slot].tensor, error);
         if (status != ICL_OK)
             return status;
         icl_gradient_release(tape, node);
@@ -174,11 +175,10 @@ icl_status icl_tape_backward(icl_tape *tape, icl_variable loss, icl_error *error
     if (status != ICL_OK)
         return status;
     if (!is_on_tape(tape, loss))
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: the loss is variable %d, but the tape holds %zu",
-                        loss.index, tape->node_count);
-    if (icl_tensor_count(&tape->nodes[loss.index].value) != 1)
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: the loss has %zu elements, expected one",
-                        icl_tensor_count(&tape->nodes[loss.index].value));
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: the loss is variable %d, but the tape holds %zu", loss.index,
+                        tape->node_count);
+    if (icl_tensor_count(&tape->nodes[loss.index].value) == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: the loss has no elements, expected at least one");
     if (icl_gradient_wanted(tape, loss)) {
         ICL_TRY(seed(tape, loss, error));
         ICL_TRY(walk(tape, loss, error));

@@ -21,12 +21,10 @@ static icl_status slice_forward(icl_tape *tape, icl_node *node, icl_error *error
     const size_t start = node->params.view.start, count = node->params.view.count;
 
     if (!is_axis(in, axis))
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: slice along axis %d of a tensor of rank %d", axis,
-                        in.rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: slice along axis %d of a tensor of rank %d", axis, in.rank);
     if (start > in.shape[axis] || count > in.shape[axis] - start)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "tape: slice of %zu from %zu along axis %d, whose extent is %zu", count, start, axis,
-                        in.shape[axis]);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: slice of %zu from %zu along axis %d, whose extent is %zu", count,
+                        start, axis, in.shape[axis]);
     return view_forward(tape, node, error);
 }
 
@@ -75,8 +73,7 @@ static icl_status reshape_forward(icl_tape *tape, icl_node *node, icl_error *err
     for (int i = 0; i < node->params.reshape.rank; i++)
         count *= node->params.reshape.shape[i];
     if (count != icl_tensor_count(&in))
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: reshape of %zu elements to %zu", icl_tensor_count(&in),
-                        count);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: reshape of %zu elements to %zu", icl_tensor_count(&in), count);
     if (!icl_tensor_is_contiguous(&in))
         return icl_fail(error, ICL_ERROR_INPUT, "tape: reshape of a view that is not contiguous");
     return view_forward(tape, node, error);
@@ -93,8 +90,7 @@ icl_variable icl_tape_reshape(icl_tape *tape, icl_variable in, int rank, const s
     node.params.reshape.rank = rank;
     if (rank < 0 || rank > ICL_MAX_RANK) {
         if (tape->error.status == ICL_OK)
-            icl_fail(&tape->error, ICL_ERROR_INPUT, "tape: reshape to rank %d, expected 0 to %d", rank,
-                     ICL_MAX_RANK);
+            icl_fail(&tape->error, ICL_ERROR_INPUT, "tape: reshape to rank %d, expected 0 to %d", rank, ICL_MAX_RANK);
         return (icl_variable){-1};
     }
     for (int i = 0; i < rank; i++)
@@ -115,13 +111,13 @@ static icl_status place_forward(icl_tape *tape, icl_node *node, icl_error *error
     icl_status status = ICL_OK;
 
     if (base.rank != block.rank)
-        return icl_fail(error, ICL_ERROR_INPUT, "tape: a block of rank %d placed into a tensor of rank %d",
-                        block.rank, base.rank);
+        return icl_fail(error, ICL_ERROR_INPUT, "tape: a block of rank %d placed into a tensor of rank %d", block.rank,
+                        base.rank);
     for (int i = 0; i < base.rank; i++)
         if (node->params.start[i] > base.shape[i] || block.shape[i] > base.shape[i] - node->params.start[i])
             return icl_fail(error, ICL_ERROR_INPUT,
-                            "tape: a block of %zu placed at %zu along axis %d, whose extent is %zu",
-                            block.shape[i], node->params.start[i], i, base.shape[i]);
+                            "tape: a block of %zu placed at %zu along axis %d, whose extent is %zu", block.shape[i],
+                            node->params.start[i], i, base.shape[i]);
     ICL_TRY(icl_tape_output(tape, node, base.rank, base.shape, error));
     ICL_TRY(icl_copy(tape->backend, node->value, base, error));
     ICL_TRY(icl_copy(tape->backend, block_of(node, node->value, block), block, error));
@@ -129,8 +125,7 @@ done:
     return status;
 }
 
-static icl_status place_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient,
-                                 icl_error *error) {
+static icl_status place_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const icl_tensor block = icl_node_input(tape, node, 1);
     icl_contribution d = {0};
     icl_status status = ICL_OK;
@@ -160,8 +155,7 @@ icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable bloc
 /* ---- Fill ---- */
 
 static icl_status filled_forward(icl_tape *tape, icl_node *node, icl_error *error) {
-    const icl_status status =
-        icl_tape_output(tape, node, node->params.fill.rank, node->params.fill.shape, error);
+    const icl_status status = icl_tape_output(tape, node, node->params.fill.rank, node->params.fill.shape, error);
     return status == ICL_OK ? icl_fill(tape->backend, node->value, node->params.fill.value, error) : status;
 }
 

@@ -4,14 +4,15 @@
  * F_k(T(z)) = Phi(z), with f_k = F_k' proportional to u^(k-1) exp(-u^2 / 2), gives
  *     T' = phi(z) / f_k(T)                            and, differentiated,
  *     T'' = -z T' - (k - 1) T'^2 / T + T T'^2.
- * The second equation yields the Taylor series of T about any point from T and T' there; the first one yields T'. So T is
- * walked from both tails inwards, in small steps. All solutions of the first equation obey F_k(u(z)) = Phi(z) + b: a start that
- * misses its tail probability by some hundredths stays off by b < Phi(-9) / 20 = 6e-21, which is 8e-11 of Phi(-6.4) and less further
- * in; rounding errors fade alike. (A walk outwards from the median would make them grow.)
+ * The second equation yields the Taylor series of T about any point from T and T' there; the first one yields T'. So T
+ * is walked from both tails inwards, in small steps. All solutions of the first equation obey F_k(u(z)) = Phi(z) + b: a
+ * start that misses its tail probability by some hundredths stays off by b < Phi(-9) / 20 = 6e-21, which is 8e-11 of
+ * Phi(-6.4) and less further in; rounding errors fade alike. (A walk outwards from the median would make them grow.)
  *
- * The nearest singularities are the zeros of Phi and 1 - Phi, 2.8 off the real axis, and at the start those of Phi(z) + b, about .5
- * away: a series of TERMS terms is exact to rounding at the distance STEP, and later at 1/2. Each piece is the polynomial that
- * interpolates its series at the Chebyshev points: |error| < 3e-8 before its coefficients are rounded.
+ * The nearest singularities are the zeros of Phi and 1 - Phi, 2.8 off the real axis, and at the start those of Phi(z) +
+ * b, about .5 away: a series of TERMS terms is exact to rounding at the distance STEP, and later at 1/2. Each piece is
+ * the polynomial that interpolates its series at the Chebyshev points: |error| < 3e-8 before
+ * its coefficients are rounded.
  */
 #include "task/chi.h"
 
@@ -26,8 +27,9 @@
 
 /* ---- The chi distribution ---- */
 
-/* log of about P(a, x) or, in the upper tail, 1 - P(a, x), for the regularised incomplete gamma function P: the first term of its series
- * times a geometric sum; the first convergent of its continued fraction (Abramowitz and Stegun 6.5.29, 6.5.31). */
+/* log of about P(a, x) or, in the upper tail, 1 - P(a, x), for the regularised incomplete gamma function P: the first
+ * term of its series times a geometric sum; the first convergent of its continued fraction (Abramowitz and Stegun
+ * 6.5.29, 6.5.31). */
 static double log_tail(double a, double x, bool upper, double log_gamma_a) {
     const double tail = a * icl_logarithm(x) - x - log_gamma_a;
     return upper ? tail - icl_logarithm(x - a + 1) : tail - icl_logarithm(a) - icl_logarithm(1 - x / (a + 1));
@@ -53,11 +55,11 @@ static double tail_quantile(double k, bool upper) {
 
 /* T'(z) where T(z) = u; log_scale is the logarithm of f_k(u) / (u^(k-1) exp(-u^2 / 2)). */
 static double slope_at(double k, double log_scale, double z, double u) {
-    return icl_exponential(-z * z / 2 - ICL_HALF_LN_2_PI - log_scale - (k - 1) * icl_logarithm(u) +
-                           u * u / 2);
+    return icl_exponential(-z * z / 2 - ICL_HALF_LN_2_PI - log_scale - (k - 1) * icl_logarithm(u) + u * u / 2);
 }
 
-/* The Taylor coefficients of T about z from T and T' there: power series of v = T', v^2, v^2 / T and T v^2, term by term. */
+/* The Taylor coefficients of T about z from T and T' there: power series of v = T', v^2, v^2 / T and T
+ * v^2, term by term. */
 static void expand(double k, double z, double value, double slope, double series[TERMS]) {
     double v[TERMS], squares[TERMS], quotients[TERMS];
 

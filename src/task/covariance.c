@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "task/numbers.h"
 #include "task/streams.h"
 
-/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats: also the product of two inputs,
- * an eigenvalue times the square of the smallest normal, 1.87e-8 (task/noise.c). */
+/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats: also the product
+ * of two inputs, an eigenvalue times the square of the smallest normal, 1.87e-8 (task/noise.c). */
 static const double SMALLEST_EIGENVALUE = 1e-22, LARGEST_EIGENVALUE = 1e24;
 
 /* row -= (row . earlier) earlier, for every earlier row. */
@@ -45,13 +46,13 @@ icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotatio
     return status;
 }
 
-static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, const char *list,
-                                double *spectrum, icl_error *error) {
+static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, const char *list, double *spectrum,
+                                icl_error *error) {
     size_t count = 0;
 
     if (!icl_parse_numbers(list, dimension, spectrum, &count) || count != dimension)
-        return icl_recipe_reject(recipe, "task", "covariance", error,
-                                 "identity, or spectrum: and d = %zu eigenvalues", dimension);
+        return icl_recipe_reject(recipe, "task", "covariance", error, "identity, or spectrum: and d = %zu eigenvalues",
+                                 dimension);
     for (size_t i = 0; i < dimension; i++) {
         if (!(spectrum[i] > 0))
             return icl_recipe_reject(recipe, "task", "covariance", error,
@@ -62,6 +63,18 @@ static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, cons
     }
     return ICL_OK;
 }
+
+static const icl_recipe_key rotation_keys[] = {
+    {"task", "rotation_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which rotation, or subspace"},
+};
+const icl_recipe_group icl_rotation_keys = ICL_RECIPE_GROUP(rotation_keys);
+
+static const icl_recipe_key keys[] = {
+    {"task", "covariance", ICL_KEY_TEXT, "identity",
+     .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)"},
+    {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation"},
+};
+const icl_recipe_group icl_covariance_keys = ICL_RECIPE_GROUP(keys);
 
 icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
                                icl_error *error) {
@@ -74,17 +87,15 @@ icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_c
     if (strcmp(text, "identity") == 0)
         goto done; /* a rotation changes nothing */
     if (strncmp(text, prefix, strlen(prefix)) != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error,
-                                  "identity, or spectrum: and d = %zu eigenvalues", dimension));
+        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error, "identity, or spectrum: and d = %zu eigenvalues",
+                                  dimension));
     ICL_TRY(icl_allocate(dimension, sizeof(double), "spectrum", &spectrum, error));
     ICL_TRY(read_spectrum(recipe, dimension, text + strlen(prefix), spectrum, error));
-    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root,
-                         error));
-    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "precision root", &covariance->precision_root,
-                         error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root, error));
+    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "precision root", &covariance->precision_root, error));
     if (icl_recipe_flag(recipe, "task", "rotate"))
-        ICL_TRY(icl_random_rotation(dimension, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"),
-                                    &rotation, error));
+        ICL_TRY(icl_random_rotation(dimension, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"), &rotation,
+                                    error));
     for (size_t row = 0; row < dimension; row++)
         for (size_t column = 0; column < dimension; column++) {
             const size_t at = row * dimension + column;

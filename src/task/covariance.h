@@ -18,13 +18,17 @@ typedef struct icl_covariance {
     double *precision_root; /* C */
 } icl_covariance;
 
-/* Reads task.covariance, task.rotate and task.rotation_seed. Release with icl_covariance_release, also after a failure. */
+/* task.covariance and task.rotate; task.rotation_seed, which others read, too. */
+extern const icl_recipe_group icl_covariance_keys, icl_rotation_keys;
+
+/* Reads task.covariance, task.rotate and task.rotation_seed. Release with icl_covariance_release, also after a
+ * failure. */
 icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
                                icl_error *error);
 void icl_covariance_release(icl_covariance *covariance);
 
-/* A uniformly distributed orthogonal matrix [d][d]: Gram-Schmidt, run twice for orthogonality to rounding, on normal rows. Made
- * with +, -, *, / and sqrt alone, so that a seed gives the same bits on every machine. */
+/* A uniformly distributed orthogonal matrix [d][d]: Gram-Schmidt, run twice for orthogonality to rounding, on normal
+ * rows. Made with +, -, *, / and sqrt alone, so that a seed gives the same bits on every machine. */
 icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error);
 
 #endif

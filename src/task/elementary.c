@@ -34,9 +34,7 @@ double icl_log_gamma(double a) {
     a += raised;
     const double x = 1 / (a * a);
     const double series =
-        (1.0 / 12 -
-         x * (1.0 / 360 - x * (1.0 / 1260 - x * (1.0 / 1680 - x * (1.0 / 1188 - x * 691.0 / 360360))))) /
-        a;
+        (1.0 / 12 - x * (1.0 / 360 - x * (1.0 / 1260 - x * (1.0 / 1680 - x * (1.0 / 1188 - x * 691.0 / 360360))))) / a;
     return (a - 0.5) * icl_logarithm(a) - a + ICL_HALF_LN_2_PI + series - icl_logarithm(product);
 }
 

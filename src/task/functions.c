@@ -1,6 +1,6 @@
 /*
- * Functions of a known Lipschitz constant on the unit sphere: the tasks of Collins, Parulekar, Mokhtari, Sanghavi, Shakkottai 2024
- * (arXiv 2402.11639). The paper's text was not at hand; its classes are taken as
+ * Functions of a known Lipschitz constant on the unit sphere: the tasks of Collins, Parulekar, Mokhtari, Sanghavi,
+ * Shakkottai 2024 (arXiv 2402.11639). The paper's text was not at hand; its classes are taken as
  *
  *     x_i uniform on the sphere S^(d-1),  a uniform on the sphere,  s_i = a^T x_i,  l, l', b ~ U(-L, L)
  *     affine:     f(x_i) = l s_i + b
@@ -9,28 +9,31 @@
  *     quadratic:  f(x_i) = l s_i^2 / 2 + b
  *     y_i = f(x_i) + sigma eps_i,  target = f(x_t), without noise
  *
- * so that no slope along the sphere exceeds L = task.lipschitz, whatever the class. With task.subspace = k the functions see k
- * directions alone (section 4): B [d, k] and B' [d, d - k] are the columns of one random rotation, u_i and v_i uniform on the spheres
- * S^(k-1) and S^(d-k-1), c = task.nuisance, and
+ * so that no slope along the sphere exceeds L = task.lipschitz, whatever the class. With task.subspace = k the
+ * functions see k directions alone (section 4): B [d, k] and B' [d, d - k] are the columns of one random rotation,
+ * u_i and v_i uniform on the spheres S^(k-1) and S^(d-k-1), c = task.nuisance, and
  *
  *     x_i = B u_i + c B' v_i,  a uniform on S^(k-1),  s_i = a^T u_i = a^T B^T x_i.
  *
- * Only strict ops decide bits. A label is the product of a row of features with the column of their coefficients: [g(s_i), …, 1, eps_i] .
- * [l, …, b, sigma]. cos(2 s) / 2 is the polynomial sum_j (-1)^j 2^(2j - 1) / (2j)! t^j, j <= 8, in t = s^2, which it meets within
- * 3e-11, summed over powers that round once each: an elementwise product of floats is exact in the double precision of "ref", and the
- * strict product by 1 that follows rounds it there as it was rounded elsewhere.
+ * Only strict ops decide bits. A label is the product of a row of features with the column of their coefficients:
+ * [g(s_i), …, 1, eps_i] . [l, …, b, sigma]. cos(2 s) / 2 is the polynomial sum_j (-1)^j 2^(2j - 1) / (2j)! t^j, j <=
+ * 8, in t = s^2, which it meets within 3e-11, summed over powers that round once each: an elementwise product of
+ * floats is exact in the double precision of "ref", and the strict product by 1 that follows rounds it there as it
+ * was rounded elsewhere.
  */
 #include <math.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 #include "iclab/ops.h"
 #include "task/covariance.h"
+#include "task/inputs.h"
 #include "task/noise.h"
 #include "task/streams.h"
 #include "task/task.h"
 
-/* In the order of the words of task.function. */
+/* task.function. */
 typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
 
 /* Slopes whose products with coordinates stay normal floats (task/noise.c). */
@@ -76,24 +79,22 @@ static size_t direction_length(const icl_task *task) {
 
 /* ---- The recipe ---- */
 
-static icl_status refuse_gaussian_keys(const icl_recipe *recipe, icl_error *error) {
-    icl_status status = ICL_OK;
+static const icl_choice classes[] = {
+    {"affine", AFFINE}, {"relu", RELU}, {"cosine", COSINE}, {"quadratic", QUADRATIC}, {0}};
 
-    if (icl_recipe_word(recipe, "task", "sampler") != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
-                                  "tokens: Gram matrices are drawn for linear regression alone"));
-    if (icl_recipe_word(recipe, "task", "weights") != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "weights", error,
-                                  "normal: task.family = functions has no such weights"));
-    if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "inputs", error,
-                                  "sphere: the functions of task.family = functions are defined on it"));
-    if (strcmp(icl_recipe_text(recipe, "task", "covariance"), "identity") != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error,
-                                  "identity: the inputs of task.family = functions lie on the sphere"));
-done:
-    return status;
-}
+static const icl_recipe_key own_rows[] = {
+    {"task", "function", ICL_KEY_WORD, "affine", .choices = classes,
+     .help = "f of one random direction of x on the unit sphere"},
+    {"task", "lipschitz", ICL_KEY_NUMBER, "1", 0, 1e15,
+     .help = "largest slope of f; slopes and offsets are uniform up to it"},
+    {"task", "subspace", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
+     .help = "directions of x that f depends on, a random subspace; 0: all"},
+    {"task", "nuisance", ICL_KEY_NUMBER, "1", 0, 1e6,
+     .help = "length of the part of x outside the subspace, beside 1 inside"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+const icl_recipe_group *const icl_functions_keys[] = {&icl_noise_keys, &icl_inputs_keys, &icl_rotation_keys, &own_keys,
+                                                      NULL};
 
 static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
     icl_status status = ICL_OK;
@@ -104,8 +105,8 @@ static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *s
         return ICL_OK;
     if (state->subspace >= d)
         return icl_recipe_reject(recipe, "task", "subspace", error, "fewer than d = %zu directions", d);
-    ICL_TRY(icl_random_rotation(d, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"),
-                                &state->rotation, error));
+    ICL_TRY(
+        icl_random_rotation(d, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"), &state->rotation, error));
     for (size_t i = 0; i < d * d; i++)
         state->rotation[i] = (double)(float)state->rotation[i];
 done:
@@ -118,14 +119,17 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
     ICL_TRY(icl_allocate(1, sizeof *state, "functions", &state, error));
     task->state = state;
+    ICL_TRY(icl_task_read_pairs(recipe, task, error));
     task->prior.nonlinear = true;
-    state->of = (function_class)icl_recipe_word(recipe, "task", "function");
+    state->of = (function_class)icl_recipe_choice(recipe, "task", "function");
     state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
     if (state->lipschitz > 0 && state->lipschitz < SMALLEST_LIPSCHITZ)
         ICL_TRY(icl_recipe_reject(recipe, "task", "lipschitz", error,
                                   "0, or %g and more: %g makes numbers that some devices flush to 0",
                                   SMALLEST_LIPSCHITZ, state->lipschitz));
-    ICL_TRY(refuse_gaussian_keys(recipe, error));
+    if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
+        ICL_TRY(icl_recipe_reject(recipe, "task", "inputs", error,
+                                  "sphere: the functions of task.family = functions are defined on it"));
     ICL_TRY(icl_noise_read(recipe, &task->prior, error));
     state->noise_level = icl_noise_distribution(&task->prior);
     ICL_TRY(read_subspace(recipe, task->prior.dimension, state, error));
@@ -151,15 +155,13 @@ static icl_tensor rotation_of(const icl_task *task, const icl_batch *batch) {
 
 static icl_tensor polynomial_of(const icl_task *task, const icl_batch *batch) {
     const size_t d = task->prior.dimension, terms = polynomial_terms(task->state);
-    return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d, terms), 2,
-                              (size_t[]){terms, 1});
+    return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d, terms), 2, (size_t[]){terms, 1});
 }
 
 static icl_tensor identity_of(const icl_task *task, const icl_batch *batch, size_t size) {
     const size_t d = task->prior.dimension, all = WIDEST_PRODUCT;
-    const icl_tensor matrix =
-        icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d + COSINE_TERMS, all * all), 2,
-                           (size_t[]){all, all});
+    const icl_tensor matrix = icl_tensor_reshape(
+        icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d + COSINE_TERMS, all * all), 2, (size_t[]){all, all});
     return icl_tensor_slice(icl_tensor_slice(matrix, 0, 0, size), 1, 0, size);
 }
 
@@ -172,8 +174,7 @@ static icl_status write_constants(const icl_task *task, icl_tensor constants, ic
     ICL_TRY(icl_allocate(icl_tensor_count(&constants), sizeof *values, "constants", &values, error));
     polynomial = values + d * d;
     identity = polynomial + COSINE_TERMS;
-    for (size_t i = 0; state->rotation && i < d * d;
-         i++) /* row i / d of the transpose: a column of the rotation */
+    for (size_t i = 0; state->rotation && i < d * d; i++) /* row i / d of the transpose: a column of the rotation */
         values[i] = state->rotation[i % d * d + i / d] * (i / d < state->subspace ? 1.0 : state->nuisance);
     for (int j = 0; j < COSINE_TERMS && state->of == COSINE; j++) {
         polynomial[j] = term;
@@ -198,7 +199,7 @@ static icl_status fill_constant_columns(const icl_task *task, icl_backend *backe
     const icl_tensor features = batch->scratch[FEATURES], powers = batch->scratch[POWERS];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_fill(backend, batch->tokens, 0, error));
+    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
     ICL_TRY(icl_fill(backend, features, 0, error));
     ICL_TRY(icl_fill(backend, icl_tensor_slice(features, 2, own, 1), 1, error));
     if (powers.buffer)
@@ -207,8 +208,8 @@ done:
     return status;
 }
 
-static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
-                               size_t size, icl_batch *batch, icl_error *error) {
+static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                               icl_batch *batch, icl_error *error) {
     const functions *state = task->state;
     const size_t d = task->prior.dimension, n = task->prior.context, all = slopes(state) + 2;
     const size_t rows = size * (n + 1), constants = d * d + COSINE_TERMS + WIDEST_PRODUCT * WIDEST_PRODUCT;
@@ -216,11 +217,10 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     icl_status status = ICL_OK;
 
     (void)purpose;
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->tokens, error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
     if (state->subspace > 0)
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[PARTS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS],
-                              error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, all}, &scratch[FEATURES], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, all, 1}, &scratch[COEFFICIENTS], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
@@ -232,8 +232,8 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     ICL_TRY(write_constants(task, scratch[CONSTANTS], error));
     ICL_TRY(fill_constant_columns(task, backend, batch, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
-    batch->weights = icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2);
-    batch->noise = icl_tensor_slice(scratch[COEFFICIENTS], 1, all - 1, 1);
+    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2), error));
+    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, all - 1, 1), error));
 done:
     return status;
 }
@@ -247,7 +247,7 @@ static icl_status fill_directions(icl_backend *backend, icl_tensor rows, icl_err
 static icl_status sample_projections(const icl_task *task, icl_backend *backend, const icl_random_key *keys,
                                      icl_batch *batch, icl_error *error) {
     const size_t d = task->prior.dimension, k = direction_length(task);
-    const icl_tensor inputs = icl_tensor_slice(batch->tokens, 2, 0, d), parts = batch->scratch[PARTS];
+    const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, d), parts = batch->scratch[PARTS];
     const icl_tensor normals = k < d ? parts : inputs, seen = icl_tensor_slice(normals, 2, 0, k);
     icl_random_params normal = {.key = keys[ICL_ROLE_INPUTS], .distribution = ICL_NORMAL};
     icl_status status = ICL_OK;
@@ -261,14 +261,15 @@ static icl_status sample_projections(const icl_task *task, icl_backend *backend,
     normal.key = keys[ICL_ROLE_WEIGHTS];
     ICL_TRY(icl_random_fill(backend, &normal, batch->scratch[DIRECTIONS], error));
     ICL_TRY(fill_directions(backend, batch->scratch[DIRECTIONS], error));
-    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], seen, batch->weights, error));
+    ICL_TRY(
+        icl_matmul_strict(backend, batch->scratch[LABELS], seen, icl_batch_side(batch, ICL_SIDE_COEFFICIENTS), error));
 done:
     return status;
 }
 
 /* Powers [first, first + count) = those of [1, 1 + count) times power first - 1, rounded once (see above). */
-static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_batch *batch, size_t first,
-                               size_t count, icl_error *error) {
+static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_batch *batch, size_t first, size_t count,
+                               icl_error *error) {
     const icl_tensor powers = batch->scratch[POWERS];
     const icl_tensor products = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, count);
     icl_status status = ICL_OK;
@@ -282,8 +283,8 @@ done:
 }
 
 /* A polynomial in t = s^2 of the s in LABELS. */
-static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend, icl_batch *batch,
-                                      icl_tensor out, icl_error *error) {
+static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend, icl_batch *batch, icl_tensor out,
+                                      icl_error *error) {
     const size_t terms = polynomial_terms(task->state), *shape = batch->scratch[LABELS].shape;
     const icl_tensor powers = batch->scratch[POWERS], squares = icl_tensor_slice(powers, 1, 1, 1);
     const icl_tensor product = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, 1);
@@ -295,15 +296,13 @@ static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend
     ICL_TRY(icl_matmul_strict(backend, squares, product, identity_of(task, batch, 1), error));
     for (size_t first = 2; first < terms; first = 2 * first - 1)
         ICL_TRY(raise_powers(task, backend, batch, first, first - 1, error));
-    ICL_TRY(icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch),
-                              error));
+    ICL_TRY(icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch), error));
 done:
     return status;
 }
 
 /* The features of s that the slopes multiply. */
-static icl_status make_features(const icl_task *task, icl_backend *backend, icl_batch *batch,
-                                icl_error *error) {
+static icl_status make_features(const icl_task *task, icl_backend *backend, icl_batch *batch, icl_error *error) {
     const functions *state = task->state;
     const icl_tensor first = icl_tensor_slice(batch->scratch[FEATURES], 2, 0, 1);
     const icl_tensor second = icl_tensor_slice(batch->scratch[FEATURES], 2, 1, 1);
@@ -315,9 +314,9 @@ static icl_status make_features(const icl_task *task, icl_backend *backend, icl_
         ICL_TRY(icl_copy(backend, first, s, error));
         break;
     case RELU:
-        ICL_TRY(icl_unary(backend, ICL_RECTIFY, first, s, error));
+        ICL_TRY(icl_unary(backend, ICL_RELU, first, s, error));
         ICL_TRY(icl_unary(backend, ICL_NEGATE, second, s, error));
-        ICL_TRY(icl_unary(backend, ICL_RECTIFY, second, second, error));
+        ICL_TRY(icl_unary(backend, ICL_RELU, second, second, error));
         break;
     case COSINE:
     case QUADRATIC:
@@ -347,11 +346,11 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     ICL_TRY(sample_projections(task, backend, keys, batch, error));
     ICL_TRY(make_features(task, backend, batch, error));
     ICL_TRY(icl_random_fill(backend, &slope, icl_tensor_slice(coefficients, 1, 0, own + 1), error));
-    ICL_TRY(icl_random_fill(backend, &noise_level, batch->noise, error));
-    ICL_TRY(icl_random_fill(backend, &noise,
-                            icl_tensor_slice(icl_tensor_slice(features, 2, own + 1, 1), 1, 0, n), error));
+    ICL_TRY(icl_random_fill(backend, &noise_level, icl_batch_side(batch, ICL_SIDE_NOISE), error));
+    ICL_TRY(
+        icl_random_fill(backend, &noise, icl_tensor_slice(icl_tensor_slice(features, 2, own + 1, 1), 1, 0, n), error));
     ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], features, coefficients, error));
-    ICL_TRY(icl_copy(backend, icl_tensor_slice(icl_tensor_slice(batch->tokens, 2, d, 1), 1, 0, n),
+    ICL_TRY(icl_copy(backend, icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n),
                      icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
 done:
     return status;

@@ -2,7 +2,7 @@
  * Noisy linear regression (Vladymyrov et al. 2024, "Linear transformers are versatile in-context learners", section 2;
  * Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent", section 4).
  *
- *     x_i = R g_i,  g_i ~ N(0, I)          R R^T = Sigma, the inputs' covariance; g_i may have another law (task.inputs)
+ *     x_i = R g_i,  g_i ~ N(0, I)          R R^T = Sigma, the inputs' covariance; task.inputs: another law of g_i
  *     w ~ N(0, I) or N(0, Sigma^-1)
  *     y_i = <w, x_i> + sigma eps_i,  eps_i ~ N(0, 1), one sigma per sequence
  *     target = <w, x_t>, without noise
@@ -10,13 +10,15 @@
  * Each label is one dot product of length d + 1, [x_i, eps_i] . [w; sigma]: the noise lies in the tokens' last column
  * until the labels overwrite it. The query's last column stays 0, so the same product gives the target.
  *
- * With task.sampler = gram a batch for training holds the Gram matrices of the contexts alone, which icl_gram_sample draws.
+ * With task.sampler = gram a batch for training holds the Gram matrices of the contexts alone, which icl_gram_sample
+ * draws.
  */
 #include <math.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
-#include "iclab/ops.h"
+#include "core/recipe_keys.h"
+#include "iclab/ops_gram.h"
+#include "iclab/status.h"
 #include "task/chi.h"
 #include "task/covariance.h"
 #include "task/inputs.h"
@@ -49,6 +51,8 @@ enum {
     LEVELS,      /* [B]: sigma */
     CHI,         /* the table of icl_gram_sample */
     GRAM_ROOTS,  /* [2, d, d]: R and C; absent for the identity covariance */
+    GRAM,        /* [B, d + 1, d + 1] */
+    QUERY,       /* [B, d + 1] */
 };
 
 /* Inputs that are not normal: what the other keys allow, and the root of the covariance of x. */
@@ -62,8 +66,7 @@ static icl_status admit_inputs(const icl_recipe *recipe, linear_regression *stat
         return icl_recipe_reject(recipe, "task", "inputs", error,
                                  "normal with task.sampler = gram, which is exact for these alone");
     if (prior->weight_root)
-        return icl_recipe_reject(recipe, "task", "inputs", error,
-                                 "normal with task.weights = inverse-covariance");
+        return icl_recipe_reject(recipe, "task", "inputs", error, "normal with task.weights = inverse-covariance");
     ICL_TRY(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
     for (size_t i = 0; i < d * d; i++)
         state->input_root[i] = sqrt(state->inputs.variance) * (root ? root[i] : i % (d + 1) == 0);
@@ -72,21 +75,36 @@ done:
     return status;
 }
 
+static const icl_choice samplers[] = {{"tokens", ICL_SAMPLER_TOKENS}, {"gram", ICL_SAMPLER_GRAM}, {0}};
+
+enum { WEIGHTS_NORMAL, WEIGHTS_INVERSE_COVARIANCE };
+static const icl_choice weight_laws[] = {
+    {"normal", WEIGHTS_NORMAL}, {"inverse-covariance", WEIGHTS_INVERSE_COVARIANCE}, {0}};
+
+static const icl_recipe_key own_rows[] = {
+    {"task", "weights", ICL_KEY_WORD, "normal", .choices = weight_laws,
+     .help = "w ~ N(0, I) or N(0, inverse of the covariance of x)"},
+    {"task", "sampler", ICL_KEY_WORD, "tokens", .choices = samplers,
+     .help = "training draws every token, or the Gram matrix alone"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+const icl_recipe_group *const icl_linear_regression_keys[] = {
+    &icl_noise_keys, &icl_inputs_keys, &icl_covariance_keys, &icl_rotation_keys, &own_keys, NULL};
+
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    /* The words of these keys, in order. */
-    enum { SAMPLER_GRAM = 1, WEIGHTS_INVERSE_COVARIANCE = 1 };
     icl_task_prior *prior = &task->prior;
     linear_regression *state = NULL;
     icl_status status;
 
     ICL_TRY(icl_allocate(1, sizeof *state, "linear regression", &state, error));
     task->state = state;
-    state->draws_gram = icl_recipe_word(recipe, "task", "sampler") == SAMPLER_GRAM;
+    state->draws_gram = icl_recipe_choice(recipe, "task", "sampler") == ICL_SAMPLER_GRAM;
+    ICL_TRY(icl_task_read_pairs(recipe, task, error));
     ICL_TRY(icl_noise_read(recipe, prior, error));
     state->noise_level = icl_noise_distribution(prior);
     ICL_TRY(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
     prior->covariance_root = state->covariance.input_root;
-    if (icl_recipe_word(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
+    if (icl_recipe_choice(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
         prior->weight_root = state->covariance.precision_root;
     ICL_TRY(icl_inputs_read(recipe, prior->dimension, &state->inputs, error));
     if (state->inputs.law != ICL_INPUTS_NORMAL)
@@ -104,8 +122,8 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-/* The roots as the products of one batch need them: R^T and C for tokens, R and C for Gram matrices, and for both the identity where
- * the weights have one. */
+/* The roots as the products of one batch need them: R^T and C for tokens, R and C for Gram matrices, and for both the
+ * identity where the weights have one. */
 static icl_status write_roots(const icl_task *task, bool transposed, icl_tensor roots, icl_error *error) {
     const size_t d = task->prior.dimension;
     const icl_covariance *covariance = &((const linear_regression *)task->state)->covariance;
@@ -134,13 +152,12 @@ static icl_status create_tokens(const icl_task *task, icl_backend *backend, size
     icl_tensor *scratch = batch->scratch;
     icl_status status;
 
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->tokens, error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
     if (icl_inputs_have_radii(&state->inputs)) {
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
-        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS],
-                                  error));
+        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
         ICL_TRY(icl_inputs_write_table(&state->inputs, scratch[RADIUS], error));
     }
     if (state->covariance.input_root) {
@@ -149,10 +166,10 @@ static icl_status create_tokens(const icl_task *task, icl_backend *backend, size
         ICL_TRY(write_roots(task, true, scratch[ROOTS], error));
     }
     /* The query's label slot: the only elements that sampling never writes. */
-    ICL_TRY(icl_fill(backend, batch->tokens, 0, error));
+    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
-    batch->weights = icl_tensor_slice(scratch[COLUMN], 1, 0, d);
-    batch->noise = icl_tensor_slice(scratch[COLUMN], 1, d, 1);
+    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_slice(scratch[COLUMN], 1, 0, d), error));
+    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COLUMN], 1, d, 1), error));
 done:
     return status;
 }
@@ -162,43 +179,43 @@ static icl_status fill_normal(icl_backend *backend, icl_random_key key, icl_tens
 }
 
 /* Inputs [B, n + 1, d] into the tokens. */
-static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
-                                uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                                uint64_t step, icl_batch *batch, icl_error *error) {
     const linear_regression *state = task->state;
     const icl_tensor *scratch = batch->scratch;
-    const icl_tensor inputs = icl_tensor_slice(batch->tokens, 2, 0, task->prior.dimension);
+    const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, task->prior.dimension);
     const icl_tensor to = state->covariance.input_root ? scratch[NORMALS] : inputs;
     icl_status status;
 
-    ICL_TRY(icl_inputs_sample(&state->inputs, backend, purpose, seed, step, to, scratch[RADII],
-                              scratch[RADIUS], error));
+    ICL_TRY(
+        icl_inputs_sample(&state->inputs, backend, purpose, seed, step, to, scratch[RADII], scratch[RADIUS], error));
     if (state->covariance.input_root)
         ICL_TRY(icl_matmul_strict(backend, inputs, to, icl_tensor_slice(scratch[ROOTS], 0, 0, 1), error));
 done:
     return status;
 }
 
-static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl_random_key key,
-                                 icl_batch *batch, icl_error *error) {
+static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl_random_key key, icl_batch *batch,
+                                 icl_error *error) {
     const icl_tensor normals = batch->scratch[NORMALS];
+    const icl_tensor weights = icl_tensor_slice(batch->scratch[COLUMN], 1, 0, task->prior.dimension);
     icl_tensor columns;
     icl_status status;
 
     if (!task->prior.weight_root)
-        return fill_normal(backend, key, batch->weights, error);
+        return fill_normal(backend, key, weights, error);
     /* The inputs are made, and a queue is in order: their normals' memory is free again. */
     columns = icl_tensor_swap_axes(icl_tensor_slice(normals, 1, 0, 1), 1, 2);
     ICL_TRY(fill_normal(backend, key, columns, error));
-    ICL_TRY(icl_matmul_strict(backend, batch->weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1),
-                              columns, error));
+    ICL_TRY(icl_matmul_strict(backend, weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1), columns, error));
 done:
     return status;
 }
 
-static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
-                                uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                                uint64_t step, icl_batch *batch, icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context;
-    const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->tokens, 2, d, 1), 1, 0, n);
+    const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n);
     icl_random_params noise_level = ((const linear_regression *)task->state)->noise_level;
     icl_random_key keys[ICL_ROLE_COUNT];
     icl_status status;
@@ -208,9 +225,9 @@ static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_
     noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
     ICL_TRY(sample_inputs(task, backend, purpose, seed, step, batch, error));
     ICL_TRY(sample_weights(task, backend, keys[ICL_ROLE_WEIGHTS], batch, error));
-    ICL_TRY(icl_random_fill(backend, &noise_level, batch->noise, error));
+    ICL_TRY(icl_random_fill(backend, &noise_level, icl_tensor_slice(batch->scratch[COLUMN], 1, d, 1), error));
     ICL_TRY(fill_normal(backend, keys[ICL_ROLE_LABEL_NOISE], labels, error));
-    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], batch->tokens, batch->scratch[COLUMN], error));
+    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], batch->inputs, batch->scratch[COLUMN], error));
     ICL_TRY(icl_copy(backend, labels, icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
 done:
     return status;
@@ -236,39 +253,44 @@ static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t
     icl_tensor *scratch = batch->scratch;
     icl_status status;
 
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &batch->gram, error));
-    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d + 1}, &batch->query, error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &scratch[GRAM], error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d + 1}, &scratch[QUERY], error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[TARGETS], error));
     ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d}, &scratch[WEIGHTS], error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[LEVELS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI],
-                              error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI], error));
     ICL_TRY(write_chi(scratch[CHI], n, error));
     if (task->prior.covariance_root) {
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[GRAM_ROOTS], error));
         ICL_TRY(write_roots(task, false, scratch[GRAM_ROOTS], error));
     }
     batch->targets = icl_tensor_reshape(scratch[TARGETS], 3, (size_t[]){size, 1, 1});
-    batch->weights = icl_tensor_reshape(scratch[WEIGHTS], 3, (size_t[]){size, d, 1});
-    batch->noise = icl_tensor_reshape(scratch[LEVELS], 3, (size_t[]){size, 1, 1});
+    const icl_side sides[] = {
+        {ICL_SIDE_GRAM, scratch[GRAM]},
+        {ICL_SIDE_QUERY, scratch[QUERY]},
+        {ICL_SIDE_COEFFICIENTS, icl_tensor_reshape(scratch[WEIGHTS], 3, (size_t[]){size, d, 1})},
+        {ICL_SIDE_NOISE, icl_tensor_reshape(scratch[LEVELS], 3, (size_t[]){size, 1, 1})},
+    };
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        ICL_TRY(icl_batch_add_side(batch, sides[i].name, sides[i].tensor, error));
 done:
     return status;
 }
 
-static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_random_key key,
-                              icl_batch *batch, icl_error *error) {
+static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_random_key key, icl_batch *batch,
+                              icl_error *error) {
     const icl_tensor *scratch = batch->scratch;
     const icl_gram_params params = {.key = key,
                                     .context = task->prior.context,
                                     .noise_level = ((const linear_regression *)task->state)->noise_level};
-    return icl_gram_sample(backend, &params, batch->gram, batch->query, scratch[TARGETS], scratch[WEIGHTS],
+    return icl_gram_sample(backend, &params, scratch[GRAM], scratch[QUERY], scratch[TARGETS], scratch[WEIGHTS],
                            scratch[LEVELS], scratch[CHI], scratch[GRAM_ROOTS], error);
 }
 
 /* ---- Either ---- */
 
-static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
-                               size_t size, icl_batch *batch, icl_error *error) {
+static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                               icl_batch *batch, icl_error *error) {
     if (purpose == ICL_FOR_TRAINING && ((const linear_regression *)task->state)->draws_gram)
         return create_gram(task, backend, size, batch, error);
     return create_tokens(task, backend, size, batch, error);
@@ -277,7 +299,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
     const icl_random_key key = {seed, icl_gram_stream(purpose), step};
-    if (batch->gram.buffer)
+    if (!batch->inputs.buffer)
         return sample_gram(task, backend, key, batch, error);
     return sample_tokens(task, backend, purpose, seed, step, batch, error);
 }

@@ -2,7 +2,10 @@
 #ifndef ICLAB_TASK_NOISE_H
 #define ICLAB_TASK_NOISE_H
 
+#include "iclab/recipe.h"
 #include "iclab/task.h"
+
+extern const icl_recipe_group icl_noise_keys;
 
 /* Reads task.noise (fixed:S, uniform:SMAX or choice:S1,S2,…) into the prior's noise members. Levels are rounded to
  * float, because that is what the devices draw. */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/number.h"
+#include "iclab/number.h"
 
 bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count) {
     *count = 0;

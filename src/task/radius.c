@@ -1,6 +1,7 @@
 /*
- * Quantiles of the gamma distribution by bisection, at the Chebyshev points of each piece. P(a, x) is the regularised incomplete gamma
- * function; Phi(-z) = (1 - P(1/2, z^2 / 2)) / 2. Probabilities stand as logarithms, so that tails keep their digits.
+ * Quantiles of the gamma distribution by bisection, at the Chebyshev points of each piece. P(a, x) is the regularised
+ * incomplete gamma function; Phi(-z) = (1 - P(1/2, z^2 / 2)) / 2. Probabilities stand as logarithms, so
+ * that tails keep their digits.
  */
 #include "task/radius.h"
 
@@ -71,8 +72,8 @@ void icl_radius_table(double shape, double scale, double *coefficients) {
         const double centre = piece - (ICL_CHI_PIECES - 1) / 2.0;
         double values[ICL_CHI_TERMS];
         for (int i = 0; i < ICL_CHI_TERMS; i++)
-            values[i] = (log_quantile(shape, centre + icl_chebyshev_points[i] / 2) + icl_logarithm(scale)) /
-                        (2 * ICL_LN_2);
+            values[i] =
+                (log_quantile(shape, centre + icl_chebyshev_points[i] / 2) + icl_logarithm(scale)) / (2 * ICL_LN_2);
         icl_chebyshev_powers(values, coefficients + (size_t)piece * ICL_CHI_TERMS);
     }
 }

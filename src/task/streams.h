@@ -22,15 +22,17 @@ typedef enum icl_task_role {
 /* The rotation of the covariance belongs to the run, not to a batch; its seed is task.rotation_seed. */
 #define ICL_ROTATION_STREAM (ICL_TASK_STREAMS + 0xffffu)
 
-/* With task.sampler = gram a sequence's numbers are neighbours in one stream for each purpose, because one op draws them:
- * icl_gram_sample, which states their order. A context of such a batch has nothing in common with the tokens of the same step. */
+/* With task.sampler = gram a sequence's numbers are neighbours in one stream for each purpose, because one op draws
+ * them: icl_gram_sample, which states their order. A context of such a batch has nothing in common with the tokens
+ * of the same step. */
 #define ICL_GRAM_STREAMS (ICL_TASK_STREAMS + 0x8000u)
 
 static inline uint32_t icl_gram_stream(icl_task_purpose purpose) {
     return ICL_GRAM_STREAMS + (uint32_t)purpose;
 }
 
-/* Normals behind the radii of inputs that have some, [B, n + 1, 1]. Not a role, which would move the streams of others. */
+/* Normals behind the radii of inputs that have some, [B, n + 1, 1]. Not a role, which would move
+ * the streams of others. */
 #define ICL_RADIUS_STREAMS (ICL_TASK_STREAMS + 0x4000u)
 
 static inline uint32_t icl_radius_stream(icl_task_purpose purpose) {

@@ -4,47 +4,64 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
 
-enum { FAMILIES = 2 };
+#define POINT_TO(word, family) &family,
+static const icl_task_family *const families[] = {ICL_TASK_FAMILIES(POINT_TO)};
 
-/* In the order of the words of the key task.family. */
-static const icl_task_family *const families[FAMILIES] = {
-    &icl_linear_regression,
-    &icl_functions,
+#define COUNT(word, family) AT_##family,
+enum { ICL_TASK_FAMILIES(COUNT) };
+
+#define CHOOSE(word, family) {word, AT_##family, family##_keys},
+static const icl_choice family_words[] = {ICL_TASK_FAMILIES(CHOOSE){0}};
+
+static const icl_recipe_key keys[] = {
+    {"task", "family", ICL_KEY_WORD, "linear-regression", .choices = family_words, .help = "family of tasks"},
+    {"task", "d", ICL_KEY_COUNT, "10", 1, ICL_MAX_EXTENT, .help = "dimension of x"},
+    {"task", "n", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "labelled pairs in the context"},
 };
+const icl_recipe_group icl_task_keys = ICL_RECIPE_GROUP(keys);
 
 /* Elements of one sequence and of a d x d matrix: far beyond any use, and far from overflowing what is made of them. */
 #define LARGEST_SEQUENCE ((size_t)1 << 31)
 
-static icl_status read_sizes(const icl_recipe *recipe, icl_task_prior *prior, icl_error *error) {
+icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    icl_task_prior *prior = &task->prior;
     const uint64_t dimension = icl_recipe_count(recipe, "task", "d");
     const uint64_t context = icl_recipe_count(recipe, "task", "n");
 
     if (dimension < 1 || dimension >= LARGEST_SEQUENCE / dimension)
-        return icl_recipe_reject(recipe, "task", "d", error,
-                                 "a dimension of at least 1 whose square is below 2^31");
+        return icl_recipe_reject(recipe, "task", "d", error, "a dimension of at least 1 whose square is below 2^31");
     if (context < 1 || context + 1 >= LARGEST_SEQUENCE / (dimension + 1))
         return icl_recipe_reject(recipe, "task", "n", error,
                                  "a context of at least 1 with (n + 1) (d + 1) below 2^31 (d is %llu)",
                                  (unsigned long long)dimension);
     prior->dimension = (size_t)dimension;
     prior->context = (size_t)context;
+    prior->nonlinear = false;
+    task->shape = icl_regression_shape(prior->dimension, prior->context);
     return ICL_OK;
 }
 
-icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error *error) {
-    const size_t family = icl_recipe_word(recipe, "task", "family");
+/* The reference predictors of regression see n pairs and a query, whatever a family says of its prior. */
+static bool is_regression(const icl_task_shape *shape) {
+    const icl_task_shape regression = icl_regression_shape(shape->inputs - 1, shape->positions - 1);
+    return shape->inputs > 0 && icl_task_shape_equal(shape, &regression);
+}
+
+icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe *recipe, icl_task **task,
+                                icl_error *error) {
     icl_status status;
     icl_task *created = NULL;
 
     *task = NULL;
     ICL_TRY(icl_allocate(1, sizeof *created, "task", &created, error));
-    if (family >= FAMILIES)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "family", error, "a family of tasks, such as %s",
-                                  families[0]->name));
-    created->family = families[family];
-    ICL_TRY(read_sizes(recipe, &created->prior, error));
-    ICL_TRY(created->family->create(recipe, created, error));
+    created->family = family;
+    created->prior.nonlinear = true;
+    ICL_TRY(family->create(recipe, created, error));
+    ICL_TRY(icl_task_shape_check(&created->shape, family->name, error));
+    if (!is_regression(&created->shape))
+        created->prior.nonlinear = true;
     *task = created;
     created = NULL;
 done:
@@ -52,54 +69,119 @@ done:
     return status;
 }
 
+icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error *error) {
+    const icl_status status = icl_recipe_check(recipe, "task", error);
+
+    *task = NULL;
+    if (status != ICL_OK)
+        return status;
+    return icl_task_create_with(families[icl_recipe_choice(recipe, "task", "family")], recipe, task, error);
+}
+
 void icl_task_destroy(icl_task **task) {
-    if (*task && (*task)->family)
+    if (*task && (*task)->family->destroy)
         (*task)->family->destroy(*task);
     icl_free(task);
 }
 
+const icl_task_shape *icl_task_get_shape(const icl_task *task) {
+    return &task->shape;
+}
+
 size_t icl_task_dimension(const icl_task *task) {
-    return task->prior.dimension;
+    return task->shape.inputs - 1;
 }
 
 size_t icl_task_context(const icl_task *task) {
-    return task->prior.context;
+    return task->shape.positions - 1;
 }
 
 const icl_task_prior *icl_task_get_prior(const icl_task *task) {
     return &task->prior;
 }
 
+/* ---- Batches ---- */
+
+icl_tensor icl_batch_side(const icl_batch *batch, const char *name) {
+    for (size_t i = 0; i < batch->side_count; i++)
+        if (strcmp(batch->sides[i].name, name) == 0)
+            return batch->sides[i].tensor;
+    return (icl_tensor){0};
+}
+
+icl_status icl_batch_add_side(icl_batch *batch, const char *name, icl_tensor tensor, icl_error *error) {
+    if (batch->side_count == ICL_MAX_SIDES)
+        return icl_fail(error, ICL_ERROR_INPUT, "batch: no room for the side tensor \"%s\" beside %d others", name,
+                        ICL_MAX_SIDES);
+    batch->sides[batch->side_count++] = (icl_side){name, tensor};
+    return ICL_OK;
+}
+
+/* Inputs and targets of a family that makes no tensors of its own. */
+static icl_status create_plain(icl_backend *backend, icl_batch *batch, icl_error *error) {
+    const icl_task_shape *shape = &batch->shape;
+    const size_t inputs[] = {batch->size, shape->positions, shape->inputs};
+    const size_t targets[] = {batch->size, shape->scored, icl_loss_target_size(shape->loss, shape->outputs)};
+    icl_status status;
+
+    ICL_TRY(icl_tensor_create(backend, shape->symbols > 0 ? 2 : 3, inputs, &batch->inputs, error));
+    ICL_TRY(icl_tensor_create(backend, 3, targets, &batch->scratch[0], error));
+    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
+    ICL_TRY(icl_fill(backend, batch->scratch[0], 0, error));
+    batch->targets = batch->scratch[0];
+done:
+    return status;
+}
+
+static bool has_extents(const icl_tensor *tensor, size_t first, size_t second, size_t third) {
+    return tensor->rank == 3 && tensor->shape[0] == first && tensor->shape[1] == second && tensor->shape[2] == third;
+}
+
+static icl_status check_batch(const icl_task *task, const icl_batch *batch, icl_error *error) {
+    const icl_task_shape *shape = &task->shape;
+    const icl_tensor *inputs = &batch->inputs;
+    const bool inputs_fit = shape->symbols > 0 ? inputs->rank == 2 && inputs->shape[0] == batch->size &&
+                                                     inputs->shape[1] == shape->positions
+                                               : has_extents(inputs, batch->size, shape->positions, shape->inputs);
+    char text[ICL_TASK_SHAPE_TEXT];
+
+    if ((!inputs->buffer || inputs_fit) &&
+        has_extents(&batch->targets, batch->size, shape->scored, icl_loss_target_size(shape->loss, shape->outputs)) &&
+        (!batch->weights.buffer || has_extents(&batch->weights, batch->size, shape->scored, 1)))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s: a batch whose inputs, targets or weights are not those of %zu sequences of %s",
+                    task->family->name, batch->size, icl_task_shape_text(shape, text));
+}
+
 icl_status icl_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                             icl_batch *batch, icl_error *error) {
     icl_status status;
 
-    memset(batch, 0, sizeof *batch);
-    status = task->family->batch_create(task, backend, purpose, size, batch, error);
-    if (status != ICL_OK)
-        icl_batch_release(batch);
+    *batch = (icl_batch){.shape = task->shape, .size = size};
+    ICL_TRY(task->family->batch_create ? task->family->batch_create(task, backend, purpose, size, batch, error)
+                                       : create_plain(backend, batch, error));
+    ICL_TRY(check_batch(task, batch, error));
+    return ICL_OK;
+done:
+    icl_batch_release(batch);
     return status;
 }
 
 void icl_batch_release(icl_batch *batch) {
-    icl_tensor_release(&batch->tokens);
-    icl_tensor_release(&batch->gram);
-    icl_tensor_release(&batch->query);
+    icl_tensor_release(&batch->inputs);
     for (size_t i = 0; i < sizeof batch->scratch / sizeof *batch->scratch; i++)
         icl_tensor_release(&batch->scratch[i]);
     memset(batch, 0, sizeof *batch);
 }
 
-icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose,
-                           uint32_t seed, uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_tensor *tokens = &batch->tokens, *gram = &batch->gram;
-    const size_t context = task->prior.context, dimension = task->prior.dimension;
-    const bool has_tokens =
-        tokens->buffer && tokens->shape[1] == context + 1 && tokens->shape[2] == dimension + 1;
+icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                           uint64_t step, icl_batch *batch, icl_error *error) {
+    char seen[ICL_TASK_SHAPE_TEXT], expected[ICL_TASK_SHAPE_TEXT];
 
-    if (!has_tokens && !(gram->buffer && gram->shape[1] == dimension + 1))
+    if (!batch->targets.buffer || !icl_task_shape_equal(&batch->shape, &task->shape))
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "icl_task_sample: the batch was made for another task, expected tokens [B, %zu, %zu]",
-                        context + 1, dimension + 1);
+                        "icl_task_sample: the batch was made for another task, of %s, expected %s",
+                        icl_task_shape_text(&batch->shape, seen), icl_task_shape_text(&task->shape, expected));
     return task->family->sample(task, backend, purpose, seed, step, batch, error);
 }

@@ -17,6 +17,7 @@
 
 #define STEP_KEY   "iclab.step"
 #define RECIPE_KEY "iclab.recipe"
+#define PARTS_KEY  "iclab.parts"
 
 enum { MOST_VECTORS = 4, MISHAPS = 3 };
 
@@ -47,6 +48,20 @@ static icl_element_type element_type(const icl_trainer *trainer) {
                                                                                       : ICL_ELEMENT_F32;
 }
 
+/* What a recipe does not say: task and model of a program's own. Empty where there are none. */
+enum { PARTS_TEXT = 128 + ICL_TASK_SHAPE_TEXT };
+
+static void describe_parts(const icl_trainer *trainer, char text[PARTS_TEXT]) {
+    const icl_trainer_parts *parts = &trainer->parts;
+    char shape[ICL_TASK_SHAPE_TEXT];
+
+    text[0] = '\0';
+    if (parts->task || parts->model)
+        snprintf(text, PARTS_TEXT, "task %.48s of %s, model %.48s", parts->task ? parts->task->name : "of the recipe",
+                 icl_task_shape_text(icl_task_get_shape(trainer->task), shape),
+                 parts->model ? parts->model->name : "of the recipe");
+}
+
 /* ---- Saving ---- */
 
 static icl_status read_vector(icl_tensor vector, icl_element_type type, void **values, icl_error *error) {
@@ -63,15 +78,15 @@ static icl_status read_vector(icl_tensor vector, icl_element_type type, void **v
 icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error) {
     const icl_element_type type = element_type(trainer);
     icl_named_tensor tensors[MOST_VECTORS] = {{0}};
-    icl_metadata metadata[2 + MISHAPS];
+    icl_metadata metadata[3 + MISHAPS];
     void *values[MOST_VECTORS] = {NULL};
     const int vectors = vector_count(trainer);
-    char *recipe = NULL, step[32], mishaps[MISHAPS][32];
+    char *recipe = NULL, step[32], mishaps[MISHAPS][32], parts[PARTS_TEXT];
     icl_status status = ICL_OK;
 
     if (trainer->diverged)
-        return icl_fail(error, ICL_ERROR_DIVERGED,
-                        "%s: not written, because training diverged at step %" PRIu64, path, trainer->step);
+        return icl_fail(error, ICL_ERROR_DIVERGED, "%s: not written, because training diverged at step %" PRIu64, path,
+                        trainer->step);
     for (int i = 0; i < vectors; i++) {
         const icl_tensor vector = vector_of(trainer, i);
         ICL_TRY(read_vector(vector, type, &values[i], error));
@@ -86,7 +101,9 @@ icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *e
         snprintf(mishaps[i], sizeof mishaps[i], "%" PRIu64, *mishap_of(&trainer->mishaps, i));
         metadata[2 + i] = (icl_metadata){mishap_keys[i], mishaps[i]};
     }
-    ICL_TRY(icl_safetensors_write(path, tensors, (size_t)vectors, metadata, 2 + MISHAPS, error));
+    describe_parts(trainer, parts);
+    metadata[2 + MISHAPS] = (icl_metadata){PARTS_KEY, parts};
+    ICL_TRY(icl_safetensors_write(path, tensors, (size_t)vectors, metadata, 2 + MISHAPS + (parts[0] != '\0'), error));
 done:
     for (int i = 0; i < vectors; i++)
         icl_free(&values[i]);
@@ -96,60 +113,50 @@ done:
 
 /* ---- Restoring ---- */
 
-/* Keys that may differ between the run that saved and the run that goes on: they decide when it stops and
- * what it reports. */
-static bool may_differ(const char *line, size_t length) {
-    static const char *const keys[] = {"steps", "checkpoint_every", "metrics_every", "snapshot_every"};
-    const size_t name = strcspn(line, " =");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (name <= length && name == strlen(keys[i]) && strncmp(line, keys[i], name) == 0)
-            return true;
-    return false;
+/* All but what decides when a run stops and what it reports, which may differ between the run that saved and the one
+ * that goes on. */
+static bool decides_training(const icl_recipe_key *key) {
+    static const char *const others[] = {"steps", "checkpoint_every", "metrics_every", "snapshot_every"};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(key->section, "train") == 0 && strcmp(key->name, others[i]) == 0)
+            return false;
+    return strcmp(key->section, "eval") != 0;
 }
 
-static bool decides_training(const char *header) {
-    return strncmp(header, "[task]", 6) == 0 || strncmp(header, "[model]", 7) == 0 ||
-           strncmp(header, "[train]", 7) == 0;
-}
-
-/* Compares two texts of icl_recipe_write over one table of keys, whose lines correspond one to one. */
-static icl_status compare_texts(const char *saved, const char *own, const char *path, icl_error *error) {
-    char section[32] = "";
-    bool matters = false;
-
-    while (*saved && *own) {
-        const size_t saved_length = strcspn(saved, "\n"), own_length = strcspn(own, "\n");
-        if (*own == '[') {
-            matters = decides_training(own);
-            snprintf(section, sizeof section, "%.*s", (int)own_length, own);
-        } else if (matters && *own != ';' && !may_differ(own, own_length) &&
-                   (saved_length != own_length || strncmp(saved, own, own_length) != 0)) {
-            return icl_fail(error, ICL_ERROR_INPUT, "%s: saved with %s %.*s, expected %.*s as in the recipe",
-                            path, section, (int)saved_length, saved, (int)own_length, own);
-        }
-        saved += saved_length + (saved[saved_length] == '\n');
-        own += own_length + (own[own_length] == '\n');
-    }
-    return ICL_OK;
-}
-
-/* The saved text is read over our table first, so that its layout is of no matter. */
 static icl_status compare_recipe(const icl_trainer *trainer, const char *saved_text, const char *path,
                                  icl_error *error) {
+    size_t count;
+    const icl_recipe_key *keys = icl_recipe_keys(trainer->recipe, &count);
     icl_recipe *saved = NULL;
-    char *saved_again = NULL, *own = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(trainer->recipe, &saved, error));
+    ICL_TRY(icl_recipe_create(keys, count, &saved, error));
     ICL_TRY(icl_recipe_parse(saved, saved_text, path, error));
-    ICL_TRY(icl_recipe_write(saved, &saved_again, error));
-    ICL_TRY(icl_recipe_write(trainer->recipe, &own, error));
-    ICL_TRY(compare_texts(saved_again, own, path, error));
+    ICL_TRY(icl_recipe_reset_unused(saved, error));
+    for (size_t i = 0; i < count; i++) {
+        const char *held = icl_recipe_value(saved, keys[i].section, keys[i].name);
+        const char *own = icl_recipe_value(trainer->recipe, keys[i].section, keys[i].name);
+        if (decides_training(&keys[i]) && icl_recipe_is_used(trainer->recipe, keys[i].section, keys[i].name) &&
+            strcmp(held, own) != 0)
+            ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: saved with %s.%s = %s, expected %s as in the recipe", path,
+                             keys[i].section, keys[i].name, held, own));
+    }
 done:
     icl_recipe_destroy(&saved);
-    icl_free(&saved_again);
-    icl_free(&own);
     return status;
+}
+
+static icl_status compare_parts(const icl_trainer *trainer, const icl_safetensors *file, const char *path,
+                                icl_error *error) {
+    const char *saved = icl_safetensors_metadata(file, PARTS_KEY);
+    char own[PARTS_TEXT];
+
+    describe_parts(trainer, own);
+    if (strcmp(saved ? saved : "", own) == 0)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: saved with %s, expected %s", path,
+                    saved ? saved : "task and model of the recipe", own[0] ? own : "those of the recipe");
 }
 
 /* Keys are told without "iclab.". */
@@ -159,8 +166,8 @@ static icl_status read_count(const icl_safetensors *file, const char *key, const
     char *end = NULL;
 
     if (!text || text[0] < '0' || text[0] > '9' || strlen(text) > 18)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no %s in the metadata, expected a checkpoint of iclab",
-                        path, name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no %s in the metadata, expected a checkpoint of iclab", path,
+                        name);
     *count = strtoull(text, &end, 10);
     if (*end != '\0')
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s is no whole number in the metadata", path, name);
@@ -168,8 +175,7 @@ static icl_status read_count(const icl_safetensors *file, const char *key, const
 }
 
 /* Checkpoints of versions that did not skip steps do not count them. */
-static icl_status read_mishaps(const icl_safetensors *file, const char *path, icl_mishaps *mishaps,
-                               icl_error *error) {
+static icl_status read_mishaps(const icl_safetensors *file, const char *path, icl_mishaps *mishaps, icl_error *error) {
     icl_status status = ICL_OK;
 
     for (int i = 0; i < MISHAPS; i++)
@@ -179,14 +185,13 @@ done:
     return status;
 }
 
-static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index,
-                              const char *path, const icl_named_tensor **found, icl_error *error) {
+static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index, const char *path,
+                              const icl_named_tensor **found, icl_error *error) {
     const size_t size = vector_of(trainer, index).shape[0];
     const icl_named_tensor *tensor = icl_safetensors_find(file, vector_names[index]);
 
     if (!tensor || tensor->rank != 1 || tensor->shape[0] != size)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: expected %s of %zu elements", path, vector_names[index],
-                        size);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: expected %s of %zu elements", path, vector_names[index], size);
     if (tensor->type != element_type(trainer))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: holds %s, but device %s computes in %s", path,
                         tensor->type == ICL_ELEMENT_F64 ? "doubles" : "floats",
@@ -210,8 +215,9 @@ icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error
     ICL_TRY(read_mishaps(file, path, &mishaps, error));
     recipe = icl_safetensors_metadata(file, RECIPE_KEY);
     if (!recipe)
-        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                         "%s: no recipe in the metadata, expected a checkpoint of iclab", path));
+        ICL_TRY(
+            icl_fail(error, ICL_ERROR_INPUT, "%s: no recipe in the metadata, expected a checkpoint of iclab", path));
+    ICL_TRY(compare_parts(trainer, file, path, error));
     ICL_TRY(compare_recipe(trainer, recipe, path, error));
     for (int i = 0; i < vectors; i++)
         ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));

@@ -9,8 +9,9 @@
 /* "model.parameterization" and the like. */
 #define NAME_CAPACITY 64
 
-/* What every file has beside the recipe's keys: the kind of file, and which layout of it. A change to names or shapes is a new layout. */
-#define OWN_ENTRIES 2
+/* What every file has beside the recipe's keys: the kind of file, and which layout of it. A change to names or shapes
+ * is a new layout. */
+#define OWN_ENTRIES 4
 
 typedef struct description {
     icl_metadata *entries;
@@ -20,11 +21,13 @@ typedef struct description {
 
 static bool is_of_the_model(const icl_recipe_key *key) {
     return strcmp(key->section, "model") == 0 ||
-           (strcmp(key->section, "task") == 0 &&
-            (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0));
+           (strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0));
 }
 
-static icl_status describe(const icl_recipe *recipe, description *made, icl_error *error) {
+/* The recipe does not describe a model of a program's own, or the shape of such a task. */
+static icl_status describe(const icl_trainer *trainer, description *made, icl_error *error) {
+    const icl_recipe *recipe = trainer->recipe;
+    const icl_trainer_parts *parts = &trainer->parts;
     size_t keys;
     const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
     icl_status status = ICL_OK;
@@ -33,8 +36,13 @@ static icl_status describe(const icl_recipe *recipe, description *made, icl_erro
     ICL_TRY(icl_allocate(keys, sizeof *made->names, "metadata", &made->names, error));
     made->entries[made->count++] = (icl_metadata){"format", "iclab"};
     made->entries[made->count++] = (icl_metadata){"layout", "1"};
+    if (parts->model)
+        made->entries[made->count++] = (icl_metadata){"model.family", parts->model->name};
+    if (parts->task)
+        made->entries[made->count++] = (icl_metadata){"task.family", parts->task->name};
     for (size_t i = 0; i < keys; i++) {
-        if (!is_of_the_model(&table[i]))
+        const bool is_own = strcmp(table[i].section, "model") == 0 ? parts->model != NULL : parts->task != NULL;
+        if (is_own || !is_of_the_model(&table[i])) /* keys of other families too: readers know layout 1 with them */
             continue;
         snprintf(made->names[i], NAME_CAPACITY, "%s.%s", table[i].section, table[i].name);
         made->entries[made->count++] =
@@ -51,10 +59,9 @@ icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error 
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(
-        icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
+    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
     ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
-    ICL_TRY(describe(trainer->recipe, &about, error));
+    ICL_TRY(describe(trainer, &about, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     for (size_t i = 0; i < count; i++) {
         const icl_parameter_info *info = icl_model_parameter(trainer->model, i);

@@ -11,10 +11,8 @@ icl_growth_stage icl_growth_stage_at(const icl_growth *growth, uint64_t step) {
     const uint64_t growing = icl_growth_steps(growth);
 
     if (step >= growing)
-        return (icl_growth_stage){.depth = growth->layers,
-                                  .first_step = growing,
-                                  .steps = growth->total_steps - growing,
-                                  .is_last = true};
+        return (icl_growth_stage){
+            .depth = growth->layers, .first_step = growing, .steps = growth->total_steps - growing, .is_last = true};
     const uint64_t stage = step / growth->steps_per_layer;
     return (icl_growth_stage){.depth = FIRST_DEPTH + (size_t)stage,
                               .first_step = stage * growth->steps_per_layer,

@@ -147,8 +147,8 @@ done:
     return status;
 }
 
-icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_lbfgs_function *function,
-                              void *user, double *at, icl_lbfgs_result *result, icl_error *error) {
+icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_lbfgs_function *function, void *user,
+                              double *at, icl_lbfgs_result *result, icl_error *error) {
     search s = {.size = size,
                 .history = params->history > 0 ? params->history : DEFAULT_HISTORY,
                 .function = function,
@@ -161,8 +161,8 @@ icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_l
     ICL_TRY(reserve(&s, error));
     ICL_TRY(evaluate(&s, at, &s.value, s.gradient, error));
     if (!isfinite(s.value))
-        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "L-BFGS: the function is %g at the start, expected a number",
-                         s.value));
+        ICL_TRY(
+            icl_fail(error, ICL_ERROR_INPUT, "L-BFGS: the function is %g at the start, expected a number", s.value));
     while (true) {
         result->gradient_norm = sqrt(dot(s.gradient, s.gradient, size));
         result->has_converged = result->gradient_norm <= params->tolerance;

@@ -1,23 +1,25 @@
 /*
- * A step's batch in slices: each is drawn, predicted and differentiated by itself, so that memory holds one slice, and ranks can share
- * them. Slice s of S at batch t is batch number t S + s of B / S sequences. With g_s the mean gradient of slice s, the step's is
+ * A step's batch in slices: each is drawn, predicted and differentiated by itself, so that memory holds one slice, and
+ * ranks can share them. Slice s of S at batch t is batch number t S + s of B / S sequences. With g_s the mean gradient
+ * of slice s, the step's is
  *
  *     (g_0 + g_1 + … + g_(S-1)) / S,
  *
- * summed in this order, in double precision, on the host of every rank: how many ranks there are moves numbers about and changes none of
- * them. The update is then everybody's own, from the same bits.
+ * summed in this order, in double precision, on the host of every rank: the number of ranks changes where numbers are
+ * computed and none of the numbers. Every rank then makes its own update from the same bits.
  */
 #include <string.h>
 
 #include "core/allocate.h"
 #include "train/trainer.h"
 
-/* What is kept of a slice of b sequences, in doubles: gradient [N], then predictions, targets and norms [b], then the status of its rank. */
+/* What is kept of a slice of b sequences, in doubles: gradient [N], then losses and norms [b], then the
+ * status of its rank. */
 typedef struct record_layout {
     size_t parameters, sequences, width;
 } record_layout;
 
-enum { OF_SEQUENCES = 3 };
+enum { OF_SEQUENCES = 2 };
 
 static record_layout layout_of(const icl_trainer *trainer) {
     const size_t parameters = icl_model_size(trainer->model), sequences = trainer->batch.targets.shape[0];
@@ -30,8 +32,8 @@ icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error) {
     const size_t longest = batch > layout.parameters ? batch : layout.parameters;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(trainer->slices, layout.width * sizeof(double), "gradients of train.slices",
-                         &trainer->records, error));
+    ICL_TRY(icl_allocate(trainer->slices, layout.width * sizeof(double), "gradients of train.slices", &trainer->records,
+                         error));
     ICL_TRY(icl_allocate(longest, sizeof(double), "gradient of train.slices", &trainer->combined, error));
 done:
     return status;
@@ -50,17 +52,16 @@ static bool has_norms(const icl_trainer *trainer) {
 static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool is_cut, icl_error *error) {
     const record_layout layout = layout_of(trainer);
     double *record = record_of(trainer, slice), *of_sequences = record + layout.parameters;
-    icl_answers answers;
+    icl_tensor losses;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_trainer_draw(trainer, trainer->step / trainer->refresh * trainer->slices + slice, error));
-    ICL_TRY(icl_trainer_differentiate_batch(trainer, is_cut, &answers, error));
+    ICL_TRY(icl_trainer_differentiate_batch(trainer, is_cut, &losses, error));
     ICL_TRY(icl_tensor_read_double(trainer->gradient, record, error));
-    ICL_TRY(icl_tensor_read_double(answers.predictions, of_sequences, error));
-    ICL_TRY(icl_tensor_read_double(answers.targets, of_sequences + layout.sequences, error));
+    ICL_TRY(icl_tensor_read_double(losses, of_sequences, error));
     if (has_norms(trainer))
         ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->sequence_norms, 0, 0, layout.sequences),
-                                       of_sequences + 2 * layout.sequences, error));
+                                       of_sequences + layout.sequences, error));
 done:
     return status;
 }
@@ -130,7 +131,7 @@ static icl_status write_gradient(icl_trainer *trainer, icl_error *error) {
     return icl_tensor_write_double(trainer->gradient, sum, error);
 }
 
-/* One of the three vectors [B], slice by slice. */
+/* One of the two vectors [B], slice by slice. */
 static icl_status write_sequences(icl_trainer *trainer, size_t which, icl_tensor to, icl_error *error) {
     const record_layout layout = layout_of(trainer);
     double *values = trainer->combined;
@@ -146,26 +147,23 @@ static icl_status write_step(icl_trainer *trainer, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(write_gradient(trainer, error));
-    ICL_TRY(write_sequences(trainer, 0, trainer->predictions, error));
-    ICL_TRY(write_sequences(trainer, 1, trainer->targets, error));
+    ICL_TRY(write_sequences(trainer, 0, trainer->sequence_losses, error));
     if (has_norms(trainer))
-        ICL_TRY(write_sequences(trainer, 2, trainer->sequence_norms, error));
+        ICL_TRY(write_sequences(trainer, 1, trainer->sequence_norms, error));
 done:
     return status;
 }
 
-icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_answers *answers,
-                                            icl_error *error) {
+icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
     icl_status status = ICL_OK, own = icl_trainer_take_failure(trainer, error);
 
     if (own == ICL_OK)
         own = differentiate_own(trainer, is_cut, error);
     mark_own(trainer, own);
-    ICL_TRY(icl_ranks_gather_rows(trainer->ranks, trainer->records, trainer->slices, layout_of(trainer).width,
-                                  error));
+    ICL_TRY(icl_ranks_gather_rows(trainer->ranks, trainer->records, trainer->slices, layout_of(trainer).width, error));
     if (!all_are_well(trainer))
         ICL_TRY(icl_ranks_agree(trainer->ranks, own, error));
-    *answers = (icl_answers){trainer->predictions, trainer->targets};
+    *losses = trainer->sequence_losses;
     status = icl_trainer_keep_failure(trainer, write_step(trainer, error), error);
 done:
     return status;

@@ -5,8 +5,7 @@ static icl_tensor vector_of(const icl_trainer *trainer, int index) {
     return index == 0 ? trainer->parameters : trainer->states[index - 1];
 }
 
-icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state,
-                                     icl_error *error) {
+icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     icl_status status = ICL_OK;
 
     *state = (icl_training_state){.size = icl_model_size(trainer->model)};
@@ -55,13 +54,11 @@ void icl_training_state_round(icl_training_state *state) {
     state->threshold = (double)(float)state->threshold;
 }
 
-icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
-                                     icl_error *error) {
+icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_LOSS, 1), loss, error));
-    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORM, 1), gradient_norm,
-                                   error));
+    ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->history, 0, ICL_HISTORY_NORM, 1), gradient_norm, error));
 done:
     return status;
 }

@@ -8,6 +8,20 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/recipe_keys.h"
+
+static const icl_recipe_key keys[] = {
+    {"train", "growth", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+     .help = "steps at each depth, from 2 layers up, before the last; 0: all layers at once"},
+    {"train", "batch", ICL_KEY_COUNT, "2048", 1, 1073741824, .help = "sequences in a step"},
+    {"train", "slices", ICL_KEY_COUNT, "1", 1, 1073741824,
+     .help = "equal parts of a batch, each drawn and differentiated by itself; ranks of mpirun share them"},
+    {"train", "refresh", ICL_KEY_COUNT, "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
+    {"train", "steps", ICL_KEY_COUNT, "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
+    {"train", "seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED,
+     .help = "of the initial parameters and of all training data"},
+};
+const icl_recipe_group icl_trainer_keys = ICL_RECIPE_GROUP(keys);
 
 /* ---- Creation ---- */
 
@@ -20,12 +34,13 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     const uint64_t batch = icl_recipe_count(recipe, "train", "batch");
     const uint64_t slices = icl_recipe_count(recipe, "train", "slices");
 
+    if (icl_recipe_check(recipe, "train", error) != ICL_OK)
+        return ICL_ERROR_INPUT;
     if (batch == 0)
         return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
     if (slices == 0 || batch % slices != 0)
         return icl_recipe_reject(recipe, "train", "slices", error,
-                                 "a divisor of train.batch, %llu: slices are of one size",
-                                 (unsigned long long)batch);
+                                 "a divisor of train.batch, %llu: slices are of one size", (unsigned long long)batch);
     if (seed > UINT32_MAX)
         return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
     if (icl_recipe_count(recipe, "train", "refresh") == 0)
@@ -35,14 +50,7 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     trainer->refresh = icl_recipe_count(recipe, "train", "refresh");
     trainer->batch_number = ICL_NO_BATCH;
     trainer->slices = (size_t)slices;
-    trainer->schedule = (icl_schedule){
-        .kind = (icl_schedule_kind)icl_recipe_word(recipe, "train", "schedule"),
-        .learning_rate = icl_recipe_number(recipe, "train", "learning_rate"),
-        .warmup = icl_recipe_count(recipe, "train", "warmup"),
-        .total = end,
-        .every = icl_recipe_count(recipe, "train", "step_every"),
-        .factor = icl_recipe_number(recipe, "train", "step_factor"),
-    };
+    trainer->schedule = icl_schedule_read(recipe, end);
     trainer->growth = (icl_growth){
         .steps_per_layer = icl_recipe_count(recipe, "train", "growth"),
         .layers = icl_model_layers(trainer->model),
@@ -52,19 +60,16 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
         return icl_recipe_reject(recipe, "train", "growth", error,
                                  "fewer steps per layer: %zu layers need %llu steps to grow, and "
                                  "the schedule ends at %llu",
-                                 trainer->growth.layers,
-                                 (unsigned long long)icl_growth_steps(&trainer->growth),
+                                 trainer->growth.layers, (unsigned long long)icl_growth_steps(&trainer->growth),
                                  (unsigned long long)end);
-    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && !icl_model_is_fused(trainer->model))
+    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 &&
+        !icl_model_can(trainer->model, ICL_MODEL_CUTS_SEQUENCES))
         return icl_recipe_reject(recipe, "train", "sequence_clip", error,
-                                 "0: a model composed of small ops (model.space = composed, or any but "
-                                 "model.family = linear) has no gradients of single sequences");
-    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && icl_recipe_flag(recipe, "model", "tied"))
-        return icl_recipe_reject(recipe, "train", "sequence_clip", error,
-                                 "0: with model.tied nobody adds up the layers' gradients of one sequence");
-    if (trainer->growth.steps_per_layer > 0 && icl_recipe_flag(recipe, "model", "tied"))
+                                 "0: this model has no gradients of single sequences, as model.family = linear has "
+                                 "unless it is tied or composed of small ops");
+    if (icl_growth_steps(&trainer->growth) > 0 && !icl_model_can(trainer->model, ICL_MODEL_GROWS))
         return icl_recipe_reject(recipe, "train", "growth", error,
-                                 "0: with model.tied there is but one layer");
+                                 "0: this model cannot grow, as model.family = linear can unless it is tied");
     return icl_optimizer_read(recipe, &trainer->update, error);
 }
 
@@ -88,16 +93,15 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     enum { VECTORS = 4 };
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1]};
-    icl_tensor *const of_sequences[] = {&trainer->predictions, &trainer->targets};
-    const size_t used = trainer->slices > 1 ? 2 : icl_model_is_fused(trainer->model) ? 1 : 0;
+    const bool has_losses = trainer->slices > 1 || icl_model_can(trainer->model, ICL_MODEL_FUSED);
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    for (size_t i = 0; i < used; i++)
-        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, of_sequences[i], error));
+    if (has_losses)
+        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_losses, error));
     ICL_TRY(create_threshold(trainer, batch, error));
     ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
@@ -113,8 +117,7 @@ static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *erro
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(
-        icl_allocate(icl_model_size(trainer->model), sizeof *values, "initial parameters", &values, error));
+    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "initial parameters", &values, error));
     icl_model_initialize(trainer->model, trainer->seed, values);
     if (icl_growth_steps(&trainer->growth) > 0)
         for (size_t layer = 1; layer + 1 < trainer->growth.layers; layer++)
@@ -125,28 +128,52 @@ done:
     return status;
 }
 
-icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer,
-                              icl_error *error) {
+/* Task and model, which must agree on a shape. */
+static icl_status create_parts(icl_trainer *trainer, icl_error *error) {
+    const icl_recipe *recipe = trainer->recipe;
+    const icl_trainer_parts *parts = &trainer->parts;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(parts->task ? icl_task_create_with(parts->task, recipe, &trainer->task, error)
+                        : icl_task_create(recipe, &trainer->task, error));
+    const icl_task_shape shape = *icl_task_get_shape(trainer->task);
+    ICL_TRY(parts->model ? icl_model_create_with(parts->model, recipe, shape, &trainer->model, error)
+                         : icl_model_create(recipe, shape, &trainer->model, error));
+done:
+    return status;
+}
+
+icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
+    return icl_trainer_create_with(backend, NULL, recipe, trainer, error);
+}
+
+icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer) {
+    return trainer->parts;
+}
+
+icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
+                                   icl_trainer **trainer, icl_error *error) {
     icl_trainer *made = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "trainer", &made, error));
     made->backend = backend;
     ICL_TRY(icl_recipe_clone(recipe, &made->recipe, error));
-    ICL_TRY(icl_task_create(recipe, &made->task, error));
-    ICL_TRY(icl_model_create(recipe, icl_task_dimension(made->task), icl_task_context(made->task),
-                             &made->model, error));
+    made->parts = parts ? *parts : (icl_trainer_parts){0};
+    ICL_TRY(create_parts(made, error));
     ICL_TRY(read_settings(made, error));
     ICL_TRY(icl_tape_create(backend, &made->tape, error));
     ICL_TRY(create_tensors(made, error));
-    if (!made->batch.tokens.buffer && !icl_model_is_fused(made->model))
+    if (made->threshold.buffer && made->batch.weights.buffer)
+        ICL_TRY(icl_recipe_reject(recipe, "train", "sequence_clip", error,
+                                  "0: losses with weights are differentiated on the tape, which has no gradients of "
+                                  "single sequences"));
+    if (!made->batch.inputs.buffer && !icl_model_can(made->model, ICL_MODEL_READS_GRAM))
         ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
                                   "tokens: a model composed of small ops (model.space = composed, or any but "
                                   "model.family = linear) cannot do without them"));
-    ICL_TRY(icl_allocate(icl_model_parameter_count(made->model), sizeof *made->variables,
-                         "variables of parameters", &made->variables, error));
-    ICL_TRY(icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters",
-                         &made->values, error));
+    ICL_TRY(
+        icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters", &made->values, error));
     ICL_TRY(write_initial_parameters(made, error));
     icl_trainer_set_step(made, 0);
     *trainer = made;
@@ -167,15 +194,13 @@ void icl_trainer_destroy(icl_trainer **trainer) {
     icl_tensor_release(&gone->gradient);
     icl_tensor_release(&gone->states[0]);
     icl_tensor_release(&gone->states[1]);
-    icl_tensor_release(&gone->predictions);
+    icl_tensor_release(&gone->sequence_losses);
     icl_tensor_release(&gone->sequence_norms);
-    icl_tensor_release(&gone->targets);
     icl_tensor_release(&gone->threshold);
     icl_tensor_release(&gone->history);
     icl_model_destroy(&gone->model);
     icl_task_destroy(&gone->task);
     icl_recipe_destroy(&gone->recipe);
-    icl_free(&gone->variables);
     icl_free(&gone->values);
     icl_free(&gone->losses);
     icl_free(&gone->records);
@@ -192,8 +217,7 @@ double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
 }
 
 /* Loss and norm into measures, the optimizer's step, and the threshold's. */
-static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, const icl_answers *answers,
-                                    icl_error *error) {
+static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor losses, icl_error *error) {
     const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
     const uint64_t step_of_stage = trainer->step - stage.first_step;
     const double learning_rate = icl_trainer_rate_at(trainer, trainer->step);
@@ -206,8 +230,7 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, c
     trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
     params.adam.step = step_of_stage + 1;
     ICL_TRY(icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
-                            trainer->threshold, trainer->gradient, answers->predictions, answers->targets,
-                            trainer->sequence_norms, error));
+                            trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, error));
 done:
     return status;
 }
@@ -216,11 +239,11 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
     const icl_tensor measures =
         icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
     const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
-    icl_answers answers;
+    icl_tensor losses;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_differentiate(trainer, dropped, &answers, error));
-    status = update_parameters(trainer, measures, &answers, error);
+    ICL_TRY(icl_trainer_differentiate(trainer, dropped, &losses, error));
+    status = update_parameters(trainer, measures, losses, error);
     ICL_TRY(icl_trainer_keep_failure(trainer, status, error));
     icl_trainer_set_step(trainer, trainer->step + 1);
 done:
@@ -250,8 +273,7 @@ icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error)
     icl_status status = ICL_OK;
 
     if (trainer->diverged)
-        return icl_fail(error, ICL_ERROR_DIVERGED,
-                        "training diverged at step %llu; expected a restored trainer",
+        return icl_fail(error, ICL_ERROR_DIVERGED, "training diverged at step %llu; expected a restored trainer",
                         (unsigned long long)trainer->step);
     if (steps > left)
         steps = (size_t)left;

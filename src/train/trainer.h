@@ -2,8 +2,8 @@
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
 
-#include "core/ranks.h"
-#include "core/status.h"
+#include "iclab/ranks.h"
+#include "iclab/status.h"
 #include "iclab/train.h"
 #include "train/growth.h"
 #include "train/optimizer.h"
@@ -32,6 +32,7 @@ typedef struct icl_mishaps {
 
 struct icl_trainer {
     icl_backend *backend;
+    icl_trainer_parts parts;
     icl_recipe *recipe;
     icl_task *task;
     icl_model *model;
@@ -46,22 +47,19 @@ struct icl_trainer {
 
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
-    icl_tensor predictions;          /* [B], of a fused model or with slices: the last step's */
+    icl_tensor sequence_losses;      /* [B], of a fused model or with slices: of the last step */
     icl_tensor sequence_norms;       /* [B], where there is a threshold: of each sequence's gradient */
-    icl_tensor targets;              /* [B], with slices alone */
-    icl_tensor threshold;   /* [1]: where they are cut; 0 before the first step; absent without clipping */
-    icl_tensor history;     /* [ICL_HISTORY_LENGTH] */
-    icl_batch batch;        /* of B / slices sequences */
-    uint64_t refresh;       /* steps that share a batch */
-    uint64_t batch_number;  /* of the batch at hand, or ICL_NO_BATCH */
-    size_t slices;          /* that a step's batch is drawn and differentiated in, one after another */
-    const icl_ranks *ranks; /* that share them; NULL: none */
-    double *records;        /* [slices][record], with slices alone: see slices.c */
-    double *combined;       /* [max(N, B)], likewise */
-    icl_status failure;     /* of this rank alone, not yet known to the others */
+    icl_tensor threshold;            /* [1]: where they are cut; 0 before the first step; absent without clipping */
+    icl_tensor history;              /* [ICL_HISTORY_LENGTH] */
+    icl_batch batch;                 /* of B / slices sequences */
+    uint64_t refresh;                /* steps that share a batch */
+    uint64_t batch_number;           /* of the batch at hand, or ICL_NO_BATCH */
+    size_t slices;                   /* that a step's batch is drawn and differentiated in, one after another */
+    const icl_ranks *ranks;          /* that share them; NULL: none */
+    double *records;                 /* [slices][record], with slices alone: see slices.c */
+    double *combined;                /* [max(N, B)], likewise */
+    icl_status failure;              /* of this rank alone, not yet known to the others */
     icl_error failure_error;
-    icl_variable *variables; /* one per named parameter */
-
     double *values; /* [N]: the parameters after a chunk of steps */
     float *losses;  /* of the last run */
     float *norms;   /* in the second half of the same memory */
@@ -79,21 +77,15 @@ icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t
 
 /* ---- The gradient of a step (differentiate.c, slices.c) ---- */
 
-/* [B]: what the loss is made from. */
-typedef struct icl_answers {
-    icl_tensor predictions, targets;
-} icl_answers;
+/* Draws the step's batch, leaves its gradient in trainer->gradient, and with a threshold the norms of its sequences'
+ * gradients in sequence_norms. *losses becomes the losses [B] of its sequences, good until the next call. `dropped` [1]
+ * takes how many were left out where the threshold is set anew. */
+icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_tensor *losses, icl_error *error);
 
-/* Draws the step's batch and leaves its gradient in trainer->gradient, with a threshold also the norms of its sequences' in sequence_norms. `dropped`
- * [1] takes how many were left out where the threshold is set anew. */
-icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_answers *answers,
-                                     icl_error *error);
-
-/* The same for the batch at hand, and for all slices. is_cut: sequences' gradients are, at the threshold, where there is one. */
-icl_status icl_trainer_differentiate_batch(icl_trainer *trainer, bool is_cut, icl_answers *answers,
-                                           icl_error *error);
-icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_answers *answers,
-                                            icl_error *error);
+/* The same for the batch at hand, and for all slices. is_cut: sequences' gradients are, at the threshold, where there
+ * is one. */
+icl_status icl_trainer_differentiate_batch(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error);
+icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error);
 
 /* Draws a batch unless it is the one at hand. */
 icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *error);
@@ -103,13 +95,13 @@ icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error);
 
 /* ---- Ranks ---- */
 
-/* Shares the slices among ranks, each with a trainer of the same recipe. From here on icl_trainer_run is collective (core/ranks.h) and
- * comes to the same end, with the same bits, on every rank. `ranks` must outlive the trainer. ICL_ERROR_INPUT with fewer slices than
- * ranks. */
+/* Shares the slices among ranks, each with a trainer of the same recipe. From here on icl_trainer_run is collective
+ * (iclab/ranks.h) and comes to the same end, with the same bits, on every rank. `ranks` must outlive the trainer.
+ * ICL_ERROR_INPUT with fewer slices than ranks. */
 icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error);
 
-/* With ranks, a failure between two collective calls is kept, and taken to the next one, where it becomes everybody's: the first returns
- * ICL_OK then. On its own a trainer has its failures at once. */
+/* With ranks, a failure between two collective calls is kept, and taken to the next one, where it becomes
+ * everybody's: the first returns ICL_OK then. On its own a trainer has its failures at once. */
 icl_status icl_trainer_keep_failure(icl_trainer *trainer, icl_status own, const icl_error *error);
 icl_status icl_trainer_take_failure(icl_trainer *trainer, icl_error *error);
 
@@ -131,19 +123,22 @@ typedef struct icl_training_state {
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 
-/* Takes the state of a trainer, and gives it to one of the same recipe on any device, also after it diverged. A device of single
- * precision rounds what it is given. */
+/* Takes the state of a trainer, and gives it to one of the same recipe on any device, also after it diverged. A
+ * device of single precision rounds what it is given. */
 icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error);
 icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error);
 
 /* Rounds every number to single precision, so that all devices start from the same one. */
 void icl_training_state_round(icl_training_state *state);
 
-/* Of the first step of the last run, at the device's own precision: the loss and the gradient's norm before clipping. */
-icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm,
-                                     icl_error *error);
+/* Of the first step of the last run, at the device's own precision: the loss and the
+ * gradient's norm before clipping. */
+icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm, icl_error *error);
 
 /* The gradient of the last step, before clipping by train.clip: icl_model_size numbers. */
 icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error);
+
+/* The keys of train that the trainer itself reads. */
+extern const icl_recipe_group icl_trainer_keys;
 
 #endif

@@ -1,10 +1,11 @@
-/* Which device is chosen, given the times and failures of each; what is remembered, and when that is no longer believed. */
-#include "backend/contest.h"
+/* Which device is chosen, given the times and failures of each; what is remembered, and when that
+ * is no longer believed. */
+#include "device/contest.h"
 
 #include "../core/scratch.h"
 #include "core/allocate.h"
 #include "core/cache.h"
-#include "core/status.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 #define MOST 3
@@ -31,10 +32,8 @@ static void record(void *user, icl_log_level level, const char *message) {
         snprintf(r->said[r->lines++], sizeof r->said[0], "%.1023s", message);
 }
 
-static const icl_contestant three[MOST] = {
-    {"big", "big, driver 1"}, {"small", "small, driver 1"}, {"cpu", "cpu"}};
-static const icl_contestant newer[MOST] = {
-    {"big", "big, driver 2"}, {"small", "small, driver 1"}, {"cpu", "cpu"}};
+static const icl_contestant three[MOST] = {{"big", "big, driver 1"}, {"small", "small, driver 1"}, {"cpu", "cpu"}};
+static const icl_contestant newer[MOST] = {{"big", "big, driver 2"}, {"small", "small, driver 1"}, {"cpu", "cpu"}};
 
 static icl_status run(race *r, const icl_contestant *contestants, size_t count, const char *folder, bool anew,
                       size_t *fastest) {
@@ -56,13 +55,12 @@ static icl_status run(race *r, const icl_contestant *contestants, size_t count, 
 }
 
 /* Who wins with nothing remembered, after how many measurements, and with which last line in the log. */
-static void check(tap_run *tap, double a, double b, double c, size_t expected, int measured,
-                  const char *says) {
+static void check(tap_run *tap, double a, double b, double c, size_t expected, int measured, const char *says) {
     race r = {.seconds = {a, b, c}};
     size_t fastest = MOST;
     const icl_status status = run(&r, three, MOST, NULL, false, &fastest);
-    tap_ok(tap, status == ICL_OK && fastest == expected && r.measured == measured, "%g, %g and %g s: %s", a,
-           b, c, fastest < MOST ? three[fastest].name : "nobody");
+    tap_ok(tap, status == ICL_OK && fastest == expected && r.measured == measured, "%g, %g and %g s: %s", a, b, c,
+           fastest < MOST ? three[fastest].name : "nobody");
     tap_ok(tap, r.lines > 0 && strcmp(r.said[r.lines - 1], says) == 0, "said: %s",
            r.said[r.lines > 0 ? r.lines - 1 : 0]);
 }
@@ -82,12 +80,11 @@ static void test_alone(tap_run *tap) {
     size_t fastest = MOST;
     tap_ok(tap, run(&r, three, 1, NULL, false, &fastest) == ICL_OK && fastest == 0, "one alone wins");
     r.seconds[0] = 0;
-    tap_ok(tap, run(&r, three, 1, NULL, false, &fastest) == ICL_ERROR_DEVICE,
-           "one alone that fails is an error");
+    tap_ok(tap, run(&r, three, 1, NULL, false, &fastest) == ICL_ERROR_DEVICE, "one alone that fails is an error");
     r = (race){.seconds = {0, .001, .002}};
     run(&r, three, MOST, NULL, false, &fastest);
-    tap_ok(tap, strcmp(r.said[0], "auto: big left out: device 0 is broken") == 0,
-           "said of one that fails: %s", r.said[0]);
+    tap_ok(tap, strcmp(r.said[0], "auto: big left out: device 0 is broken") == 0, "said of one that fails: %s",
+           r.said[0]);
 }
 
 /* Damages every entry of the folder: one byte of it. */
@@ -112,17 +109,14 @@ static void test_memory(tap_run *tap) {
 
     scratch_open(&scratch);
     run(&r, three, MOST, scratch.folder, false, &fastest);
-    tap_ok(tap, fastest == 1 && r.measured == 3 && strstr(r.said[0], "; remembered"), "measured once: %s",
-           r.said[0]);
+    tap_ok(tap, fastest == 1 && r.measured == 3 && strstr(r.said[0], "; remembered"), "measured once: %s", r.said[0]);
     r.seconds[0] = .001; /* nobody looks */
     run(&r, three, MOST, scratch.folder, false, &fastest);
-    tap_ok(
-        tap,
-        fastest == 1 && r.measured == 0 &&
-            strcmp(r.said[0],
-                   "auto: chose small: a short step took 2 ms; big 4 ms; cpu 3 ms; measured on 2026-11-22") ==
-                0,
-        "then remembered: %s", r.said[0]);
+    tap_ok(tap,
+           fastest == 1 && r.measured == 0 &&
+               strcmp(r.said[0],
+                      "auto: chose small: a short step took 2 ms; big 4 ms; cpu 3 ms; measured on 2026-11-22") == 0,
+           "then remembered: %s", r.said[0]);
     run(&r, newer, MOST, scratch.folder, false, &fastest);
     tap_ok(tap, fastest == 0 && r.measured == 3, "another driver is measured anew");
     run(&r, three, 2, scratch.folder, false, &fastest);

@@ -6,11 +6,9 @@
 #include "tap.h"
 
 static bool refused(icl_status status, const icl_error *error, const char *expected) {
-    const bool good =
-        status == ICL_ERROR_INPUT && strstr(error->message, expected) && !strchr(error->message, '\n');
+    const bool good = status == ICL_ERROR_INPUT && strstr(error->message, expected) && !strchr(error->message, '\n');
     if (!good)
-        tap_note("status %s, message \"%s\", expected \"%s\"", icl_status_name(status), error->message,
-                 expected);
+        tap_note("status %s, message \"%s\", expected \"%s\"", icl_status_name(status), error->message, expected);
     return good;
 }
 
@@ -22,8 +20,7 @@ static void test_views(tap_run *tap, icl_backend *backend) {
 
     for (int i = 0; i < 24; i++)
         values[i] = (float)i;
-    if (!tap_status(tap, icl_tensor_create(backend, 3, (const size_t[]){2, 3, 4}, &t, &error), &error,
-                    "create") ||
+    if (!tap_status(tap, icl_tensor_create(backend, 3, (const size_t[]){2, 3, 4}, &t, &error), &error, "create") ||
         !tap_status(tap, icl_tensor_write(t, values, &error), &error, "write"))
         return;
 
@@ -37,8 +34,7 @@ static void test_views(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, icl_tensor_is_contiguous(&t) && !icl_tensor_is_contiguous(&swapped), "contiguity is known");
 
     tap_status(tap,
-               icl_tensor_write(icl_tensor_slice(t, 1, 1, 1), (const float[]){-1, -2, -3, -4, -5, -6, -7, -8},
-                                &error),
+               icl_tensor_write(icl_tensor_slice(t, 1, 1, 1), (const float[]){-1, -2, -3, -4, -5, -6, -7, -8}, &error),
                &error, "write a strided view");
     tap_status(tap, icl_tensor_read(icl_tensor_reshape(t, 1, (const size_t[]){24}), got, &error), &error,
                "read it all");
@@ -61,28 +57,22 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor t = {0}, other = {0}, none = {0};
     icl_error error = {0};
 
-    if (!tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 6}, &t, &error), &error,
-                    "create") ||
-        !tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 5}, &other, &error), &error,
-                    "create"))
+    if (!tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 6}, &t, &error), &error, "create") ||
+        !tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 5}, &other, &error), &error, "create"))
         return;
     const icl_tensor left = icl_tensor_slice(t, 1, 0, 3), right = icl_tensor_slice(t, 1, 3, 3);
     const icl_tensor middle = icl_tensor_slice(t, 1, 2, 3);
 
-    tap_ok(tap, refused(icl_copy(backend, t, none, &error), &error, "no tensor"),
-           "a missing operand is refused");
+    tap_ok(tap, refused(icl_copy(backend, t, none, &error), &error, "no tensor"), "a missing operand is refused");
     tap_ok(tap, refused(icl_copy(backend, t, other, &error), &error, "[4, 5] does not broadcast to [4, 6]"),
            "shapes that do not broadcast are refused by name");
     tap_ok(tap,
-           refused(icl_fill(backend, icl_tensor_broadcast(icl_tensor_slice(t, 1, 0, 1), 1, 2), 0, &error),
-                   &error, "repeats"),
+           refused(icl_fill(backend, icl_tensor_broadcast(icl_tensor_slice(t, 1, 0, 1), 1, 2), 0, &error), &error,
+                   "repeats"),
            "an output that repeats elements is refused");
-    tap_ok(tap, icl_copy(backend, left, right, &error) == ICL_OK,
-           "interleaved slices of one tensor do not overlap");
-    tap_ok(tap, refused(icl_copy(backend, left, middle, &error), &error, "overlaps"),
-           "overlapping slices are refused");
-    tap_ok(tap, icl_unary(backend, ICL_NEGATE, left, left, &error) == ICL_OK,
-           "elementwise in place is allowed");
+    tap_ok(tap, icl_copy(backend, left, right, &error) == ICL_OK, "interleaved slices of one tensor do not overlap");
+    tap_ok(tap, refused(icl_copy(backend, left, middle, &error), &error, "overlaps"), "overlapping slices are refused");
+    tap_ok(tap, icl_unary(backend, ICL_NEGATE, left, left, &error) == ICL_OK, "elementwise in place is allowed");
     tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 4, other, t, &error), &error, "past rank 2"),
            "an axis past the rank is refused");
     tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 1, other, t, &error), &error, "expected [1, 6]"),
@@ -91,11 +81,6 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
            "a product that does not fit is refused");
     tap_ok(tap, refused(icl_unary(backend, (icl_unary_kind)99, t, t, &error), &error, "unknown kind"),
            "an unknown kind is refused");
-    tap_ok(tap,
-           refused(icl_clip(backend, left, icl_tensor_slice(icl_tensor_slice(right, 0, 0, 1), 1, 0, 1), 0,
-                            &error),
-                   &error, "above 0"),
-           "a clip limit of 0 is refused");
     icl_tensor beyond = t;
     beyond.shape[0] = 5;
     tap_ok(tap, refused(icl_fill(backend, beyond, 0, &error), &error, "reaches past"),
@@ -103,13 +88,10 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
 
     icl_tensor huge = {0};
     tap_ok(tap,
-           icl_tensor_create(backend, 2, (const size_t[]){SIZE_MAX / 2, 4}, &huge, &error) ==
-                   ICL_ERROR_MEMORY &&
+           icl_tensor_create(backend, 2, (const size_t[]){SIZE_MAX / 2, 4}, &huge, &error) == ICL_ERROR_MEMORY &&
                strstr(error.message, "overflow"),
            "sizes that overflow are refused");
-    tap_ok(tap,
-           icl_tensor_create(backend, 2, (const size_t[]){(size_t)1 << 40, 64}, &huge, &error) ==
-               ICL_ERROR_MEMORY,
+    tap_ok(tap, icl_tensor_create(backend, 2, (const size_t[]){(size_t)1 << 40, 64}, &huge, &error) == ICL_ERROR_MEMORY,
            "more memory than the device has is refused: %s", error.message);
     icl_tensor_release(&t);
     icl_tensor_release(&other);
@@ -133,21 +115,19 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
         if (icl_tensor_create(backend, 1, &length, &whole[i], &error) != ICL_OK)
             tap_ok(tap, false, "eight elements: %s", error.message);
     const icl_tensor *states = &whole[1], three = vector(whole[3], 3), one = vector(whole[4], 1);
-#define UPDATE(params, measures, threshold, targets, norms)                                                  \
-    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], whole[6], targets,  \
-                    norms, &error)
+#define UPDATE(params, measures, threshold, losses, norms)                                                             \
+    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], losses, norms, &error)
     tap_ok(tap, UPDATE(adam, three, one, whole[7], whole[8]) == ICL_OK, "a whole step runs");
     tap_ok(tap, UPDATE(adam, three, none, whole[7], none) == ICL_OK, "and one without a threshold");
-    tap_ok(tap, refused(UPDATE(no_step, three, one, whole[7], whole[8]), &error, "step 0"),
-           "Adam's step 0 is refused");
+    tap_ok(tap, refused(UPDATE(no_step, three, one, whole[7], whole[8]), &error, "step 0"), "Adam's step 0 is refused");
     tap_ok(tap, refused(UPDATE(no_fraction, three, one, whole[7], whole[8]), &error, "fraction 0"),
            "a threshold that nothing exceeds is refused");
     tap_ok(tap, refused(UPDATE(adam, one, one, whole[7], whole[8]), &error, "measures"),
            "room for one of three measures is refused");
     tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], whole[0]), &error, "overlap"),
            "norms that lie in the parameters are refused");
-    tap_ok(tap, refused(UPDATE(adam, three, one, vector(whole[7], 7), whole[8]), &error, "targets"),
-           "fewer targets than predictions are refused");
+    tap_ok(tap, refused(UPDATE(adam, three, one, vector(whole[7], 7), whole[8]), &error, "norms"),
+           "more norms than losses are refused");
     tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], none), &error, "norms"),
            "a threshold without norms is refused");
 #undef UPDATE
@@ -155,8 +135,7 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
            "a fraction of 0 is refused");
     tap_ok(tap, refused(icl_track_threshold(backend, 0.5, one, three, whole[8], &error), &error, "dropped"),
            "three counts are refused");
-    tap_ok(tap,
-           icl_track_threshold(backend, 0.5, one, vector(three, 1), vector(whole[8], 0), &error) == ICL_OK,
+    tap_ok(tap, icl_track_threshold(backend, 0.5, one, vector(three, 1), vector(whole[8], 0), &error) == ICL_OK,
            "no norms are no error");
     for (int i = 0; i < 10; i++)
         icl_tensor_release(&whole[i]);
@@ -166,8 +145,8 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
     const icl_gram_params params = {.context = 9, .noise_level = {.distribution = ICL_UNIFORM, .high = 1}};
     const icl_gram_params normal = {.context = 9, .noise_level = {.distribution = ICL_NORMAL}};
     const icl_gram_params no_choice = {.context = 9, .noise_level = {.distribution = ICL_CHOICE}};
-    static const size_t shapes[7][3] = {
-        {4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS}, {2, 2, 2}};
+    static const size_t shapes[7][3] = {{4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS},
+                                        {2, 2, 2}};
     static const int ranks[7] = {3, 2, 1, 2, 1, 3, 3};
     const icl_tensor none = {0};
     icl_tensor t[7] = {{0}};
@@ -179,7 +158,7 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
         if (t[i].buffer)
             (void)icl_fill(backend, t[i], 0.5, NULL);
     }
-#define SAMPLE(params, query, weights, chi, roots)                                                           \
+#define SAMPLE(params, query, weights, chi, roots)                                                                     \
     icl_gram_sample(backend, &(params), t[0], query, t[2], weights, t[4], chi, roots, &error)
     tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], t[6]) == ICL_OK, "Gram matrices are drawn");
     tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], none) == ICL_OK, "also without roots");
@@ -187,13 +166,10 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
            "a normal noise level is refused");
     tap_ok(tap, refused(SAMPLE(no_choice, t[1], t[3], t[5], none), &error, "0 choices"),
            "a choice of nothing is refused");
-    tap_ok(tap, refused(SAMPLE(params, t[3], t[3], t[5], none), &error, "query"),
-           "a query without label is refused");
-    tap_ok(tap,
-           refused(SAMPLE(params, t[1], t[3], icl_tensor_slice(t[5], 0, 0, 2), none), &error, "[3 or more"),
+    tap_ok(tap, refused(SAMPLE(params, t[3], t[3], t[5], none), &error, "query"), "a query without label is refused");
+    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], icl_tensor_slice(t[5], 0, 0, 2), none), &error, "[3 or more"),
            "a table with a row too few is refused");
-    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], t[5], t[0]), &error, "roots"),
-           "roots of another shape are refused");
+    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], t[5], t[0]), &error, "roots"), "roots of another shape are refused");
 #undef SAMPLE
     for (int i = 0; i < 7; i++)
         icl_tensor_release(&t[i]);
@@ -221,8 +197,7 @@ static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[3], t[2], &error), &error, "normals"),
            "two normals a row are refused");
     tap_ok(tap,
-           refused(icl_spherical(backend, t[0], t[0], t[1], icl_tensor_slice(t[2], 0, 0, 3), &error), &error,
-                   "table"),
+           refused(icl_spherical(backend, t[0], t[0], t[1], icl_tensor_slice(t[2], 0, 0, 3), &error), &error, "table"),
            "a shorter table is refused");
     tap_ok(tap,
            refused(icl_spherical(backend, t[3], icl_tensor_slice(t[3], 2, 0, 1), none, none, &error), &error,
@@ -245,8 +220,7 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
     tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){6}, &t, &error), &error, "create");
     tap_status(tap, icl_tensor_write(t, (const float[]){1, 2, 3, 4, 5, 6}, &error), &error, "write");
     const icl_tensor tail = icl_tensor_slice(t, 0, 3, 3);
-    tap_status(tap, icl_unary(backend, ICL_NEGATE, tail, tail, &error), &error,
-               "an op that the backend lacks");
+    tap_status(tap, icl_unary(backend, ICL_NEGATE, tail, tail, &error), &error, "an op that the backend lacks");
     tap_status(tap, icl_tensor_read(t, got, &error), &error, "read");
     for (int i = 0; i < 6; i++)
         right = right && got[i] == (i < 3 ? (float)(i + 1) : -(float)(i + 1));
@@ -276,8 +250,7 @@ static void test_specs(tap_run *tap) {
 
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         tap_ok(tap,
-               icl_backend_open(&(icl_backend_params){.spec = malformed[i]}, &backend, &error) ==
-                       ICL_ERROR_INPUT &&
+               icl_backend_open(&(icl_backend_params){.spec = malformed[i]}, &backend, &error) == ICL_ERROR_INPUT &&
                    !backend,
                "device \"%s\" is refused", malformed[i]);
     tap_ok(tap,

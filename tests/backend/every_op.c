@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define MAX_TENSORS 96
 
@@ -40,8 +40,7 @@ static icl_status make_all(run *r, const wanted *all, size_t count) {
 
 /* Normals, the same ones whenever the calls come in the same order. */
 static icl_status make_input(run *r, int rank, const size_t *shape, icl_tensor *tensor) {
-    const icl_random_params params = {
-        .key = {7, r->stream++, 1}, .first_index = 3, .distribution = ICL_NORMAL};
+    const icl_random_params params = {.key = {7, r->stream++, 1}, .first_index = 3, .distribution = ICL_NORMAL};
     icl_status status = ICL_OK;
     ICL_TRY(make(r, rank, shape, tensor));
     ICL_TRY(icl_random_fill(r->backend, &params, *tensor, r->error));
@@ -118,9 +117,8 @@ done:
 /* The table's values are of no matter: any polynomials do. */
 static icl_status run_gram_case(run *r, const size_t sizes[3], bool has_roots) {
     const size_t batch = sizes[0], d = sizes[1], n = sizes[2];
-    const icl_gram_params params = {.key = {5, 6, (uint64_t)1 << 40},
-                                    .context = n,
-                                    .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
+    const icl_gram_params params = {
+        .key = {5, 6, (uint64_t)1 << 40}, .context = n, .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
     icl_tensor gram, query, targets, weights, noise, chi, roots = {0};
     const wanted outputs[] = {{&gram, 3, {batch, d + 1, d + 1}},
                               {&query, 2, {batch, d + 1}},
@@ -203,8 +201,8 @@ static icl_status run_scalings(run *r) {
     ICL_TRY(keep(r, out, "scale_add"));
     ICL_TRY(icl_scale_add(r->backend, out, 0.1, out, 0, (icl_tensor){0}, r->error));
     ICL_TRY(keep(r, out, "scale in place"));
-    ICL_TRY(icl_copy(r->backend, icl_tensor_reshape(out, 2, (size_t[]){23, 4001}),
-                     icl_tensor_swap_axes(b, 0, 1), r->error));
+    ICL_TRY(icl_copy(r->backend, icl_tensor_reshape(out, 2, (size_t[]){23, 4001}), icl_tensor_swap_axes(b, 0, 1),
+                     r->error));
     ICL_TRY(keep(r, out, "copy of a transpose"));
 done:
     release_all(r);
@@ -276,8 +274,8 @@ static icl_status run_attention_case(run *r, const icl_attention_params *params,
     ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
     ICL_TRY(icl_attention_forward(r->backend, params, out, log_sum, q, k, v, r->error));
     ICL_TRY(icl_attention_backward(r->backend, params, d_q, d_k, d_v, g, out, log_sum, q, k, v, r->error));
-    snprintf(title, sizeof title, "%s mask %d [%zu, %zu]", softmax ? "softmax" : "linear", (int)params->mask,
-             batch, queries);
+    snprintf(title, sizeof title, "%s mask %d [%zu, %zu]", softmax ? "softmax" : "linear", (int)params->mask, batch,
+             queries);
     const named results[] = {{"out", out}, {"d_q", d_q}, {"d_k", d_k}, {"d_v", d_v}};
     ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
     if (softmax && params->mask != ICL_MASK_CAUSAL)
@@ -293,18 +291,18 @@ static icl_status run_attention(run *r) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int kind = 0; kind < 2; kind++)
             for (int mask = 0; mask < 3; mask++) {
-                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask,
-                                                     0.15};
+                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask, 0.15};
                 ICL_TRY(run_attention_case(r, &params, sizes[i]));
             }
 done:
     return status;
 }
 
-/* Whole linear transformers: every form, from tokens in both spaces and from Gram matrices, a batch that ends inside of a group. */
-static icl_status run_transformer(run *r, icl_linear_form form, int given) {
+/* Whole linear transformers: every form, from tokens in both spaces and from Gram matrices, a batch that
+ * ends inside of a group. */
+static icl_status run_transformer(run *r, icl_parameterization parameterization, int given) {
     const size_t batch = 331, context = 5, size = 7;
-    const icl_linear_transformer_params params = {.form = form,
+    const icl_linear_transformer_params params = {.parameterization = parameterization,
                                                   .layers = 4,
                                                   .heads = 2,
                                                   .factor = 1.0 / (double)context,
@@ -312,7 +310,7 @@ static icl_status run_transformer(run *r, icl_linear_form form, int given) {
     const size_t parameters = icl_linear_transformer_size(&params, size - 1);
     const bool is_gram = given == 2;
     const icl_tensor none = {0};
-    icl_tensor theta, tokens, gram, query, targets, threshold, predictions, gradient, norms;
+    icl_tensor theta, tokens, gram, query, targets, threshold, predictions, losses, gradient, norms;
     const wanted inputs[] = {
         {&theta, 1, {parameters}},
         {&tokens, 3, {batch, context + 1, size}},
@@ -320,8 +318,8 @@ static icl_status run_transformer(run *r, icl_linear_form form, int given) {
         {&targets, 1, {batch}},
     };
     const wanted outputs[] = {
-        {&gram, 3, {batch, size, size}}, {&threshold, 1, {1}}, {&predictions, 1, {batch}},
-        {&gradient, 1, {parameters}},    {&norms, 1, {batch}},
+        {&gram, 3, {batch, size, size}}, {&threshold, 1, {1}},         {&predictions, 1, {batch}},
+        {&losses, 1, {batch}},           {&gradient, 1, {parameters}}, {&norms, 1, {batch}},
     };
     char title[48];
     icl_status status = ICL_OK;
@@ -332,12 +330,12 @@ static icl_status run_transformer(run *r, icl_linear_form form, int given) {
     ICL_TRY(icl_fill(r->backend, threshold, 1, r->error));
     ICL_TRY(icl_linear_transformer_predict(r->backend, &params, predictions, theta, is_gram ? none : tokens,
                                            is_gram ? gram : none, is_gram ? query : none, r->error));
-    snprintf(title, sizeof title, "linear_transformer %d %d", (int)form, given);
+    snprintf(title, sizeof title, "linear_transformer %d %d", (int)parameterization, given);
     ICL_TRY(keep(r, predictions, "%s: alone", title));
-    ICL_TRY(icl_linear_transformer_gradient(
-        r->backend, &params, predictions, gradient, norms, theta, is_gram ? none : tokens,
-        is_gram ? gram : none, is_gram ? query : none, targets, given == 1 ? threshold : none, r->error));
-    const named results[] = {{"predictions", predictions}, {"gradient", gradient}, {"norms", norms}};
+    ICL_TRY(icl_linear_transformer_gradient(r->backend, &params, losses, gradient, norms, theta,
+                                            is_gram ? none : tokens, is_gram ? gram : none, is_gram ? query : none,
+                                            targets, given == 1 ? threshold : none, r->error));
+    const named results[] = {{"losses", losses}, {"gradient", gradient}, {"norms", norms}};
     ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
 done:
     release_all(r);
@@ -346,24 +344,20 @@ done:
 
 static icl_status run_transformers(run *r) {
     icl_status status = ICL_OK;
-    for (int form = 0; form < ICL_LINEAR_FORM_COUNT; form++)
+    for (int parameterization = 0; parameterization < ICL_PARAMETERIZATION_COUNT; parameterization++)
         for (int given = 0; given < 3; given++)
-            ICL_TRY(run_transformer(r, (icl_linear_form)form, given));
+            ICL_TRY(run_transformer(r, (icl_parameterization)parameterization, given));
 done:
     return status;
 }
 
 static icl_status run_update(run *r, icl_update_kind kind) {
-    enum { SIZE = 9001, BATCH = 4099 };
-    const icl_update_params params = {.kind = kind,
-                                      .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7},
-                                      .sgd = {1e-2, 0.9},
-                                      .clip = 2.5,
-                                      .fraction = 0.1};
-    icl_tensor parameters, states[2], measures, threshold, gradient, predictions, targets, norms;
-    const wanted inputs[] = {{&parameters, 1, {SIZE}}, {&states[0], 1, {SIZE}},    {&states[1], 1, {SIZE}},
-                             {&gradient, 1, {SIZE}},   {&predictions, 1, {BATCH}}, {&targets, 1, {BATCH}},
-                             {&norms, 1, {BATCH}}};
+    enum { SIZE = 70001, BATCH = 4099 };
+    const icl_update_params params = {
+        .kind = kind, .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7}, .sgd = {1e-2, 0.9}, .clip = 2.5, .fraction = 0.1};
+    icl_tensor parameters, states[2], measures, threshold, gradient, losses, norms;
+    const wanted inputs[] = {{&parameters, 1, {SIZE}}, {&states[0], 1, {SIZE}}, {&states[1], 1, {SIZE}},
+                             {&gradient, 1, {SIZE}},   {&losses, 1, {BATCH}},   {&norms, 1, {BATCH}}};
     char title[48];
     icl_status status = ICL_OK;
     ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
@@ -373,8 +367,8 @@ static icl_status run_update(run *r, icl_update_kind kind) {
     ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
     ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
     for (int step = 0; step < 2; step++) /* the first threshold, then a new one */
-        ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient,
-                                predictions, targets, norms, r->error));
+        ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient, losses, norms,
+                                r->error));
     const named results[] = {{"parameters", parameters},
                              {"first state", states[0]},
                              {"second state", states[1]},
@@ -395,29 +389,6 @@ done:
     return status;
 }
 
-static icl_status run_optimizers(run *r) {
-    const icl_adam_params adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7};
-    const icl_sgd_params sgd = {1e-2, 0.9};
-    icl_status status = ICL_OK;
-    icl_tensor parameters, first, second, gradient, norm;
-    const wanted inputs[] = {
-        {&parameters, 1, {70001}}, {&first, 1, {70001}}, {&second, 1, {70001}}, {&gradient, 1, {70001}}};
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make(r, 1, (size_t[]){1}, &norm));
-    ICL_TRY(icl_unary(r->backend, ICL_SQUARE, second, second, r->error));
-    ICL_TRY(icl_reduce(r->backend, ICL_NORM, 1, norm, gradient, r->error));
-    ICL_TRY(icl_clip(r->backend, gradient, norm, 2.5, r->error));
-    ICL_TRY(keep(r, gradient, "clip"));
-    ICL_TRY(icl_adam_step(r->backend, &adam, parameters, first, second, gradient, norm, r->error));
-    ICL_TRY(keep(r, parameters, "adam: parameters"));
-    ICL_TRY(keep(r, second, "adam: second moment"));
-    ICL_TRY(icl_sgd_step(r->backend, &sgd, parameters, first, gradient, norm, r->error));
-    ICL_TRY(keep(r, parameters, "sgd: parameters"));
-done:
-    release_all(r);
-    return status;
-}
-
 icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *error) {
     run r = {.backend = backend, .results = results, .error = error};
     icl_status status = ICL_OK;
@@ -431,7 +402,6 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     ICL_TRY(run_products(&r));
     ICL_TRY(run_attention(&r));
     ICL_TRY(run_transformers(&r));
-    ICL_TRY(run_optimizers(&r));
     ICL_TRY(run_updates(&r));
 done:
     return status;

@@ -2,7 +2,8 @@
 #ifndef ICLAB_TESTS_EVERY_OP_H
 #define ICLAB_TESTS_EVERY_OP_H
 
-#include "iclab/ops.h"
+#include "iclab/ops_gram.h"
+#include "iclab/ops_linear_transformer.h"
 
 typedef struct op_result {
     char name[64];

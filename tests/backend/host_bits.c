@@ -1,17 +1,17 @@
 /*
- * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and whole linear
- * transformers, which fuse products with sums where the instruction set can, and there give the same bits for any number of
- * threads, and on different instruction sets what rounding allows. A sequence's gradients of softmax attention, with more queries than
- * one, have the same bits alone and among many. Argument: cpu or ref.
+ * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and
+ * whole linear transformers, which fuse products with sums where the instruction set can, and there give the same bits
+ * for any number of threads, and on different instruction sets what rounding allows. A sequence's gradients of softmax
+ * attention, with more queries than one, have the same bits alone and among many. Argument: cpu or ref.
  */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/machine.h"
-#include "core/status.h"
 #include "every_op.h"
 #include "iclab/backend.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 /* Bits that fit no arithmetic: any two NaNs count as the same. */
@@ -25,7 +25,8 @@ static bool same_values(const op_result *a, const op_result *b) {
     return true;
 }
 
-/* A few hundred roundings, relative to the largest value: sums of up to 130 terms behind weights with as many roundings each. */
+/* A few hundred roundings, relative to the largest value: sums of up to 130 terms behind weights with
+ * as many roundings each. */
 static bool close_values(const op_result *a, const op_result *b, double unit) {
     double size = 0, worst = 0;
     if (a->count != b->count)
@@ -48,8 +49,7 @@ static bool fuses(const op_result *result) {
 }
 
 /* unit: 0 where both come from the same instruction set, else that of the numbers' type. */
-static void compare(tap_run *tap, const op_results *expected, const op_results *seen, double unit,
-                    const char *how) {
+static void compare(tap_run *tap, const op_results *expected, const op_results *seen, double unit, const char *how) {
     size_t different = 0;
     for (size_t i = 0; i < expected->count; i++) {
         const op_result *a = &expected->result[i], *b = &seen->result[i];
@@ -99,22 +99,21 @@ static icl_status run_both_ways(icl_backend *backend, const icl_attention_params
 
     for (int i = 0; i < ATTENTION_TENSORS; i++) {
         const int like = i < INPUTS ? i : (i - INPUTS) % GRADIENTS;
-        const icl_random_params normal = {.distribution = ICL_NORMAL,
-                                          .key = {.seed = 5, .stream = (uint32_t)i}};
+        const icl_random_params normal = {.distribution = ICL_NORMAL, .key = {.seed = 5, .stream = (uint32_t)i}};
         const size_t shape[] = {SEQUENCES, rows[like], columns[like]};
         ICL_TRY(icl_tensor_create(backend, 3, shape, &t[i], error));
         ICL_TRY(icl_random_fill(backend, &normal, t[i], error));
     }
     ICL_TRY(icl_attention_forward(backend, params, t[4], t[5], t[0], t[1], t[2], error));
-    ICL_TRY(icl_attention_backward(backend, params, at_once[0], at_once[1], at_once[2], t[3], t[4], t[5],
-                                   t[0], t[1], t[2], error));
+    ICL_TRY(icl_attention_backward(backend, params, at_once[0], at_once[1], at_once[2], t[3], t[4], t[5], t[0], t[1],
+                                   t[2], error));
     for (size_t s = 0; s < SEQUENCES; s++) {
         icl_tensor one[ATTENTION_TENSORS];
         const icl_tensor *alone = one + INPUTS + GRADIENTS;
         for (int i = 0; i < ATTENTION_TENSORS; i++)
             one[i] = icl_tensor_slice(t[i], 0, s, 1);
-        ICL_TRY(icl_attention_backward(backend, params, alone[0], alone[1], alone[2], one[3], one[4], one[5],
-                                       one[0], one[1], one[2], error));
+        ICL_TRY(icl_attention_backward(backend, params, alone[0], alone[1], alone[2], one[3], one[4], one[5], one[0],
+                                       one[1], one[2], error));
     }
 done:
     return status;
@@ -128,8 +127,8 @@ static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
            icl_tensor_read_double(*b, y, &error) == ICL_OK && memcmp(x, y, count * sizeof *x) == 0;
 }
 
-/* Many sequences go through the backward pass of softmax attention one for each thread, single ones a block of queries or keys for each:
- * other kernels, but for each number the same sums in the same order. */
+/* Many sequences go through the backward pass of softmax attention one for each thread, single ones a block of queries
+ * or keys for each: other kernels, but for each number the same sums in the same order. */
 static void check_alone(tap_run *tap, const char *spec) {
     static const size_t sizes[][2] = {{70, 18}, {5, 66}};
     for (int k = 0; k < 2 * 3; k++) {
@@ -141,8 +140,8 @@ static void check_alone(tap_run *tap, const char *spec) {
         if (backend && tap_status(tap, run_both_ways(backend, &params, d, e, t, &error), &error, "attention"))
             for (int i = INPUTS; i < INPUTS + GRADIENTS; i++)
                 tap_ok(tap, same_bits(&t[i], &t[i + GRADIENTS]),
-                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", spec,
-                       (int)params.mask, d, i - INPUTS, SEQUENCES);
+                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", spec, (int)params.mask, d,
+                       i - INPUTS, SEQUENCES);
         for (int i = 0; i < ATTENTION_TENSORS; i++)
             icl_tensor_release(&t[i]);
         icl_backend_close(&backend);
@@ -157,8 +156,8 @@ static void check_isa(tap_run *tap, const char *host, icl_isa isa, const op_resu
     char spec[3][ICL_NAME_CAPACITY];
 
     for (size_t i = 0; i < 3; i++)
-        icl_host_spec_write(&(icl_host_spec){.threads = threads[i], .has_isa = true, .isa = isa}, host,
-                            spec[i], sizeof spec[i]);
+        icl_host_spec_write(&(icl_host_spec){.threads = threads[i], .has_isa = true, .isa = isa}, host, spec[i],
+                            sizeof spec[i]);
     run_spec(tap, spec[0], &alone);
     compare(tap, expected, &alone, unit, spec[0]);
     run_spec(tap, spec[1], &shared);

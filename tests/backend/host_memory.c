@@ -16,15 +16,13 @@ static void check_pool(tap_run *tap, const char *spec) {
     icl_error error = {0};
     icl_tensor a = {0}, b = {0};
 
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                    spec))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec))
         return;
     const size_t size = icl_backend_capabilities(backend)->element_size;
     tap_status(tap, create(backend, 1000, &a, &error), &error, "create");
     icl_backend_statistics s = icl_backend_get_statistics(backend);
     tap_ok(tap, s.allocations == 1 && s.pool_hits == 0, "the first tensor is allocated");
-    tap_ok(tap,
-           s.bytes_live >= 1000 * size && s.bytes_live <= 1250 * size && s.bytes_reserved == s.bytes_live,
+    tap_ok(tap, s.bytes_live >= 1000 * size && s.bytes_live <= 1250 * size && s.bytes_reserved == s.bytes_live,
            "its bytes are counted, at most a quarter over");
     tap_ok(tap, (uintptr_t)a.buffer->handle % 64 == 0, "memory is aligned to 64 bytes");
     icl_tensor_release(&a);
@@ -46,8 +44,7 @@ static void check_steady_state(tap_run *tap, const char *spec) {
     icl_error error = {0};
     icl_backend_statistics before, after;
 
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                    spec))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec))
         return;
     tap_status(tap, run_every_op(backend, &results, &error), &error, "every op runs once");
     free_results(&results);
@@ -69,18 +66,15 @@ static void check_limit(tap_run *tap, const char *spec) {
 
     if (!tap_status(tap, icl_backend_open(&params, &backend, &error), &error, spec))
         return;
-    const size_t most =
-        81920 / icl_backend_capabilities(backend)->element_size; /* a size class of the pool */
+    const size_t most = 81920 / icl_backend_capabilities(backend)->element_size; /* a size class of the pool */
     tap_ok(tap, icl_backend_capabilities(backend)->max_allocation == 100000, "the limit is reported");
     tap_status(tap, create(backend, most, &a, &error), &error, "80 KiB fit");
-    tap_ok(tap, create(backend, most, &b, &error) == ICL_ERROR_MEMORY && b.buffer == NULL,
-           "80 KiB more do not");
+    tap_ok(tap, create(backend, most, &b, &error) == ICL_ERROR_MEMORY && b.buffer == NULL, "80 KiB more do not");
     tap_note("%s", error.message);
     tap_ok(tap, strstr(error.message, "81920") && strstr(error.message, "100000"),
            "the message names what was asked for and the limit");
     icl_tensor_release(&a);
-    tap_status(tap, create(backend, 50, &a, &error), &error,
-               "a small tensor fits when the large one is free");
+    tap_status(tap, create(backend, 50, &a, &error), &error, "a small tensor fits when the large one is free");
     tap_status(tap, create(backend, most * 9 / 10, &b, &error), &error,
                "a free block of another size makes room for it");
     tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved <= 100000, "the limit holds");
@@ -136,8 +130,7 @@ static void check_short_rows(tap_run *tap, const char *spec) {
     icl_tensor a = {0}, b = {0};
     size_t wrong = 0;
 
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                    spec))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec))
         return;
     for (int j = 0; j < COLUMNS; j++)
         row[j] = (float)(j * j);
@@ -147,8 +140,7 @@ static void check_short_rows(tap_run *tap, const char *spec) {
     icl_tensor_create(backend, 2, (size_t[]){ROWS, COLUMNS}, &b, &error);
     icl_tensor_write(a, row, &error);
     icl_tensor_write(b, matrix, &error);
-    tap_status(tap, icl_binary(backend, ICL_SUBTRACT, b, a, b, &error), &error,
-               "a row minus a matrix, in place");
+    tap_status(tap, icl_binary(backend, ICL_SUBTRACT, b, a, b, &error), &error, "a row minus a matrix, in place");
     icl_tensor_read(b, out, &error);
     for (int i = 0; i < ROWS * COLUMNS; i++)
         wrong += out[i] != row[i % COLUMNS] - matrix[i];
@@ -162,16 +154,13 @@ static void check_short_rows(tap_run *tap, const char *spec) {
 static void check_capabilities(tap_run *tap, const char *asked, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = asked}, &backend, &error), &error,
-                    asked))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = asked}, &backend, &error), &error, asked))
         return;
     const icl_capabilities *c = icl_backend_capabilities(backend);
-    tap_note("%s, %s, %s, %zu lanes, %zu bytes", c->spec, c->name, c->driver, c->vector_width,
-             c->global_memory);
+    tap_note("%s, %s, %s, %zu lanes, %zu bytes", c->spec, c->name, c->driver, c->vector_width, c->global_memory);
     tap_ok(tap, strcmp(c->spec, spec) == 0 && c->compute_units == 3, "%s selects it again", spec);
     tap_ok(tap, !strstr(spec, "isa=base") || c->vector_width == 4, "with vectors of that instruction set");
-    tap_ok(tap, c->element_size == 4 && c->kind == ICL_DEVICE_HOST && c->name[0] && c->driver[0],
-           "it says what it is");
+    tap_ok(tap, c->element_size == 4 && c->kind == ICL_DEVICE_HOST && c->name[0] && c->driver[0], "it says what it is");
     icl_backend_close(&backend);
 }
 

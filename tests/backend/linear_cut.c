@@ -1,16 +1,16 @@
 /*
- * How the work of linear transformers is cut at the limits of what can be addressed: kernels count floats with 32 bits, and a device
- * says how large a buffer may be. No device is needed.
+ * How the work of linear transformers is cut at the limits of what can be addressed: kernels count floats with 32 bits,
+ * and a device says how large a buffer may be. No device is needed.
  */
 #include <string.h>
 
-#include "backend/opencl/linear_cut.h"
+#include "backend/opencl/linear_transformer/cut.h"
 #include "tap.h"
 
 #define GIB ((size_t)1 << 30)
 
-static icl_linear_job job_of(const icl_linear_transformer_params *params, size_t size, size_t batch,
-                             size_t lanes, size_t max_allocation) {
+static icl_linear_job job_of(const icl_linear_transformer_params *params, size_t size, size_t batch, size_t lanes,
+                             size_t max_allocation) {
     return (icl_linear_job){.params = params,
                             .size = size,
                             .batch = batch,
@@ -37,8 +37,8 @@ static void check_within(tap_run *tap, const char *what, size_t size, size_t lan
                (cut.units * cut.length + ICL_LINEAR_PADDING) * sizeof(cl_float) <= max_allocation &&
                cut.per_unit * cut.units * lanes >= job.batch && cut.most_teams > 0 &&
                cut.most_teams * cut.scratch_length <= UINT32_MAX,
-           "%s, D %zu, %zu lanes: %zu units of %zu sums, at most %zu teams of %zu floats%s", what, size,
-           lanes, cut.units, cut.length, cut.most_teams, cut.scratch_length, error.message);
+           "%s, D %zu, %zu lanes: %zu units of %zu sums, at most %zu teams of %zu floats%s", what, size, lanes,
+           cut.units, cut.length, cut.most_teams, cut.scratch_length, error.message);
 }
 
 static void check_refused(tap_run *tap, size_t size, size_t max_allocation) {
@@ -61,11 +61,10 @@ static void check_filled(tap_run *tap, size_t size, size_t wave, size_t team) {
 
     job.wave = wave;
     const bool is_cut = icl_linear_cut_of(&job, &cut, &error) == ICL_OK;
-    const size_t blocks =
-        is_cut ? ((size + cut.rows - 1) / cut.rows) * ((size + cut.columns - 1) / cut.columns) : 0;
+    const size_t blocks = is_cut ? ((size + cut.rows - 1) / cut.rows) * ((size + cut.columns - 1) / cut.columns) : 0;
     tap_ok(tap, is_cut && cut.units >= 4096 && cut.team == team && blocks <= team,
-           "D %zu, waves of %zu: %zu units, teams of %zu, %zu blocks of %zu x %zu", size, wave, cut.units,
-           cut.team, blocks, cut.rows, cut.columns);
+           "D %zu, waves of %zu: %zu units, teams of %zu, %zu blocks of %zu x %zu", size, wave, cut.units, cut.team,
+           blocks, cut.rows, cut.columns);
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /*
- * Softmax attention over long sequences: memory that grows with the length and not with its square, and the same results as in double
- * precision where thousands of keys pass through the running sums. argv: device. $ICLAB_TEST_LENGTH: tokens, for simulators; fewer than
- * LONGEST.
+ * Softmax attention over long sequences: memory that grows with the length and not with its square, and the same
+ * results as in double precision where thousands of keys pass through the running sums. argv: device.
+ * $ICLAB_TEST_LENGTH: tokens, for simulators; fewer than LONGEST.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,22 +18,20 @@
 #define OPERANDS (TENSORS * LONGEST * WIDTH)
 
 /* Makes the operands, fills the inputs and runs both passes. Tensors that exist are released by the caller. */
-static icl_status attend(icl_backend *backend, icl_attention_mask mask, size_t batch, size_t n,
-                         icl_tensor t[TENSORS], icl_error *error) {
+static icl_status attend(icl_backend *backend, icl_attention_mask mask, size_t batch, size_t n, icl_tensor t[TENSORS],
+                         icl_error *error) {
     const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 1 / sqrt(WIDTH)};
     const size_t matrix[] = {batch, n, WIDTH}, column[] = {batch, n, 1};
     icl_status status = ICL_OK;
 
     for (int i = 0; i < TENSORS; i++) {
-        const icl_random_params normal = {.distribution = ICL_NORMAL,
-                                          .key = {.seed = 7, .stream = (uint32_t)i}};
+        const icl_random_params normal = {.distribution = ICL_NORMAL, .key = {.seed = 7, .stream = (uint32_t)i}};
         ICL_TRY(icl_tensor_create(backend, 3, i == 5 ? column : matrix, &t[i], error));
         if (i == 3 || i > 5)
             ICL_TRY(icl_random_fill(backend, &normal, t[i], error));
     }
     ICL_TRY(icl_attention_forward(backend, &params, t[4], t[5], t[6], t[7], t[8], error));
-    ICL_TRY(icl_attention_backward(backend, &params, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
-                                   error));
+    ICL_TRY(icl_attention_backward(backend, &params, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], error));
     ICL_TRY(icl_backend_sync(backend, error));
 done:
     return status;
@@ -48,8 +46,7 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
     icl_error error = {0};
     size_t bytes = 0;
 
-    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error,
-                    spec))
+    if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec))
         return 0;
     const size_t before = icl_backend_get_statistics(backend).bytes_reserved;
     if (tap_status(tap, attend(backend, ICL_MASK_NONE, batch, n, t, &error), &error, "both passes")) {
@@ -57,8 +54,8 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
         bytes = s.bytes_reserved - s.bytes_live;
         if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST)
             bytes += host_state(backend)->scratch_bytes;
-        tap_note("%zu sequences, %zu queries and keys: %zu bytes beside operands of %zu, %zu before", batch,
-                 n, bytes, s.bytes_live, before);
+        tap_note("%zu sequences, %zu queries and keys: %zu bytes beside operands of %zu, %zu before", batch, n, bytes,
+                 s.bytes_live, before);
     }
     for (int i = 0; i < TENSORS; i++)
         icl_tensor_release(&t[i]);
@@ -67,9 +64,10 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
 }
 
 /*
- * Twice the length may take twice the memory, and a quarter more where the pool rounds up; never four times, as a matrix of
- * queries x keys would. On the host, whose workspaces have one size, no more than two numbers a query of a single sequence come with
- * the length: no rows of scores, no packed keys. Many sequences go through the backward pass one for each thread, with sums for d_q.
+ * Twice the length may take twice the memory, and a quarter more where the pool rounds up; never four times, as a
+ * matrix of queries x keys would. On the host, whose workspaces have one size, no more than two numbers a query of a
+ * single sequence come with the length: no rows of scores, no packed keys. Many sequences go through the backward pass
+ * one for each thread, with sums for d_q.
  */
 static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t longest) {
     const size_t lengths[] = {longest / 4, longest / 2, longest};
@@ -79,8 +77,7 @@ static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t lo
     for (int i = 1; i < 3; i++)
         tap_ok(tap, bytes[i - 1] > 0 && bytes[i] <= bytes[i - 1] * 5 / 2,
                "from %zu to %zu tokens, memory grows at most in proportion", lengths[i - 1], lengths[i]);
-    tap_ok(tap, bytes[2] < batch * longest * longest, "%zu bytes are less than a byte for each pair",
-           bytes[2]);
+    tap_ok(tap, bytes[2] < batch * longest * longest, "%zu bytes are less than a byte for each pair", bytes[2]);
     if (strncmp(spec, "cpu", 3) == 0 && batch == 1)
         tap_ok(tap, bytes[2] <= bytes[0] + 2 * sizeof(float) * (longest - longest / 4),
                "at most two numbers come with each token");
@@ -88,8 +85,7 @@ static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t lo
 
 /* ---- Agreement ---- */
 
-static icl_status results(const char *spec, icl_attention_mask mask, size_t longest, double *values,
-                          icl_error *error) {
+static icl_status results(const char *spec, icl_attention_mask mask, size_t longest, double *values, icl_error *error) {
     icl_tensor t[TENSORS] = {{0}};
     icl_backend *backend = NULL;
     float *read = NULL;
@@ -113,10 +109,11 @@ done:
 }
 
 /*
- * A sum of n terms in order has a relative error, to the sum of their magnitudes, that passes lambda sqrt(n) u with a probability below
- * 2 exp(-lambda^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). The magnitudes here
- * are below 8 (weights sum to 1 over keys and stay near 1 over queries, |inputs| < 5, |log_sum_exp| < 10), u = 2^-24, and lambda
- * = 6 for 160 000 sums. One tile of 32 keys left out would change an out by about sqrt(32) / 4096 = 1.4e-3.
+ * A sum of n terms in order has a relative error, to the sum of their magnitudes, that passes lambda sqrt(n) u with a
+ * probability below 2 exp(-lambda^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis",
+ * 2019). The magnitudes here are below 8 (weights sum to 1 over keys and stay near 1 over queries, |inputs| < 5,
+ * |log_sum_exp| < 10), u = 2^-24, and lambda = 6 for 160 000 sums. One tile of 32 keys left out would change an out by
+ * about sqrt(32) / 4096 = 1.4e-3.
  */
 static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     static const char *const names[] = {"d_q", "d_k", "d_v", "", "out", "log_sum_exp"};
@@ -125,14 +122,12 @@ static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     double *expected = NULL, *seen = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, icl_allocate(OPERANDS, sizeof *expected, "results", &expected, &error), &error,
-                   "memory") &&
+    if (tap_status(tap, icl_allocate(OPERANDS, sizeof *expected, "results", &expected, &error), &error, "memory") &&
         tap_status(tap, icl_allocate(OPERANDS, sizeof *seen, "results", &seen, &error), &error, "memory"))
         for (int mask = 0; mask < MASKS; mask++) {
             if (!tap_status(tap, results("ref", (icl_attention_mask)mask, longest, expected, &error), &error,
                             "in double precision") ||
-                !tap_status(tap, results(spec, (icl_attention_mask)mask, longest, seen, &error), &error,
-                            spec))
+                !tap_status(tap, results(spec, (icl_attention_mask)mask, longest, seen, &error), &error, spec))
                 break;
             for (int i = 0; i < 6; i++) {
                 double worst = 0;
@@ -145,8 +140,7 @@ static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
                     const double size = fmax(1, fabs(expected[at]));
                     worst = isfinite(error_here) ? fmax(worst, error_here / size) : HUGE_VAL;
                 }
-                tap_ok(tap, worst <= bound, "mask %s, %s: %.2g off, at most %.2g", masks[mask], names[i],
-                       worst, bound);
+                tap_ok(tap, worst <= bound, "mask %s, %s: %.2g off, at most %.2g", masks[mask], names[i], worst, bound);
             }
         }
     icl_free(&expected);

@@ -19,19 +19,15 @@ int main(void) {
     size_t count = 0;
 
     tap_status(&tap, icl_devices_list(&log, &devices, &count, &error), &error, "list the devices");
-    tap_ok(&tap, count == 2 && devices[0].capabilities.kind == ICL_DEVICE_HOST,
-           "the host backends alone: %zu", count);
+    tap_ok(&tap, count == 2 && devices[0].capabilities.kind == ICL_DEVICE_HOST, "the host backends alone: %zu", count);
     tap_ok(&tap, said_why, "the log says why");
     icl_devices_free(&devices);
-    tap_ok(&tap,
-           icl_backend_open(&(icl_backend_params){.spec = "opencl"}, &backend, &error) == ICL_ERROR_DEVICE,
+    tap_ok(&tap, icl_backend_open(&(icl_backend_params){.spec = "opencl"}, &backend, &error) == ICL_ERROR_DEVICE,
            "opencl: %s", error.message);
-    tap_ok(&tap,
-           icl_backend_open(&(icl_backend_params){.spec = "opencl:0.0"}, &backend, &error) ==
-               ICL_ERROR_DEVICE,
+    tap_ok(&tap, icl_backend_open(&(icl_backend_params){.spec = "opencl:0.0"}, &backend, &error) == ICL_ERROR_DEVICE,
            "opencl:0.0: %s", error.message);
-    tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "auto", .log = log}, &backend, &error),
-               &error, "auto takes the host");
+    tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "auto", .log = log}, &backend, &error), &error,
+               "auto takes the host");
     icl_backend_close(&backend);
     return tap_done(&tap);
 }

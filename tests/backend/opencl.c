@@ -1,6 +1,6 @@
 /*
- * What is particular to the OpenCL backend: opening and closing, the memory pool and its limit, build errors, both kernel families,
- * and the strict ops bit for bit.
+ * What is particular to the OpenCL backend: opening and closing, the memory pool and its limit, build errors, both
+ * kernel families, and the strict ops bit for bit.
  */
 #include "backend/opencl/opencl.h"
 #include "tap.h"
@@ -15,8 +15,7 @@ static icl_backend *open_with(tap_run *tap, icl_backend_params params, const cha
     return backend;
 }
 
-static icl_status make(icl_backend *backend, size_t rows, size_t columns, icl_tensor *tensor,
-                       icl_error *error) {
+static icl_status make(icl_backend *backend, size_t rows, size_t columns, icl_tensor *tensor, icl_error *error) {
     return icl_tensor_create(backend, 2, (const size_t[]){rows, columns}, tensor, error);
 }
 
@@ -106,8 +105,8 @@ static void test_pool(tap_run *tap, icl_backend *backend) {
 
 static void test_memory_limit(tap_run *tap, const char *spec) {
     const size_t limit = (size_t)8 << 20;
-    icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec, .memory_limit = limit},
-                                     "open with a limit of 8 MiB");
+    icl_backend *backend =
+        open_with(tap, (icl_backend_params){.spec = spec, .memory_limit = limit}, "open with a limit of 8 MiB");
     icl_tensor tensors[8] = {{0}}, large = {0};
     icl_error error = {0};
     icl_status status = ICL_OK;
@@ -118,8 +117,7 @@ static void test_memory_limit(tap_run *tap, const char *spec) {
     for (; made < 8 && status == ICL_OK; made += status == ICL_OK)
         status = make(backend, 512, 1024, &tensors[made], &error); /* 2 MiB each */
     tap_note("%s", error.message);
-    tap_ok(tap, status == ICL_ERROR_MEMORY && made >= 3 && made <= 4, "the limit stops after %d of 2 MiB",
-           made);
+    tap_ok(tap, status == ICL_ERROR_MEMORY && made >= 3 && made <= 4, "the limit stops after %d of 2 MiB", made);
     tap_ok(tap, strstr(error.message, "limit") != NULL, "the message names the limit");
     tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved <= limit, "no more is reserved");
     for (int i = 0; i < 8; i++)
@@ -135,12 +133,11 @@ static void test_too_large(tap_run *tap, icl_backend *backend) {
     icl_tensor tensor = {0};
     icl_error error = {0};
     const size_t most = icl_backend_capabilities(backend)->max_allocation / sizeof(float);
-    tap_ok(tap, make(backend, most, 2, &tensor, &error) == ICL_ERROR_MEMORY,
-           "twice the largest allocation: %s", error.message);
+    tap_ok(tap, make(backend, most, 2, &tensor, &error) == ICL_ERROR_MEMORY, "twice the largest allocation: %s",
+           error.message);
     tap_ok(tap, make(backend, SIZE_MAX / 8, 1, &tensor, &error) == ICL_ERROR_MEMORY, "the address space: %s",
            error.message);
-    tap_ok(tap, make(backend, SIZE_MAX / 2, 8, &tensor, &error) == ICL_ERROR_MEMORY, "overflow: %s",
-           error.message);
+    tap_ok(tap, make(backend, SIZE_MAX / 2, 8, &tensor, &error) == ICL_ERROR_MEMORY, "overflow: %s", error.message);
     tap_ok(tap, tensor.buffer == NULL, "nothing was made");
 }
 
@@ -148,10 +145,9 @@ static void test_build_failure(tap_run *tap, icl_backend *backend) {
     static const char broken[] = "__kernel void broken(__global float *x) { x[0] = no_such_name; }\n";
     icl_error error = {0};
     cl_program program = NULL;
-    const icl_status status = icl_opencl_build(icl_opencl_of(backend), "broken", broken, strlen(broken),
-                                               "-cl-std=CL1.2", &program, &error);
-    tap_ok(tap, status == ICL_ERROR_DEVICE && program == NULL,
-           "a kernel that does not compile is a device error");
+    const icl_status status =
+        icl_opencl_build(icl_opencl_of(backend), "broken", broken, strlen(broken), "-cl-std=CL1.2", &program, &error);
+    tap_ok(tap, status == ICL_ERROR_DEVICE && program == NULL, "a kernel that does not compile is a device error");
     tap_ok(tap, strstr(error.message, "no_such_name") != NULL, "the message holds the build log");
     tap_ok(tap, strstr(error.message, "clBuildProgram") && strstr(error.message, "CL_BUILD_PROGRAM_FAILURE"),
            "and names the call and the error");
@@ -165,19 +161,17 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
     icl_tensor tensor = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){COUNT}, &tensor, &error), &error,
-                   "tensor") &&
+    if (tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){COUNT}, &tensor, &error), &error, "tensor") &&
         values)
         for (int distribution = 0; distribution <= ICL_CHOICE; distribution++)
             for (int f = 0; f < 3; f++) {
-                const icl_random_params params = {
-                    .key = {.seed = 0xdeadbeef, .stream = 9, .step = UINT64_MAX - 1},
-                    .first_index = firsts[f],
-                    .distribution = (icl_distribution)distribution,
-                    .low = -0.3F,
-                    .high = 1.7F,
-                    .choice_count = 16,
-                    .choices = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+                const icl_random_params params = {.key = {.seed = 0xdeadbeef, .stream = 9, .step = UINT64_MAX - 1},
+                                                  .first_index = firsts[f],
+                                                  .distribution = (icl_distribution)distribution,
+                                                  .low = -0.3F,
+                                                  .high = 1.7F,
+                                                  .choice_count = 16,
+                                                  .choices = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
                 size_t different = 0;
                 icl_status status = icl_random_fill(backend, &params, tensor, &error);
                 if (status == ICL_OK)
@@ -251,8 +245,7 @@ static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
 
 /* Relaxed is what is not strict. */
 static void test_fast_math(tap_run *tap, const char *spec) {
-    icl_backend *backend =
-        open_with(tap, (icl_backend_params){.spec = spec, .fast_math = true}, "open with fast math");
+    icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec, .fast_math = true}, "open with fast math");
     icl_error error = {0};
     float sum = 0;
     if (backend) {
@@ -262,8 +255,7 @@ static void test_fast_math(tap_run *tap, const char *spec) {
                                      has_lanes ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups,
                                      has_lanes ? ICL_KERNEL_matmul_lanes : ICL_KERNEL_matmul_tiles};
         for (size_t i = 0; i < sizeof strict / sizeof *strict; i++)
-            tap_ok(tap, is_relaxed(opencl, strict[i], &error) == 0, "strict kernel %d is not relaxed",
-                   (int)strict[i]);
+            tap_ok(tap, is_relaxed(opencl, strict[i], &error) == 0, "strict kernel %d is not relaxed", (int)strict[i]);
         tap_ok(tap, is_relaxed(opencl, ICL_KERNEL_unary, &error) == 1, "an elementwise one is");
         test_strict_bits(tap, backend);
         tap_status(tap, work(backend, &sum, &error), &error, "work");

@@ -1,18 +1,16 @@
 /* Matrix products through CLBlast and through our own kernel: the same whole numbers, whatever the layout. */
 #include "backend/opencl/opencl.h"
 #include "config.h"
-#include "core/status.h"
 #include "iclab/ops.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 enum { M = 70, N = 50, K = 80, BATCH = 3 }; /* beyond what CLBlast's first test covers */
 
-static icl_status integers(icl_backend *backend, int rank, const size_t *shape, uint32_t stream,
-                           icl_tensor *tensor, icl_error *error) {
-    const icl_random_params params = {.key = {.seed = 3, .stream = stream},
-                                      .distribution = ICL_CHOICE,
-                                      .choice_count = 4,
-                                      .choices = {-2, -1, 1, 3}};
+static icl_status integers(icl_backend *backend, int rank, const size_t *shape, uint32_t stream, icl_tensor *tensor,
+                           icl_error *error) {
+    const icl_random_params params = {
+        .key = {.seed = 3, .stream = stream}, .distribution = ICL_CHOICE, .choice_count = 4, .choices = {-2, -1, 1, 3}};
     icl_status status = icl_tensor_create(backend, rank, shape, tensor, error);
     return status == ICL_OK ? icl_random_fill(backend, &params, *tensor, error) : status;
 }
@@ -31,8 +29,7 @@ static icl_status products(icl_backend *backend, float *values, icl_error *error
     ICL_TRY(icl_tensor_read(out, values, error));
     a = icl_tensor_reshape(a, 2, (const size_t[]){K, M});
     b = icl_tensor_reshape(b, 2, (const size_t[]){N, K});
-    ICL_TRY(
-        icl_matmul(backend, out, 2, icl_tensor_swap_axes(a, 0, 1), icl_tensor_swap_axes(b, 0, 1), -1, error));
+    ICL_TRY(icl_matmul(backend, out, 2, icl_tensor_swap_axes(a, 0, 1), icl_tensor_swap_axes(b, 0, 1), -1, error));
     ICL_TRY(icl_tensor_read(out, values + M * N, error));
     ICL_TRY(icl_matmul(backend, icl_tensor_slice(out_batch, 1, 5, 40), 2, icl_tensor_slice(a_batch, 1, 0, 40),
                        icl_tensor_reshape(b, 2, (const size_t[]){K, N}), -1, error));
@@ -46,7 +43,8 @@ done:
     return status;
 }
 
-/* A batch and a product that CLBlast gets in parts, beside the same ones whole: whole numbers, so that every way to add them is right. */
+/* A batch and a product that CLBlast gets in parts, beside the same ones whole: whole numbers, so that every
+ * way to add them is right. */
 static void test_parts(tap_run *tap, icl_backend *backend) {
     enum { ROWS = 300, COLUMNS = 280, TERMS = 20 };
     static float whole[2 * ROWS * COLUMNS], parts[2 * ROWS * COLUMNS];
@@ -69,8 +67,7 @@ static void test_parts(tap_run *tap, icl_backend *backend) {
 done:
     tap_status(tap, status, &error, "products in parts");
     tap_ok(tap, launches[1] == 1 && launches[2] == 2 * 3,
-           "%zu launches, 1 when whole, 6 in parts: 256 x 256, 256 x 24 and 44 x 280 of each matrix",
-           launches[2]);
+           "%zu launches, 1 when whole, 6 in parts: 256 x 256, 256 x 24 and 44 x 280 of each matrix", launches[2]);
     tap_ok(tap, memcmp(whole, parts, sizeof whole) == 0, "the same numbers in parts");
     opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
     icl_tensor_release(&a);
@@ -94,8 +91,7 @@ int main(int argc, char **argv) {
         const icl_status opened = icl_backend_open(
             &(icl_backend_params){.spec = tap_device_spec(spec), .gemm = (icl_gemm)gemm}, &backend, &error);
         if (!ICL_HAVE_CLBLAST && gemm == ICL_GEMM_CLBLAST) {
-            tap_ok(&tap, opened == ICL_ERROR_INPUT, "without CLBlast, asking for it is refused: %s",
-                   error.message);
+            tap_ok(&tap, opened == ICL_ERROR_INPUT, "without CLBlast, asking for it is refused: %s", error.message);
             memcpy(values[gemm], values[0], sizeof values[0]);
         } else if (tap_status(&tap, opened, &error, names[gemm])) {
             tap_status(&tap, products(backend, values[gemm], &error), &error, "products");

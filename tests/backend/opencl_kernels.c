@@ -1,17 +1,18 @@
 /*
- * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access. argv: device,
- * kernel family ("cpu" or "gpu", see src/backend/opencl/open.c).
+ * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access.
+ * argv: device, kernel family ("cpu" or "gpu", see src/backend/opencl/open.c).
  */
 #include <math.h>
 
 #include "backend/opencl/opencl.h"
-#include "lab/conformance/case.h"
+#include "conformance/case.h"
 #include "tap.h"
 
 #define MOST_ELEMENTS 500 /* of all operands together */
-#define CASES         2 /* of each op and kind: spread over its layouts and shapes; the first where all are large */
+#define CASES         2   /* of each op and kind: spread over its layouts and shapes; the first where all are large */
 
-/* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row against all rows. */
+/* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
+ * against all rows. */
 static const char *const more_cases[] = {"matmul (3x2)(3x515)(515x2) plain integers",
                                          "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
                                          "add (6x13x11)(6x13x11)(11) plain random"};
@@ -52,8 +53,7 @@ static bool passes(const icl_case *c, icl_backend *backend) {
 }
 
 /* Runs a few cases of the title that cases[first] is the first of. */
-static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count,
-                        icl_backend *backend) {
+static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count, icl_backend *backend) {
     size_t small = 0, seen = 0, run = 0, failed = 0;
 
     for (size_t i = first; i < count; i++)
@@ -61,13 +61,12 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
     const size_t step = small > CASES ? small / CASES : 1;
     for (size_t i = first; i < count; i++)
         if (icl_case_same_title(&cases[i], &cases[first]) &&
-            ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) ||
-             is_one_more(&cases[i]))) {
+            ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) || is_one_more(&cases[i]))) {
             run++;
             failed += !passes(&cases[i], backend);
         }
-    tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)icl_case_title_length(&cases[first]),
-           cases[first].name, run);
+    tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)icl_case_title_length(&cases[first]), cases[first].name,
+           run);
 }
 
 static void check_all_were_launched(tap_run *tap, icl_backend *backend, const char *family) {
@@ -78,7 +77,8 @@ static void check_all_were_launched(tap_run *tap, icl_backend *backend, const ch
                    icl_kernel_infos[kernel].name);
 }
 
-/* The kernels that measure: a triad over an odd number of elements, whose whole runs of lanes it takes, and chains of multiply-adds. */
+/* The kernels that measure: a triad over an odd number of elements, whose whole runs of lanes it takes,
+ * and chains of multiply-adds. */
 static void check_peaks(tap_run *tap, icl_backend *backend) {
     enum { COUNT = 4099 };
     static float a[COUNT], b[COUNT], c[COUNT];
@@ -107,11 +107,10 @@ static void check_peaks(tap_run *tap, icl_backend *backend) {
     ICL_TRY(icl_tensor_read(operands[0], a, &error));
 done:
     tap_status(tap, status, &error, "the kernels that measure");
-    tap_ok(tap, wrong == 0 && moved == 2 * 12.0 * (double)whole,
-           "the triad moved %.0f bytes, %zu elements wrong", moved, wrong);
+    tap_ok(tap, wrong == 0 && moved == 2 * 12.0 * (double)whole, "the triad moved %.0f bytes, %zu elements wrong",
+           moved, wrong);
     /* Chain i is 27/64 i + 37/32 after three rounds of x <- 3/4 x + 1/2: in all 12 * 37/32 + 66 * 27/64. */
-    tap_ok(tap, fabs((double)a[0] - 41.71875) < 1e-4 && done_operations > 0, "the chains add up to %.9g",
-           (double)a[0]);
+    tap_ok(tap, fabs((double)a[0] - 41.71875) < 1e-4 && done_operations > 0, "the chains add up to %.9g", (double)a[0]);
     for (int i = 0; i < 3; i++)
         icl_tensor_release(&operands[i]);
 }

@@ -8,7 +8,7 @@
 #include "../core/scratch.h"
 #include "backend/opencl/opencl.h"
 #include "core/cache.h"
-#include "core/file.h"
+#include "iclab/file.h"
 #include "tap.h"
 
 #define MAX_ENTRIES 16
@@ -109,13 +109,14 @@ static size_t key_size_of(const file *entry) {
 
 /* ---- Checks ---- */
 
-/* Every entry is damaged in the same way; the device must come up with the same result and with entries that are whole again. */
+/* Every entry is damaged in the same way; the device must come up with the same result and with entries
+ * that are whole again. */
 static void check_recovery(tap_run *tap, const char *spec, const outcome *right, const char *damage) {
     const outcome seen = live(spec), next = live(spec);
     tap_ok(tap, seen.status == ICL_OK && seen.loaded == 0 && seen.sum == right->sum && seen.log.warnings == 1,
            "%s: noticed, said once, and compiled from source", damage);
-    tap_ok(tap, next.loaded == right->loaded && next.sum == right->sum && next.log.warnings == 0,
-           "%s: replaced", damage);
+    tap_ok(tap, next.loaded == right->loaded && next.sum == right->sum && next.log.warnings == 0, "%s: replaced",
+           damage);
 }
 
 static void check_damage(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
@@ -143,8 +144,7 @@ static void check_damage(tap_run *tap, const char *spec, scratch_folder *scratch
 }
 
 /* Whole entries that hold no program: what a driver gets is not a binary of its own. */
-static void check_foreign_binary(tap_run *tap, const char *spec, scratch_folder *scratch,
-                                 const outcome *right) {
+static void check_foreign_binary(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
     const entries all = list(scratch);
     for (size_t i = 0; i < all.count; i++) {
         file entry = read_entry(scratch, all.names[i]);
@@ -247,8 +247,8 @@ static bool plant_wrong_binary(scratch_folder *scratch, icl_backend *backend) {
         file wrong = find_entry(scratch, text, source->size);
         if (right.data && wrong.data) {
             const size_t from = 40 + key_size_of(&wrong);
-            planted = icl_cache_store(scratch->folder, right.data + 40, key_size_of(&right),
-                                      wrong.data + from, wrong.size - from, NULL) == ICL_OK;
+            planted = icl_cache_store(scratch->folder, right.data + 40, key_size_of(&right), wrong.data + from,
+                                      wrong.size - from, NULL) == ICL_OK;
         }
         icl_free(&right.data);
         icl_free(&wrong.data);
@@ -259,8 +259,7 @@ static bool plant_wrong_binary(scratch_folder *scratch, icl_backend *backend) {
 }
 
 /* A device must not be refused for what only lies on the disk. */
-static void check_wrong_binary(tap_run *tap, const char *spec, scratch_folder *scratch,
-                               const outcome *right) {
+static void check_wrong_binary(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
     icl_backend *backend = NULL;
     bool planted = false;
 
@@ -366,8 +365,7 @@ int main(int argc, char **argv) {
     icl_backend *backend = tap_open_device(&tap, spec); /* skips where there is none */
     if (backend) {
         /* rusticl ends the process when it is given what is no binary; PoCL refuses it. */
-        const bool has_checks =
-            strstr(icl_backend_capabilities(backend)->platform, "Portable Computing") != NULL;
+        const bool has_checks = strstr(icl_backend_capabilities(backend)->platform, "Portable Computing") != NULL;
         icl_backend_close(&backend);
         check_cache(&tap, spec, has_checks, &scratch);
     }

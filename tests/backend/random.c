@@ -74,7 +74,8 @@ static void check_counter(tap_run *tap) {
     tap_ok(tap, same, "a word is word index mod 4 of block index / 4");
 }
 
-/* Phi^-1(p), p <= 1/2, by Newton's method on log Phi, which is concave: from the left it converges without overshoot. */
+/* Phi^-1(p), p <= 1/2, by Newton's method on log Phi, which is concave: from the left
+ * it converges without overshoot. */
 static double inverse_normal(double p) {
     double x = p > 0.02 ? 0.0 : -sqrt(-2.0 * log(p));
     for (int i = 0; i < 60; i++) {
@@ -118,8 +119,7 @@ static void check_normal_error(tap_run *tap) {
         measure(&worst, i * 4294u + i % 4294u);
     for (uint32_t octave = 1; octave < 20; octave++) /* evenly over each octave */
         for (uint32_t i = 0; i < 20000; i++)
-            measure(&worst,
-                    ((uint32_t)1 << (31 - octave)) + (uint32_t)((uint64_t)i * (1u << (31 - octave)) / 20000));
+            measure(&worst, ((uint32_t)1 << (31 - octave)) + (uint32_t)((uint64_t)i * (1u << (31 - octave)) / 20000));
     tap_note("worst error %.3g * max(1, |x|), at word 0x%08x", worst.error, worst.word);
     tap_ok(tap, worst.error < 2e-7, "normals are within 2e-7 of the inverse CDF");
 }
@@ -138,8 +138,7 @@ static void check_normal_shape(tap_run *tap) {
     tap_ok(tap, monotone, "normals grow with the word, to within their error");
     tap_ok(tap, icl_normal_from_word(0x7fffffff) < 0 && icl_normal_from_word(0x80000000) > 0,
            "the two words in the middle have opposite signs");
-    tap_ok(tap, fabsf(icl_normal_from_word(0) + 6.33798f) < 1e-4f,
-           "the smallest word gives the 2^-33 quantile");
+    tap_ok(tap, fabsf(icl_normal_from_word(0) + 6.33798f) < 1e-4f, "the smallest word gives the 2^-33 quantile");
 }
 
 static void check_moments(tap_run *tap) {
@@ -178,11 +177,9 @@ static void check_values(tap_run *tap) {
     tap_ok(tap, in_range, "uniforms lie in [low, high)");
     tap_ok(tap, fabs(sum / 300000 - 0.5) < 4 * 5 / sqrt(12.0 * 300000), "uniforms have the right mean");
     tap_ok(tap, known, "choices come from the list");
-    tap_ok(tap, abs(counts[0] - 100000) < 1200 && abs(counts[1] - 100000) < 1200,
-           "choices are equally likely");
+    tap_ok(tap, abs(counts[0] - 100000) < 1200 && abs(counts[1] - 100000) < 1200, "choices are equally likely");
     tap_ok(tap,
-           icl_random_value(&uniform, 7) ==
-               -2.0f + 5.0f * ((float)(icl_random_word(uniform.key, 107) >> 8) * 0x1p-24f),
+           icl_random_value(&uniform, 7) == -2.0f + 5.0f * ((float)(icl_random_word(uniform.key, 107) >> 8) * 0x1p-24f),
            "element k has index first_index + k");
 }
 

@@ -1,6 +1,6 @@
 /*
- * The kernels of GPUs give the same bits whatever the number of work-groups and, where a kernel leaves that open, their size:
- * ICLAB_OPENCL_LAUNCH=random:SEED draws both. Argument: an OpenCL device.
+ * The kernels of GPUs give the same bits whatever the number of work-groups and, where a kernel leaves that open, their
+ * size: ICLAB_OPENCL_LAUNCH=random:SEED draws both. Argument: an OpenCL device.
  */
 #include "backend/opencl/opencl.h"
 #include "every_op.h"
@@ -28,8 +28,7 @@ static size_t count_different(const op_results *expected, const op_results *seen
     size_t different = 0;
     for (size_t i = 0; i < expected->count; i++) {
         const op_result *a = &expected->result[i], *b = &seen->result[i];
-        if (i < seen->count && a->count == b->count &&
-            memcmp(a->values, b->values, a->count * sizeof *a->values) == 0)
+        if (i < seen->count && a->count == b->count && memcmp(a->values, b->values, a->count * sizeof *a->values) == 0)
             continue;
         tap_note("%s differs", a->name);
         different++;
@@ -68,8 +67,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         setenv(VARIABLE, seeds[i], 1);
         const uint64_t draws = run(&tap, spec, &seen);
-        tap_ok(&tap, draws > 100, "%s: the sizes of %llu launches were drawn", seeds[i],
-               (unsigned long long)draws);
+        tap_ok(&tap, draws > 100, "%s: the sizes of %llu launches were drawn", seeds[i], (unsigned long long)draws);
         tap_ok(&tap, count_different(&expected, &seen) == 0, "%s: all results have the same bits", seeds[i]);
         free_results(&seen);
     }

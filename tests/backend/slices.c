@@ -1,9 +1,9 @@
 /*
- * Long launches in slices: how long these are, and that every op has the bits of its launches in one piece. argv: device, to be run with
- * the kernels of GPUs.
+ * Long launches in slices: how long these are, and that every op has the bits of its launches in one piece. argv:
+ * device, to be run with the kernels of GPUs.
  */
 #include "backend/opencl/opencl.h"
-#include "lab/conformance/case.h"
+#include "conformance/case.h"
 #include "tap.h"
 
 /* Of an op's cases one in so many is run: slices are slow, because the host waits for each. */
@@ -34,14 +34,10 @@ static void test_decision(tap_run *tap, icl_opencl *opencl) {
 
     opencl->launch_seconds = .1;
     opencl->rates[ICL_KERNEL_fill] = 1000;
-    tap_ok(tap,
-           !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 25) &&
-               icl_opencl_is_long(opencl, ICL_KERNEL_fill, 26),
+    tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 25) && icl_opencl_is_long(opencl, ICL_KERNEL_fill, 26),
            "at 1000 operations a second and .1 s 25 operations are one launch, 26 are cut");
     opencl->rates[ICL_KERNEL_fill] = 0;
-    tap_ok(tap,
-           !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e6) &&
-               icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e9),
+    tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e6) && icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e9),
            "of a kernel that was never measured 1e6 operations are one launch, 1e9 are cut");
     opencl->lanes = 4;
     tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e30), "kernels of CPUs are never cut");
@@ -59,8 +55,8 @@ static size_t run_case(tap_run *tap, const icl_case *c, icl_backend *backend, ic
 }
 
 /* Each case whole and in slices of the least length; *most: the most launches that an op was cut into. */
-static void compare_case(tap_run *tap, const icl_case *c, icl_backend *whole, icl_backend *cut,
-                         size_t *differ, size_t *most) {
+static void compare_case(tap_run *tap, const icl_case *c, icl_backend *whole, icl_backend *cut, size_t *differ,
+                         size_t *most) {
     icl_case_result one = {0}, many = {0};
     const size_t launches = run_case(tap, c, whole, &one), slices = run_case(tap, c, cut, &many);
 
@@ -90,8 +86,8 @@ static void test_bits(tap_run *tap, icl_backend *whole, icl_backend *cut) {
         /* The steps that follow whole batches are short, and one group has all norms. */
         const bool is_cut = op != ICL_OP_track_threshold && op != ICL_OP_update_step;
         tap_ok(tap, differ[op] == 0 && (most[op] > 0) == is_cut,
-               "%s: %zu cases with other bits in slices; at most %zu launches more", icl_op_infos[op].name,
-               differ[op], most[op]);
+               "%s: %zu cases with other bits in slices; at most %zu launches more", icl_op_infos[op].name, differ[op],
+               most[op]);
     }
     icl_free(&cases);
 }

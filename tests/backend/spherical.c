@@ -1,8 +1,8 @@
 /* What icl_spherical computes bit by bit (its conformance cases) is r x / ||x||: against double precision. */
 #include <math.h>
 
-#include "core/status.h"
 #include "iclab/ops.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 enum { ROWS = 4096, LONGEST = 40 };
@@ -56,14 +56,12 @@ int main(void) {
     icl_backend *backend = NULL;
     icl_error error = {0};
 
-    if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error), &error,
-                   "open"))
+    if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error), &error, "open"))
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
             for (size_t j = 0; j < sizeof exponents / sizeof *exponents; j++) {
                 double worst = 0;
                 if (tap_status(&tap, run(backend, lengths[i], exponents[j], &worst, &error), &error, "run"))
-                    tap_ok(&tap, worst < 1, "d = %zu, r = 2^%g: %.2f of the bound", lengths[i], exponents[j],
-                           worst);
+                    tap_ok(&tap, worst < 1, "d = %zu, r = 2^%g: %.2f of the bound", lengths[i], exponents[j], worst);
             }
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -15,15 +15,13 @@ static double normal(uint64_t index) {
 }
 
 /* Tokens with noise `sigma` and weights `scale` times the prior's. */
-static void make_tokens(const icl_task_prior *prior, uint64_t first, double sigma, double scale,
-                        float *tokens) {
+static void make_tokens(const icl_task_prior *prior, uint64_t first, double sigma, double scale, float *tokens) {
     const size_t n = prior->context, d = prior->dimension;
     double weights[MOST] = {0}, normals[MOST];
 
     for (size_t k = 0; k < d; k++)
         for (size_t j = 0; j < d; j++)
-            weights[k] +=
-                scale * normal(first + j) * (prior->weight_root ? prior->weight_root[k * d + j] : k == j);
+            weights[k] += scale * normal(first + j) * (prior->weight_root ? prior->weight_root[k * d + j] : k == j);
     for (size_t i = 0; i <= n; i++) {
         float *token = tokens + i * (d + 1);
         double label = sigma * normal(first + 5000 + i);
@@ -182,7 +180,8 @@ static void check_fixed(tap_run *tap, const char *overrides) {
     icl_task_destroy(&task);
 }
 
-/* Priors that include sigma = 0, and data without noise or without anything: finite, and least squares where the data say so. */
+/* Priors that include sigma = 0, and data without noise or without anything: finite, and least squares
+ * where the data say so. */
 static void check_no_noise(tap_run *tap, const char *overrides) {
     icl_task *task = NULL;
     icl_predictors *predictors = NULL;
@@ -191,16 +190,13 @@ static void check_no_noise(tap_run *tap, const char *overrides) {
     double predictions[2] = {1, 0};
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, "bayes,ols", 0, 1, &predictors, &error), &error,
-                   "bayes, ols")) {
+        tap_status(tap, icl_predictors_create(task, "bayes,ols", 0, 1, &predictors, &error), &error, "bayes, ols")) {
         make_tokens(icl_task_get_prior(task), 700000, 0, 1, tokens);
-        tap_status(tap, icl_predictors_run(predictors, 1, tokens, &sigma, predictions, &error), &error,
-                   "run");
-        tap_ok(tap, fabs(predictions[0] - predictions[1]) < 1e-6,
-               "data without noise: least squares (%.9g, %.9g)", predictions[0], predictions[1]);
+        tap_status(tap, icl_predictors_run(predictors, 1, tokens, &sigma, predictions, &error), &error, "run");
+        tap_ok(tap, fabs(predictions[0] - predictions[1]) < 1e-6, "data without noise: least squares (%.9g, %.9g)",
+               predictions[0], predictions[1]);
         memset(tokens, 0, sizeof tokens);
-        tap_status(tap, icl_predictors_run(predictors, 1, tokens, &sigma, predictions, &error), &error,
-                   "run");
+        tap_status(tap, icl_predictors_run(predictors, 1, tokens, &sigma, predictions, &error), &error, "run");
         tap_ok(tap, predictions[0] == 0 && predictions[1] == 0, "all zeros predict 0");
     }
     icl_predictors_destroy(&predictors);
@@ -217,12 +213,12 @@ int main(void) {
         for (int colour = 0; colour < 3; colour++) {
             const char *covariance = colour ? coloured : "";
             const char *weights = colour == 2 ? " task.weights=inverse-covariance" : "";
-            snprintf(overrides, sizeof overrides, "task.d=3 task.n=%zu task.noise=choice:1,3%s%s",
-                     contexts[i], covariance, weights);
+            snprintf(overrides, sizeof overrides, "task.d=3 task.n=%zu task.noise=choice:1,3%s%s", contexts[i],
+                     covariance, weights);
             check_task(&tap, overrides, 1e-9);
             if (contexts[i] == 3 || contexts[i] == 12 || colour == 0) {
-                snprintf(overrides, sizeof overrides, "task.d=3 task.n=%zu task.noise=uniform:5%s%s",
-                         contexts[i], covariance, weights);
+                snprintf(overrides, sizeof overrides, "task.d=3 task.n=%zu task.noise=uniform:5%s%s", contexts[i],
+                         covariance, weights);
                 check_task(&tap, overrides, 1e-6);
             }
         }

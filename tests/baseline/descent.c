@@ -1,12 +1,12 @@
 /*
  * Fitted gradient descent and GD++ against known optima.
  *
- * A fitted loss on fresh sequences must come down to what others found (high), and cannot fall below what bounds it (low):
- * an optimum that is known to be one, or a richer model's. Beside these, a filter of the eigenvalues alone never beats
- * ridge with E[sigma^2], the best of them, and the loss is affine in sigma^2.
+ * A fitted loss on fresh sequences must come down to what others found (high), and cannot fall below what bounds it
+ * (low): an optimum that is known to be one, or a richer model's. Beside these, a filter of the eigenvalues alone never
+ * beats ridge with E[sigma^2], the best of them, and the loss is affine in sigma^2.
  *
- * GD++ amplifies large eigenvalues, and from three steps on without noise a rare sequence decides its mean: only a fit on
- * many sequences means something there. arguments: the number of sequences; "slow" for the fits on many.
+ * GD++ amplifies large eigenvalues, and from three steps on without noise a rare sequence decides its mean: only a fit
+ * on many sequences means something there. arguments: the number of sequences; "slow" for the fits on many.
  */
 #include "measure.h"
 
@@ -20,8 +20,8 @@ typedef struct known_optimum {
 } known_optimum;
 
 static const known_optimum optima[] = {
-    /* One step in closed form. Two: the DIAG transformer, which contains GD++, has .265 in table 1 of Vladymyrov et al.; .2588, noted
-     * elsewhere, is below the mean of 3,000,000 sequences, .2677 +- .0003. */
+    /* One step in closed form. Two: the DIAG transformer, which contains GD++, has .265 in table 1 of Vladymyrov et
+     * al.; .2588, noted elsewhere, is below the mean of 3,000,000 sequences, .2677 +- .0003. */
     {false,
      5000,
      "task.d=10 task.n=20 task.noise=fixed:0",
@@ -58,17 +58,16 @@ static void check_optimum(tap_run *tap, const known_optimum *optimum, size_t cou
     icl_predictors *predictors = NULL;
     icl_task *task = NULL;
 
-    if (measure_task(tap, optimum->overrides, optimum->names, optimum->fit_sequences, count, &task,
-                     &predictors, &means))
+    if (measure_task(tap, optimum->overrides, optimum->names, optimum->fit_sequences, count, &task, &predictors,
+                     &means))
         for (size_t p = 2; p < icl_predictors_count(predictors); p++) {
-            const double excess = sample_mean_value(&means.excess[p]),
-                         error = sample_mean_error(&means.excess[p]);
+            const double excess = sample_mean_value(&means.excess[p]), error = sample_mean_error(&means.excess[p]);
             tap_note("%s: %s", icl_predictors_name(predictors, p), icl_predictors_constants(predictors, p));
             check_bounds(tap, icl_predictors_name(predictors, p), &means.distance[p],
                          sample_mean_deviation(&means.difference[p]), optimum->bounds[p - 2].low,
                          optimum->bounds[p - 2].high, optimum->bounds[p - 2].unit);
-            tap_ok(tap, excess >= -3 * error, "and does not beat constrr (%.2g above, standard error %.1g)",
-                   excess, error);
+            tap_ok(tap, excess >= -3 * error, "and does not beat constrr (%.2g above, standard error %.1g)", excess,
+                   error);
         }
     icl_predictors_destroy(&predictors);
     icl_task_destroy(&task);

@@ -1,6 +1,6 @@
 /*
- * Predictors that imitate another: constants that made the predictions are found again, from the predictions alone; and the implied weights
- * are what the predictions are the product of.
+ * Predictors that imitate another: constants that made the predictions are found again, from the predictions alone; and
+ * the implied weights are what the predictions are the product of.
  */
 #include "baseline/imitate.h"
 
@@ -42,15 +42,14 @@ static void predict(fixture *f) {
     }
 }
 
-/* The root mean square of the distance to the predictions, over that of these; or of a predictor's own weights times the query. */
-static double distance_of(const fixture *f, const icl_predictors *predictors, bool by_weights,
-                          icl_error *error) {
+/* The root mean square of the distance to the predictions, over that of these; or of a predictor's
+ * own weights times the query. */
+static double distance_of(const fixture *f, const icl_predictors *predictors, bool by_weights, icl_error *error) {
     double predictions[COUNT], weights[COUNT * D], sum = 0, size = 0;
 
     if ((by_weights
              ? icl_predictors_weights(predictors, COUNT, f->drawn.tokens, f->drawn.noise, weights, error)
-             : icl_predictors_run(predictors, COUNT, f->drawn.tokens, f->drawn.noise, predictions, error)) !=
-        ICL_OK)
+             : icl_predictors_run(predictors, COUNT, f->drawn.tokens, f->drawn.noise, predictions, error)) != ICL_OK)
         return HUGE_VAL;
     for (size_t i = 0; i < COUNT; i++) {
         if (by_weights) {
@@ -64,7 +63,8 @@ static double distance_of(const fixture *f, const icl_predictors *predictors, bo
     return sqrt(sum / size);
 }
 
-/* Six steps of GD++, more than are searched for: found from a start nearby, and from one that leads nowhere not worse than with four. */
+/* Six steps of GD++, more than are searched for: found from a start nearby, and from one that leads
+ * nowhere not worse than with four. */
 static void check_start(tap_run *tap, const fixture *f, const icl_descent *made) {
     double near_rates[6], near_inputs[6], astray[6];
     icl_error error = {0};
@@ -80,23 +80,22 @@ static void check_start(tap_run *tap, const fixture *f, const icl_descent *made)
                                 {COUNT, f->drawn.tokens, f->predictions, far, {0}}};
     if (tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[0], &six, &error), &error, "near") &&
         tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[1], &lost, &error), &error, "far") &&
-        tap_status(tap, icl_predictors_imitate(f->task, "gd++:4", &of[1], &four, &error), &error,
-                   "four steps")) {
-        const double of_six = distance_of(f, six, false, &error),
-                     of_lost = distance_of(f, lost, false, &error),
+        tap_status(tap, icl_predictors_imitate(f->task, "gd++:4", &of[1], &four, &error), &error, "four steps")) {
+        const double of_six = distance_of(f, six, false, &error), of_lost = distance_of(f, lost, false, &error),
                      of_four = distance_of(f, four, false, &error);
         tap_ok(tap, of_six < 1e-6, "six steps from a start nearby come to within %.1e", of_six);
-        tap_ok(tap, of_lost <= of_four * (1 + 1e-9), "from one astray to within %.1e, four steps to %.1e",
-               of_lost, of_four);
+        tap_ok(tap, of_lost <= of_four * (1 + 1e-9), "from one astray to within %.1e, four steps to %.1e", of_lost,
+               of_four);
     }
     icl_predictors_destroy(&six);
     icl_predictors_destroy(&lost);
     icl_predictors_destroy(&four);
 }
 
-/* Fits `name` to the fixture's predictions: it comes to within `tolerance`, and its constants read as expected where that is given. */
-static void check_imitation(tap_run *tap, const fixture *f, const char *what, const char *name,
-                            const char *constants, double tolerance) {
+/* Fits `name` to the fixture's predictions: it comes to within `tolerance`, and its constants read
+ * as expected where that is given. */
+static void check_imitation(tap_run *tap, const fixture *f, const char *what, const char *name, const char *constants,
+                            double tolerance) {
     const icl_imitation of = {.count = COUNT, .tokens = f->drawn.tokens, .predictions = f->predictions};
     icl_predictors *predictors = NULL;
     icl_error error = {0};
@@ -119,8 +118,7 @@ static void take_predictions(tap_run *tap, fixture *f, const char *name) {
     icl_status status = icl_predictors_create(f->task, name, 500, 1, &predictors, &error);
 
     if (status == ICL_OK)
-        status =
-            icl_predictors_run(predictors, COUNT, f->drawn.tokens, f->drawn.noise, f->predictions, &error);
+        status = icl_predictors_run(predictors, COUNT, f->drawn.tokens, f->drawn.noise, f->predictions, &error);
     tap_status(tap, status, &error, name);
     icl_predictors_destroy(&predictors);
 }
@@ -139,8 +137,7 @@ static void test_plain(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, "task.d=4 task.n=9 task.noise=fixed:1.5", &error), &error,
-                   "a task")) {
+    if (tap_status(tap, open_fixture(&f, "task.d=4 task.n=9 task.noise=fixed:1.5", &error), &error, "a task")) {
         take_predictions(tap, &f, "constrr");
         check_imitation(tap, &f, "ridge with 1.5^2", "ridge", "penalty 2.25", 1e-6);
         take_predictions(tap, &f, "ols");
@@ -150,8 +147,7 @@ static void test_plain(tap_run *tap) {
         take_descent(&f, &(icl_descent){2, rates, NULL}, f.drawn.tokens);
         check_imitation(tap, &f, "steps of .05 and .02", "gd:2", NULL, 1e-5);
         take_descent(&f, &(icl_descent){2, rates, inputs}, f.drawn.tokens);
-        check_imitation(tap, &f, "GD++ of .05, .02 and .01", "gd++:2", "steps 0.05, 0.02; input steps 0.01",
-                        1e-5);
+        check_imitation(tap, &f, "GD++ of .05, .02 and .01", "gd++:2", "steps 0.05, 0.02; input steps 0.01", 1e-5);
         take_descent(&f, &(icl_descent){6, rates, inputs}, f.drawn.tokens);
         check_start(tap, &f, &(icl_descent){6, rates, inputs});
     }
@@ -164,8 +160,7 @@ static void test_fitted_to_oracle(tap_run *tap) {
     icl_predictors *predictors = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, make_task("task.d=4 task.n=9 task.noise=fixed:1.5", &task, &error), &error,
-                   "a task") &&
+    if (tap_status(tap, make_task("task.d=4 task.n=9 task.noise=fixed:1.5", &task, &error), &error, "a task") &&
         tap_status(tap, icl_predictors_create(task, "ridge", 500, 1, &predictors, &error), &error, "ridge"))
         tap_ok(tap, strcmp(icl_predictors_constants(predictors, 0), "penalty 2.25") == 0,
                "ridge finds the oracle's penalty: %s", icl_predictors_constants(predictors, 0));
@@ -178,8 +173,7 @@ static void test_tuned(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, "task.d=4 task.n=9 task.noise=uniform:3", &error), &error,
-                   "a task")) {
+    if (tap_status(tap, open_fixture(&f, "task.d=4 task.n=9 task.noise=uniform:3", &error), &error, "a task")) {
         take_predictions(tap, &f, "adarr");
         check_imitation(tap, &f, "AdaRR", "tunedrr", NULL, 1e-3);
     }
@@ -218,8 +212,7 @@ static void test_preconditioned(tap_run *tap) {
                                 "task.rotate=true task.weights=inverse-covariance",
                                 &error),
                    &error, "a task") &&
-        tap_status(tap,
-                   icl_allocate((size_t)COUNT * (N + 1) * WIDTH, sizeof *turned, "tokens", &turned, &error),
+        tap_status(tap, icl_allocate((size_t)COUNT * (N + 1) * WIDTH, sizeof *turned, "tokens", &turned, &error),
                    &error, "tokens")) {
         turn_inputs(&f, turned);
         take_descent(&f, &(icl_descent){1, &rate, NULL}, turned);
@@ -247,8 +240,7 @@ static void test_not_finite(tap_run *tap) {
         take_predictions(tap, &f, "constrr");
         f.predictions[3] = (double)NAN;
         const icl_imitation of = {.count = COUNT, .tokens = f.drawn.tokens, .predictions = f.predictions};
-        tap_status(tap, icl_predictors_imitate(f.task, "ridge", &of, &predictors, &error), &error,
-                   "with a NaN");
+        tap_status(tap, icl_predictors_imitate(f.task, "ridge", &of, &predictors, &error), &error, "with a NaN");
         tap_ok(tap, predictors && strcmp(icl_predictors_constants(predictors, 0), "penalty 1") == 0,
                "a prediction that is NaN is left out: %s",
                predictors ? icl_predictors_constants(predictors, 0) : "nothing");

@@ -1,23 +1,24 @@
 /*
- * The adjusted loss of predictors and how well it agrees with an expected value, for tasks whose inputs and weights are white.
+ * The adjusted loss of predictors and how well it agrees with an expected value, for tasks whose inputs
+ * and weights are white.
  *
  * Ours: the mean of 1/2 sum_k (f_k - f'_k)^2 a_k^2, half the squared distance to the oracle's prediction with its
- * expectation over the query taken exactly. Expected values come from simulations of 200,000 sequences that took the mean of
- * 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2): the same expectation with a larger deviation, which is measured here as
- * well. A value agrees when it is within 3 standard errors, ours, theirs and the rounding of what was noted down
- * together.
+ * expectation over the query taken exactly. Expected values come from simulations of 200,000 sequences that took the
+ * mean of 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2): the same expectation with a larger deviation, which is measured
+ * here as well. A value agrees when it is within 3 standard errors, ours, theirs and the rounding of
+ * what was noted down together.
  */
 #ifndef ICLAB_TESTS_MEASURE_H
 #define ICLAB_TESTS_MEASURE_H
 
 #include "baseline/estimator.h"
-#include "baseline/parallel.h"
+#include "numeric/parallel.h"
 #include "sequences.h"
 
 enum { MEASURE_BATCH = 4096, MEASURE_PREDICTORS = 8, MEASURE_DIMENSION = 16, THEIR_SEQUENCES = 200000 };
 
-/* Of one sequence, or means over sequences. The first predictor is the oracle, and its distance is instead its expected squared error
- * given the context and sigma: sum_k sigma^2 / (lambda_k + sigma^2). */
+/* Of one sequence, or means over sequences. The first predictor is the oracle, and its distance is instead its expected
+ * squared error given the context and sigma: sum_k sigma^2 / (lambda_k + sigma^2). */
 typedef struct outcome {
     double distance[MEASURE_PREDICTORS];   /* 1/2 ||w_hat - w_oracle||^2 */
     double difference[MEASURE_PREDICTORS]; /* 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2) */
@@ -27,8 +28,7 @@ typedef struct outcome {
 
 typedef struct loss_means {
     sample_mean distance[MEASURE_PREDICTORS], difference[MEASURE_PREDICTORS], full[MEASURE_PREDICTORS],
-        expected[MEASURE_PREDICTORS],
-        excess[MEASURE_PREDICTORS]; /* excess: expected over that of predictor 1 */
+        expected[MEASURE_PREDICTORS], excess[MEASURE_PREDICTORS]; /* excess: expected over that of predictor 1 */
 } loss_means;
 
 typedef struct measurement {
@@ -86,8 +86,7 @@ static inline icl_status measure(const icl_task *task, const icl_predictors *pre
     ICL_TRY(icl_allocate(threads, sizeof *run.spectra, "spectra", &run.spectra, error));
     ICL_TRY(icl_allocate(MEASURE_BATCH, sizeof *run.outcomes, "outcomes", &run.outcomes, error));
     for (size_t i = 0; i < threads; i++)
-        ICL_TRY(icl_spectrum_create(icl_task_dimension(task), icl_task_context(task), NULL, &run.spectra[i],
-                                    error));
+        ICL_TRY(icl_spectrum_create(icl_task_dimension(task), icl_task_context(task), NULL, &run.spectra[i], error));
     for (size_t done = 0; done < count; done += MEASURE_BATCH) {
         sequences all = {0};
         status = sequences_draw(task, MEASURE_BATCH, 11, done / MEASURE_BATCH, &all, error);
@@ -115,36 +114,32 @@ done:
 
 /* Draws the task, fits the predictors (the first is the oracle) and measures them. */
 static inline bool measure_task(tap_run *tap, const char *overrides, const char *names, size_t fit_sequences,
-                                size_t count, icl_task **task, icl_predictors **predictors,
-                                loss_means *means) {
+                                size_t count, icl_task **task, icl_predictors **predictors, loss_means *means) {
     icl_error error = {0};
 
     *predictors = NULL;
     return tap_status(tap, make_task(overrides, task, &error), &error, overrides) &&
-           tap_status(tap, icl_predictors_create(*task, names, fit_sequences, 1, predictors, &error), &error,
-                      names) &&
+           tap_status(tap, icl_predictors_create(*task, names, fit_sequences, 1, predictors, &error), &error, names) &&
            tap_status(tap, measure(*task, *predictors, count, means, &error), &error, "measure");
 }
 
-/* ours against noted bounds (one number twice: an equality) whose last digit is worth `unit`; their_deviation is of one of their
- * sequences. */
-static inline void check_bounds(tap_run *tap, const char *what, const sample_mean *ours,
-                                double their_deviation, double low, double high, double unit) {
+/* ours against noted bounds (one number twice: an equality) whose last digit is worth `unit`; their_deviation is of one
+ * of their sequences. */
+static inline void check_bounds(tap_run *tap, const char *what, const sample_mean *ours, double their_deviation,
+                                double low, double high, double unit) {
     const double mean = sample_mean_value(ours), our_error = sample_mean_error(ours);
     const double their_error = their_deviation / sqrt(THEIR_SEQUENCES), rounding = unit / sqrt(12);
     const double error = sqrt(our_error * our_error + their_error * their_error + rounding * rounding);
 
     tap_ok(tap, mean >= low - 3 * error && mean <= high + 3 * error,
-           "%s: %.4g, expected %.4g to %.4g (from the upper %+.2f standard errors; ours %.2g, theirs %.2g)",
-           what, mean, low, high, (mean - high) / error, our_error, their_error);
+           "%s: %.4g, expected %.4g to %.4g (from the upper %+.2f standard errors; ours %.2g, theirs %.2g)", what, mean,
+           low, high, (mean - high) / error, our_error, their_error);
 }
 
-static inline void check_closed_form(tap_run *tap, const char *what, const sample_mean *ours,
-                                     double expected) {
+static inline void check_closed_form(tap_run *tap, const char *what, const sample_mean *ours, double expected) {
     const double mean = sample_mean_value(ours), error = sample_mean_error(ours);
-    tap_ok(tap, fabs(mean - expected) <= 3 * error,
-           "%s: full error %.4f, in closed form %.4f (%+.2f standard errors)", what, mean, expected,
-           (mean - expected) / error);
+    tap_ok(tap, fabs(mean - expected) <= 3 * error, "%s: full error %.4f, in closed form %.4f (%+.2f standard errors)",
+           what, mean, expected, (mean - expected) / error);
 }
 
 #endif

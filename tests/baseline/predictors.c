@@ -43,11 +43,10 @@ static void check_names(tap_run *tap) {
     }
     tap_ok(tap, icl_predictors_create(task, "tunedrr", 0, 1, &predictors, &error) == ICL_ERROR_INPUT,
            "nothing to fit on is refused: %s", error.message);
-    if (tap_status(tap, icl_predictors_create(task, " oracle , gd++:2,tunedrr", 100, 1, &predictors, &error),
-                   &error, "blanks are allowed")) {
+    if (tap_status(tap, icl_predictors_create(task, " oracle , gd++:2,tunedrr", 100, 1, &predictors, &error), &error,
+                   "blanks are allowed")) {
         tap_ok(tap,
-               icl_predictors_count(predictors) == 3 &&
-                   strcmp(icl_predictors_name(predictors, 0), "oracle") == 0 &&
+               icl_predictors_count(predictors) == 3 && strcmp(icl_predictors_name(predictors, 0), "oracle") == 0 &&
                    strcmp(icl_predictors_name(predictors, 1), "gd++:2") == 0,
                "names in order");
         tap_ok(tap,
@@ -107,8 +106,7 @@ static void read_numbers(const char *text, size_t capacity, double *numbers) {
     }
 }
 
-static void check_layers(tap_run *tap, const char *overrides, const char *name, size_t steps,
-                         bool inputs_move) {
+static void check_layers(tap_run *tap, const char *overrides, const char *name, size_t steps, bool inputs_move) {
     icl_task *task = NULL;
     icl_predictors *predictors = NULL;
     icl_error error = {0};
@@ -118,15 +116,15 @@ static void check_layers(tap_run *tap, const char *overrides, const char *name, 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
         tap_status(tap, icl_predictors_create(task, name, 500, 1, &predictors, &error), &error, name) &&
         tap_status(tap, sequences_draw(task, 64, 1, 0, &all, &error), &error, "draw") &&
-        tap_status(tap, icl_predictors_run(predictors, 64, all.tokens, all.noise, predictions, &error),
-                   &error, "run")) {
+        tap_status(tap, icl_predictors_run(predictors, 64, all.tokens, all.noise, predictions, &error), &error,
+                   "run")) {
         const char *text = icl_predictors_constants(predictors, 0), *semicolon = strchr(text, ';');
         read_numbers(text, steps, label_steps);
         if (inputs_move && steps > 1 && semicolon)
             read_numbers(semicolon, steps - 1, input_steps);
         for (size_t s = 0; s < 64; s++) {
-            const double expected = run_layers(all.tokens + s * (all.n + 1) * (all.d + 1), all.n, all.d,
-                                               steps, label_steps, input_steps);
+            const double expected =
+                run_layers(all.tokens + s * (all.n + 1) * (all.d + 1), all.n, all.d, steps, label_steps, input_steps);
             worst = fmax(worst, fabs(predictions[s] - expected) / (1 + fabs(expected)));
         }
         /* The text has six digits, and each step multiplies what they miss. */
@@ -156,29 +154,27 @@ static void check_optimality(tap_run *tap, const char *overrides) {
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
         tap_status(tap, icl_predictors_create(task, names, 4000, 1, &predictors, &error), &error, "fit") &&
         tap_status(tap, sequences_draw(task, COUNT, 2, 0, &all, &error), &error, "draw") && all.targets &&
-        tap_status(tap, icl_allocate(COUNT * PREDICTORS, sizeof(double), "predictions", &predictions, &error),
-                   &error, "predictions") &&
-        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions, &error),
-                   &error, "run"))
+        tap_status(tap, icl_allocate(COUNT * PREDICTORS, sizeof(double), "predictions", &predictions, &error), &error,
+                   "predictions") &&
+        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions, &error), &error,
+                   "run"))
         for (size_t p = 1; p < PREDICTORS; p++) {
             sample_mean excess = {0}, against_oracle = {0}, against_bayes = {0};
             for (size_t s = 0; s < COUNT; s++) {
                 const double *of = predictions + s * PREDICTORS, target = (double)all.targets[s];
-                sample_mean_add(&excess,
-                                (of[p] - of[0]) * (of[p] - of[0]) - (of[1] - of[0]) * (of[1] - of[0]));
+                sample_mean_add(&excess, (of[p] - of[0]) * (of[p] - of[0]) - (of[1] - of[0]) * (of[1] - of[0]));
                 sample_mean_add(&against_oracle, (of[0] - target) * (of[p] - of[0]));
                 sample_mean_add(&against_bayes, (of[1] - target) * (of[p] - of[1]));
             }
             tap_ok(tap, sample_mean_value(&excess) >= -3 * sample_mean_error(&excess),
                    "%s does not beat bayes (%.4f +- %.4f)", icl_predictors_name(predictors, p),
                    sample_mean_value(&excess), sample_mean_error(&excess));
-            tap_ok(
-                tap,
-                fabs(sample_mean_value(&against_oracle)) <= 3.5 * sample_mean_error(&against_oracle) + 1e-9 &&
-                    fabs(sample_mean_value(&against_bayes)) <= 3.5 * sample_mean_error(&against_bayes) + 1e-9,
-                "oracle and bayes leave nothing that it could add (%.1e +- %.1e, %.1e +- %.1e)",
-                sample_mean_value(&against_oracle), sample_mean_error(&against_oracle),
-                sample_mean_value(&against_bayes), sample_mean_error(&against_bayes));
+            tap_ok(tap,
+                   fabs(sample_mean_value(&against_oracle)) <= 3.5 * sample_mean_error(&against_oracle) + 1e-9 &&
+                       fabs(sample_mean_value(&against_bayes)) <= 3.5 * sample_mean_error(&against_bayes) + 1e-9,
+                   "oracle and bayes leave nothing that it could add (%.1e +- %.1e, %.1e +- %.1e)",
+                   sample_mean_value(&against_oracle), sample_mean_error(&against_oracle),
+                   sample_mean_value(&against_bayes), sample_mean_error(&against_bayes));
         }
     icl_free(&predictions);
     sequences_release(&all);
@@ -219,22 +215,19 @@ static void check_threads(tap_run *tap, const char *overrides) {
     for (int run = 0; run < RUNS; run++) {
         icl_predictors *predictors = NULL;
         set_threads(threads[run]);
-        if (tap_status(tap,
-                       icl_predictors_create(task, "bayes,tunedrr,gd:2,gd++:2", 1500, 1, &predictors, &error),
+        if (tap_status(tap, icl_predictors_create(task, "bayes,tunedrr,gd:2,gd++:2", 1500, 1, &predictors, &error),
                        &error, "fit") &&
-            tap_status(tap,
-                       icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions[run], &error),
+            tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions[run], &error),
                        &error, "run"))
             for (size_t p = 0; p < PREDICTORS; p++)
-                snprintf(constants[run][p], sizeof constants[run][p], "%s",
-                         icl_predictors_constants(predictors, p));
+                snprintf(constants[run][p], sizeof constants[run][p], "%s", icl_predictors_constants(predictors, p));
         icl_predictors_destroy(&predictors);
         for (size_t p = 0; run > 0 && p < PREDICTORS; p++)
             tap_ok(tap, strcmp(constants[run][p], constants[0][p]) == 0, "%d threads: the same constants",
                    threads[run]);
         if (run > 0)
-            tap_ok(tap, same_bits(predictions[run], predictions[0], COUNT * PREDICTORS),
-                   "%d threads: the same bits", threads[run]);
+            tap_ok(tap, same_bits(predictions[run], predictions[0], COUNT * PREDICTORS), "%d threads: the same bits",
+                   threads[run]);
     }
     set_threads(2);
     sequences_release(&all);
@@ -251,15 +244,12 @@ static void check_bad_data(tap_run *tap) {
     bool only_that = true;
 
     if (tap_status(tap, make_task("task.d=3 task.n=6", &task, &error), &error, "a task") &&
-        tap_status(tap,
-                   icl_predictors_create(task, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error),
-                   &error, "fit") &&
+        tap_status(tap, icl_predictors_create(task, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error), &error,
+                   "fit") &&
         tap_status(tap, sequences_draw(task, COUNT, 1, 0, &all, &error), &error, "draw") && all.tokens) {
-        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, clean, &error), &error,
-                   "run");
+        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, clean, &error), &error, "run");
         all.tokens[7 * 4 + 5] = NAN;
-        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, spoiled, &error), &error,
-                   "run");
+        tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, spoiled, &error), &error, "run");
         for (size_t i = 0; i < COUNT * PREDICTORS; i++)
             only_that = only_that && (i / PREDICTORS == 1 ? isnan(spoiled[i]) : spoiled[i] == clean[i]);
         tap_ok(tap, only_that, "a NaN spoils its own sequence alone");
@@ -275,9 +265,8 @@ int main(void) {
     static const char *const coloured =
         "task.d=4 task.n=12 task.noise=choice:1,3 task.covariance=spectrum:1,1,0.25,0.5 "
         "task.rotate=true";
-    static const char *const inverse =
-        "task.d=4 task.n=12 task.noise=uniform:1 task.covariance=spectrum:1,1,0.25,0.5 "
-        "task.rotate=true task.weights=inverse-covariance";
+    static const char *const inverse = "task.d=4 task.n=12 task.noise=uniform:1 task.covariance=spectrum:1,1,0.25,0.5 "
+                                       "task.rotate=true task.weights=inverse-covariance";
     tap_run tap = {0};
 
     check_names(&tap);

@@ -22,28 +22,22 @@ typedef struct noise_column {
 
 static const noise_column columns[COLUMNS] = {
     {"fixed:0", {{0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {1.7734, 1e-4}}},
-    {"uniform:1",
-     {{.3231, 1e-4}, {.0231, 1e-4}, {.0087, 1e-4}, {.0027, 1e-4}, {.0020, 1e-4, true}, {1.644, 1e-3}}},
-    {"uniform:2",
-     {{1.0173, 1e-4}, {.2364, 1e-4}, {.0634, 1e-4}, {.0163, 1e-4}, {.0109, 1e-4}, {1.3963, 1e-4}}},
-    {"uniform:3",
-     {{1.7681, 1e-4}, {.7815, 1e-4}, {.1565, 1e-4}, {.0346, 1e-4}, {.0242, 1e-4}, {1.177, 1e-3}}},
-    {"uniform:4",
-     {{2.4837, 1e-4}, {1.720, 1e-3}, {.2594, 1e-4}, {.0528, 1e-4}, {.0375, 1e-4}, {1.0045, 1e-4}}},
+    {"uniform:1", {{.3231, 1e-4}, {.0231, 1e-4}, {.0087, 1e-4}, {.0027, 1e-4}, {.0020, 1e-4, true}, {1.644, 1e-3}}},
+    {"uniform:2", {{1.0173, 1e-4}, {.2364, 1e-4}, {.0634, 1e-4}, {.0163, 1e-4}, {.0109, 1e-4}, {1.3963, 1e-4}}},
+    {"uniform:3", {{1.7681, 1e-4}, {.7815, 1e-4}, {.1565, 1e-4}, {.0346, 1e-4}, {.0242, 1e-4}, {1.177, 1e-3}}},
+    {"uniform:4", {{2.4837, 1e-4}, {1.720, 1e-3}, {.2594, 1e-4}, {.0528, 1e-4}, {.0375, 1e-4}, {1.0045, 1e-4}}},
     {"uniform:5", {{3.126, 1e-3}, {3.04, 1e-2}, {.3601, 1e-4}, {.0684, 1e-4}, {.0490, 1e-4}, {.8972, 1e-4}}},
     {"uniform:6", {{3.691, 1e-3}, {4.86, 1e-2}, {.4522, 1e-4}, {.0832, 1e-4}, {.0591, 1e-4}, {.8302, 1e-4}}},
     {"uniform:7", {{4.170, 1e-3}, {6.98, 1e-2}, {.5327, 1e-4}, {.0952, 1e-4}, {.0689, 1e-4}, {.8011, 1e-4}}},
-    {"choice:1,3",
-     {{2.4417, 1e-4}, {1.55, 1e-2}, {.2200, 1e-4}, {.0502, 1e-4}, {.0214, 1e-4}, {.9994, 1e-4}}},
-    {"choice:1,3,5",
-     {{3.6839, 1e-4}, {4.65, 1e-2}, {.4273, 1e-4}, {.0832, 1e-4}, {.0555, 1e-4}, {.8179, 1e-4}}},
+    {"choice:1,3", {{2.4417, 1e-4}, {1.55, 1e-2}, {.2200, 1e-4}, {.0502, 1e-4}, {.0214, 1e-4}, {.9994, 1e-4}}},
+    {"choice:1,3,5", {{3.6839, 1e-4}, {4.65, 1e-2}, {.4273, 1e-4}, {.0832, 1e-4}, {.0555, 1e-4}, {.8179, 1e-4}}},
 };
 
 /* Without noise every ridge is exact: nothing is left but the rounding of the labels. */
 static void check_noise_free(tap_run *tap, const sample_mean *distance) {
     for (size_t p = OLS; p <= TUNEDRR; p++)
-        tap_ok(tap, sample_mean_value(&distance[p]) < 1e-10,
-               "without noise predictor %zu is the oracle (%.1e)", p, sample_mean_value(&distance[p]));
+        tap_ok(tap, sample_mean_value(&distance[p]) < 1e-10, "without noise predictor %zu is the oracle (%.1e)", p,
+               sample_mean_value(&distance[p]));
     tap_ok(tap, sample_mean_value(&distance[ORACLE]) == 0, "without noise the oracle has no error");
 }
 
@@ -55,8 +49,8 @@ static void check_row(tap_run *tap, const noise_column *column, const icl_predic
 
     snprintf(what, sizeof what, "%s %s", column->noise, icl_predictors_name(predictors, p));
     /* The coarse one: its constants came from a grid, and (1.21, .74) cost .00165 on fresh sequences. */
-    check_bounds(tap, what, &means->distance[p], sample_mean_deviation(theirs),
-                 column->values[p].coarse ? 0 : noted, noted, column->values[p].unit);
+    check_bounds(tap, what, &means->distance[p], sample_mean_deviation(theirs), column->values[p].coarse ? 0 : noted,
+                 noted, column->values[p].unit);
 }
 
 static void check_column(tap_run *tap, const noise_column *column, size_t count) {

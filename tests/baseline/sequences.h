@@ -6,7 +6,7 @@
 
 #include "../task/make_task.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* `count` sequences of a task in host memory. */
 typedef struct sequences {
@@ -40,10 +40,10 @@ static inline icl_status sequences_draw(const icl_task *task, size_t count, uint
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, count, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, step, &batch, error));
-    ICL_TRY(sequences_read(batch.tokens, &all->tokens, error));
+    ICL_TRY(sequences_read(batch.inputs, &all->tokens, error));
     ICL_TRY(sequences_read(batch.targets, &all->targets, error));
-    ICL_TRY(sequences_read(batch.noise, &all->noise, error));
-    ICL_TRY(sequences_read(batch.weights, &all->weights, error));
+    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_NOISE), &all->noise, error));
+    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_COEFFICIENTS), &all->weights, error));
 done:
     icl_batch_release(&batch);
     icl_backend_close(&backend);

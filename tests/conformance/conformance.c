@@ -1,19 +1,18 @@
 /*
- * Every op on one device, against the truth and its error bound. One TAP check per op and kind: it names the case that is closest to its
- * bound, or every case that fails. A case passes when each output element is within its bound, nothing outside the outputs
- * changed, and a second run gave the same bits.
+ * Every op on one device, against the truth and its error bound. One TAP check per op and kind: it names the case that
+ * is closest to its bound, or every case that fails. A case passes when each output element is within its bound,
+ * nothing outside the outputs changed, and a second run gave the same bits.
  */
 #include <math.h>
 
+#include "conformance/case.h"
 #include "core/allocate.h"
-#include "lab/conformance/case.h"
 #include "tap.h"
 
 static void explain(const icl_case *c, const icl_case_result *r) {
     tap_note("%s: error/bound %.3g at %s: got %.9g, true %.9g, bound %.3g%s%s", c->name, r->error_over_bound,
-             r->elements ? r->worst_name : "no element", r->elements ? r->outputs[r->worst] : 0, r->truth,
-             r->bound, r->guards_intact ? "" : "; wrote outside its outputs",
-             r->repeatable ? "" : "; a second run differs");
+             r->elements ? r->worst_name : "no element", r->elements ? r->outputs[r->worst] : 0, r->truth, r->bound,
+             r->guards_intact ? "" : "; wrote outside its outputs", r->repeatable ? "" : "; a second run differs");
 }
 
 /* Runs the cases that have the first one's title. Returns how many. */
@@ -34,8 +33,8 @@ static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *ca
         worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
         icl_case_result_clear(&result);
     }
-    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g",
-           (int)icl_case_title_length(&cases[0]), cases[0].name, done, worst);
+    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)icl_case_title_length(&cases[0]),
+           cases[0].name, done, worst);
     return done;
 }
 

@@ -1,4 +1,5 @@
-/* The cache of values that can be made again: what is damaged, stale or another's counts as absent, and the folder stays bounded. */
+/* The cache of values that can be made again: what is damaged, stale or another's counts as absent,
+ * and the folder stays bounded. */
 #include "core/cache.h"
 
 #include <fcntl.h>
@@ -7,15 +8,14 @@
 #include <time.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
 #include "scratch.h"
 #include "tap.h"
 
 static const char key[] = "the key", value[] = "the value that was kept";
 static const icl_cache_limits roomy = {.bytes = 1 << 20, .seconds = 86400};
 
-static icl_status store(const scratch_folder *scratch, const char *under, const char *what,
-                        icl_error *error) {
+static icl_status store(const scratch_folder *scratch, const char *under, const char *what, icl_error *error) {
     return icl_cache_store(scratch->folder, under, strlen(under), what, strlen(what), error);
 }
 
@@ -25,9 +25,8 @@ static bool gives(const scratch_folder *scratch, const char *under, const char *
     char *found = NULL;
     size_t size = 0;
     const icl_status status = icl_cache_load(scratch->folder, under, strlen(under), &found, &size, &error);
-    const bool right =
-        status == ICL_OK &&
-        (expected ? found && size == strlen(expected) && memcmp(found, expected, size) == 0 : !found);
+    const bool right = status == ICL_OK &&
+                       (expected ? found && size == strlen(expected) && memcmp(found, expected, size) == 0 : !found);
     if (!right)
         tap_note("status %d, %zu bytes; %s", (int)status, size, error.message);
     icl_free(&found);
@@ -82,8 +81,8 @@ static void check_damage(tap_run *tap, scratch_folder *scratch) {
         refused += is_refused(scratch, &error);
         data[i / 8] = (char)(data[i / 8] ^ (1 << i % 8));
     }
-    tap_ok(tap, size > 40 && refused == size * 8, "%zu of %zu flipped bits are noticed: %s", refused,
-           size * 8, error.message);
+    tap_ok(tap, size > 40 && refused == size * 8, "%zu of %zu flipped bits are noticed: %s", refused, size * 8,
+           error.message);
     refused = 0;
     for (size_t length = 0; length < size; length++) {
         scratch_write(scratch, name, data, length);
@@ -110,8 +109,7 @@ static void check_collision(tap_run *tap, scratch_folder *scratch) {
     entry_name(scratch, other);
     tap_status(tap, icl_file_read(scratch_path(scratch, other), 0, &data, &size, &error), &error, "another");
     scratch_write(scratch, name, data, size);
-    tap_ok(tap,
-           strcmp(name, other) != 0 && is_refused(scratch, &error) && strstr(error.message, "another key"),
+    tap_ok(tap, strcmp(name, other) != 0 && is_refused(scratch, &error) && strstr(error.message, "another key"),
            "another key's entry is noticed: %s", error.message);
     icl_free(&data);
     tap_status(tap, store(scratch, key, value, &error), &error, "store over it");
@@ -199,10 +197,8 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
     snprintf(below, sizeof below, "%s/below", scratch_path(scratch, "file"));
     tap_ok(tap, icl_cache_prepare(below, roomy, &error) == ICL_ERROR_IO, "a folder that cannot be made: %s",
            error.message);
-    tap_ok(tap, icl_cache_store(below, key, 1, value, 1, &error) == ICL_ERROR_IO, "nor written to: %s",
-           error.message);
-    tap_ok(tap, icl_cache_load(below, key, 1, &found, &size, &error) == ICL_OK && !found,
-           "has no entry to load");
+    tap_ok(tap, icl_cache_store(below, key, 1, value, 1, &error) == ICL_ERROR_IO, "nor written to: %s", error.message);
+    tap_ok(tap, icl_cache_load(below, key, 1, &found, &size, &error) == ICL_OK && !found, "has no entry to load");
     snprintf(below, sizeof below, "%s", scratch_path(scratch, "made"));
     tap_ok(tap, icl_cache_prepare(below, roomy, &error) == ICL_OK && icl_path_exists(below),
            "a missing folder is made");
@@ -220,9 +216,7 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
            "then XDG_CACHE_HOME");
     icl_free(&folder);
     setenv("XDG_CACHE_HOME", "relative", 1);
-    tap_ok(tap,
-           icl_cache_folder(&folder, &error) == ICL_OK && folder &&
-               strcmp(folder, "/home/user/.cache/iclab") == 0,
+    tap_ok(tap, icl_cache_folder(&folder, &error) == ICL_OK && folder && strcmp(folder, "/home/user/.cache/iclab") == 0,
            "unless it is relative, then HOME");
     icl_free(&folder);
     unsetenv("HOME");
@@ -231,7 +225,8 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Two processes ---- */
 
-/* Stores its own value and loads whatever is there; returns the number of loads that were neither's, and 255 for a failed store. */
+/* Stores its own value and loads whatever is there; returns the number of loads that were neither's, and
+ * 255 for a failed store. */
 static int contend(const scratch_folder *scratch, char own) {
     static char mine[50000];
     int wrong = 0;
@@ -260,8 +255,7 @@ static void check_processes(tap_run *tap, scratch_folder *scratch) {
     for (int i = 0; i < 2; i++) {
         int end = -1;
         tap_ok(tap, waitpid(children[i], &end, 0) == children[i] && WIFEXITED(end) && WEXITSTATUS(end) == 0,
-               "process %d of two that store and load one key a hundred times sees whole values alone",
-               i + 1);
+               "process %d of two that store and load one key a hundred times sees whole values alone", i + 1);
     }
     tap_ok(tap, scratch_count(scratch) == 1, "one entry is left");
 }

@@ -1,10 +1,10 @@
 /* Files: whole or not at all. */
-#include "core/file.h"
+#include "iclab/file.h"
 
 #include <sys/stat.h>
 
 #include "core/allocate.h"
-#include "core/csv.h"
+#include "iclab/csv.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -36,11 +36,10 @@ static void check_files(tap_run *tap, scratch_folder *scratch) {
     icl_allocate(large_size, 1, "large", &large, NULL);
     for (size_t i = 0; i < large_size; i++)
         large[i] = (char)(i * 31);
-    tap_status(tap, icl_file_write(scratch_path(scratch, "large"), large, large_size, &error), &error,
-               "write 3 MB");
+    tap_status(tap, icl_file_write(scratch_path(scratch, "large"), large, large_size, &error), &error, "write 3 MB");
     tap_ok(tap,
-           icl_file_read(scratch_path(scratch, "large"), 0, &data, &size, &error) == ICL_OK &&
-               size == large_size && memcmp(data, large, size) == 0,
+           icl_file_read(scratch_path(scratch, "large"), 0, &data, &size, &error) == ICL_OK && size == large_size &&
+               memcmp(data, large, size) == 0,
            "3 MB read back");
     icl_free(&data);
     tap_ok(tap, icl_file_read(scratch_path(scratch, "large"), 1000, &data, &size, &error) == ICL_ERROR_INPUT,
@@ -58,12 +57,12 @@ static void check_failures(tap_run *tap, scratch_folder *scratch) {
            icl_file_read(scratch_path(scratch, "missing"), 0, &data, &size, &error) == ICL_ERROR_IO &&
                strstr(error.message, "missing: No such file"),
            "a missing file is named: %s", error.message);
-    tap_ok(tap, icl_file_read(scratch->folder, 0, &data, &size, &error) == ICL_ERROR_IO,
-           "a folder is no file: %s", error.message);
+    tap_ok(tap, icl_file_read(scratch->folder, 0, &data, &size, &error) == ICL_ERROR_IO, "a folder is no file: %s",
+           error.message);
     tap_ok(tap, icl_file_write(scratch_path(scratch, "no/such/folder"), "x", 1, &error) == ICL_ERROR_IO,
            "no folder to write to: %s", error.message);
-    tap_ok(tap, icl_file_write(scratch->folder, "x", 1, &error) == ICL_ERROR_IO,
-           "cannot replace a folder: %s", error.message);
+    tap_ok(tap, icl_file_write(scratch->folder, "x", 1, &error) == ICL_ERROR_IO, "cannot replace a folder: %s",
+           error.message);
     tap_ok(tap, scratch_count(scratch) == before, "failed writes leave nothing");
 }
 
@@ -76,8 +75,7 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
     tap_status(tap, icl_folder_create(deep, &error), &error, "a folder and those above it");
     tap_ok(tap, stat(deep, &found) == 0 && S_ISDIR(found.st_mode), "it is there");
     tap_status(tap, icl_folder_create(deep, &error), &error, "again");
-    tap_ok(tap, icl_folder_create("/dev/null/x", &error) == ICL_ERROR_IO, "not under a file: %s",
-           error.message);
+    tap_ok(tap, icl_folder_create("/dev/null/x", &error) == ICL_ERROR_IO, "not under a file: %s", error.message);
     snprintf(deep, sizeof deep, "%s/x/y/z", scratch->folder);
     (void)rmdir(deep);
     snprintf(deep, sizeof deep, "%s/x/y", scratch->folder);
@@ -90,15 +88,12 @@ static void check_tables(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     icl_csv *csv = NULL;
 
-    tap_status(tap, icl_csv_create(scratch_path(scratch, "t.csv"), header, &csv, &error), &error,
-               "create a table");
+    tap_status(tap, icl_csv_create(scratch_path(scratch, "t.csv"), header, &csv, &error), &error, "create a table");
     for (uint64_t step = 1; step <= 4; step++)
-        icl_csv_row(csv, step, (const double[]){0.5 * (double)step, step == 2 ? missing : (double)0.1f}, 2,
-                    &error);
+        icl_csv_row(csv, step, (const double[]){0.5 * (double)step, step == 2 ? missing : (double)0.1f}, 2, &error);
     tap_ok(tap, holds(scratch_path(scratch, "t.csv"), "step,loss,rate\n"), "rows wait for a flush");
     tap_status(tap, icl_csv_flush(csv, &error), &error, "flush");
-    tap_ok(tap,
-           holds(scratch_path(scratch, "t.csv"), "step,loss,rate\n1,0.5,0.1\n2,1,\n3,1.5,0.1\n4,2,0.1\n"),
+    tap_ok(tap, holds(scratch_path(scratch, "t.csv"), "step,loss,rate\n1,0.5,0.1\n2,1,\n3,1.5,0.1\n4,2,0.1\n"),
            "rows, with an empty field for NaN");
     icl_csv_destroy(&csv);
 
@@ -116,14 +111,10 @@ static void check_tables(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, holds(scratch_path(scratch, "torn.csv"), "step,loss,rate\n1,2,3\n"), "is dropped");
     icl_csv_destroy(&csv);
     tap_ok(tap,
-           icl_csv_resume(scratch_path(scratch, "torn.csv"), "step,other", 9, &csv, &error) ==
-                   ICL_ERROR_INPUT &&
-               !csv,
+           icl_csv_resume(scratch_path(scratch, "torn.csv"), "step,other", 9, &csv, &error) == ICL_ERROR_INPUT && !csv,
            "another header is refused: %s", error.message);
     scratch_write(scratch, "bad.csv", "step,loss,rate\nx,2,3\n", 21);
-    tap_ok(tap,
-           icl_csv_resume(scratch_path(scratch, "bad.csv"), header, 9, &csv, &error) == ICL_ERROR_INPUT &&
-               !csv,
+    tap_ok(tap, icl_csv_resume(scratch_path(scratch, "bad.csv"), header, 9, &csv, &error) == ICL_ERROR_INPUT && !csv,
            "a row without a step is refused: %s", error.message);
 }
 

@@ -1,5 +1,5 @@
 /* JSON objects: order, numbers that read back, text that needs escapes. */
-#include "core/json.h"
+#include "iclab/json.h"
 
 #include <cJSON.h>
 #include <math.h>
@@ -22,24 +22,20 @@ int main(void) {
     icl_json_flag(&json, "flag", true);
     tap_status(&tap, icl_json_finish(&json, false, &text, &error), &error, "an object");
     tap_ok(&tap,
-           strcmp(text,
-                  "{\"name\":\"a "
-                  "\\\"quoted\\\"\\nline\",\"third\":0.3333333333333333,\"missing\":null,\"endless\":null,"
-                  "\"count\":18446744073709551615,\"flag\":true}") == 0,
+           strcmp(text, "{\"name\":\"a "
+                        "\\\"quoted\\\"\\nline\",\"third\":0.3333333333333333,\"missing\":null,\"endless\":null,"
+                        "\"count\":18446744073709551615,\"flag\":true}") == 0,
            "%s", text);
     back = cJSON_Parse(text);
-    tap_ok(&tap, back && cJSON_GetObjectItem(back, "third")->valuedouble == 1.0 / 3.0,
-           "a third reads back exactly");
+    tap_ok(&tap, back && cJSON_GetObjectItem(back, "third")->valuedouble == 1.0 / 3.0, "a third reads back exactly");
     cJSON_Delete(back);
     icl_free(&text);
     tap_ok(&tap, json.object == NULL, "finishing clears the object");
 
-    tap_ok(&tap, icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{}") == 0,
-           "an empty object");
+    tap_ok(&tap, icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{}") == 0, "an empty object");
     icl_free(&text);
     icl_json_count(&json, "a", 1);
-    tap_ok(&tap,
-           icl_json_finish(&json, true, &text, &error) == ICL_OK && strcmp(text, "{\n\t\"a\":\t1\n}\n") == 0,
+    tap_ok(&tap, icl_json_finish(&json, true, &text, &error) == ICL_OK && strcmp(text, "{\n\t\"a\":\t1\n}\n") == 0,
            "one member a line");
     icl_free(&text);
     icl_json_count(&json, "a", 1);

@@ -71,8 +71,7 @@ int main(void) {
     icl_lock_release(&lock);
 
     snprintf(path, sizeof path, "%s", scratch_path(&scratch, "missing/lock"));
-    tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_ERROR_IO && !lock, "no such folder: %s",
-           error.message);
+    tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_ERROR_IO && !lock, "no such folder: %s", error.message);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

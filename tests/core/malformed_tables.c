@@ -1,11 +1,11 @@
 /*
- * Tables made at random and then damaged, each in one way at one place: the reader refuses every one with a single line that names the file,
- * the damaged line and, for a cell, its column. Undamaged they are read, value for value.
+ * Tables made at random and then damaged, each in one way at one place: the reader refuses every one with a single line
+ * that names the file, the damaged line and, for a cell, its column. Undamaged they are read, value for value.
  */
 #include <stdarg.h>
 
-#include "core/table.h"
 #include "iclab/random.h"
+#include "iclab/table.h"
 #include "tap.h"
 
 enum { VARIANTS = 16, MOST_ROWS = 30, MOST_COLUMNS = 9, CAPACITY = 1 << 15 };
@@ -196,16 +196,15 @@ static bool is_what_was_written(const table_shape *shape, const icl_table *table
     return table->numbers[table->columns - 1] == shape->target + 1;
 }
 
-static bool is_refused_well(const table_shape *shape, table_damage damage, icl_status status,
-                            const icl_error *error) {
+static bool is_refused_well(const table_shape *shape, table_damage damage, icl_status status, const icl_error *error) {
     char place[64], column[32];
 
     snprintf(place, sizeof place, "made.csv:%zu: ", line_of(shape, damage));
     snprintf(column, sizeof column, "column %zu", shape->column + 1);
     return status == ICL_ERROR_INPUT && strncmp(error->message, place, strlen(place)) == 0 &&
            strstr(error->message, complaints[damage]) && strstr(error->message, "expected") &&
-           (!cells[damage] || damage == QUOTE_OPEN || strstr(error->message, column)) &&
-           strlen(error->message) < 300 && !strpbrk(error->message, "\n\r\x1b");
+           (!cells[damage] || damage == QUOTE_OPEN || strstr(error->message, column)) && strlen(error->message) < 300 &&
+           !strpbrk(error->message, "\n\r\x1b");
 }
 
 static void check_damage(tap_run *tap, table_damage damage, size_t *refused) {
@@ -223,8 +222,8 @@ static void check_damage(tap_run *tap, table_damage damage, size_t *refused) {
         good += is_right;
         *refused += status == ICL_ERROR_INPUT;
         if (!is_right)
-            tap_note("seed %u, line %zu, column %zu: %s", shape.seed, line_of(&shape, damage),
-                     shape.column + 1, status == ICL_OK ? "it was read" : error.message);
+            tap_note("seed %u, line %zu, column %zu: %s", shape.seed, line_of(&shape, damage), shape.column + 1,
+                     status == ICL_OK ? "it was read" : error.message);
         icl_table_destroy(&table);
     }
     if (damage == NO_DAMAGE)

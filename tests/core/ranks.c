@@ -1,5 +1,5 @@
 /* Ranks: how work is divided, and what holds without any others. A world of several is tests/tools/ranks.sh. */
-#include "core/ranks.h"
+#include "iclab/ranks.h"
 
 #include "core/allocate.h"
 #include "tap.h"
@@ -26,6 +26,7 @@ int main(void) {
     icl_error error = {0};
     bool good = true;
     char *text = NULL;
+    const icl_ranks alone = icl_ranks_alone();
     double rows[2] = {1, 2};
 
     for (size_t count = 0; count <= 40; count++)
@@ -34,15 +35,14 @@ int main(void) {
     tap_ok(&tap, good, "up to 40 items among up to 12 ranks");
     tap_ok(&tap, divides(SIZE_MAX, 7), "as many as there can be among 7");
 
-    tap_ok(&tap, icl_ranks_is_first(NULL) && icl_ranks_is_first(&icl_ranks_alone), "alone is first");
-    tap_ok(&tap, icl_ranks_agree(NULL, ICL_ERROR_IO, &error) == ICL_ERROR_IO,
-           "alone one agrees with oneself");
+    tap_ok(&tap, icl_ranks_is_first(NULL) && icl_ranks_is_first(&alone), "alone is first");
+    tap_ok(&tap, icl_ranks_agree(NULL, ICL_ERROR_IO, &error) == ICL_ERROR_IO, "alone one agrees with oneself");
     tap_status(&tap, icl_duplicate("text", &text, &error), &error, "a text");
     tap_ok(&tap,
-           icl_ranks_share_text(&icl_ranks_alone, &text, &error) == ICL_OK &&
-               icl_ranks_gather_rows(&icl_ranks_alone, rows, 2, 1, &error) == ICL_OK &&
-               icl_ranks_check_same(NULL, 7, "it", &error) == ICL_OK && strcmp(text, "text") == 0 &&
-               rows[0] == 1 && rows[1] == 2,
+           icl_ranks_share_text(&alone, &text, &error) == ICL_OK &&
+               icl_ranks_gather_rows(&alone, rows, 2, 1, &error) == ICL_OK &&
+               icl_ranks_check_same(NULL, 7, "it", &error) == ICL_OK && strcmp(text, "text") == 0 && rows[0] == 1 &&
+               rows[1] == 2,
            "and has all there is");
     icl_free(&text);
     return tap_done(&tap);

@@ -2,19 +2,34 @@
 #include "iclab/recipe.h"
 
 #include "core/allocate.h"
-#include "core/nearest.h"
-#include "iclab/lab.h"
+#include "iclab/nearest.h"
 #include "scratch.h"
 #include "tap.h"
+
+/* diag has a key of its own, which full does not read; gd++ shares one with diag. */
+static const icl_recipe_key diag_keys[] = {{"model", "rank", ICL_KEY_COUNT, "2", .help = "of diag"}};
+static const icl_recipe_key shared_keys[] = {
+    {"model", "curve", ICL_KEY_NUMBER, "0.5"},
+    {"train", "note", ICL_KEY_TEXT, ""},
+};
+static const icl_recipe_group diag_group = {diag_keys, 1}, shared_group = {shared_keys, 2};
+static const icl_recipe_group *const diag_groups[] = {&diag_group, &shared_group, NULL};
+static const icl_recipe_group *const shared_groups[] = {&shared_group, NULL};
+
+/* Values that are not their places in the list. */
+static const icl_choice kinds[] = {{"full", 7}, {"diag", -1, diag_groups}, {"gd++", 40, shared_groups}, {0}};
 
 static const icl_recipe_key keys[] = {
     {"task", "d", ICL_KEY_COUNT, "10", 1, 100, .help = "dimension"},
     {"task", "noise", ICL_KEY_TEXT, "fixed:1", .help = "a text"},
-    {"model", "kind", ICL_KEY_WORD, "full", .words = "full|diag|gd++"},
+    {"model", "kind", ICL_KEY_WORD, "full", .choices = kinds},
+    {"model", "rank", ICL_KEY_COUNT, "2", .help = "of diag"},
+    {"model", "curve", ICL_KEY_NUMBER, "0.5"},
     {"train", "rate", ICL_KEY_NUMBER, "0.01", 1e-9, 10},
     {"train", "any", ICL_KEY_NUMBER, "-3"},
     {"train", "layers_of_cake", ICL_KEY_COUNT, "2"},
     {"train", "rotate", ICL_KEY_FLAG, "false"},
+    {"train", "note", ICL_KEY_TEXT, ""},
 };
 
 static icl_recipe *make(void) {
@@ -30,8 +45,7 @@ static void check_defaults(tap_run *tap) {
     tap_ok(tap,
            icl_recipe_count(recipe, "task", "d") == 10 &&
                strcmp(icl_recipe_text(recipe, "task", "noise"), "fixed:1") == 0 &&
-               icl_recipe_word(recipe, "model", "kind") == 0 &&
-               icl_recipe_number(recipe, "train", "rate") == 0.01 &&
+               icl_recipe_choice(recipe, "model", "kind") == 7 && icl_recipe_number(recipe, "train", "rate") == 0.01 &&
                icl_recipe_number(recipe, "train", "any") == -3 && !icl_recipe_flag(recipe, "train", "rotate"),
            "defaults");
     icl_recipe_destroy(&recipe);
@@ -52,13 +66,12 @@ static void check_reading(tap_run *tap) {
 
     tap_status(tap, icl_recipe_parse(recipe, text, "r.ini", &error), &error, "a recipe");
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 42, "a count, with an inline comment");
-    tap_ok(tap, strcmp(icl_recipe_text(recipe, "task", "noise"), "choice:1,2,3") == 0,
-           "a value over three lines: %s", icl_recipe_text(recipe, "task", "noise"));
-    tap_ok(tap, icl_recipe_word(recipe, "model", "kind") == 2, "a word");
+    tap_ok(tap, strcmp(icl_recipe_text(recipe, "task", "noise"), "choice:1,2,3") == 0, "a value over three lines: %s",
+           icl_recipe_text(recipe, "task", "noise"));
+    tap_ok(tap, icl_recipe_choice(recipe, "model", "kind") == 40, "a word");
     tap_ok(tap, icl_recipe_number(recipe, "train", "rate") == 2e-3, "a number");
     tap_ok(tap, icl_recipe_flag(recipe, "train", "rotate"), "a flag, on a last line without a newline");
-    tap_status(tap, icl_recipe_parse(recipe, "", "empty.ini", &error), &error,
-               "an empty text changes nothing");
+    tap_status(tap, icl_recipe_parse(recipe, "", "empty.ini", &error), &error, "an empty text changes nothing");
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 42, "d is still 42");
     icl_recipe_destroy(&recipe);
 }
@@ -69,8 +82,8 @@ static void check_refusal(tap_run *tap, const char *text, const char *message) {
     icl_error error = {0};
     const icl_status status = icl_recipe_parse(recipe, text, "r.ini", &error);
 
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, message) && !strchr(error.message, '\n'),
-           "%s", error.message);
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, message) && !strchr(error.message, '\n'), "%s",
+           error.message);
     if (!strstr(error.message, message))
         tap_note("expected: %s", message);
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 10, "  and the recipe is as it was");
@@ -99,8 +112,7 @@ static void check_refusals(tap_run *tap) {
     check_refusal(tap, "[train]\nany = 0x10\n", "expected a number");
     check_refusal(tap, "[train]\nrotate = yes\n", "expected true or false");
     check_refusal(tap, "[model]\nkind = ful\n", "expected one of full|diag|gd++");
-    check_refusal(tap, "[task]\nd = 7\nd = 8\n",
-                  "r.ini:3: task.d again: expected it once; line 2 has set it");
+    check_refusal(tap, "[task]\nd = 7\nd = 8\n", "r.ini:3: task.d again: expected it once; line 2 has set it");
     check_refusal(tap, "[task]\nd = 7\n[train]\nrate = 1\n[task]\nd = 8\n", "r.ini:6: task.d again");
     check_refusal(tap, "[task]\nd = 7\nnonsense\n", "r.ini:3: not a line of a recipe");
     check_refusal(tap, "[task\nd = 7\n", "r.ini:1: not a line of a recipe");
@@ -116,18 +128,15 @@ static void check_overrides(tap_run *tap) {
 
     tap_status(tap, icl_recipe_override(recipe, " task.d = 7 ", &error), &error, "an override");
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 7, "d is 7");
-    tap_status(tap, icl_recipe_override(recipe, "task.noise=a=b", &error), &error,
-               "a value with an equals sign");
+    tap_status(tap, icl_recipe_override(recipe, "task.noise=a=b", &error), &error, "a value with an equals sign");
     tap_ok(tap, strcmp(icl_recipe_text(recipe, "task", "noise"), "a=b") == 0, "is kept whole");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        tap_ok(tap, icl_recipe_override(recipe, bad[i], &error) == ICL_ERROR_INPUT, "refused override %zu",
-               i);
+        tap_ok(tap, icl_recipe_override(recipe, bad[i], &error) == ICL_ERROR_INPUT, "refused override %zu", i);
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 7, "d is still 7");
     icl_recipe_destroy(&recipe);
 }
 
-static bool rejects_with(const icl_recipe *recipe, const char *section, const char *key,
-                         const char *expected) {
+static bool rejects_with(const icl_recipe *recipe, const char *section, const char *key, const char *expected) {
     icl_error error = {0};
     const bool same = icl_recipe_reject(recipe, section, key, &error, "at most %d", 5) == ICL_ERROR_INPUT &&
                       strcmp(error.message, expected) == 0;
@@ -143,18 +152,17 @@ static void check_origins(tap_run *tap) {
     icl_recipe_override(recipe, "train.rate=3", NULL);
     tap_ok(tap, rejects_with(recipe, "task", "d", "dir/r.ini:3: task.d = 7: expected at most 5"),
            "origin: file and line");
-    tap_ok(tap, rejects_with(recipe, "train", "rate", "--set: train.rate = 3: expected at most 5"),
+    tap_ok(tap, rejects_with(recipe, "train", "rate", "override: train.rate = 3: expected at most 5"),
            "origin: override");
-    tap_ok(tap, rejects_with(recipe, "train", "any", "default: train.any = -3: expected at most 5"),
-           "origin: default");
+    tap_ok(tap, rejects_with(recipe, "train", "any", "default: train.any = -3: expected at most 5"), "origin: default");
     icl_recipe_destroy(&recipe);
 }
 
 /* Every value of two recipes over one table is the same text. */
 static bool same_values(const icl_recipe *a, const icl_recipe *b) {
     char *first = NULL, *second = NULL;
-    const bool same = icl_recipe_write(a, &first, NULL) == ICL_OK &&
-                      icl_recipe_write(b, &second, NULL) == ICL_OK && strcmp(first, second) == 0;
+    const bool same = icl_recipe_write(a, &first, NULL) == ICL_OK && icl_recipe_write(b, &second, NULL) == ICL_OK &&
+                      strcmp(first, second) == 0;
     icl_free(&first);
     icl_free(&second);
     return same;
@@ -167,8 +175,8 @@ static void check_writing(tap_run *tap) {
     size_t longest = 0;
 
     for (int i = 0; i < 200; i++)
-        snprintf(assignment + strlen(assignment), sizeof assignment - strlen(assignment), "%s0.%04d",
-                 i ? "," : "", i * 37);
+        snprintf(assignment + strlen(assignment), sizeof assignment - strlen(assignment), "%s0.%04d", i ? "," : "",
+                 i * 37);
     icl_recipe_override(recipe, assignment, NULL);
     icl_recipe_override(recipe, "train.rate=0.3", NULL);
     tap_status(tap, icl_recipe_write(recipe, &text, &error), &error, "write a recipe with a long value");
@@ -177,8 +185,7 @@ static void check_writing(tap_run *tap) {
     tap_ok(tap, longest < 150, "no line is longer than inih reads (%zu)", longest);
     tap_status(tap, icl_recipe_parse(back, text, "written", &error), &error, "read it back");
     tap_ok(tap, same_values(recipe, back), "to the same values");
-    tap_ok(tap, strcmp(icl_recipe_text(back, "task", "noise"), strchr(assignment, '=') + 1) == 0,
-           "the long one too");
+    tap_ok(tap, strcmp(icl_recipe_text(back, "task", "noise"), strchr(assignment, '=') + 1) == 0, "the long one too");
     icl_free(&text);
 
     memset(assignment + strlen("task.noise="), 'y', 700);
@@ -236,26 +243,81 @@ static void check_nearest(tap_run *tap) {
     tap_ok(tap, icl_edit_distance("trian", "train") == 1, "swapped neighbours: 1");
     tap_ok(tap, icl_edit_distance("TRAIN", "train") == 0, "case does not count");
     tap_ok(tap,
-           strcmp(icl_nearest("trian", names, 3), "train") == 0 &&
-               strcmp(icl_nearest("val", names, 3), "eval") == 0,
+           strcmp(icl_nearest("trian", names, 3), "train") == 0 && strcmp(icl_nearest("val", names, 3), "eval") == 0,
            "nearest");
     tap_ok(tap, icl_nearest("x", names, 0) == NULL, "of none: none");
 }
 
+/* ---- Keys that a word brings into use ---- */
+
+static void check_use_of(tap_run *tap, const char *text, const char *refused) {
+    icl_recipe *recipe = make(), *back = make();
+    icl_error error = {0};
+    char *written = NULL;
+    const bool read = icl_recipe_parse(recipe, text, "r.ini", &error) == ICL_OK;
+    icl_status status = icl_recipe_check(recipe, "model", &error);
+
+    if (status == ICL_OK)
+        status = icl_recipe_check(recipe, "train", &error);
+    tap_ok(tap, read && (refused ? status == ICL_ERROR_INPUT && strcmp(error.message, refused) == 0 : status == ICL_OK),
+           "%s", status == ICL_OK ? "all that is set is read" : error.message);
+    tap_ok(tap,
+           icl_recipe_write(recipe, &written, NULL) == ICL_OK &&
+               icl_recipe_parse(back, written, "written", NULL) == ICL_OK && same_values(recipe, back),
+           "  and what is written reads back to the same values");
+    icl_text_free(&written);
+    tap_ok(tap,
+           icl_recipe_reset_unused(recipe, NULL) == ICL_OK && icl_recipe_check(recipe, "model", NULL) == ICL_OK &&
+               icl_recipe_check(recipe, "train", NULL) == ICL_OK && (refused != NULL) != same_values(recipe, back),
+           "  and resetting takes back %s", refused ? "what is not read" : "nothing");
+    icl_recipe_destroy(&recipe);
+    icl_recipe_destroy(&back);
+}
+
+static void check_use(tap_run *tap) {
+    icl_recipe *recipe = make();
+    char *text = NULL;
+
+    check_use_of(tap, "[model]\nkind = diag\nrank = 3\ncurve = 1\n[train]\nnote = x\n", NULL);
+    check_use_of(tap, "[model]\nkind = gd++\ncurve = 1\n", NULL);
+    check_use_of(tap, "[model]\nrank = 2\ncurve = 0.50\n[train]\nnote =\n", NULL);
+    check_use_of(tap, "[model]\nrank = 3\n",
+                 "r.ini:2: model.rank = 3: model.kind = full does not read it: expected 2, its default, or "
+                 "model.kind = diag");
+    check_use_of(tap, "[model]\nkind = gd++\nrank = 3\n",
+                 "r.ini:3: model.rank = 3: model.kind = gd++ does not read it: expected 2, its default, or "
+                 "model.kind = diag");
+    check_use_of(tap, "[train]\nnote = x\n",
+                 "r.ini:2: train.note = x: model.kind = full does not read it: expected nothing, its default, "
+                 "or model.kind = diag or gd++");
+    tap_ok(tap,
+           icl_recipe_write(recipe, &text, NULL) == ICL_OK && !strstr(text, "rank") && !strstr(text, "note") &&
+               strstr(text, "rotate"),
+           "defaults that nothing reads are not written");
+    tap_ok(tap, !icl_recipe_is_used(recipe, "model", "rank") && icl_recipe_is_used(recipe, "task", "d"),
+           "and are known not to be read");
+    icl_text_free(&text);
+    icl_recipe_destroy(&recipe);
+}
+
 /* The program's own table: complete rows, in sections, with defaults that pass their own checks. */
 static void check_table(tap_run *tap) {
-    size_t count, sections = 1, undocumented = 0;
-    const icl_recipe_key *table = icl_lab_recipe_keys(&count);
+    size_t count = 0, sections = 0, undocumented = 0;
+    const icl_recipe_key *key;
+    const char *section = "";
     icl_recipe *recipe = NULL;
     icl_error error = {0};
     char *text = NULL;
 
-    tap_status(tap, icl_lab_recipe_create(&recipe, &error), &error, "every default passes");
-    for (size_t i = 0; i < count; i++) {
-        undocumented += !table[i].help || strlen(table[i].help) > 110 || strchr(table[i].help, '\n');
-        sections += i > 0 && strcmp(table[i].section, table[i - 1].section) != 0;
+    tap_status(tap, icl_recipe_create_complete(&recipe, &error), &error, "every default passes");
+    for (; (key = icl_recipe_known_key(count)); count++) {
+        undocumented += !key->help || strlen(key->help) > 110 || strchr(key->help, '\n');
+        sections += strcmp(key->section, section) != 0;
+        section = key->section;
+        tap_ok(tap, icl_recipe_value(recipe, key->section, key->name) != NULL, "%s.%s is in a whole recipe",
+               key->section, key->name);
     }
-    tap_ok(tap, undocumented == 0, "every key has one line of help");
+    tap_ok(tap, count > 40 && undocumented == 0, "every one of %zu keys has one line of help", count);
     tap_ok(tap, sections == 4, "four sections, each in one piece");
     tap_ok(tap,
            icl_recipe_write(recipe, &text, NULL) == ICL_OK &&
@@ -275,6 +337,7 @@ int main(void) {
     check_writing(&tap);
     check_files(&tap);
     check_nearest(&tap);
+    check_use(&tap);
     check_table(&tap);
     return tap_done(&tap);
 }

@@ -2,7 +2,7 @@
 #include "core/safetensors.h"
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
 #include "scratch.h"
 #include "tap.h"
 
@@ -50,18 +50,15 @@ static void check_round_trip(tap_run *tap, scratch_folder *scratch) {
            "a matrix of floats");
     tap_ok(tap, v && v->type == ICL_ELEMENT_F64 && same_doubles(v->data, vector, 3), "a vector of doubles");
     tap_ok(tap, !icl_safetensors_find(file, "w"), "no other tensor");
-    tap_ok(tap,
-           strcmp(icl_safetensors_metadata(file, "step"), "12") == 0 && !icl_safetensors_metadata(file, "x"),
+    tap_ok(tap, strcmp(icl_safetensors_metadata(file, "step"), "12") == 0 && !icl_safetensors_metadata(file, "x"),
            "metadata");
     icl_safetensors_destroy(&file);
     tap_ok(tap, file == NULL, "destroy clears the handle");
 
     tap_status(tap, icl_safetensors_write(scratch_path(scratch, "none"), NULL, 0, NULL, 0, &error), &error,
                "write no tensors");
-    tap_status(tap, icl_safetensors_read(scratch_path(scratch, "none"), &file, &error), &error,
-               "read no tensors");
-    tap_ok(tap, file && icl_safetensors_count(file) == 0 && !icl_safetensors_metadata(file, "step"),
-           "there are none");
+    tap_status(tap, icl_safetensors_read(scratch_path(scratch, "none"), &file, &error), &error, "read no tensors");
+    tap_ok(tap, file && icl_safetensors_count(file) == 0 && !icl_safetensors_metadata(file, "step"), "there are none");
     icl_safetensors_destroy(&file);
 }
 
@@ -92,12 +89,11 @@ static void check_truncation(tap_run *tap, scratch_folder *scratch) {
         if (length == size)
             continue;
         scratch_write(scratch, "cut", data, length);
-        accepted +=
-            icl_safetensors_read(scratch_path(scratch, "cut"), &file, &error) != ICL_ERROR_INPUT || file;
+        accepted += icl_safetensors_read(scratch_path(scratch, "cut"), &file, &error) != ICL_ERROR_INPUT || file;
         many_lines += strchr(error.message, '\n') != NULL;
     }
-    tap_ok(tap, accepted == 0 && many_lines == 0,
-           "every truncation to 0…%zu bytes is refused, and one byte more", size - 1);
+    tap_ok(tap, accepted == 0 && many_lines == 0, "every truncation to 0…%zu bytes is refused, and one byte more",
+           size - 1);
     tap_note("%s", error.message);
     icl_free(&data);
 }
@@ -156,8 +152,7 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
         {"{\"a\":1}", 0, "a: expected dtype"},
         {"{\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "dtype F32 or F64"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "a shape"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
-         "at most 8 extents"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "at most 8 extents"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "extents"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,6]}}", 6, "extents"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "extents"},
@@ -168,10 +163,8 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "inside the file"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "is it truncated"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4,
-         "as many bytes as the shape needs"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
-         "that of the tensor before ends"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "as many bytes as the shape needs"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "that of the tensor before ends"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":"
          "[1],"
          "\"data_offsets\":[0,4]}}",
@@ -180,8 +173,7 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
          "[1],"
          "\"data_offsets\":[4,8]}}",
          8, "each name once"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
-         "bytes behind the last tensor"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "bytes behind the last tensor"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "a table of strings"},
         {"{\"__metadata__\":\"x\"}", 0, "a table of strings"},
     };
@@ -193,8 +185,7 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
     scratch_write(scratch, "long", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
     tap_ok(tap, icl_safetensors_read(scratch_path(scratch, "long"), &file, &error) == ICL_ERROR_INPUT, "%s",
            strstr(error.message, "not a"));
-    tap_ok(tap,
-           icl_safetensors_read(scratch_path(scratch, "missing"), &file, &error) == ICL_ERROR_IO && !file,
+    tap_ok(tap, icl_safetensors_read(scratch_path(scratch, "missing"), &file, &error) == ICL_ERROR_IO && !file,
            "a missing file is a file error");
 }
 

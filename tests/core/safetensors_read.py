@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Reads a file of ours with the public safetensors library, and with a reader written from the format's description alone.
+"""Reads a file of ours with the public safetensors library, and with a reader written from the format's description.
 
 Arguments: the program that writes the file.
 """
+
 import json
 import struct
 import subprocess
@@ -70,7 +71,10 @@ def check_library(path):
         for name, (shape, values) in EXPECTED.items():
             tensor = file.get_tensor(name)
             same = list(tensor.shape) == shape and tensor.ravel().tolist() == values
-            ok(same and tensor.dtype == (numpy.float64 if name == "vector" else numpy.float32), f"the library reads {name}")
+            ok(
+                same and tensor.dtype == (numpy.float64 if name == "vector" else numpy.float32),
+                f"the library reads {name}",
+            )
 
 
 with tempfile.TemporaryDirectory() as folder:

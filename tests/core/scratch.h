@@ -15,8 +15,7 @@ typedef struct scratch_folder {
 
 static inline void scratch_open(scratch_folder *scratch) {
     const char *base = getenv("TMPDIR");
-    snprintf(scratch->folder, sizeof scratch->folder, "%.200s/iclab-test-XXXXXX",
-             base && *base ? base : "/tmp");
+    snprintf(scratch->folder, sizeof scratch->folder, "%.200s/iclab-test-XXXXXX", base && *base ? base : "/tmp");
     if (!mkdtemp(scratch->folder)) {
         printf("Bail out! no scratch folder\n");
         exit(1);

@@ -1,5 +1,6 @@
 /* Tables read from CSV text: values and lines against what was written, limits, and the message of every refusal. */
-#include "core/table.h"
+#include "iclab/table.h"
+#include "core/csv_reader.h"
 
 #include <math.h>
 
@@ -25,8 +26,8 @@ static bool holds(const icl_table *table, size_t rows, size_t columns, const dou
 }
 
 /* The text is read as these values. */
-static void check_values(tap_run *tap, const char *name, const icl_table_params *params, size_t rows,
-                         size_t columns, const double *values) {
+static void check_values(tap_run *tap, const char *name, const icl_table_params *params, size_t rows, size_t columns,
+                         const double *values) {
     icl_table *table = NULL;
     icl_error error = {0};
 
@@ -88,11 +89,10 @@ static void check_columns(tap_run *tap) {
     tap_status(tap, icl_table_read(&params, &table, &error), &error, "columns by name and by number");
     tap_ok(tap, holds(table, 3, 3, (double[]){3, 1, 4, 7, 5, 8, 11, 9, 12}), "in the order asked for");
     tap_ok(tap,
-           table && table->has_header && strcmp(table->names[0], "c") == 0 &&
-               strcmp(table->names[1], "a") == 0 && strcmp(table->names[2], "y") == 0,
+           table && table->has_header && strcmp(table->names[0], "c") == 0 && strcmp(table->names[1], "a") == 0 &&
+               strcmp(table->names[2], "y") == 0,
            "with their names");
-    tap_ok(tap, table && table->numbers[0] == 3 && table->numbers[1] == 1 && table->numbers[2] == 4,
-           "and numbers");
+    tap_ok(tap, table && table->numbers[0] == 3 && table->numbers[1] == 1 && table->numbers[2] == 4, "and numbers");
     tap_ok(tap, table && table->lines[0] == 2 && table->lines[1] == 3 && table->lines[2] == 5,
            "rows know their lines, also behind a field of two");
     icl_table_destroy(&table);
@@ -105,8 +105,7 @@ static void check_refusal(tap_run *tap, const icl_table_params *params, const ch
     icl_error error = {0};
     const icl_status status = icl_table_read(params, &table, &error);
 
-    if (!tap_ok(tap, status == ICL_ERROR_INPUT && !table && strstr(error.message, message), "refused: %s",
-                message))
+    if (!tap_ok(tap, status == ICL_ERROR_INPUT && !table && strstr(error.message, message), "refused: %s", message))
         tap_note("%s", status == ICL_OK ? "it was read" : error.message);
     icl_table_destroy(&table);
 }
@@ -237,13 +236,10 @@ static void check_files(tap_run *tap) {
     tap_ok(tap, equal, "every row of it");
     icl_table_destroy(&table);
     (void)remove(params.source.path);
-    tap_ok(tap,
-           icl_table_read(&params, &table, &error) == ICL_ERROR_INPUT &&
-               strstr(error.message, "no such file"),
+    tap_ok(tap, icl_table_read(&params, &table, &error) == ICL_ERROR_INPUT && strstr(error.message, "no such file"),
            "no file: %s", error.message);
     params.source.path = scratch.folder;
-    tap_ok(tap,
-           icl_table_read(&params, &table, &error) == ICL_ERROR_IO && strstr(error.message, scratch.folder),
+    tap_ok(tap, icl_table_read(&params, &table, &error) == ICL_ERROR_IO && strstr(error.message, scratch.folder),
            "a folder: %s", error.message);
     scratch_close(&scratch);
 }
@@ -254,9 +250,7 @@ static void check_split(tap_run *tap) {
     icl_error error = {0};
 
     tap_status(tap, icl_csv_split("a, 2 ,\"b,c\"", "--columns", &items, &count, &error), &error, "a list");
-    tap_ok(tap,
-           count == 3 && strcmp(items[0], "a") == 0 && strcmp(items[1], "2") == 0 &&
-               strcmp(items[2], "b,c") == 0,
+    tap_ok(tap, count == 3 && strcmp(items[0], "a") == 0 && strcmp(items[1], "2") == 0 && strcmp(items[2], "b,c") == 0,
            "its items, one with a comma");
     icl_free(&items);
     tap_ok(tap, icl_csv_split("", "--columns", &items, &count, &error) == ICL_ERROR_INPUT && !items,
@@ -267,8 +261,7 @@ static void check_printable(tap_run *tap) {
     char text[8];
 
     tap_ok(tap, strcmp(icl_printable("a\n\x1b\x7f", text, 8), "a   ") == 0, "control characters");
-    tap_ok(tap, strcmp(icl_printable("\xC3\xA9\xE2\x82\xAC", text, 8), "\xC3\xA9\xE2\x82\xAC") == 0,
-           "UTF-8 stays");
+    tap_ok(tap, strcmp(icl_printable("\xC3\xA9\xE2\x82\xAC", text, 8), "\xC3\xA9\xE2\x82\xAC") == 0, "UTF-8 stays");
     tap_ok(tap, strcmp(icl_printable("\xC0\x80\xFF\xED\xA0", text, 8), "?????") == 0, "what is not UTF-8");
     tap_ok(tap, strcmp(icl_printable("1234567", text, 8), "1234567") == 0, "what fits");
     tap_ok(tap, strcmp(icl_printable("12345678", text, 8), "1234...") == 0, "what does not");

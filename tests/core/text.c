@@ -1,5 +1,5 @@
 /* Text that grows: nothing is lost, cut or moved, whatever is added in which pieces. */
-#include "core/text.h"
+#include "iclab/text.h"
 
 #include <math.h>
 

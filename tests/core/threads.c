@@ -1,4 +1,5 @@
-/* Teams of threads: every share once, whatever the number, run after run; fewer where the system starts no more; idle when idle. */
+/* Teams of threads: every share once, whatever the number, run after run; fewer where the system starts
+ * no more; idle when idle. */
 #include "core/threads.h"
 
 #include <pthread.h>
@@ -20,9 +21,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
                           void *argument) {
-    return atomic_fetch_sub(&threads_left, 1) > 0
-               ? __real_pthread_create(thread, attributes, function, argument)
-               : 11; /* EAGAIN */
+    return atomic_fetch_sub(&threads_left, 1) > 0 ? __real_pthread_create(thread, attributes, function, argument)
+                                                  : 11; /* EAGAIN */
 }
 
 /* ---- Shares ---- */
@@ -170,8 +170,8 @@ static unsigned long long run_relay(size_t size) {
 static void check_order(tap_run *tap) {
     const unsigned long long alone = run_relay(1);
     for (size_t size = 2; size <= 5; size += 3)
-        tap_ok(tap, alone != 0 && run_relay(size) == alone, "%d runs on %zu threads see each other's results",
-               ROUNDS, size);
+        tap_ok(tap, alone != 0 && run_relay(size) == alone, "%d runs on %zu threads see each other's results", ROUNDS,
+               size);
 }
 
 static void *relay_beside(void *result) {

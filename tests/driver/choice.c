@@ -1,6 +1,6 @@
 /*
- * "auto" and "opencl" on a machine with a GPU: PoCL, as tests/driver/layer.c shows it. Whichever is faster, the log says why, the answer is
- * remembered, and another driver is measured again. argv: a device of PoCL's.
+ * "auto" and "opencl" on a machine with a GPU: PoCL, as tests/driver/layer.c shows it. Whichever is faster, the log
+ * says why, the answer is remembered, and another driver is measured again. argv: a device of PoCL's.
  */
 #include <stdlib.h>
 
@@ -30,8 +30,8 @@ static void open_as(tap_run *tap, const char *driver, const char *spec, seen *s)
 
     *s = (seen){0};
     setenv(VARIABLE, driver, 1);
-    const icl_status status = icl_backend_open(
-        &(icl_backend_params){.spec = spec, .log = {record, s, ICL_LOG_DEBUG}}, &backend, &error);
+    const icl_status status =
+        icl_backend_open(&(icl_backend_params){.spec = spec, .log = {record, s, ICL_LOG_DEBUG}}, &backend, &error);
     tap_status(tap, status, &error, spec);
     if (backend) {
         const icl_backend_statistics statistics = icl_backend_get_statistics(backend);
@@ -55,22 +55,20 @@ int main(int argc, char **argv) {
     scratch_open(&scratch);
     setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
     open_as(&tap, "name=Planted CPU", "auto", &first);
-    tap_ok(&tap, strcmp(first.chose, "auto: chose cpu, because there is no OpenCL GPU") == 0,
-           "without a GPU: %s", first.chose);
+    tap_ok(&tap, strcmp(first.chose, "auto: chose cpu, because there is no OpenCL GPU") == 0, "without a GPU: %s",
+           first.chose);
     open_as(&tap, GPU, "auto", &first);
     tap_ok(&tap,
            strstr(first.chose, "a short step took") && strstr(first.chose, "(Planted GPU)") &&
                strstr(first.chose, "cpu") && strstr(first.chose, "; remembered"),
            "with one: %s", first.chose);
     open_as(&tap, GPU, "auto", &second);
-    tap_ok(&tap, strstr(second.chose, "; measured on 20") && strcmp(first.spec, second.spec) == 0,
-           "again: %s", second.chose);
+    tap_ok(&tap, strstr(second.chose, "; measured on 20") && strcmp(first.spec, second.spec) == 0, "again: %s",
+           second.chose);
     open_as(&tap, GPU ";driver=Planted 2", "auto", &other);
     tap_ok(&tap, strstr(other.chose, "; remembered") != NULL, "with another driver: %s", other.chose);
     open_as(&tap, GPU ";units=0", "auto", &other);
-    tap_ok(&tap,
-           other.refused && strcmp(other.spec, "cpu") == 0 &&
-               strstr(other.chose, "every other device failed"),
+    tap_ok(&tap, other.refused && strcmp(other.spec, "cpu") == 0 && strstr(other.chose, "every other device failed"),
            "with one that does not open: %s", other.chose);
     setenv("ICLAB_CACHE_DIR", "", 1);
     open_as(&tap, GPU, "auto", &other);
@@ -79,8 +77,8 @@ int main(int argc, char **argv) {
                !strstr(other.chose, "measured on"),
            "without a cache: %s", other.chose);
     open_as(&tap, GPU, "opencl", &other);
-    tap_ok(&tap, strncmp(other.spec, "opencl:", 7) == 0 && !other.chose[0],
-           "the only GPU needs no measurement: %s", other.spec);
+    tap_ok(&tap, strncmp(other.spec, "opencl:", 7) == 0 && !other.chose[0], "the only GPU needs no measurement: %s",
+           other.spec);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -1,6 +1,6 @@
 /*
- * Drivers that are not here, as tests/driver/layer.c answers for them: what they lack is refused in one clear line, and what they limit is
- * kept to, with the same bits. argv: a device of PoCL's. The kernels are those of GPUs.
+ * Drivers that are not here, as tests/driver/layer.c answers for them: what they lack is refused in one clear line, and
+ * what they limit is kept to, with the same bits. argv: a device of PoCL's. The kernels are those of GPUs.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 #include "opened.h"
 #include "tap.h"
 
-#define APPLE                                                                                                \
-    "platform=Apple;name=Apple M4;type=4;driver=1.2 1.0;version=OpenCL 1.2 ;c-version=OpenCL C 1.2 ;"        \
+#define APPLE                                                                                                          \
+    "platform=Apple;name=Apple M4;type=4;driver=1.2 1.0;version=OpenCL 1.2 ;c-version=OpenCL C 1.2 ;"                  \
     "allocation=201326592;local-memory=32768;work-group=256;vector=1"
-#define MALI                                                                                                 \
-    "platform=ARM Platform;name=Mali-T604;type=4;version=OpenCL 1.2 v1.r4p0;allocation=67108864;"            \
+#define MALI                                                                                                           \
+    "platform=ARM Platform;name=Mali-T604;type=4;version=OpenCL 1.2 v1.r4p0;allocation=67108864;"                      \
     "work-group=64;local-memory=32768;float-abilities=6;units=4"
 
 /* ---- Refusals ---- */
@@ -50,8 +50,8 @@ static const struct {
     {"local-memory=0", "0 bytes of local memory", "at least 16384"},
     {"local-memory=16383", "16383 bytes of local memory", "at least 16384"},
     {"local-memory=16384", NULL, NULL},
-    {"profile=EMBEDDED_PROFILE", "EMBEDDED_PROFILE", "needed is FULL_PROFILE"},
-    {"profile=", "the profile \"\"", "needed is FULL_PROFILE"},
+    {"profile=EMBEDDED_PROFILE", "EMBEDDED_PROFILE", "iclab needs FULL_PROFILE"},
+    {"profile=", "the profile \"\"", "iclab needs FULL_PROFILE"},
     {"kernel=matmul_tiles;group=32", "kernel matmul_tiles", "groups of 64 work-items"},
     {"fail-build=1", "clBuildProgram of base", "CL_BUILD_PROGRAM_FAILURE"},
 };
@@ -67,12 +67,10 @@ static void test_refusals(tap_run *tap, const char *spec) {
         if (refusals[i].found)
             tap_ok(tap,
                    o.status == ICL_ERROR_DEVICE && strstr(o.error.message, "Planted") &&
-                       strstr(o.error.message, refusals[i].found) &&
-                       strstr(o.error.message, refusals[i].needed),
+                       strstr(o.error.message, refusals[i].found) && strstr(o.error.message, refusals[i].needed),
                    "%s: %s", refusals[i].driver, o.error.message);
         else
-            tap_ok(tap, o.status == ICL_OK && o.warnings == 0, "%s: opens%s", refusals[i].driver,
-                   o.error.message);
+            tap_ok(tap, o.status == ICL_OK && o.warnings == 0, "%s: opens%s", refusals[i].driver, o.error.message);
         icl_backend_close(&o.backend);
     }
 }
@@ -80,10 +78,9 @@ static void test_refusals(tap_run *tap, const char *spec) {
 static void test_embedded(tap_run *tap, const char *spec) {
     opened o;
     open_as(&o, MALI ";profile=EMBEDDED_PROFILE", (icl_backend_params){.spec = spec});
-    tap_ok(tap, o.status == ICL_ERROR_DEVICE && is_one_line(o.error.message),
-           "an embedded Mali is refused: %s", o.error.message);
-    open_as(&o, MALI ";profile=EMBEDDED_PROFILE",
-            (icl_backend_params){.spec = spec, .accept_failed_self_test = true});
+    tap_ok(tap, o.status == ICL_ERROR_DEVICE && is_one_line(o.error.message), "an embedded Mali is refused: %s",
+           o.error.message);
+    open_as(&o, MALI ";profile=EMBEDDED_PROFILE", (icl_backend_params){.spec = spec, .accept_failed_self_test = true});
     tap_ok(tap, o.status == ICL_OK && o.warnings == 1 && strstr(o.warning, "less exact"),
            "and opens for those who want to know more: %s", o.warning);
     icl_backend_close(&o.backend);
@@ -107,7 +104,7 @@ static void test_list(tap_run *tap, const char *spec) {
         listed++;
         tap_ok(tap,
                !devices[i].usable && is_one_line(devices[i].verdict) &&
-                   strstr(devices[i].verdict, "needed is at least 1"),
+                   strstr(devices[i].verdict, "iclab needs at least 1"),
                "the refused device's verdict: %s", devices[i].verdict);
     }
     tap_ok(tap, listed == 1 && usable >= 2, "of %zu devices %zu are usable", count, usable);
@@ -200,8 +197,7 @@ static void check_bits(tap_run *tap, const char *driver, icl_backend_params para
 
 static void test_limits(tap_run *tap, const char *spec) {
     static results right;
-    const icl_backend_params params = {.spec = spec},
-                             little = {.spec = spec, .memory_limit = (size_t)1 << 20};
+    const icl_backend_params params = {.spec = spec}, little = {.spec = spec, .memory_limit = (size_t)1 << 20};
     icl_error error = {0};
     char driver[64];
     opened o;
@@ -227,8 +223,7 @@ static void test_limits(tap_run *tap, const char *spec) {
     tap_ok(tap,
            TENSOR_BYTES < GROUP_BYTES && o.status == ICL_OK &&
                attend(o.backend, right.attended, &error) == ICL_ERROR_MEMORY && is_one_line(error.message) &&
-               strstr(error.message, "65536 bytes for a work-group") &&
-               strstr(error.message, "at most 65535"),
+               strstr(error.message, "65536 bytes for a work-group") && strstr(error.message, "at most 65535"),
            "no room for the scratch of one group: %s", error.message);
     icl_backend_close(&o.backend);
 }
@@ -283,7 +278,8 @@ static void test_flush(tap_run *tap, const char *spec) {
 
 /* ---- The second program ---- */
 
-/* A program that does not build is an error in one line wherever it is met first, and what is built already goes on working. */
+/* A program that does not build is an error in one line wherever it is met first, and what is built
+ * already goes on working. */
 static void test_second_build(tap_run *tap, const char *spec) {
     static results seen;
     icl_task *task = NULL;
@@ -329,8 +325,7 @@ static size_t loaded_as(tap_run *tap, const char *spec, const char *version, con
 
 /* Apple's device and driver have the same versions on every system: programs of another one must not be taken. */
 static void test_cache(tap_run *tap, const char *spec) {
-    static const char old[] = "OpenCL 1.2 (Nov 22 2025 08:00:00)",
-                      new[] = "OpenCL 1.2 (Nov 22 2026 08:00:00)";
+    static const char old[] = "OpenCL 1.2 (Nov 22 2025 08:00:00)", new[] = "OpenCL 1.2 (Nov 22 2026 08:00:00)";
     scratch_folder scratch;
 
     scratch_open(&scratch);
@@ -387,8 +382,7 @@ static void test_clblast(tap_run *tap, const char *spec) {
     tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_SERVES, "CLBlast serves it");
     setenv(VARIABLE, failing, 1);
     for (int i = 0; i < 2; i++) {
-        tap_status(tap, multiply(o.backend, &seen, &error), &error,
-                   i ? "and again" : "one that CLBlast fails");
+        tap_status(tap, multiply(o.backend, &seen, &error), &error, i ? "and again" : "one that CLBlast fails");
         tap_ok(tap, seen == right, "the same numbers: %.17g", seen);
     }
     tap_ok(tap,
@@ -410,7 +404,8 @@ static void test_clblast(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
-/* The second of four parts fails: those before it are not computed again, because out has been added to itself there. */
+/* The second of four parts fails: those before it are not computed again, because out has been
+ * added to itself there. */
 static void test_clblast_part(tap_run *tap, const char *spec) {
     double right = 0, seen = 0;
     icl_error error = {0};
@@ -443,8 +438,7 @@ int main(int argc, char **argv) {
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
     if (!backend)
         return tap_done(&tap);
-    snprintf(spec, sizeof spec, "%s",
-             icl_backend_capabilities(backend)->spec); /* a planted name is not its own */
+    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec); /* a planted name is not its own */
     icl_backend_close(&backend);
     test_refusals(&tap, spec);
     test_embedded(&tap, spec);

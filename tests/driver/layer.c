@@ -1,8 +1,9 @@
 /*
- * A layer between the OpenCL loader and PoCL that answers as another driver would: an Apple, an embedded profile, one that lies.
+ * A layer between the OpenCL loader and PoCL that answers as another driver would: an Apple, an
+ * embedded profile, one that lies.
  *
- * The loader takes layers from OPENCL_LAYERS. ICLAB_TEST_DRIVER says what this one changes, at each call anew: words KEY=VALUE, separated
- * by semicolons, with the keys of `answers` below and these:
+ * The loader takes layers from OPENCL_LAYERS. ICLAB_TEST_DRIVER says what this one changes, at each call anew: words
+ * KEY=VALUE, separated by semicolons, with the keys of `answers` below and these:
  *     fail-build=N         the Nth program that is built from now on fails; so does every later one
  *     build-options=TEXT   is appended to every program's options
  *     replace=OLD>NEW      OLD in the text of every program becomes NEW wherever it stands
@@ -10,8 +11,9 @@
  *     kernel=NAME          what group and fail-launch are for, NAME* for all that begin so; absent: every kernel
  *     group=N              work-items of a group that the kernel takes at most after its build
  *     fail-launch=N        the Nth launch of the kernel fails, counted since this word was set; so does every later one
- * What a driver says it enforces: buffers beyond `allocation`, groups beyond `work-group` or `group`, and kernels whose local memory is beyond
- * `local-memory` get the error that a driver would give. Other platforms than PoCL are left alone.
+ * What a driver says it enforces: buffers beyond `allocation`, groups beyond `work-group` or `group`, and kernels whose
+ * local memory is beyond `local-memory` get the error that a driver would give. Other platforms than
+ * PoCL are left alone.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
@@ -54,7 +56,8 @@ static bool find_number(const char *key, cl_ulong *number) {
     return true;
 }
 
-/* Whether the Nth call of this kind has come, N being the key's value. The count starts anew with another value of the variable. */
+/* Whether the Nth call of this kind has come, N being the key's value. The count starts anew with another
+ * value of the variable. */
 static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
     const char *wanted = getenv(VARIABLE);
     cl_ulong number;
@@ -78,8 +81,7 @@ static bool is_planted_platform(cl_platform_id platform) {
 
 static bool is_planted(cl_device_id device) {
     cl_platform_id platform = NULL;
-    return target.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL) ==
-               CL_SUCCESS &&
+    return target.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL) == CL_SUCCESS &&
            is_planted_platform(platform);
 }
 
@@ -117,11 +119,9 @@ static cl_int answer(const void *value, size_t size, size_t room, void *to, size
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info what, size_t room,
-                                            void *to, size_t *needed) {
-    const char *key = what == CL_PLATFORM_NAME      ? "platform"
-                      : what == CL_PLATFORM_VERSION ? "platform-version"
-                                                    : "";
+static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info what, size_t room, void *to,
+                                            size_t *needed) {
+    const char *key = what == CL_PLATFORM_NAME ? "platform" : what == CL_PLATFORM_VERSION ? "platform-version" : "";
     char text[CAPACITY];
     if (*key && is_planted_platform(platform) && find_value(key, text))
         return answer(text, strlen(text) + 1, room, to, needed);
@@ -161,10 +161,9 @@ static char *replaced(const char *text, size_t length, const char *words) {
     return made;
 }
 
-static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts,
-                                             const size_t *sizes, cl_int *code) {
-    static const char without_fma[] =
-        "#undef __FMA__\n#undef FP_FAST_FMAF\n#define fma no_fused_multiply_add\n";
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **texts, const size_t *sizes,
+                                             cl_int *code) {
+    static const char without_fma[] = "#undef __FMA__\n#undef FP_FAST_FMAF\n#define fma no_fused_multiply_add\n";
     char words[CAPACITY], *changed_text = NULL;
     cl_ulong number;
 
@@ -220,11 +219,9 @@ static size_t group_limit(cl_kernel kernel) {
     return (size_t)device;
 }
 
-static cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id device,
-                                              cl_kernel_work_group_info what, size_t room, void *to,
-                                              size_t *needed) {
-    const size_t limit =
-        what == CL_KERNEL_WORK_GROUP_SIZE && device && is_planted(device) ? group_limit(kernel) : 0;
+static cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                              size_t room, void *to, size_t *needed) {
+    const size_t limit = what == CL_KERNEL_WORK_GROUP_SIZE && device && is_planted(device) ? group_limit(kernel) : 0;
     return limit > 0 ? answer(&limit, sizeof limit, room, to, needed)
                      : target.clGetKernelWorkGroupInfo(kernel, device, what, room, to, needed);
 }
@@ -247,9 +244,9 @@ static cl_int judge_launch(cl_command_queue queue, cl_kernel kernel, const size_
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank,
-                                         const size_t *offset, const size_t *global, const size_t *local,
-                                         cl_uint count, const cl_event *waits, cl_event *event) {
+static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                                         const size_t *global, const size_t *local, cl_uint count,
+                                         const cl_event *waits, cl_event *event) {
     static cl_ulong launches;
     static char since[CAPACITY];
     const cl_int code = judge_launch(queue, kernel, local);
@@ -263,8 +260,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
 
 /* ---- Buffers ---- */
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
-                                        cl_int *code) {
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code) {
     cl_device_id device = NULL;
     cl_ulong limit;
 
@@ -279,15 +275,13 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 
 /* ---- The loader's side ---- */
 
-VISIBLE CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *to,
-                                                       size_t *needed) {
+VISIBLE CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *to, size_t *needed) {
     static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    return what == CL_LAYER_API_VERSION ? answer(&version, sizeof version, room, to, needed)
-                                        : CL_INVALID_VALUE;
+    return what == CL_LAYER_API_VERSION ? answer(&version, sizeof version, room, to, needed) : CL_INVALID_VALUE;
 }
 
-VISIBLE CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *below,
-                                                    cl_uint *own_count, const cl_icd_dispatch **own) {
+VISIBLE CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_dispatch *below, cl_uint *own_count,
+                                                    const cl_icd_dispatch **own) {
     const size_t slots = sizeof target / sizeof(void *);
 
     if (!below || !own || !own_count || count < slots)

@@ -1,6 +1,6 @@
 /*
- * Straight-line programs of linear transformers that a driver compiles wrongly, or not at all: the interpreter goes on, with the same bits.
- * argv: a device of PoCL's. The kernels are those of GPUs.
+ * Straight-line programs of linear transformers that a driver compiles wrongly, or not at all: the interpreter goes on,
+ * with the same bits. argv: a device of PoCL's. The kernels are those of GPUs.
  */
 #include "../model/fused.h"
 #include "backend/opencl/opencl.h"
@@ -11,8 +11,8 @@ enum { LAUNCHES = 12, FIRST_STRAIGHT = 9 }; /* counted from 1 */
 
 static const setting model = {ICL_LINEAR_FULL, true, 1, 3, 4, 9, 5};
 
-/* Gradients again and again on a driver that changes before the straight-line program is compiled. straight: its launches; said: in the
- * one warning, or NULL. */
+/* Gradients again and again on a driver that changes before the straight-line program is compiled. straight: its
+ * launches; said: in the one warning, or NULL. */
 static void check(tap_run *tap, const char *spec, const char *driver, size_t straight, const char *said) {
     static double first[MAX_PARAMETERS], later[MAX_PARAMETERS];
     icl_error error = {0};
@@ -60,6 +60,6 @@ int main(int argc, char **argv) {
     icl_backend_close(&backend);
     check(&tap, spec, "name=Planted", LAUNCHES - FIRST_STRAIGHT + 1, NULL);
     check(&tap, spec, "name=Planted;fail-build=1", 0, "CL_BUILD_PROGRAM_FAILURE");
-    check(&tap, spec, "name=Planted;replace=2.0f * (value>2.5f * (value", 1, "expected the bits of");
+    check(&tap, spec, "name=Planted;replace=slope = 2.0f>slope = 2.5f", 1, "expected the bits of");
     return tap_done(&tap);
 }

@@ -1,9 +1,9 @@
 #include "attempts.h"
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
+#include "iclab/run.h"
 #include "iclab/train.h"
-#include "lab/run.h"
 
 enum { MAX_COMPLAINT = 10 };
 
@@ -29,9 +29,8 @@ done:
 static const char *judge(const fault_work *work, icl_status status, const icl_error *error) {
     if (status == ICL_OK)
         return work->as_expected(work->context) ? NULL : "the outcome differs";
-    return error->status == status && error->message[0] != '\0' && !strchr(error->message, '\n')
-               ? NULL
-               : "not one line";
+    return error->status == status && error->message[0] != '\0' && !strchr(error->message, '\n') ? NULL
+                                                                                                 : "not one line";
 }
 
 static const char *judge_holdings(const fault_holdings *before) {

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "core/status.h"
 #include "iclab/recipe.h"
+#include "iclab/status.h"
 #include "plant.h"
 #include "tap.h"
 
@@ -13,7 +13,7 @@ typedef struct fault_work {
     icl_status (*attempt)(void *context,
                           icl_error *error); /* gives back all it takes, but for its outcome in the context */
     bool (*as_expected)(
-        const void *context); /* whether a finished attempt's outcome has the bits of the undisturbed one */
+        const void *context);     /* whether a finished attempt's outcome has the bits of the undisturbed one */
     void (*clear)(void *context); /* gives back the outcome; may be NULL */
     void *context;
 } fault_work;
@@ -21,8 +21,8 @@ typedef struct fault_work {
 /* A run folder with a model that was not trained, to work on. */
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error);
 
-/* Fails each call of a kind once, alone or with all that follow it. Each time the attempt must end with an error of one line, or with the
- * expected outcome, and hold nothing afterwards. One check. */
+/* Fails each call of a kind once, alone or with all that follow it. Each time the attempt must end with an error of one
+ * line, or with the expected outcome, and hold nothing afterwards. One check. */
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting);
 
 #endif

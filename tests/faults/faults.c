@@ -1,7 +1,8 @@
 /*
- * Every allocation, every file call and every OpenCL call that a small run makes fails once, and then once with all that follow. Each time
- * the run must end with an error of one line or, where the library has a way around, with the result of the run that nothing befell;
- * hold nothing afterwards; leave no half-written file; and go on, once the fault is gone, to the very bits of the undisturbed run.
+ * Every allocation, every file call and every OpenCL call that a small run makes fails once, and then once with all
+ * that follow. Each time the run must end with an error of one line or, where the library has a way around, with the
+ * result of the run that nothing befell; hold nothing afterwards; leave no half-written file; and go on, once the fault
+ * is gone, to the very bits of the undisturbed run.
  *
  * faults DEVICE memory|files|opencl|cache
  */
@@ -23,8 +24,8 @@ typedef struct tally {
     uint64_t injected, bad;
 } tally;
 
-/* Which part of a life an attempt lives. The first three get a backend of their own, which they open and close; the others take the one that
- * lives from attempt to attempt and must outlive every fault. */
+/* Which part of a life an attempt lives. The first three get a backend of their own, which they open and close; the
+ * others take the one that lives from attempt to attempt and must outlive every fault. */
 typedef enum part { OPEN = 0, OPEN_AND_TRAIN, OPEN_AND_EVALUATE, TRAIN, EVALUATE } part;
 
 typedef struct experiment {
@@ -34,8 +35,9 @@ typedef struct experiment {
     part part;
     bool lasting;
     uint64_t stride; /* every call, or one in so many */
-    const char *
-        cache; /* folder of the program cache, or NULL: with it, the library has a way around every fault but lasting ones of memory */
+    /* The folder of the program cache, or NULL. With it, the library has a way around every fault but lasting ones of
+     * memory. */
+    const char *cache;
     bool cold; /* the cache is emptied before each attempt */
     const life_result *expected;
     const char *table; /* of the undisturbed evaluation */
@@ -73,10 +75,9 @@ static void complain(tally *counts, uint64_t nth, const char *call, const char *
 static bool may_survive(const char *call, bool lasting) {
     static const char *const always[] = {
         "open to read", /* of a folder, to flush it */
-        "fsync of a folder", "close after reading", "close after writing",   "mkdir",
-        "clFinish",          "clReleaseContext",    "clReleaseCommandQueue", "clReleaseProgram",
-        "clReleaseKernel",   "clReleaseMemObject",  "clGetPlatformInfo",     "clGetDeviceInfo",
-        "clGetDeviceIDs"};
+        "fsync of a folder", "close after reading",   "close after writing", "mkdir",           "clFinish",
+        "clReleaseContext",  "clReleaseCommandQueue", "clReleaseProgram",    "clReleaseKernel", "clReleaseMemObject",
+        "clGetPlatformInfo", "clGetDeviceInfo",       "clGetDeviceIDs"};
     static const char *const once[] = {"aligned_alloc", "clCreateBuffer"}; /* tried again without the pool */
 
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
@@ -96,7 +97,8 @@ static bool is_clean(const icl_error *error, icl_status status) {
            (!strchr(error->message, '\n') || strstr(error->message, "build log:"));
 }
 
-/* What is held before an attempt. A backend that lives on may hold device memory of its own beside tensors: programs of steps. */
+/* What is held before an attempt. A backend that lives on may hold device memory of its own beside
+ * tensors: programs of steps. */
 typedef struct holdings {
     fault_holdings process;
     size_t bytes_live;
@@ -112,7 +114,8 @@ static const char *leak_since(const experiment *trial, const holdings *held) {
         return "a file is left open";
     if (icl_backend_get_statistics(trial->backend).bytes_live != held->bytes_live)
         return "device memory is left in use";
-    /* A backend that lives on keeps blocks and programs that the attempt made it get; what it holds is checked when it is closed. */
+    /* A backend that lives on keeps blocks and programs that the attempt made it get; what it holds is
+     * checked when it is closed. */
     if (!keeps_backend(trial) && now.memory != before->memory)
         return "memory is leaked";
     if (!keeps_backend(trial) && now.objects != before->objects)
@@ -155,8 +158,8 @@ static icl_status live(const experiment *trial, icl_backend **own, char **table,
 }
 
 /* What is wrong with the state after an attempt, or NULL. */
-static const char *judge(const experiment *trial, icl_status status, const icl_error *error,
-                         const char *struck, const holdings *before) {
+static const char *judge(const experiment *trial, icl_status status, const icl_error *error, const char *struck,
+                         const holdings *before) {
     static char complaint[512];
     const char *leak = leak_since(trial, before);
 
@@ -224,12 +227,10 @@ static void run_experiment(tap_run *tap, const experiment *trial, const char *wh
         tap_note("%s: %llu faults reported, %llu survived", count->call, (unsigned long long)count->reported,
                  (unsigned long long)count->survived);
     }
-    tap_ok(
-        tap, counts.injected > 0 && (reported > 0 || trial->cache) && counts.bad == 0,
-        "%s, %s: %llu faults injected, %llu reported as errors, %llu with the result of no fault, %llu bad",
-        what, trial->lasting ? "lasting" : "once", (unsigned long long)counts.injected,
-        (unsigned long long)reported, (unsigned long long)(counts.injected - reported),
-        (unsigned long long)counts.bad);
+    tap_ok(tap, counts.injected > 0 && (reported > 0 || trial->cache) && counts.bad == 0,
+           "%s, %s: %llu faults injected, %llu reported as errors, %llu with the result of no fault, %llu bad", what,
+           trial->lasting ? "lasting" : "once", (unsigned long long)counts.injected, (unsigned long long)reported,
+           (unsigned long long)(counts.injected - reported), (unsigned long long)counts.bad);
 }
 
 static void run_both(tap_run *tap, experiment trial, fault_kind kind, part which, const char *what) {
@@ -264,10 +265,8 @@ static void run_cache(tap_run *tap, experiment trial) {
     for (int cold = 1; cold >= 0; cold--) {
         trial.cold = cold;
         run_both(tap, trial, FAULT_FILE, OPEN, cold ? "files, an empty cache" : "files, a full cache");
-        run_both(tap, trial, FAULT_ALLOCATION, OPEN,
-                 cold ? "memory, an empty cache" : "memory, a full cache");
-        run_both(tap, trial, FAULT_OPENCL_SETUP, OPEN,
-                 cold ? "OpenCL, an empty cache" : "OpenCL, a full cache");
+        run_both(tap, trial, FAULT_ALLOCATION, OPEN, cold ? "memory, an empty cache" : "memory, a full cache");
+        run_both(tap, trial, FAULT_OPENCL_SETUP, OPEN, cold ? "OpenCL, an empty cache" : "OpenCL, a full cache");
     }
     life_empty(folder);
     (void)remove(folder);
@@ -324,8 +323,7 @@ int main(int argc, char **argv) {
     icl_free(&table);
     icl_backend_close(&backend);
     const fault_holdings after = fault_held();
-    tap_ok(&tap,
-           after.memory == before.memory && after.files == before.files && after.objects == before.objects,
+    tap_ok(&tap, after.memory == before.memory && after.files == before.files && after.objects == before.objects,
            "nothing is held at the end: %ld blocks of memory, %ld files, %ld OpenCL objects",
            after.memory - before.memory, after.files - before.files, after.objects - before.objects);
     return tap_done(&tap);

@@ -1,14 +1,15 @@
 /*
- * Every allocation and every file call of an inspection fails once, and then once with all that follow. Each time the outcome is an error of
- * one line or, where there is a way around, the summary of the undisturbed one; and nothing is held afterwards.
+ * Every allocation and every file call of an inspection fails once, and then once with all that follow. Each time the
+ * outcome is an error of one line or, where there is a way around, the summary of the undisturbed one; and nothing is
+ * held afterwards.
  */
-#include "lab/inspect/inspect.h"
+#include "iclab/inspect.h"
 
 #include <stdio.h>
 
 #include "attempts.h"
 #include "core/allocate.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 
 #include "../core/scratch.h"
 
@@ -22,7 +23,7 @@ static icl_status make_run(const surroundings *around, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status;
 
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         ICL_TRY(icl_recipe_override(recipe, settings[i], error));
     ICL_TRY(fault_make_run(around->run, recipe, error));

@@ -1,6 +1,6 @@
 /*
- * `iclab train` is killed (SIGKILL) at random moments, 50 times, and resumed each time, sometimes to be killed again. Every run ends with
- * the model, checkpoint and metrics of one that nobody touched, byte for byte.
+ * `iclab train` is killed (SIGKILL) at random moments, 50 times, and resumed each time, sometimes to be killed again.
+ * Every run ends with the model, checkpoint and metrics of one that nobody touched, byte for byte.
  *
  * kill ICLAB RECIPE
  */
@@ -14,14 +14,13 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
+#include "iclab/file.h"
 #include "tap.h"
 
 #define KILLS        50
 #define MAX_ATTEMPTS 400 /* some die a natural death first */
 
-static const char *const names[] = {"recipe.ini", "metrics.csv", "model.safetensors",
-                                    "checkpoint/state.safetensors"};
+static const char *const names[] = {"recipe.ini", "metrics.csv", "model.safetensors", "checkpoint/state.safetensors"};
 enum { FILES = sizeof names / sizeof *names };
 
 typedef struct files {
@@ -82,11 +81,11 @@ static pid_t start(const killing *all, const char *folder) {
         const int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDOUT_FILENO);
         if (resume)
-            execl(all->program, all->program, "train", "--resume", path, "--device", "cpu:threads=1",
-                  "--quiet", (char *)NULL);
+            execl(all->program, all->program, "train", "--resume", path, "--device", "cpu:threads=1", "--quiet",
+                  (char *)NULL);
         else
-            execl(all->program, all->program, "train", all->recipe, "--out", path, "--device",
-                  "cpu:threads=1", "--quiet", (char *)NULL);
+            execl(all->program, all->program, "train", all->recipe, "--out", path, "--device", "cpu:threads=1",
+                  "--quiet", (char *)NULL);
         _exit(127);
     }
     return child;
@@ -182,10 +181,8 @@ static void forget(const char *root) {
 
 int main(int argc, char **argv) {
     tap_run tap = {0};
-    killing all = {.program = argc > 2 ? argv[1] : "",
-                   .recipe = argc > 2 ? argv[2] : "",
-                   .random = 2024,
-                   .root = "kill-XXXXXX"};
+    killing all = {
+        .program = argc > 2 ? argv[1] : "", .recipe = argc > 2 ? argv[2] : "", .random = 2024, .root = "kill-XXXXXX"};
     files expected = {{0}};
     int runs = 0, good = 0;
     const double begin = now();
@@ -200,11 +197,10 @@ int main(int argc, char **argv) {
             good += torment(&all, folder, &expected);
         }
         tap_note("an undisturbed run takes %.2f s", all.seconds);
-        tap_ok(
-            &tap, all.kills >= KILLS && good == runs,
-            "%d runs, killed %d times (%d before there was a recipe, %d before the first checkpoint, %d in "
-            "training), end in the same bits: %d",
-            runs, all.kills, all.before_recipe, all.before_checkpoint, all.in_training, good);
+        tap_ok(&tap, all.kills >= KILLS && good == runs,
+               "%d runs, killed %d times (%d before there was a recipe, %d before the first checkpoint, %d in "
+               "training), end in the same bits: %d",
+               runs, all.kills, all.before_recipe, all.before_checkpoint, all.in_training, good);
         tap_ok(&tap, all.in_training > KILLS / 2, "most kills hit training");
     }
     release(&expected);

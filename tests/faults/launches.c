@@ -1,10 +1,11 @@
 /*
- * Every argument, launch and flush of a row of predictions fails once, and then once with all that follow. Each time the outcome is an
- * error of one line, and the backend then predicts as before: whether the kernel whose launch is said to have failed has run or not, for
- * the teams of a CPU count what they have done on the device, and the host counts along.
+ * Every argument, launch and flush of a row of predictions fails once, and then once with all that follow. Each time
+ * the outcome is an error of one line, and the backend then predicts as before: whether the kernel whose launch is said
+ * to have failed has run or not, for the teams of a CPU count what they have done on the device, and
+ * the host counts along.
  */
 #include "attempts.h"
-#include "iclab/ops.h"
+#include "iclab/ops_linear_transformer.h"
 
 enum { SIZE = 4, BATCH = 640, LAUNCHES = 33 }; /* more launches than come between two flushes */
 
@@ -25,8 +26,8 @@ static icl_status prepare(trial *t, icl_error *error) {
     icl_status status = ICL_OK;
 
     t->params = (icl_linear_transformer_params){.layers = 3, .depth = 3, .heads = 1, .factor = 0.1};
-    const size_t parameters[] = {icl_linear_transformer_size(&t->params, SIZE - 1)},
-                 gram[] = {BATCH, SIZE, SIZE}, query[] = {BATCH, SIZE};
+    const size_t parameters[] = {icl_linear_transformer_size(&t->params, SIZE - 1)}, gram[] = {BATCH, SIZE, SIZE},
+                 query[] = {BATCH, SIZE};
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "opencl:pocl"}, &t->backend, error));
     ICL_TRY(icl_tensor_create(t->backend, 1, query, &t->predictions, error));
     ICL_TRY(icl_tensor_create(t->backend, 1, parameters, &t->parameters, error));
@@ -43,8 +44,8 @@ static icl_status predict(const trial *t, int times, float *predictions, icl_err
     icl_status status = ICL_OK;
 
     for (int i = 0; i < times; i++)
-        ICL_TRY(icl_linear_transformer_predict(t->backend, &t->params, t->predictions, t->parameters,
-                                               (icl_tensor){0}, t->gram, t->query, error));
+        ICL_TRY(icl_linear_transformer_predict(t->backend, &t->params, t->predictions, t->parameters, (icl_tensor){0},
+                                               t->gram, t->query, error));
     ICL_TRY(icl_tensor_read(t->predictions, predictions, error));
 done:
     return status;
@@ -60,14 +61,15 @@ static bool as_expected(const void *context) {
     return memcmp(t->seen, t->expected, sizeof t->seen) == 0;
 }
 
-/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that it does its work. */
+/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that
+ * it does its work. */
 static void go_on(void *context) {
     trial *t = context;
     icl_error error = {0};
 
     memset(t->seen, 0, sizeof t->seen);
-    if (icl_tensor_write(t->predictions, t->seen, &error) == ICL_OK &&
-        predict(t, 1, t->seen, &error) == ICL_OK && as_expected(t))
+    if (icl_tensor_write(t->predictions, t->seen, &error) == ICL_OK && predict(t, 1, t->seen, &error) == ICL_OK &&
+        as_expected(t))
         t->recovered++;
     else
         t->failed++;

@@ -7,21 +7,19 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/file.h"
 #include "core/safetensors.h"
+#include "iclab/file.h"
 #include "iclab/iclab.h"
-#include "lab/run.h"
-#include "lab/session.h"
+#include "iclab/run.h"
+#include "iclab/session.h"
 
-static const char recipe_text[] =
-    "[task]\nd = 3\nn = 5\nnoise = choice:1,2\n"
-    "[model]\nlayers = 2\nparameterization = full\n"
-    "[train]\nbatch = 16\nsteps = 6\nwarmup = 2\nseed = 7\ncheckpoint_every = 3\n"
-    "[eval]\nsequences = 8\nevery = 6\nevery_sequences = 16\nfit_sequences = 32\n"
-    "predictors = oracle,bayes,ols,tunedrr,gd:1\n";
+static const char recipe_text[] = "[task]\nd = 3\nn = 5\nnoise = choice:1,2\n"
+                                  "[model]\nlayers = 2\nparameterization = full\n"
+                                  "[train]\nbatch = 16\nsteps = 6\nwarmup = 2\nseed = 7\ncheckpoint_every = 3\n"
+                                  "[eval]\nsequences = 8\nevery = 6\nevery_sequences = 16\nfit_sequences = 32\n"
+                                  "predictors = oracle,bayes,ols,tunedrr,gd:1\n";
 
-static const char *const file_names[LIFE_FILES] = {ICL_RUN_RECIPE, ICL_RUN_METRICS, ICL_RUN_MODEL,
-                                                   ICL_RUN_CHECKPOINT};
+static const char *const file_names[LIFE_FILES] = {ICL_RUN_RECIPE, ICL_RUN_METRICS, ICL_RUN_MODEL, ICL_RUN_CHECKPOINT};
 
 #define METRICS_FIRST "step,"
 
@@ -42,8 +40,7 @@ static icl_status write_facts(const char *folder, const icl_session_params *sess
 
 static icl_status train(icl_backend *backend, const char *folder, const icl_recipe *recipe, bool resume,
                         icl_error *error) {
-    const icl_session_params session = {
-        .backend = backend, .recipe = recipe, .folder = folder, .resume = resume};
+    const icl_session_params session = {.backend = backend, .recipe = recipe, .folder = folder, .resume = resume};
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
@@ -79,8 +76,7 @@ static icl_status evaluate(icl_backend *backend, const char *folder, const icl_r
     float *values = NULL;
 
     ICL_TRY(icl_trainer_create(backend, recipe, &trainer, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values,
-                         error));
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_run_read_model(folder, icl_trainer_model(trainer), values, error));
     ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
     ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
@@ -96,7 +92,7 @@ done:
 static icl_status read_recipe(const char *folder, bool resume, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lab_recipe_create(recipe, error));
+    ICL_TRY(icl_recipe_create_complete(recipe, error));
     ICL_TRY(resume ? icl_run_read_recipe(folder, *recipe, error)
                    : icl_recipe_parse(*recipe, recipe_text, "faults", error));
 done:
@@ -170,7 +166,7 @@ static bool is_complete(const char *path, const char *name, icl_error *error) {
         return false;
     if (strcmp(name, ICL_RUN_RECIPE) == 0) {
         icl_recipe *recipe = NULL;
-        complete = size > 0 && text[size - 1] == '\n' && icl_lab_recipe_create(&recipe, error) == ICL_OK &&
+        complete = size > 0 && text[size - 1] == '\n' && icl_recipe_create_complete(&recipe, error) == ICL_OK &&
                    icl_recipe_load(recipe, path, error) == ICL_OK && strstr(text, "[eval]");
         icl_recipe_destroy(&recipe);
     } else if (strcmp(name, ICL_RUN_FACTS) == 0) {

@@ -1,4 +1,5 @@
-/* The life of a small run, as the command lives it: train in a folder with checkpoints, then evaluate what the folder holds. */
+/* The life of a small run, as the command lives it: train in a folder with checkpoints, then evaluate
+ * what the folder holds. */
 #ifndef ICLAB_TESTS_FAULTS_LIFE_H
 #define ICLAB_TESTS_FAULTS_LIFE_H
 

@@ -1,6 +1,7 @@
 /*
- * Faults planted under the library at link time: the linker's --wrap sends its calls to malloc's family, to the file system and to OpenCL
- * through plant_system.c and plant_opencl.c, which let the Nth call of a kind fail. The library itself knows nothing of it.
+ * Faults planted under the library at link time: the linker's --wrap sends its calls to malloc's family, to the file
+ * system and to OpenCL through plant_system.c and plant_opencl.c, which let the Nth call of a kind fail. The library
+ * itself knows nothing of it.
  *
  * They also count what is held (memory, files, OpenCL objects), so that a leak shows after each attempt, on any build.
  */
@@ -28,8 +29,8 @@ const char *fault_struck(void);
 /* Calls of the armed kind since fault_arm. */
 uint64_t fault_calls(void);
 
-/* Lets each write and read take one byte less than half of what it is given, after an interruption by a signal: legal, and rare enough that code
- * forgets it. */
+/* Lets each write and read take one byte less than half of what it is given, after an interruption by a signal: legal,
+ * and rare enough that code forgets it. */
 void fault_dawdle(bool on);
 
 typedef struct fault_holdings {

@@ -6,35 +6,36 @@
 #define FAILURE CL_OUT_OF_RESOURCES
 
 /* Calls that return their code. */
-#define CODE_CALL(kind, name, parameters, arguments)                                                         \
-    cl_int __real_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters;                                                                         \
-    cl_int __wrap_##name parameters {                                                                        \
-        return fault_strikes(kind, #name) ? FAILURE : __real_##name arguments;                               \
+#define CODE_CALL(kind, name, parameters, arguments)                                                                   \
+    cl_int __real_##name parameters;                                                                                   \
+    cl_int __wrap_##name parameters;                                                                                   \
+    cl_int __wrap_##name parameters {                                                                                  \
+        return fault_strikes(kind, #name) ? FAILURE : __real_##name arguments;                                         \
     }
 
-/* Calls that make an object, and those that give it back. One that fails to release has released: whoever is told so can do nothing. */
-#define CREATE_CALL(type, name, parameters, arguments)                                                       \
-    type __real_##name parameters;                                                                           \
-    type __wrap_##name parameters;                                                                           \
-    type __wrap_##name parameters {                                                                          \
-        type object = NULL;                                                                                  \
-        if (fault_strikes(FAULT_OPENCL_SETUP, #name))                                                        \
-            *code = FAILURE;                                                                                 \
-        else                                                                                                 \
-            object = __real_##name arguments;                                                                \
-        fault_hold_object(object != NULL);                                                                   \
-        return object;                                                                                       \
+/* Calls that make an object, and those that give it back. One that fails to release has released: whoever
+ * is told so can do nothing. */
+#define CREATE_CALL(type, name, parameters, arguments)                                                                 \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters {                                                                                    \
+        type object = NULL;                                                                                            \
+        if (fault_strikes(FAULT_OPENCL_SETUP, #name))                                                                  \
+            *code = FAILURE;                                                                                           \
+        else                                                                                                           \
+            object = __real_##name arguments;                                                                          \
+        fault_hold_object(object != NULL);                                                                             \
+        return object;                                                                                                 \
     }
 
-#define RELEASE_CALL(name, type)                                                                             \
-    cl_int __real_##name(type object);                                                                       \
-    cl_int __wrap_##name(type object);                                                                       \
-    cl_int __wrap_##name(type object) {                                                                      \
-        const bool fails = fault_strikes(FAULT_OPENCL_SETUP, #name);                                         \
-        const cl_int code = __real_##name(object);                                                           \
-        fault_hold_object(code == CL_SUCCESS ? -1 : 0);                                                      \
-        return fails ? FAILURE : code;                                                                       \
+#define RELEASE_CALL(name, type)                                                                                       \
+    cl_int __real_##name(type object);                                                                                 \
+    cl_int __wrap_##name(type object);                                                                                 \
+    cl_int __wrap_##name(type object) {                                                                                \
+        const bool fails = fault_strikes(FAULT_OPENCL_SETUP, #name);                                                   \
+        const cl_int code = __real_##name(object);                                                                     \
+        fault_hold_object(code == CL_SUCCESS ? -1 : 0);                                                                \
+        return fails ? FAILURE : code;                                                                                 \
     }
 
 CODE_CALL(FAULT_OPENCL_SETUP, clGetPlatformIDs, (cl_uint room, cl_platform_id *platforms, cl_uint *count),
@@ -53,8 +54,7 @@ CODE_CALL(FAULT_OPENCL_SETUP, clBuildProgram,
            void(CL_CALLBACK *notify)(cl_program, void *), void *user),
           (program, count, devices, options, notify, user))
 CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramBuildInfo,
-          (cl_program program, cl_device_id device, cl_program_build_info what, size_t room, void *value,
-           size_t *size),
+          (cl_program program, cl_device_id device, cl_program_build_info what, size_t room, void *value, size_t *size),
           (program, device, what, room, value, size))
 CODE_CALL(FAULT_OPENCL_SETUP, clGetProgramInfo,
           (cl_program program, cl_program_info what, size_t room, void *value, size_t *size),
@@ -63,8 +63,8 @@ CODE_CALL(FAULT_OPENCL_SETUP, clGetKernelWorkGroupInfo,
           (cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what, size_t room, void *value,
            size_t *size),
           (kernel, device, what, room, value, size))
-CODE_CALL(FAULT_OPENCL_WORK, clSetKernelArg,
-          (cl_kernel kernel, cl_uint index, size_t size, const void *value), (kernel, index, size, value))
+CODE_CALL(FAULT_OPENCL_WORK, clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t size, const void *value),
+          (kernel, index, size, value))
 CODE_CALL(FAULT_OPENCL_WORK, clEnqueueNDRangeKernel,
           (cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset, const size_t *global,
            const size_t *local, cl_uint count, const cl_event *waits, cl_event *event),
@@ -74,8 +74,8 @@ CODE_CALL(FAULT_OPENCL_WORK, clEnqueueReadBuffer,
            cl_uint count, const cl_event *waits, cl_event *event),
           (queue, memory, blocking, offset, size, data, count, waits, event))
 CODE_CALL(FAULT_OPENCL_WORK, clEnqueueWriteBuffer,
-          (cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
-           const void *data, cl_uint count, const cl_event *waits, cl_event *event),
+          (cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size, const void *data,
+           cl_uint count, const cl_event *waits, cl_event *event),
           (queue, memory, blocking, offset, size, data, count, waits, event))
 CODE_CALL(FAULT_OPENCL_WORK, clFlush, (cl_command_queue queue), (queue))
 CODE_CALL(FAULT_OPENCL_WORK, clFinish, (cl_command_queue queue), (queue))
@@ -94,10 +94,8 @@ CREATE_CALL(cl_program, clCreateProgramWithBinary,
             (cl_context context, cl_uint count, const cl_device_id *devices, const size_t *sizes,
              const unsigned char **binaries, cl_int *statuses, cl_int *code),
             (context, count, devices, sizes, binaries, statuses, code))
-CREATE_CALL(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *code),
-            (program, name, code))
-CREATE_CALL(cl_mem, clCreateBuffer,
-            (cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code),
+CREATE_CALL(cl_kernel, clCreateKernel, (cl_program program, const char *name, cl_int *code), (program, name, code))
+CREATE_CALL(cl_mem, clCreateBuffer, (cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code),
             (context, flags, size, host, code))
 
 RELEASE_CALL(clReleaseContext, cl_context)

@@ -95,8 +95,7 @@ FILE *__real_open_memstream(char **memory, size_t *size);
 FILE *__wrap_open_memstream(char **memory, size_t *size);
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    void *memory =
-        fault_strikes(FAULT_ALLOCATION, "aligned_alloc") ? NULL : __real_aligned_alloc(alignment, size);
+    void *memory = fault_strikes(FAULT_ALLOCATION, "aligned_alloc") ? NULL : __real_aligned_alloc(alignment, size);
     atomic_fetch_add(&plant.memory, memory != NULL);
     return memory;
 }
@@ -159,8 +158,7 @@ int __wrap_open64(const char *path, int flags, ...) {
 
 /* A close that fails has closed the file, as on Linux. */
 int __wrap_close(int file) {
-    const bool fails =
-        fault_strikes(FAULT_FILE, is_written(file) ? "close after writing" : "close after reading");
+    const bool fails = fault_strikes(FAULT_FILE, is_written(file) ? "close after writing" : "close after reading");
     const int result = __real_close(file);
     atomic_fetch_sub(&plant.files, result == 0);
     return fails ? fail_with(EIO) : result;

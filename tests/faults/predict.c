@@ -1,16 +1,16 @@
 /*
- * Every allocation and every file call on the way from a table to its predictions fails once, and then once with all that follow. Each time
- * the outcome is an error of one line or, where there is a way around, the very bits of the undisturbed outcome; and nothing is
- * held afterwards.
+ * Every allocation and every file call on the way from a table to its predictions fails once, and then once with all
+ * that follow. Each time the outcome is an error of one line or, where there is a way around, the very bits of the
+ * undisturbed outcome; and nothing is held afterwards.
  */
-#include "lab/predict/predict.h"
+#include "iclab/predict.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "attempts.h"
 #include "core/allocate.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 
 #include "../core/scratch.h"
 
@@ -27,7 +27,7 @@ static icl_status make_run(surroundings *around, icl_error *error) {
     static const char *const settings[] = {"task.d=3", "task.n=5", "model.layers=1", "train.batch=1"};
     icl_status status;
 
-    ICL_TRY(icl_lab_recipe_create(&around->recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&around->recipe, error));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         ICL_TRY(icl_recipe_override(around->recipe, settings[i], error));
     ICL_TRY(fault_make_run(around->run, around->recipe, error));
@@ -48,10 +48,10 @@ static void make_table(scratch_folder *scratch) {
 
 /* ---- Predictions ---- */
 
-/* All that iclab predict does but print. predictions [ROWS + 1][ICL_PREDICTORS]: held out, then those of the row without a target. */
+/* All that iclab predict does but print. predictions [ROWS + 1][ICL_PREDICTORS]: held out, then those of the row
+ * without a target. */
 static icl_status predict(const surroundings *around, double *predictions, icl_error *error) {
-    const icl_table_params table_params = {
-        .source = {.path = around->table}, .target = "y", .missing_targets = true};
+    const icl_table_params table_params = {.source = {.path = around->table}, .target = "y", .missing_targets = true};
     icl_backend *backend = NULL;
     icl_table *table = NULL;
     icl_predict_outcome *outcome = NULL;

@@ -1,8 +1,9 @@
-/* Restoring a checkpoint. A refused one leaves the trainer as it was; an accepted one is saved again to the same state. */
+/* Restoring a checkpoint. A refused one leaves the trainer as it was; an accepted one is saved again
+ * to the same state. */
 #include "core/allocate.h"
-#include "core/file.h"
 #include "fuzz.h"
-#include "iclab/lab.h"
+#include "iclab/file.h"
+#include "iclab/recipe.h"
 #include "iclab/train.h"
 
 /* The corpus was saved with this recipe. */
@@ -15,7 +16,7 @@ static icl_trainer *make_trainer(void) {
     icl_trainer *trainer = NULL;
 
     fuzz_promise(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, NULL) == ICL_OK &&
-                     icl_lab_recipe_create(&recipe, NULL) == ICL_OK &&
+                     icl_recipe_create_complete(&recipe, NULL) == ICL_OK &&
                      icl_recipe_parse(recipe, recipe_text, "checkpoint", NULL) == ICL_OK &&
                      icl_trainer_create(backend, recipe, &trainer, NULL) == ICL_OK,
                  "there is a trainer");
@@ -28,8 +29,7 @@ static char *state_of(icl_trainer *trainer, size_t *size) {
     const char *path = fuzz_no_file();
     char *text = NULL;
 
-    fuzz_promise(icl_trainer_save(trainer, path, NULL) == ICL_OK &&
-                     icl_file_read(path, 0, &text, size, NULL) == ICL_OK,
+    fuzz_promise(icl_trainer_save(trainer, path, NULL) == ICL_OK && icl_file_read(path, 0, &text, size, NULL) == ICL_OK,
                  "a trainer can be saved");
     return text;
 }
@@ -51,8 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                      "a checkpoint that is refused leaves the trainer");
     } else {
         icl_free(&before);
-        fuzz_promise(icl_trainer_restore(trainer, fuzz_file((const uint8_t *)after, size_after), &error) ==
-                         ICL_OK,
+        fuzz_promise(icl_trainer_restore(trainer, fuzz_file((const uint8_t *)after, size_after), &error) == ICL_OK,
                      "what is saved can be restored");
         before = state_of(trainer, &size_before);
         fuzz_promise(size_before == size_after && memcmp(before, after, size_before) == 0,

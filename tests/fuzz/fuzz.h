@@ -1,6 +1,6 @@
 /*
- * What the fuzz targets share. Each target defines LLVMFuzzerTestOneInput, which LibFuzzer calls with input after input; without LibFuzzer,
- * replay.c calls it with the corpus and with small damages of it. A broken promise aborts.
+ * What the fuzz targets share. Each target defines LLVMFuzzerTestOneInput, which LibFuzzer calls with input after
+ * input; without LibFuzzer, replay.c calls it with the corpus and with small damages of it. A broken promise aborts.
  */
 #ifndef ICLAB_TESTS_FUZZ_FUZZ_H
 #define ICLAB_TESTS_FUZZ_FUZZ_H
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/status.h"
+#include "iclab/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

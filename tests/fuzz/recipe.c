@@ -1,7 +1,8 @@
-/* The recipe reader, and the readers of values that a recipe holds as text. What is accepted is written and read back to the same. */
+/* The recipe reader, and the readers of values that a recipe holds as text. What is accepted is written
+ * and read back to the same. */
+#include "iclab/recipe.h"
 #include "core/allocate.h"
 #include "fuzz.h"
-#include "iclab/lab.h"
 #include "iclab/task.h"
 
 #define MAX_DIMENSION 16 /* of tasks that are made: larger ones are slow, not different */
@@ -16,7 +17,7 @@ static void check_round_trip(const icl_recipe *recipe) {
     icl_recipe *again = NULL;
     char *text = write_recipe(recipe), *second;
 
-    fuzz_promise(icl_lab_recipe_create(&again, NULL) == ICL_OK &&
+    fuzz_promise(icl_recipe_create_complete(&again, NULL) == ICL_OK &&
                      icl_recipe_parse(again, text, "written", NULL) == ICL_OK,
                  "a written recipe can be read");
     second = write_recipe(again);
@@ -43,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1), *before, *after;
     icl_error error = {0};
 
-    fuzz_promise(text && icl_lab_recipe_create(&recipe, NULL) == ICL_OK, "there is memory");
+    fuzz_promise(text && icl_recipe_create_complete(&recipe, NULL) == ICL_OK, "there is memory");
     memcpy(text, data, size);
     text[size] = '\0';
     before = write_recipe(recipe);

@@ -1,4 +1,5 @@
-/* Runs a fuzz target without LibFuzzer: every file of the corpus, every beginning of it, and it with each byte damaged in turn. Deterministic.
+/* Runs a fuzz target without LibFuzzer: every file of the corpus, every beginning of it, and it with each byte damaged
+ * in turn. Deterministic.
  *
  * PROGRAM FILE... */
 #include "fuzz.h"
@@ -46,8 +47,7 @@ int main(int argc, char **argv) {
         }
         const size_t size = fread(data, 1, MAX_BYTES, file);
         fclose(file);
-        tap_ok(&tap, true, "%s and what damage makes of it: %zu inputs", name ? name + 1 : argv[i],
-               replay(data, size));
+        tap_ok(&tap, true, "%s and what damage makes of it: %zu inputs", name ? name + 1 : argv[i], replay(data, size));
     }
     tap_ok(&tap, argc > 1, "%d files in the corpus", argc - 1);
     free(data);

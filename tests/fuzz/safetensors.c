@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (size_t i = 0; i < icl_safetensors_count(file); i++) {
         const icl_named_tensor *tensor = icl_safetensors_at(file, i);
-        const size_t bytes = icl_named_tensor_count(tensor) *
-                             (tensor->type == ICL_ELEMENT_F64 ? sizeof(double) : sizeof(float));
+        const size_t bytes =
+            icl_named_tensor_count(tensor) * (tensor->type == ICL_ELEMENT_F64 ? sizeof(double) : sizeof(float));
         const unsigned char *values = tensor->data;
         for (size_t j = 0; j < bytes; j++)
             sum = (unsigned char)(sum + values[j]);

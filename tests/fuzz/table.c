@@ -1,5 +1,6 @@
-/* Tables of numbers. What is read has finite numbers in every cell, names that are printable, and reads the same again. */
-#include "core/table.h"
+/* Tables of numbers. What is read has finite numbers in every cell, names that are printable, and
+ * reads the same again. */
+#include "iclab/table.h"
 
 #include <math.h>
 
@@ -45,10 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     check_table(table, params.missing_targets);
-    fuzz_promise(
-        icl_table_read(&params, &again, &error) == ICL_OK && again->rows == table->rows &&
-            memcmp(again->values, table->values, table->rows * table->columns * sizeof *table->values) == 0,
-        "it reads the same again");
+    fuzz_promise(icl_table_read(&params, &again, &error) == ICL_OK && again->rows == table->rows &&
+                     memcmp(again->values, table->values, table->rows * table->columns * sizeof *table->values) == 0,
+                 "it reads the same again");
     icl_table_destroy(&again);
     icl_table_destroy(&table);
     return 0;

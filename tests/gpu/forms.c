@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/linear_source.h"
+#include "backend/opencl/linear_transformer/source.h"
 #include "backend/opencl/opencl.h"
 #include "core/allocate.h"
-#include "core/file.h"
-#include "core/json.h"
+#include "iclab/file.h"
+#include "iclab/json.h"
 
 #define MOST_FORMS 1024
 
@@ -47,8 +47,8 @@ typedef struct writer {
     size_t count;
 } writer;
 
-static icl_status write_text(const writer *to, size_t number, const char *definitions, const char *text,
-                             size_t size, icl_error *error) {
+static icl_status write_text(const writer *to, size_t number, const char *definitions, const char *text, size_t size,
+                             icl_error *error) {
     char name[32];
     char *path = NULL;
     icl_text whole = {0};
@@ -65,8 +65,7 @@ done:
     return status;
 }
 
-static icl_status write_row(const writer *to, size_t number, icl_kernel which, size_t local_bytes,
-                            icl_error *error) {
+static icl_status write_row(const writer *to, size_t number, icl_kernel which, size_t local_bytes, icl_error *error) {
     const icl_kernel_info *kernel = &icl_kernel_infos[which];
     const form *f = &to->forms[number];
     char name[32];
@@ -92,21 +91,20 @@ done:
 }
 
 /* The form in which the device asks for the kernel: `definitions` in front of its file, or "". program: its name. */
-static icl_status add(writer *to, icl_kernel which, const char *program, const char *definitions,
-                      const char *further, size_t local_bytes, icl_error *error) {
+static icl_status add(writer *to, icl_kernel which, const char *program, const char *definitions, const char *further,
+                      size_t local_bytes, icl_error *error) {
     const icl_kernel_source *source = icl_opencl_find_source(icl_kernel_infos[which].file);
     char options[ICL_OPTIONS_CAPACITY];
     size_t number = 0;
     icl_status status = ICL_OK;
 
     icl_opencl_options_of(&to->opencl, which, further, options);
-    while (number < to->count && (strcmp(to->forms[number].program, program) != 0 ||
-                                  strcmp(to->forms[number].definitions, definitions) != 0 ||
-                                  strcmp(to->forms[number].options, options) != 0))
+    while (number < to->count &&
+           (strcmp(to->forms[number].program, program) != 0 ||
+            strcmp(to->forms[number].definitions, definitions) != 0 || strcmp(to->forms[number].options, options) != 0))
         number++;
     if (number == MOST_FORMS || !source)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: more than %d forms, or no such file", program,
-                        MOST_FORMS);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: more than %d forms, or no such file", program, MOST_FORMS);
     if (number == to->count) {
         form *made = &to->forms[number];
         ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
@@ -122,8 +120,8 @@ done:
 
 /* ---- Linear transformers ---- */
 
-static icl_linear_job job_of(const writer *to, const icl_linear_transformer_params *params, size_t size,
-                             size_t rows, bool train) {
+static icl_linear_job job_of(const writer *to, const icl_linear_transformer_params *params, size_t size, size_t rows,
+                             bool train) {
     return (icl_linear_job){.params = params,
                             .size = size,
                             .batch = 65536,
@@ -142,7 +140,7 @@ static icl_linear_job job_of(const writer *to, const icl_linear_transformer_para
 static icl_status add_interpreters(writer *to, icl_error *error) {
     enum { MOST_SIZE = 64 };
     const icl_linear_transformer_params params = {
-        .form = ICL_LINEAR_FULL, .layers = 4, .depth = 4, .heads = 1};
+        .parameterization = ICL_LINEAR_FULL, .layers = 4, .depth = 4, .heads = 1};
     bool seen[8][8][2][2] = {{{{false}}}};
     icl_status status = ICL_OK;
 
@@ -191,8 +189,7 @@ static icl_status add_straight(writer *to, const struct straight *is, icl_error 
     icl_status status = ICL_OK;
     icl_text text = {0};
     const unsigned *capability = to->device->capability;
-    const char *registers =
-        capability[0] > 0 ? icl_opencl_register_option(capability[0], capability[1]) : NULL;
+    const char *registers = capability[0] > 0 ? icl_opencl_register_option(capability[0], capability[1]) : NULL;
     char program[64];
     icl_linear_cut cut;
 

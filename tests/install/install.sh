@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# What a user gets from `meson install`: the files, a program of theirs built against them with pkg-config, and a library
-# that shows its documented functions and no other symbol.
-# Arguments: the build folder, the source folder, the install prefix, below it the folders of data and of man pages, then the compiler's command.
+# What a user gets from `meson install`: the files, a program of theirs built against them with pkg-config, and a
+# library that shows its documented functions and no other symbol.
+# Arguments: the build folder, the source folder, the install prefix, below it the folders of data and of man pages,
+# then the command of the C compiler, "--", and that of the C++ compiler, which may be missing.
 set -uo pipefail
 build=$1
 source=$2
@@ -9,7 +10,12 @@ prefix=$3
 datadir=$4
 mandir=$5
 shift 5
-compiler=("$@")
+compiler=()
+while [[ $# -gt 0 && $1 != -- ]]; do
+    compiler+=("$1")
+    shift
+done
+shift
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 # shellcheck source=tests/tap.sh
@@ -49,6 +55,23 @@ if command -v pkg-config >/dev/null; then
         note <"$root/run"
         ok "$ran" "and runs"
     fi
+    # The examples as they are installed, each on two devices.
+    examples=$root$prefix/$datadir/iclab/examples
+    pairs=("cpu ref")
+    [[ $("$build/tools/iclab" devices --json 2>/dev/null) != *'"opencl:'* ]] || pairs+=("opencl cpu")
+    for name in own_task own_model; do
+        "${compiler[@]}" -std=c11 -Wall -Wextra -Werror "$examples/$name.c" "$examples/experiment.c" \
+            -o "$root/$name" "${flags[@]}" -lm >"$root/compile" 2>&1
+        ok $? "the example $name builds"
+        note <"$root/compile"
+        for pair in "${pairs[@]}"; do
+            # shellcheck disable=SC2086 # two devices
+            (cd "$root" && LD_LIBRARY_PATH=$libraries DYLD_LIBRARY_PATH=$libraries "./$name" $pair) >"$root/run" 2>&1 &&
+                grep -qx 'resumed at step [1-9][0-9]*' "$root/run"
+            ok $? "$name trains, resumes, beats its reference and agrees on $pair"
+            note <"$root/run"
+        done
+    done
 else
     skip "an outside program builds with pkg-config" "pkg-config is not installed"
 fi
@@ -62,12 +85,37 @@ fi
 # Declarations may wrap: join each header into one line first, without its comments.
 for header in "$source"/include/iclab/*.h; do
     sed 's/^#define.*//' "$header" | tr '\n' ' ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g'
-done | grep -oE 'ICL_API [^;(]*[ *]icl_[a-z0-9_]+\(' | grep -oE 'icl_[a-z0-9_]+\($' | tr -d '(' | sort -u >"$root/declared"
+done | grep -oE 'ICL_API [^;(]*[ *]icl_[a-z0-9_]+\(' | grep -oE 'icl_[a-z0-9_]+\($' | tr -d '(' |
+    sort -u >"$root/declared"
 comm -23 "$root/shown" "$root/declared" | sed 's/^/visible but not declared: /' >"$root/difference"
 comm -13 "$root/shown" "$root/declared" | sed 's/^/declared but not there: /' >>"$root/difference"
 note <"$root/difference"
 [[ -s $root/declared && ! -s $root/difference ]]
 ok $? "the library shows the $(wc -l <"$root/declared" | tr -d ' ') declared functions and no other symbol"
+
+# The command, but for what reproduces papers, uses what other programs can use.
+nm "$build/tools/libiclab-command.a" | awk '$1 == "U" { print $2 }' | sed 's/^_icl_/icl_/' | grep '^icl_' |
+    sort -u >"$root/used"
+hidden=$(comm -23 "$root/used" "$root/declared")
+[[ -s $root/used && -z $hidden ]]
+ok $? "the command uses public functions alone${hidden:+, but $hidden}"
+
+# By the names of C: a declaration outside of ICL_C_BEGIN would ask for another symbol.
+if [[ $# -gt 0 ]]; then
+    {
+        echo '#include <iclab/iclab.h>'
+        sed 's/.*/auto *const use_& = \&&;/' "$root/declared"
+        echo 'int main() { return'
+        sed 's/.*/ use_& == nullptr ||/' "$root/declared"
+        echo 'false; }'
+    } >"$root/all.cpp"
+    "$@" -std=c++11 -I "$root$prefix/include" "$root/all.cpp" -o "$root/all" -L "$libraries" -liclab \
+        -Wl,-rpath,"$libraries" >"$root/compile" 2>&1 && "$root/all"
+    ok $? "a program in C++ links with every declared function"
+    head -n 5 "$root/compile" | note
+else
+    skip "a program in C++ links with every declared function" "there is no C++ compiler"
+fi
 
 [[ -x $root$prefix/bin/iclab ]]
 ok $? "the command is installed"
@@ -77,6 +125,7 @@ same_files() { # NAME FOLDER EXPECTED-FOLDER
     ok $? "$1"
     [[ -z $different ]] || note <<<"$different"
 }
+same_files "every example is installed" "$root$prefix/$datadir/iclab/examples" "$source/tools/examples"
 same_files "every recipe is installed" "$root$prefix/$datadir/iclab/recipes" "$source/tools/recipes"
 for file in "$mandir/man1/iclab.1" "$mandir/man1/iclab-train.1" "$mandir/man5/iclab-recipe.5" \
     "$datadir/bash-completion/completions/iclab" "$datadir/zsh/site-functions/_iclab"; do
@@ -88,5 +137,10 @@ if [[ -x $root$prefix/bin/iclab ]]; then
     ran=$?
     note <"$root/run"
     ok "$ran" "iclab --version"
+    # It lies in another folder than it was built for.
+    said=$(cd / && unset ICLAB_RECIPES && LD_LIBRARY_PATH=$libraries DYLD_LIBRARY_PATH=$libraries \
+        "$root$prefix/bin/iclab" train quickstrat 2>&1)
+    [[ $said == *'the nearest is quickstart' ]]
+    ok $? "the command finds the recipes of an installation that was moved"
 fi
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What was installed for good is used from elsewhere: the command finds its recipes, and a program is built with the library,
-# shared and static, and trains. Run by tools/check install, which installs it.
+# What was installed for good is used from elsewhere: the command finds its recipes, and a program is built with the
+# library, shared and static, and trains. Run by tools/check install, which installs it.
 # Arguments: the prefix, the source folder, then the compiler's command.
 set -uo pipefail
 prefix=$1
@@ -18,7 +18,8 @@ expect 0 "--version"
 grep -qE '^iclab .*\([0-9a-f]{12}, ' "$work/out" && grep -q '^built with ' "$work/out"
 ok $? "it names the commit and the libraries"
 note <"$work/out"
-run train quickstart --device cpu --set train.batch=8 --set train.steps=3 --set train.warmup=0 --set eval.sequences=16 --set eval.fit_sequences=16 \
+run train quickstart --device cpu --set train.batch=8 --set train.steps=3 --set train.warmup=0 --set eval.sequences=16 \
+    --set eval.fit_sequences=16 \
     --set eval.every=0 --set train.growth=0 --set model.layers=1
 expect 0 "a recipe by its name, from another folder"
 [[ -s $work/runs/quickstart-seed1/model.safetensors ]]
@@ -33,7 +34,8 @@ for kind in shared static; do
         read -r -a flags <<<"$(pkg-config --cflags --libs --static iclab)"
         flags=("${flags[@]/#-liclab/-l:libiclab.a}")
     fi
-    "${compiler[@]}" -std=c11 -Wall -Wextra -Werror "$source/tests/install/external.c" -o "$work/$kind" "${flags[@]}" >"$work/err" 2>&1 &&
+    "${compiler[@]}" -std=c11 -Wall -Wextra -Werror "$source/tests/install/external.c" -o "$work/$kind" \
+        "${flags[@]}" >"$work/err" 2>&1 &&
         LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/$kind" >"$work/out" 2>>"$work/err"
     ok $? "a program with the $kind library trains"
     note <"$work/out"

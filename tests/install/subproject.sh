@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The archive of meson dist is complete: another project, which has it as a subproject, builds from it a program that trains. Run by tools/check install.
-# Arguments: a configured build folder, the source folder, a folder to work in.
+# The archive of meson dist is complete: another project, which has it as a subproject, builds from it a program that
+# trains. Run by tools/check install. Arguments: a configured build folder, the source folder, a folder to work in.
 set -uo pipefail
 build=$1
 source=$2

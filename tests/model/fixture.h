@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
 #include "iclab/iclab.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 static const char *const parameterizations[] = {"full", "diag", "gd++", "sparse", "sparse-b"};
@@ -31,7 +31,7 @@ typedef struct model_fixture {
 
 static inline icl_status make_recipe(const char *const *overrides, size_t count, icl_recipe **recipe,
                                      icl_error *error) {
-    icl_status status = icl_lab_recipe_create(recipe, error);
+    icl_status status = icl_recipe_create_complete(recipe, error);
     for (size_t i = 0; status == ICL_OK && i < count; i++)
         status = icl_recipe_override(*recipe, overrides[i], error);
     return status;
@@ -53,7 +53,7 @@ static inline icl_status make_model(const setting *is, const char *initializatio
     for (int i = 0; i < 6; i++)
         overrides[i] = text[i];
     ICL_TRY(make_recipe(overrides, 6, &recipe, error));
-    ICL_TRY(icl_model_create(recipe, is->dimension, is->context, model, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(is->dimension, is->context), model, error));
 done:
     icl_recipe_destroy(&recipe);
     return status;
@@ -71,14 +71,12 @@ static inline icl_status fixture_tensors(model_fixture *f, icl_error *error) {
     ICL_TRY(icl_tensor_create(backend, 1, &size, &f->parameters, error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &f->gradient, error));
     ICL_TRY(icl_tensor_create(backend, 3, tokens, &f->tokens, error));
-    ICL_TRY(icl_allocate(icl_model_parameter_count(f->model), sizeof *f->variables, "variables",
-                         &f->variables, error));
+    ICL_TRY(icl_allocate(icl_model_parameter_count(f->model), sizeof *f->variables, "variables", &f->variables, error));
 done:
     return status;
 }
 
-static inline icl_status fixture_open(model_fixture *f, icl_backend *backend, const setting *is,
-                                      icl_error *error) {
+static inline icl_status fixture_open(model_fixture *f, icl_backend *backend, const setting *is, icl_error *error) {
     icl_status status = ICL_OK;
 
     *f = (model_fixture){.is = *is, .backend = backend};
@@ -107,22 +105,19 @@ static inline icl_variable fixture_predict(model_fixture *f, size_t depth) {
         f->variables[i] = icl_tape_parameter(f->tape, icl_tensor_reshape(value, info->rank, info->shape),
                                              icl_tensor_reshape(gradient, info->rank, info->shape));
     }
-    return icl_model_predict_at_depth(f->model, f->tape, f->variables, icl_tape_constant(f->tape, f->tokens),
-                                      depth);
+    return icl_model_predict_at_depth(f->model, f->tape, f->variables, icl_tape_constant(f->tape, f->tokens), depth);
 }
 
 static inline icl_status fixture_read(model_fixture *f, size_t depth, double *predictions, icl_error *error) {
     const icl_variable out = fixture_predict(f, depth);
     const icl_status status = icl_tape_status(f->tape, error);
-    return status == ICL_OK ? icl_tensor_read_double(icl_tape_value(f->tape, out), predictions, error)
-                            : status;
+    return status == ICL_OK ? icl_tensor_read_double(icl_tape_value(f->tape, out), predictions, error) : status;
 }
 
 /* Standard normal numbers, the same on every machine. */
 static inline void fill_normal(float *values, size_t count, uint32_t stream, float scale) {
     for (size_t i = 0; i < count; i++)
-        values[i] =
-            scale * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 5, .stream = stream}, i));
+        values[i] = scale * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 5, .stream = stream}, i));
 }
 
 /* Parameters small enough that layers stay of order 1: products of two vectors' entries, or of matrices. */

@@ -1,18 +1,17 @@
 /*
- * The ops of whole linear transformers. On "ref": predictions and gradients against the same model composed of elementary ops on the
- * tape, and gradients against central differences. On every device: clipping by sequence against a plain loop over
- * batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of threads. How far
- * a device is from the truth is the conformance cases' business.
+ * The ops of whole linear transformers. On "ref": predictions, losses and gradients against the same model composed of
+ * elementary ops on the tape, and gradients against central differences. On every device: clipping by sequence against
+ * a plain loop over batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of
+ * threads. How far a device is from the truth is the conformance cases' business.
  */
 #include "fused.h"
 #include "backend/linear_transformer.h"
 
 /* ---- Against the tape ---- */
 
-/* The largest relative difference between op and tape: of predictions alone, with the gradient, and of the gradient. */
-static double composed_distance(icl_backend *ref, const setting *is, size_t depth, given how,
-                                icl_error *error) {
-    double predicted[3][MAX_BATCH], gradient[2][MAX_PARAMETERS], worst = HUGE_VAL;
+/* The largest relative difference between op and tape: of predictions, losses, and gradients. */
+static double composed_distance(icl_backend *ref, const setting *is, size_t depth, given how, icl_error *error) {
+    double predicted[2][MAX_BATCH], losses[2][MAX_BATCH], gradient[2][MAX_PARAMETERS], worst = HUGE_VAL;
     icl_status status = ICL_OK;
     fused f;
 
@@ -20,11 +19,12 @@ static double composed_distance(icl_backend *ref, const setting *is, size_t dept
     ICL_TRY(run_predict(&f, predicted[0], error));
     ICL_TRY(icl_fill(ref, f.model.gradient, (double)NAN, error));
     ICL_TRY(run_gradient(&f, (icl_tensor){0}, error));
-    ICL_TRY(icl_tensor_read_double(f.predictions, predicted[1], error));
+    ICL_TRY(icl_tensor_read_double(f.losses, losses[0], error));
     ICL_TRY(icl_tensor_read_double(f.model.gradient, gradient[0], error));
-    ICL_TRY(composed(&f, depth, predicted[2], gradient[1], error));
-    worst = distance(predicted[0], predicted[2], is->batch);
-    worst = fmax(worst, distance(predicted[1], predicted[2], is->batch));
+    ICL_TRY(composed(&f, depth, predicted[1], gradient[1], error));
+    square_misses(predicted[1], is->batch, losses[1]);
+    worst = distance(predicted[0], predicted[1], is->batch);
+    worst = fmax(worst, distance(losses[0], losses[1], is->batch));
     worst = fmax(worst, distance(gradient[0], gradient[1], icl_model_size(f.model.model)));
 done:
     fused_close(&f);
@@ -32,7 +32,7 @@ done:
 }
 
 /* Both are double: what separates them is rounding alone, which steep deep models magnify. */
-static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t depth, given how) {
+static void check_composed(tap_run *tap, icl_backend *ref, int parameterization, size_t depth, given how) {
     static const size_t shapes[][3] = {{2, 5, 3}, {5, 3, 19}, {4, 4, 2}, {1, 4, 2}}; /* d, n, batch */
     double worst = 0.0;
     icl_error error = {0};
@@ -41,32 +41,32 @@ static void check_composed(tap_run *tap, icl_backend *ref, int form, size_t dept
         for (int mean = 0; mean < 2; mean++)
             for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                 const size_t layers = depth + (heads == 2);
-                const setting is = {form, mean, heads, layers, shapes[s][0], shapes[s][1], shapes[s][2]};
+                const setting is = {parameterization, mean, heads, layers, shapes[s][0], shapes[s][1], shapes[s][2]};
                 const double seen = composed_distance(ref, &is, depth, how, &error);
                 if (seen > 1e-11)
-                    tap_note("heads %zu, %s, d %zu, n %zu: %.3g %s", heads, mean ? "mean" : "raw",
-                             shapes[s][0], shapes[s][1], seen, error.message);
+                    tap_note("heads %zu, %s, d %zu, n %zu: %.3g %s", heads, mean ? "mean" : "raw", shapes[s][0],
+                             shapes[s][1], seen, error.message);
                 worst = fmax(worst, seen);
             }
-    tap_ok(tap, worst <= 1e-11, "%s, depth %zu, from %s: as composed (%.2g)", parameterizations[form], depth,
-           given_names[how], worst);
+    tap_ok(tap, worst <= 1e-11, "%s, depth %zu, from %s: as composed (%.2g)", parameterizations[parameterization],
+           depth, given_names[how], worst);
 }
 
-/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are, and of many tokens. */
-static void check_passed(tap_run *tap, icl_backend *ref, int form, given how) {
+/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are,
+ * and of many tokens. */
+static void check_passed(tap_run *tap, icl_backend *ref, int parameterization, given how) {
     static const size_t shapes[][4] = {{1, 10, 12, 5}, {2, 33, 30, 1}}; /* heads, d, n, batch */
     icl_error error = {0};
 
     for (size_t s = 0; s < 2; s++) {
-        const setting is = {form, true, shapes[s][0], 4, shapes[s][1], shapes[s][2], shapes[s][3]};
-        icl_linear_transformer_params params = {.form = (icl_linear_form)form,
+        const setting is = {parameterization, true, shapes[s][0], 4, shapes[s][1], shapes[s][2], shapes[s][3]};
+        icl_linear_transformer_params params = {.parameterization = (icl_parameterization)parameterization,
                                                 .heads = is.heads,
-                                                .space =
-                                                    how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
+                                                .space = how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
         for (params.depth = 3; params.depth <= 4; params.depth++) {
             const double seen = composed_distance(ref, &is, params.depth, how, &error);
             tap_ok(tap, seen <= 1e-11 && icl_linear_passes(&params, is.dimension, is.context),
-                   "%s, d %zu, heads %zu, depth %zu, from %s: as composed (%.2g)", parameterizations[form],
+                   "%s, d %zu, heads %zu, depth %zu, from %s: as composed (%.2g)", parameterizations[parameterization],
                    is.dimension, is.heads, params.depth, given_names[how], seen);
         }
     }
@@ -77,20 +77,21 @@ static void check_passed(tap_run *tap, icl_backend *ref, int form, given how) {
 /* ---- Against central differences ---- */
 
 static icl_status loss_at(fused *f, const double *point, double *loss, icl_error *error) {
-    double predictions[MAX_BATCH];
+    double predictions[MAX_BATCH], losses[MAX_BATCH];
     icl_status status = ICL_OK;
 
     *loss = 0.0;
     ICL_TRY(icl_tensor_write_double(f->model.parameters, point, error));
     ICL_TRY(run_predict(f, predictions, error));
+    square_misses(predictions, f->model.is.batch, losses);
     for (size_t b = 0; b < f->model.is.batch; b++)
-        *loss += (predictions[b] - TARGET) * (predictions[b] - TARGET) / (double)f->model.is.batch;
+        *loss += losses[b] / (double)f->model.is.batch;
 done:
     return status;
 }
 
-static void check_differences(tap_run *tap, icl_backend *ref, int form, size_t depth, given how) {
-    const setting is = {form, true, 2, depth + 1, 3, 4, 3};
+static void check_differences(tap_run *tap, icl_backend *ref, int parameterization, size_t depth, given how) {
+    const setting is = {parameterization, true, 2, depth + 1, 3, 4, 3};
     const double h = 1e-5;
     double point[MAX_PARAMETERS], seen[MAX_PARAMETERS], expected[MAX_PARAMETERS], worst = HUGE_VAL, loss[2];
     icl_error error = {0};
@@ -114,8 +115,8 @@ static void check_differences(tap_run *tap, icl_backend *ref, int form, size_t d
 done:
     if (status != ICL_OK)
         tap_note("%s", error.message);
-    tap_ok(tap, worst <= 1e-7, "%s, depth %zu, from %s: central differences (%.2g)", parameterizations[form],
-           depth, given_names[how], worst);
+    tap_ok(tap, worst <= 1e-7, "%s, depth %zu, from %s: central differences (%.2g)",
+           parameterizations[parameterization], depth, given_names[how], worst);
     fused_close(&f);
 }
 
@@ -128,7 +129,7 @@ static icl_status alone(const fused *all, size_t b, double *gradient, double *no
     one.gram = icl_tensor_slice(all->gram, 0, b, 1);
     one.query = icl_tensor_slice(all->query, 0, b, 1);
     one.targets = icl_tensor_slice(all->targets, 0, b, 1);
-    one.predictions = icl_tensor_slice(all->predictions, 0, b, 1);
+    one.losses = icl_tensor_slice(all->losses, 0, b, 1);
     one.norms = icl_tensor_slice(all->norms, 0, b, 1);
     icl_status status = ICL_OK;
 
@@ -170,15 +171,14 @@ static icl_status clip_one_by_one(const fused *f, clipping *expected, icl_error 
             squares += own[b][i] * own[b][i];
         expected->clipped += expected->norms[b] > expected->threshold;
         for (size_t i = 0; i < size && b != 3; i++)
-            expected->gradient[i] +=
-                fmin(1.0, expected->threshold / sqrt(squares)) * own[b][i] / (double)batch;
+            expected->gradient[i] += fmin(1.0, expected->threshold / sqrt(squares)) * own[b][i] / (double)batch;
     }
 done:
     return status;
 }
 
-static void check_clipping(tap_run *tap, icl_backend *device, int form, given how) {
-    const setting is = {form, true, 1, 4, 4, how == GIVEN_TOKENS ? 3 : 9, 37};
+static void check_clipping(tap_run *tap, icl_backend *device, int parameterization, given how) {
+    const setting is = {parameterization, true, 1, 4, 4, how == GIVEN_TOKENS ? 3 : 9, 37};
     const bool is_double = icl_backend_capabilities(device)->element_size == sizeof(double);
     const double allowed = is_double ? 1e-12 : 2e-5;
     double seen[MAX_PARAMETERS], norms[MAX_BATCH], worst = HUGE_VAL, norms_off = HUGE_VAL;
@@ -195,27 +195,25 @@ static void check_clipping(tap_run *tap, icl_backend *device, int form, given ho
     ICL_TRY(icl_tensor_read_double(f.model.gradient, seen, &error));
     ICL_TRY(icl_tensor_read_double(f.norms, norms, &error));
     tap_ok(tap, isnan(expected.norms[3]) && isnan(norms[3]), "%s, from %s: no norm where there is a NaN",
-           parameterizations[form], given_names[how]);
+           parameterizations[parameterization], given_names[how]);
     expected.norms[3] = norms[3] = 0.0;
     worst = distance(seen, expected.gradient, icl_model_size(f.model.model));
     norms_off = distance(norms, expected.norms, is.batch);
 done:
     if (status != ICL_OK)
         tap_note("%s", error.message);
-    tap_ok(tap,
-           worst <= allowed && norms_off <= allowed && expected.clipped > 2 &&
-               expected.clipped < is.batch - 2,
+    tap_ok(tap, worst <= allowed && norms_off <= allowed && expected.clipped > 2 && expected.clipped < is.batch - 2,
            "%s, from %s: clipped as one by one (%.2g, norms %.2g; %zu of %zu clipped)",
-           parameterizations[form], given_names[how], worst, norms_off, expected.clipped, is.batch);
+           parameterizations[parameterization], given_names[how], worst, norms_off, expected.clipped, is.batch);
     fused_close(&f);
 }
 
 /* ---- Norms of huge and tiny gradients ---- */
 
-/* A query and target times `scale`: the gradient is times scale squared. So many sequences that a host adds up gradients of several groups
- * of lanes. */
-static void check_norm(tap_run *tap, icl_backend *device, int form, double scale) {
-    const setting is = {form, true, 1, 3, 4, 6, MAX_BATCH};
+/* A query and target times `scale`: the gradient is times scale squared. So many sequences that a host adds up
+ * gradients of several groups of lanes. */
+static void check_norm(tap_run *tap, icl_backend *device, int parameterization, double scale) {
+    const setting is = {parameterization, true, 1, 3, 4, 6, MAX_BATCH};
     double plain[MAX_BATCH], scaled[MAX_BATCH], worst = HUGE_VAL;
     icl_error error = {0};
     icl_status status = ICL_OK;
@@ -234,14 +232,14 @@ static void check_norm(tap_run *tap, icl_backend *device, int form, double scale
 done:
     if (status != ICL_OK)
         tap_note("%s", error.message);
-    tap_ok(tap, worst <= 1e-5, "%s: norms of gradients times %.2g (%.2g)", parameterizations[form],
+    tap_ok(tap, worst <= 1e-5, "%s: norms of gradients times %.2g (%.2g)", parameterizations[parameterization],
            scale * scale, worst);
     fused_close(&f);
 }
 
 /* Norms that nobody asks for: the same gradient; a threshold needs them. */
-static void check_no_norms(tap_run *tap, icl_backend *device, int form, given how) {
-    const setting is = {form, true, 1, 4, 4, 6, MAX_BATCH};
+static void check_no_norms(tap_run *tap, icl_backend *device, int parameterization, given how) {
+    const setting is = {parameterization, true, 1, 4, 4, 6, MAX_BATCH};
     static double gradient[2][MAX_PARAMETERS];
     icl_error error = {0}, refusal = {0};
     icl_status status = ICL_OK, refused = ICL_OK;
@@ -265,10 +263,10 @@ done:
     if (status != ICL_OK)
         tap_note("%s", error.message);
     tap_ok(tap, gradient[0][0] != 0.0 && memcmp(gradient[0], gradient[1], sizeof gradient[0]) == 0,
-           "%s, from %s: the same bits where nobody asks for norms", parameterizations[form],
+           "%s, from %s: the same bits where nobody asks for norms", parameterizations[parameterization],
            given_names[how]);
     tap_ok(tap, refused == ICL_ERROR_INPUT && strstr(refusal.message, "norms"),
-           "%s, from %s: a threshold without norms is refused (%s)", parameterizations[form],
+           "%s, from %s: a threshold without norms is refused (%s)", parameterizations[parameterization],
            given_names[how], refusal.message);
     fused_close(&f);
 }
@@ -294,8 +292,8 @@ static bool bits_on(const char *spec, const setting *is, given how, double *grad
     return status == ICL_OK;
 }
 
-static void check_bits(tap_run *tap, const char *host, int form, given how) {
-    const setting is = {form, true, 1, 4, 5, 4, MAX_BATCH};
+static void check_bits(tap_run *tap, const char *host, int parameterization, given how) {
+    const setting is = {parameterization, true, 1, 4, 5, 4, MAX_BATCH};
     static double gradient[3][MAX_PARAMETERS];
     icl_error error = {0};
     bool same = true;
@@ -310,14 +308,15 @@ static void check_bits(tap_run *tap, const char *host, int form, given how) {
     if (error.message[0])
         tap_note("%s", error.message);
     tap_ok(tap, same && gradient[0][0] != 0.0, "%s, from %s: the same bits on 1, 2 and 3 threads",
-           parameterizations[form], given_names[how]);
+           parameterizations[parameterization], given_names[how]);
 }
 
 /* ---- Cost ---- */
 
-/* From the formulas of src/backend/cpu/kernels: two layers cost products of matrices and vectors, more of them D^3 each. */
+/* From the formulas of src/backend/cpu/kernels: two layers cost products of matrices and vectors, more
+ * of them D^3 each. */
 static void check_cost(tap_run *tap) {
-    icl_linear_transformer_params params = {.form = ICL_LINEAR_FULL, .layers = 2, .factor = 1.0};
+    icl_linear_transformer_params params = {.parameterization = ICL_LINEAR_FULL, .layers = 2, .factor = 1.0};
     double small = icl_linear_transformer_flops(&params, 99, 0, 10, true);
     double large = icl_linear_transformer_flops(&params, 199, 0, 10, true);
     tap_ok(tap, fabs(large / small - 4.0) < 1e-9, "two layers cost D^2");
@@ -332,8 +331,8 @@ static void check_cost(tap_run *tap) {
         params.space = ICL_SPACE_TOKENS;
         const double tokens = icl_linear_transformer_flops(&params, 20, n, 1, true);
         params.space = ICL_SPACE_AUTO;
-        if (icl_linear_transformer_flops(&params, 20, n, 1, true) > fmin(gram, tokens) ||
-            (n < 15 && tokens > gram) || (n > 30 && tokens < gram))
+        if (icl_linear_transformer_flops(&params, 20, n, 1, true) > fmin(gram, tokens) || (n < 15 && tokens > gram) ||
+            (n > 30 && tokens < gram))
             tap_ok(tap, false, "n = %zu: tokens for short contexts, Gram matrices for long ones", n);
     }
 }
@@ -346,22 +345,22 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     const icl_capabilities *capabilities = icl_backend_capabilities(device);
     const bool is_ref = capabilities->element_size == sizeof(double);
-    for (int form = 0; form < PARAMETERIZATIONS; form++)
+    for (int parameterization = 0; parameterization < PARAMETERIZATIONS; parameterization++)
         for (int how = 0; how < GIVEN_COUNT; how++) {
             for (size_t depth = 1; depth <= 5 && is_ref; depth++)
-                check_composed(&tap, device, form, depth, (given)how);
+                check_composed(&tap, device, parameterization, depth, (given)how);
             for (size_t depth = 1; depth <= 4 && is_ref; depth++)
-                check_differences(&tap, device, form, depth, (given)how);
-            if (is_ref && (form == ICL_LINEAR_FULL || form == ICL_LINEAR_SPARSE_B))
-                check_passed(&tap, device, form, (given)how);
-            check_clipping(&tap, device, form, (given)how);
-            check_no_norms(&tap, device, form, (given)how);
+                check_differences(&tap, device, parameterization, depth, (given)how);
+            if (is_ref && (parameterization == ICL_LINEAR_FULL || parameterization == ICL_LINEAR_SPARSE_B))
+                check_passed(&tap, device, parameterization, (given)how);
+            check_clipping(&tap, device, parameterization, (given)how);
+            check_no_norms(&tap, device, parameterization, (given)how);
             if (capabilities->kind == ICL_DEVICE_HOST)
-                check_bits(&tap, is_ref ? "ref" : "cpu", form, (given)how);
+                check_bits(&tap, is_ref ? "ref" : "cpu", parameterization, (given)how);
         }
-    for (int form = 0; form < PARAMETERIZATIONS; form++) {
-        check_norm(&tap, device, form, 0x1p40);
-        check_norm(&tap, device, form, 0x1p-40);
+    for (int parameterization = 0; parameterization < PARAMETERIZATIONS; parameterization++) {
+        check_norm(&tap, device, parameterization, 0x1p40);
+        check_norm(&tap, device, parameterization, 0x1p-40);
     }
     check_cost(&tap);
     icl_backend_close(&device);

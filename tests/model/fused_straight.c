@@ -1,6 +1,6 @@
 /*
- * Linear transformers on GPUs as straight-line programs: the same bits as the interpreter of steps gives, in every form, space and depth, with
- * norms and clipping. argv: a device; the test runs the kernels of GPUs on it.
+ * Linear transformers on GPUs as straight-line programs: the same bits as the interpreter of steps gives, in every
+ * form, space and depth, with norms and clipping. argv: a device; the test runs the kernels of GPUs on it.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 /* What one of the two kernels gives. */
 typedef struct outcome {
-    double predictions[2][MAX_BATCH], gradient[3][MAX_PARAMETERS], norms[MAX_BATCH];
+    double predictions[MAX_BATCH], losses[MAX_BATCH], gradient[3][MAX_PARAMETERS], norms[MAX_BATCH];
 } outcome;
 
 /* The gradient, the one of clipped sequences, and the one without norms. */
@@ -18,7 +18,7 @@ static icl_status run_gradients(fused *f, outcome *out, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(run_gradient(f, (icl_tensor){0}, error));
-    ICL_TRY(icl_tensor_read_double(f->predictions, out->predictions[1], error));
+    ICL_TRY(icl_tensor_read_double(f->losses, out->losses, error));
     ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[0], error));
     ICL_TRY(icl_tensor_read_double(f->norms, out->norms, error));
     ICL_TRY(icl_fill(f->model.backend, f->threshold, out->norms[0], error));
@@ -44,7 +44,7 @@ static icl_status run_all(const char *spec, const char *kernels, const setting *
     setenv("ICLAB_OPENCL_LINEAR", kernels, 1);
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error));
     ICL_TRY(fused_open(&f, backend, is, depth, how, error));
-    ICL_TRY(run_predict(&f, out->predictions[0], error));
+    ICL_TRY(run_predict(&f, out->predictions, error));
     const size_t before = icl_opencl_of(backend)->straight_launches; /* self-test and prediction among them */
     ICL_TRY(run_gradients(&f, out, error));
     *straight = icl_opencl_of(backend)->straight_launches - before;

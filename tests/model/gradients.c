@@ -12,8 +12,7 @@ static icl_variable record_loss(model_fixture *f) {
     const icl_variable prediction = fixture_predict(f, f->is.layers);
     const icl_variable target = icl_tape_filled(f->tape, 1, (const size_t[]){1}, 0.7);
     const icl_variable miss = icl_tape_binary(f->tape, ICL_SUBTRACT, prediction, target);
-    return icl_tape_scale(f->tape, 1.0 / (double)f->is.batch,
-                          icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, miss));
+    return icl_tape_scale(f->tape, 1.0 / (double)f->is.batch, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, miss));
 }
 
 static icl_status open_filled(model_fixture *f, icl_backend *backend, const setting *is, float *values,
@@ -43,8 +42,7 @@ done:
     return status;
 }
 
-static icl_status differences_on(icl_backend *backend, const setting *is, double *gradient,
-                                 icl_error *error) {
+static icl_status differences_on(icl_backend *backend, const setting *is, double *gradient, icl_error *error) {
     const double h = 1e-5;
     model_fixture f;
     float values[MAX_SIZE] = {0};
@@ -77,8 +75,7 @@ static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const set
     icl_status status = gradient_on(device, is, seen, &error);
 
     if (status == ICL_OK)
-        status = device == ref ? differences_on(ref, is, expected, &error)
-                               : gradient_on(ref, is, expected, &error);
+        status = device == ref ? differences_on(ref, is, expected, &error) : gradient_on(ref, is, expected, &error);
     for (size_t i = 0; i < MAX_SIZE; i++) {
         largest = fmax(largest, fabs(expected[i]));
         worst = isnan(seen[i]) ? HUGE_VAL : fmax(worst, fabs(seen[i] - expected[i]));
@@ -86,8 +83,7 @@ static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const set
     if (status != ICL_OK)
         tap_note("%s", error.message);
     tap_ok(tap, status == ICL_OK && worst <= allowed * largest, "%s, %s, %zu heads, %zu layers: %.2g of %.3g",
-           parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, worst,
-           largest);
+           parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, worst, largest);
 }
 
 int main(int argc, char **argv) {
@@ -98,8 +94,7 @@ int main(int argc, char **argv) {
     if (!device)
         return tap_done(&tap);
     if (icl_backend_capabilities(device)->element_size != sizeof(double) &&
-        !tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, &ref, &error), &error,
-                    "open ref")) {
+        !tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, &ref, &error), &error, "open ref")) {
         icl_backend_close(&device);
         return tap_done(&tap);
     }

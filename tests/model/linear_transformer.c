@@ -9,8 +9,7 @@
 static const size_t batch = 3, context = 5, dimension = 3;
 
 /* Copies one parameter by name into a D x D matrix, as the parameterization says. */
-static const float *find(const icl_model *model, const float *values, size_t layer, size_t head,
-                         const char *part) {
+static const float *find(const icl_model *model, const float *values, size_t layer, size_t head, const char *part) {
     char name[64];
     snprintf(name, sizeof name, "layer.%zu.head.%zu.%s", layer, head, part);
     for (size_t i = 0; i < icl_model_parameter_count(model); i++)
@@ -19,8 +18,8 @@ static const float *find(const icl_model *model, const float *values, size_t lay
     return NULL;
 }
 
-static bool read_matrices(const icl_model *model, const setting *is, const float *values, size_t layer,
-                          size_t head, double p[MAX_WIDTH][MAX_WIDTH], double q[MAX_WIDTH][MAX_WIDTH]) {
+static bool read_matrices(const icl_model *model, const setting *is, const float *values, size_t layer, size_t head,
+                          double p[MAX_WIDTH][MAX_WIDTH], double q[MAX_WIDTH][MAX_WIDTH]) {
     const size_t d = is->dimension;
     const bool sparse = is->parameterization >= SPARSE;
     const float *first = find(model, values, layer, head, sparse ? "B" : "P");
@@ -76,8 +75,8 @@ static bool layer_in_loops(const icl_model *model, const setting *is, const floa
     return true;
 }
 
-static bool predict_in_loops(const icl_model *model, const setting *is, const float *values,
-                             const float *tokens, double *predictions) {
+static bool predict_in_loops(const icl_model *model, const setting *is, const float *values, const float *tokens,
+                             double *predictions) {
     const size_t width = is->dimension + 1, length = is->context + 1;
     double e[MAX_LENGTH][MAX_WIDTH];
 
@@ -103,9 +102,8 @@ static double difference(const double *a, const double *b, size_t count) {
     return worst / largest;
 }
 
-static icl_status predictions_on(icl_backend *backend, const setting *is, size_t depth,
-                                 const float *parameters, const float *tokens, double *predictions,
-                                 icl_error *error) {
+static icl_status predictions_on(icl_backend *backend, const setting *is, size_t depth, const float *parameters,
+                                 const float *tokens, double *predictions, icl_error *error) {
     model_fixture f;
     icl_status status = fixture_open(&f, backend, is, error);
     if (status == ICL_OK)
@@ -151,8 +149,7 @@ static void reverse_context(float *tokens, const setting *is) {
     for (size_t b = 0; b < is->batch; b++)
         for (size_t i = 0; i < is->context / 2; i++)
             for (size_t a = 0; a <= is->dimension; a++) {
-                float *one = token(tokens, is, b, i) + a,
-                      *other = token(tokens, is, b, is->context - 1 - i) + a;
+                float *one = token(tokens, is, b, i) + a, *other = token(tokens, is, b, is->context - 1 - i) + a;
                 const float kept = *one;
                 *one = *other;
                 *other = kept;
@@ -186,8 +183,7 @@ static void double_query(float *tokens, const setting *is) {
 }
 
 /* Query 0 of sequence 0 becomes the sum of queries of sequences 1 and 2 over one context. */
-static void test_additive(tap_run *tap, icl_backend *backend, const setting *is, const float *values,
-                          double bound) {
+static void test_additive(tap_run *tap, icl_backend *backend, const setting *is, const float *values, double bound) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     double seen[MAX_BATCH] = {0};
     icl_error error = {0};
@@ -205,15 +201,12 @@ static void test_additive(tap_run *tap, icl_backend *backend, const setting *is,
         *sum = *one + *two;
     }
     status = predictions_on(backend, is, is->layers, values, tokens, seen, &error);
-    tap_ok(tap,
-           status == ICL_OK &&
-               fabs(seen[0] - seen[1] - seen[2]) <= bound * (1.0 + fabs(seen[1]) + fabs(seen[2])),
+    tap_ok(tap, status == ICL_OK && fabs(seen[0] - seen[1] - seen[2]) <= bound * (1.0 + fabs(seen[1]) + fabs(seen[2])),
            "%s: additive in the query", parameterizations[is->parameterization]);
 }
 
 static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *is, const float *values,
-                          void (*change)(float *, const setting *), double factor, double bound,
-                          const char *what) {
+                          void (*change)(float *, const setting *), double factor, double bound, const char *what) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     double before[MAX_BATCH] = {0}, after[MAX_BATCH] = {0}, worst = HUGE_VAL;
     icl_error error = {0};
@@ -247,15 +240,13 @@ static void test_symmetries(tap_run *tap, icl_backend *backend) {
         if (!tap_status(tap, make_model(&is, "normal", "0.3", &model, &error), &error, "model"))
             continue;
         fill_parameters(model, &is, values);
-        test_symmetry(tap, backend, &is, values, reverse_context, 1.0, exact,
-                      "order of the context is of no matter");
+        test_symmetry(tap, backend, &is, values, reverse_context, 1.0, exact, "order of the context is of no matter");
         test_symmetry(tap, backend, &is, values, double_query, 2.0, exact, "homogeneous in the query");
         test_additive(tap, backend, &is, values, exact);
         if (parameterization != FULL)
             test_symmetry(tap, backend, &is, values, negate_labels, -1.0, exact, "odd in the labels");
         if (isotropic)
-            test_symmetry(tap, backend, &is, values, rotate_inputs, 1.0, rotated,
-                          "rotations are of no matter");
+            test_symmetry(tap, backend, &is, values, rotate_inputs, 1.0, rotated, "rotations are of no matter");
         icl_model_destroy(&model);
     }
 }
@@ -317,8 +308,7 @@ static void test_initial_values(tap_run *tap) {
     }
     /* four standard errors of a mean and of a variance */
     tap_ok(tap,
-           fabs(mean) < 4.0 * 0.5 / sqrt((double)size) &&
-               fabs(square - 0.25) < 4.0 * 0.25 * sqrt(2.0 / (double)size),
+           fabs(mean) < 4.0 * 0.5 / sqrt((double)size) && fabs(square - 0.25) < 4.0 * 0.25 * sqrt(2.0 / (double)size),
            "mean %.3g and variance %.3g of a normal start", mean, square);
     icl_model_destroy(&model);
 

@@ -1,21 +1,21 @@
 /*
- * diag+lowrank: the ops for whole models, which make dense matrices first, against the same model composed on the tape; its dense form
- * predicts the same; and its gradient is that of the dense form, taken through diag(p) + U^T V.
+ * diag+lowrank: the ops for whole models, which make dense matrices first, against the same model composed on the tape;
+ * its dense form predicts the same; and its gradient is that of the dense form, taken through diag(p) + U^T V.
  */
 #include "outcome.h"
 
 enum { RANK = 2, HEADS = 2, WIDTH = D + 1, MATRIX = WIDTH * WIDTH, PART = (1 + 2 * RANK) * WIDTH };
 
-static icl_status make(const char *form, icl_model **model, icl_error *error) {
+static icl_status make(const char *parameterization, icl_model **model, icl_error *error) {
     char text[64];
-    const char *const overrides[] = {text, "model.rank=2", "model.heads=2", "model.layers=3",
-                                     "model.scale=mean"};
+    const char *const overrides[] = {text, "model.heads=2", "model.layers=3", "model.scale=mean", "model.rank=2"};
+    const bool is_low_rank = strcmp(parameterization, "diag+lowrank") == 0;
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    snprintf(text, sizeof text, "model.parameterization=%s", form);
-    ICL_TRY(make_recipe(overrides, 5, &recipe, error));
-    ICL_TRY(icl_model_create(recipe, D, N, model, error));
+    snprintf(text, sizeof text, "model.parameterization=%s", parameterization);
+    ICL_TRY(make_recipe(overrides, is_low_rank ? 5 : 4, &recipe, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, N), model, error));
 done:
     icl_recipe_destroy(&recipe);
     return status;
@@ -79,7 +79,7 @@ static void test_refusals(tap_run *tap) {
 
     if (tap_status(tap, status, &error, "a recipe"))
         tap_ok(tap,
-               icl_model_create(recipe, D, N, &model, &error) == ICL_ERROR_INPUT &&
+               icl_model_create(recipe, icl_regression_shape(D, N), &model, &error) == ICL_ERROR_INPUT &&
                    strstr(error.message, "model.tied"),
                "tied layers of it are refused: %s", error.message);
     icl_model_destroy(&model);
@@ -99,8 +99,7 @@ static void test_initialization(tap_run *tap) {
             right = right && values[i] != 0 && fabsf(values[i]) < 5 * sqrtf(0.002F);
         for (size_t i = 0; i + 1 < WIDTH; i++)
             right = right && fabsf(values[i] + 0.3F) < 5 * 0.002F;
-        tap_ok(tap, right && fabsf(values[D] + 0.6F) < 5 * 0.002F,
-               "it starts as a diagonal model does, with noise");
+        tap_ok(tap, right && fabsf(values[D] + 0.6F) < 5 * 0.002F, "it starts as a diagonal model does, with noise");
     }
     icl_model_destroy(&model);
 }
@@ -114,8 +113,7 @@ int main(int argc, char **argv) {
     if (!backend)
         return tap_done(&tap);
     const bool is_ref = icl_backend_capabilities(backend)->element_size == sizeof(double);
-    const double allowed = is_ref ? 1e-13 : 1e-5,
-                 rounded = is_ref ? 1e-6 : 1e-5; /* dense matrices are floats */
+    const double allowed = is_ref ? 1e-13 : 1e-5, rounded = is_ref ? 1e-6 : 1e-5; /* dense matrices are floats */
     if (tap_status(&tap, run_all(backend, &all, &error), &error, "predictions and gradients")) {
         const size_t size = all.fused.size;
         tap_ok(&tap, size == (size_t)PART * 2 * HEADS * LAYERS, "%zu parameters", size);

@@ -26,29 +26,26 @@ static inline icl_status on_tape(icl_backend *backend, const icl_model *model, c
         variables[i] = icl_tape_parameter(tape, icl_tensor_reshape(value, info->rank, info->shape),
                                           icl_tensor_reshape(gradient, info->rank, info->shape));
     }
-    const icl_variable prediction =
-        icl_model_predict(model, tape, variables, icl_tape_constant(tape, with->tokens));
+    const icl_variable prediction = icl_model_predict(model, tape, variables, icl_tape_constant(tape, with->tokens));
     const icl_variable target =
         icl_tape_constant(tape, icl_tensor_reshape(with->targets, 3, (const size_t[]){BATCH, 1, 1}));
     const icl_variable miss = icl_tape_binary(tape, ICL_SUBTRACT, prediction, target);
     ICL_TRY(icl_tape_backward(
         tape, icl_tape_scale(tape, 1.0 / BATCH, icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, 7, miss)), error));
     ICL_TRY(icl_copy(backend, with->predictions,
-                     icl_tensor_reshape(icl_tape_value(tape, prediction), 1, (const size_t[]){BATCH}),
-                     error));
+                     icl_tensor_reshape(icl_tape_value(tape, prediction), 1, (const size_t[]){BATCH}), error));
 done:
     icl_tape_destroy(&tape);
     return status;
 }
 
-static inline icl_status create_tensors(icl_backend *backend, size_t size, icl_model_tensors *with,
-                                        icl_error *error) {
+static inline icl_status create_tensors(icl_backend *backend, size_t size, icl_model_tensors *with, icl_error *error) {
     const size_t batch = BATCH, tokens[] = {BATCH, N + 1, D + 1};
-    icl_tensor *const of_sequences[] = {&with->predictions, &with->targets, &with->norms};
+    icl_tensor *const of_sequences[] = {&with->predictions, &with->losses, &with->targets, &with->norms};
     icl_tensor *const of_model[] = {&with->parameters, &with->gradient};
     icl_status status = ICL_OK;
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         ICL_TRY(icl_tensor_create(backend, 1, &batch, of_sequences[i], error));
     for (int i = 0; i < 2; i++)
         ICL_TRY(icl_tensor_create(backend, 1, &size, of_model[i], error));
@@ -57,10 +54,10 @@ done:
     return status;
 }
 
-/* With parameters `values`: predictions and gradient by the ops for whole models, where the predictions are those without gradient; or
- * both on the tape. */
-static inline icl_status run_outcome(icl_backend *backend, const icl_model *model, const float *values,
-                                     bool fused, outcome *out, icl_error *error) {
+/* With parameters `values`: predictions and gradient by the ops for whole models, where the predictions are those
+ * without gradient; or both on the tape. */
+static inline icl_status run_outcome(icl_backend *backend, const icl_model *model, const float *values, bool fused,
+                                     outcome *out, icl_error *error) {
     const setting is = {.dimension = D, .context = N, .batch = BATCH};
     float tokens[BATCH * (N + 1) * (D + 1)];
     icl_model_tensors with = {.tokens = {0}};
@@ -79,9 +76,9 @@ static inline icl_status run_outcome(icl_backend *backend, const icl_model *mode
         ICL_TRY(icl_model_predict_fused(model, backend, LAYERS, &with, error));
     ICL_TRY(icl_tensor_read_double(with.predictions, out->predictions, error));
 done:
-    for (size_t i = 0; i < 6; i++)
-        icl_tensor_release((icl_tensor *[]){&with.tokens, &with.parameters, &with.predictions, &with.targets,
-                                            &with.gradient, &with.norms}[i]);
+    for (size_t i = 0; i < 7; i++)
+        icl_tensor_release((icl_tensor *[]){&with.tokens, &with.parameters, &with.predictions, &with.losses,
+                                            &with.targets, &with.gradient, &with.norms}[i]);
     return status;
 }
 

@@ -1,9 +1,10 @@
 /*
- * Attention that reads labels against its formula in double precision: predictions, and the gradient of the batch's mean of
- * (prediction - target)^2 with respect to M. With scores s_i = x_i^T M x_q, p = softmax(s):
+ * Attention that reads labels against its formula in double precision: predictions, and the gradient of the batch's
+ * mean of (prediction - target)^2 with respect to M. With scores s_i = x_i^T M x_q, p = softmax(s):
  *     softmax:  f = sum_i p_i y_i,         df/dM = sum_i p_i (y_i - f) x_i x_q^T
  *     linear:   f = (1/n) sum_i s_i y_i,   df/dM = (1/n) sum_i y_i x_i x_q^T
- * A float prediction passes through fewer than 10 (n + d) roundings, relative to the sum of absolute values, which is below 50 here.
+ * A float prediction passes through fewer than 10 (n + d) roundings, relative to the sum of absolute
+ * values, which is below 50 here.
  */
 #include "fixture.h"
 
@@ -54,16 +55,14 @@ static void compute_truth(const float *tokens, const double *M, bool softmax, tr
     }
 }
 
-static icl_status run_model(model_fixture *f, const float *tokens, const float *M, truth *seen,
-                            icl_error *error) {
+static icl_status run_model(model_fixture *f, const float *tokens, const float *M, truth *seen, icl_error *error) {
     icl_status status = ICL_OK;
     icl_variable prediction, loss;
 
     ICL_TRY(icl_tensor_write(f->tokens, tokens, error));
     ICL_TRY(icl_tensor_write(f->parameters, M, error));
     prediction = fixture_predict(f, 1);
-    loss = icl_tape_binary(f->tape, ICL_SUBTRACT, prediction,
-                           icl_tape_filled(f->tape, 1, (const size_t[]){1}, target));
+    loss = icl_tape_binary(f->tape, ICL_SUBTRACT, prediction, icl_tape_filled(f->tape, 1, (const size_t[]){1}, target));
     loss = icl_tape_scale(f->tape, 1.0 / BATCH, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, loss));
     ICL_TRY(icl_tape_backward(f->tape, loss, error));
     ICL_TRY(icl_tensor_read_double(icl_tape_value(f->tape, prediction), seen->predictions, error));
@@ -96,7 +95,7 @@ static icl_status check(tap_run *tap, icl_backend *backend, bool softmax, icl_er
     for (size_t i = 0; i < SIZE; i++)
         exact[i] = (double)M[i];
     ICL_TRY(make_recipe(overrides, 3, &recipe, error));
-    ICL_TRY(icl_model_create(recipe, D, N, &f.model, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, N), &f.model, error));
     ICL_TRY(fixture_tensors(&f, error));
     ICL_TRY(run_model(&f, tokens, M, &seen, error));
     compute_truth(tokens, exact, softmax, &expected);
@@ -118,7 +117,7 @@ static void check_refusal(tap_run *tap, const char *override, const char *key) {
     icl_status status = make_recipe(overrides, 3, &recipe, &error);
 
     if (status == ICL_OK)
-        status = icl_model_create(recipe, D, N, &model, &error);
+        status = icl_model_create(recipe, icl_regression_shape(D, N), &model, &error);
     tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, key), "%s: %s", override, error.message);
     icl_model_destroy(&model);
     icl_recipe_destroy(&recipe);

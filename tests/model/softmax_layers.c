@@ -1,6 +1,8 @@
 /*
- * Transformers whose attention weights are a softmax over the context (model.scale = softmax), against their formula in double precision:
- *     a_i = softmax over j <= n of e_j^T Q e_i,  e_i <- e_i + P sum_j a_ij e_j,  prediction = -(last coordinate of the query).
+ * Transformers whose attention weights are a softmax over the context (model.scale = softmax), against their formula in
+ * double precision:
+ *     a_i = softmax over j <= n of e_j^T Q e_i,  e_i <- e_i + P sum_j a_ij e_j,  prediction = -(last
+ *                                                coordinate of the query).
  * A float prediction passes through fewer than 100 roundings, relative to magnitudes below 100 here.
  */
 #include <string.h>
@@ -57,15 +59,13 @@ static double predict(const float *sequence, const float *parameters) {
 }
 
 static icl_status open_model(icl_backend *backend, model_fixture *f, icl_error *error) {
-    static const char *const overrides[] = {"model.parameterization=sparse-b", "model.scale=softmax",
-                                            "model.layers=3"};
+    static const char *const overrides[] = {"model.parameterization=sparse-b", "model.scale=softmax", "model.layers=3"};
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    *f = (model_fixture){.is = {.layers = LAYERS, .dimension = D, .context = N, .batch = BATCH},
-                         .backend = backend};
+    *f = (model_fixture){.is = {.layers = LAYERS, .dimension = D, .context = N, .batch = BATCH}, .backend = backend};
     ICL_TRY(make_recipe(overrides, 3, &recipe, error));
-    ICL_TRY(icl_model_create(recipe, D, N, &f->model, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, N), &f->model, error));
     ICL_TRY(fixture_tensors(f, error));
 done:
     icl_recipe_destroy(&recipe);
@@ -84,7 +84,7 @@ static void check_predictions(tap_run *tap, icl_backend *backend) {
         tokens[(s * (N + 1) + N) * WIDTH + D] = 0;
     if (!tap_status(tap, open_model(backend, &f, &error), &error, "a model"))
         return;
-    tap_ok(tap, !icl_model_is_fused(f.model), "is composed on the tape");
+    tap_ok(tap, !icl_model_can(f.model, ICL_MODEL_FUSED), "is composed on the tape");
     if (tap_status(tap, icl_tensor_write(f.parameters, parameters, &error), &error, "parameters") &&
         tap_status(tap, icl_tensor_write(f.tokens, tokens, &error), &error, "tokens") &&
         tap_status(tap, fixture_read(&f, LAYERS, seen, &error), &error, "predictions")) {
@@ -103,7 +103,7 @@ static void check_refusal(tap_run *tap) {
 
     if (tap_status(tap, make_recipe(overrides, 2, &recipe, &error), &error, "a recipe"))
         tap_ok(tap,
-               icl_model_create(recipe, D, N, &model, &error) == ICL_ERROR_INPUT &&
+               icl_model_create(recipe, icl_regression_shape(D, N), &model, &error) == ICL_ERROR_INPUT &&
                    strstr(error.message, "model.space"),
                "Gram matrices are refused: %s", error.message);
     icl_model_destroy(&model);

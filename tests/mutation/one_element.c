@@ -1,12 +1,13 @@
 /*
- * Would the conformance cases notice? Every op in turn is replaced by one that does the right work and then changes one element of
- * one output, by a thousandth or, for an index, by one. The cases of that op must report it: one TAP check for each op, kind and output.
+ * Would the conformance cases notice? Every op in turn is replaced by one that does the right work and then changes one
+ * element of one output, by a thousandth or, for an index, by one. The cases of that op must report it: one TAP check
+ * for each op, kind and output.
  */
 #include <math.h>
 #include <string.h>
 
+#include "conformance/case.h"
 #include "core/allocate.h"
-#include "lab/conformance/case.h"
 #include "tap.h"
 
 /* A backend's table with one wrong slot. The backend points at `functions`, the first member, and so at all of it. */
@@ -60,23 +61,22 @@ static icl_status run_wrong(icl_op op, icl_backend *backend, const void *params,
     return change_element(backend, m, op, params, out, error);
 }
 
-#define WRONG_OP(name, outputs, inputs)                                                                      \
-    static icl_status wrong_##name(icl_backend *backend, const void *params, const icl_tensor *operands,     \
-                                   icl_error *error) {                                                       \
-        return run_wrong(ICL_OP_##name, backend, params, operands, error);                                   \
+#define WRONG_OP(name, outputs, inputs)                                                                                \
+    static icl_status wrong_##name(icl_backend *backend, const void *params, const icl_tensor *operands,               \
+                                   icl_error *error) {                                                                 \
+        return run_wrong(ICL_OP_##name, backend, params, operands, error);                                             \
     }
-ICL_OP_TABLE(WRONG_OP)
+ICL_EVERY_OP(WRONG_OP)
 #undef WRONG_OP
 
 static icl_op_function *const wrong_ops[ICL_OP_COUNT] = {
 #define WRONG_ROW(name, outputs, inputs) wrong_##name,
-    ICL_OP_TABLE(WRONG_ROW)
+    ICL_EVERY_OP(WRONG_ROW)
 #undef WRONG_ROW
 };
 
 /* Runs cases first .. end - 1 on the mutant until one reports it. Returns how many it took; 0 when none did. */
-static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, size_t first, size_t end,
-                                  int operand) {
+static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, size_t first, size_t end, int operand) {
     const icl_backend_functions *right = backend->functions;
     mutant m = {*right, right, operand};
     size_t tried = 0;
@@ -130,8 +130,8 @@ int main(int argc, char **argv) {
             if (!has_output(cases, first, end, operand))
                 continue;
             const size_t tried = cases_until_noticed(backend, cases, first, end, operand);
-            tap_ok(&tap, tried > 0, "%.*s, output %d: one wrong element is noticed, by case %zu of %zu",
-                   length, cases[first].name, operand, tried, end - first);
+            tap_ok(&tap, tried > 0, "%.*s, output %d: one wrong element is noticed, by case %zu of %zu", length,
+                   cases[first].name, operand, tried, end - first);
             seen[cases[first].op] = true;
         }
     }

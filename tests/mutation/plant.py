@@ -3,9 +3,10 @@
 
 plant.py EMBED OUTPUT.c FAULTY.cl FROM TO PROGRAM.cl...
 
-Copies the folder of the programs, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of the copies of the
-programs. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
+Copies the folder of the programs, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of
+the copies of the programs. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
 """
+
 import pathlib
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `iclab compare` with a fault planted in a kernel must end with exit code 1 and name the op; with the right kernels it must pass.
-# Arguments: the faulty iclab, the right one, the device, the op, the cases to run; then, if training steps must show it too, the
-# folder of recipes.
+# `iclab compare` with a fault planted in a kernel must end with exit code 1 and name the op; with the right kernels it
+# must pass. Arguments: the faulty iclab, the right one, the device, the op, the cases to run; then, if training steps
+# must show it too, the folder of recipes.
 set -u
 faulty=$1
 right=$2
@@ -34,7 +34,8 @@ ok $? "and no other op is blamed"
 grep '"verdict":"FAIL"' "$log" | head -n 3 | note
 grep '"summary"' "$log" | note
 if [[ -n $ICLAB_RECIPES ]]; then
-    "$faulty" compare --device "$device" --against cpu --train versatile --set model.space=composed --set train.batch=16 --steps 2 \
+    "$faulty" compare --device "$device" --against cpu --train versatile --set model.space=composed \
+        --set train.batch=16 --steps 2 \
         --json >"$log" 2>&1
     [[ $? -eq 1 ]] && grep -q '"mode":"forced","step":1,.*"verdict":"FAIL"' "$log"
     ok $? "forced training fails at the first step"

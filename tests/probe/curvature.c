@@ -1,15 +1,15 @@
 /*
- * Curvature against what is known. One layer with P = (0 0; 0 1), Q = (A 0; 0 0) predicts -phi . A with phi_ij = (1/n) sum_s y_s x_si x_tj,
- * so its loss is quadratic in A with Hessian 2 E[phi phi^T], computed here from the tokens. Deeper models: Hessians are symmetric, agree with
- * second differences of the loss, and are the same on the tape.
+ * Curvature against what is known. One layer with P = (0 0; 0 1), Q = (A 0; 0 0) predicts -phi . A with phi_ij = (1/n)
+ * sum_s y_s x_si x_tj, so its loss is quadratic in A with Hessian 2 E[phi phi^T], computed here from the tokens. Deeper
+ * models: Hessians are symmetric, agree with second differences of the loss, and are the same on the tape.
  */
 #include <math.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
+#include "iclab/status.h"
+#include "numeric/statistics.h"
 #include "probe/curvature.h"
-#include "probe/statistics.h"
 #include "tap.h"
 
 enum { D = 3, CONTEXT = 7, SEQUENCES = 300, MOST = 64, SEED = 11 };
@@ -27,14 +27,14 @@ static void subject_release(subject *is) {
     icl_task_destroy(&is->task);
 }
 
-static icl_status make(const char *form, const char *layers, const char *space, subject *is,
+static icl_status make(const char *parameterization, const char *layers, const char *space, subject *is,
                        icl_error *error) {
     const char *const overrides[] = {"task.d=3",
                                      "task.n=7",
                                      "task.noise=fixed:0.5",
                                      "model.initialization=normal",
                                      "model.init_std=0.3",
-                                     form,
+                                     parameterization,
                                      layers,
                                      space};
     float initial[MOST];
@@ -42,11 +42,11 @@ static icl_status make(const char *form, const char *layers, const char *space, 
     icl_status status;
 
     *is = (subject){0};
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
         ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
     ICL_TRY(icl_task_create(recipe, &is->task, error));
-    ICL_TRY(icl_model_create(recipe, D, CONTEXT, &is->model, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, CONTEXT), &is->model, error));
     ICL_TRY(icl_objective_create(is->task, is->model, SEQUENCES, &is->objective, error));
     ICL_TRY(icl_objective_draw(is->objective, SEED, 2, error));
     icl_model_initialize(is->model, SEED, initial);
@@ -68,7 +68,7 @@ static icl_status read_tokens(const icl_task *task, double *tokens, icl_error *e
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "ref"}, &backend, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, SEED, 2, &batch, error));
-    ICL_TRY(icl_tensor_read_double(batch.tokens, tokens, error));
+    ICL_TRY(icl_tensor_read_double(batch.inputs, tokens, error));
 done:
     icl_batch_release(&batch);
     icl_backend_close(&backend);
@@ -106,9 +106,8 @@ static void check_losses(tap_run *tap) {
     icl_error error = {0};
     subject is;
 
-    if (tap_status(tap,
-                   make("model.parameterization=full", "model.layers=2", "model.space=auto", &is, &error),
-                   &error, "two full layers") &&
+    if (tap_status(tap, make("model.parameterization=full", "model.layers=2", "model.space=auto", &is, &error), &error,
+                   "two full layers") &&
         tap_status(tap, icl_objective_losses(is.objective, is.at, losses, &error), &error, "losses") &&
         tap_status(tap, icl_objective_gradient(is.objective, is.at, &loss, NULL, &error), &error, "loss"))
         tap_ok(tap, fabs(icl_mean(losses, SEQUENCES) - loss) < 1e-12 * loss, "their mean is the loss");
@@ -122,8 +121,7 @@ static void check_one_layer(tap_run *tap) {
     icl_error error = {0};
     subject is;
 
-    if (tap_status(tap,
-                   make("model.parameterization=sparse", "model.layers=1", "model.space=auto", &is, &error),
+    if (tap_status(tap, make("model.parameterization=sparse", "model.layers=1", "model.space=auto", &is, &error),
                    &error, "one layer") &&
         tap_status(tap, read_tokens(is.task, tokens, &error), &error, "its tokens") &&
         tap_status(tap, icl_hessian(is.objective, is.at, ours, &error), &error, "its Hessian")) {
@@ -132,12 +130,10 @@ static void check_one_layer(tap_run *tap) {
         exact_hessian(tokens, exact);
         distance = largest_distance(ours, exact, D * D * D * D);
         tap_ok(tap, distance < 1e-8, "is 2 E[phi phi^T] (%.1e)", distance);
-        tap_status(tap, icl_smoothness_along(is.objective, is.at, first, &smoothness, &error), &error,
-                   "smoothness");
+        tap_status(tap, icl_smoothness_along(is.objective, is.at, first, &smoothness, &error), &error, "smoothness");
         tap_ok(tap, fabs(smoothness.directional - exact[0]) < 1e-8 * exact[0],
                "along an axis it is the diagonal's element");
-        tap_ok(tap, smoothness.local >= smoothness.directional * (1 - 1e-9),
-               "and not above the local smoothness");
+        tap_ok(tap, smoothness.local >= smoothness.directional * (1 - 1e-9), "and not above the local smoothness");
     }
     subject_release(&is);
 }
@@ -145,8 +141,7 @@ static void check_one_layer(tap_run *tap) {
 /* ---- Deeper models ---- */
 
 /* (f(x + h v) - 2 f(x) + f(x - h v)) / h^2 with h = 1e-3. */
-static icl_status second_difference(subject *is, const double *direction, double *difference,
-                                    icl_error *error) {
+static icl_status second_difference(subject *is, const double *direction, double *difference, icl_error *error) {
     const double step = 1e-3, weights[3] = {1, -2, 1};
     double moved[MOST], loss;
     icl_status status = ICL_OK;
@@ -162,14 +157,14 @@ done:
     return status;
 }
 
-static void check_deep(tap_run *tap, const char *form, const char *layers) {
-    double direction[MOST] = {0}, product[MOST] = {0}, on_tape[MOST] = {0}, quadratic = 0, difference = 0,
-           distance;
+static void check_deep(tap_run *tap, const char *parameterization, const char *layers) {
+    double direction[MOST] = {0}, product[MOST] = {0}, on_tape[MOST] = {0}, quadratic = 0, difference = 0, distance;
     icl_error error = {0};
     subject is, composed;
 
-    if (!tap_status(tap, make(form, layers, "model.space=auto", &is, &error), &error, form) ||
-        !tap_status(tap, make(form, layers, "model.space=composed", &composed, &error), &error, "composed")) {
+    if (!tap_status(tap, make(parameterization, layers, "model.space=auto", &is, &error), &error, parameterization) ||
+        !tap_status(tap, make(parameterization, layers, "model.space=composed", &composed, &error), &error,
+                    "composed")) {
         subject_release(&is);
         return;
     }
@@ -180,7 +175,7 @@ static void check_deep(tap_run *tap, const char *form, const char *layers) {
     tap_status(tap, icl_hessian_vector(composed.objective, is.at, direction, on_tape, &error), &error,
                "H v by the tape");
     distance = largest_distance(on_tape, product, size);
-    tap_ok(tap, distance < 1e-7, "%s, %s: both ways agree (%.1e)", form, layers, distance);
+    tap_ok(tap, distance < 1e-7, "%s, %s: both ways agree (%.1e)", parameterization, layers, distance);
     for (size_t i = 0; i < size; i++)
         quadratic += direction[i] * product[i];
     tap_status(tap, second_difference(&is, direction, &difference, &error), &error, "losses");
@@ -196,15 +191,13 @@ static void check_symmetry(tap_run *tap) {
     icl_error error = {0};
     subject is;
 
-    if (tap_status(tap,
-                   make("model.parameterization=sparse-b", "model.layers=2", "model.space=auto", &is, &error),
+    if (tap_status(tap, make("model.parameterization=sparse-b", "model.layers=2", "model.space=auto", &is, &error),
                    &error, "two layers")) {
         const size_t size = icl_model_size(is.model);
         double asymmetry = 0, largest = 0, diagonal[MOST], unit[MOST] = {0};
         for (size_t i = 0; i < size; i++) {
             unit[i] = 1;
-            tap_status(tap, icl_hessian_vector(is.objective, is.at, unit, rows + i * size, &error), &error,
-                       "row");
+            tap_status(tap, icl_hessian_vector(is.objective, is.at, unit, rows + i * size, &error), &error, "row");
             unit[i] = 0;
         }
         tap_status(tap, icl_hessian(is.objective, is.at, hessian, &error), &error, "Hessian");
@@ -236,8 +229,8 @@ static void check_condition(tap_run *tap) {
     tap_status(tap, icl_robust_condition_of(matrix, 3, &condition, &error), &error, "a known matrix");
     tap_ok(tap, fabs(condition.eigenvalues - 3) < 1e-12 && fabs(condition.diagonal - 1) < 1e-12,
            "has conditions 9 / 3 and 4 / 4 (%g, %g)", condition.eigenvalues, condition.diagonal);
-    tap_ok(tap, icl_robust_condition_of(broken, 1, &condition, &error) == ICL_ERROR_DIVERGED,
-           "a NaN is refused: %s", error.message);
+    tap_ok(tap, icl_robust_condition_of(broken, 1, &condition, &error) == ICL_ERROR_DIVERGED, "a NaN is refused: %s",
+           error.message);
 }
 
 static void check_statistics(tap_run *tap) {
@@ -249,8 +242,7 @@ static void check_statistics(tap_run *tap) {
 
     tap_ok(tap, icl_median(even, 4) == 2.5 && icl_median(odd, 3) == 2, "medians of even and odd counts");
     tap_ok(tap, icl_lower_median(even, 4) == 2 && icl_lower_median(odd, 3) == 2, "the lower ones");
-    tap_ok(tap, icl_trimmed_mean(even, 4, .3) == 2 && icl_trimmed_mean(even, 4, 0) == 2.5,
-           "means without the largest");
+    tap_ok(tap, icl_trimmed_mean(even, 4, .3) == 2 && icl_trimmed_mean(even, 4, 0) == 2.5, "means without the largest");
     /* By hand: sums of squares 5 and products 10.5, residuals .15, .05, -.55 and .35. */
     tap_ok(tap, fabs(icl_slope(x, y, 4, &error) - 2.1) < 1e-12, "slope");
     tap_ok(tap, fabs(error - sqrt(.45 / 2 / 5)) < 1e-12, "and its standard error (%g)", error);

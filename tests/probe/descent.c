@@ -5,7 +5,7 @@
 
 #include "core/allocate.h"
 #include "iclab/iclab.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 #include "probe/sensitivity.h"
 #include "tap.h"
 
@@ -13,8 +13,7 @@ enum { D = 4, N = 7, BATCH = 5, TOKENS = BATCH * (N + 1) * (D + 1) };
 
 static void fill_tokens(float *tokens) {
     for (size_t i = 0; i < TOKENS; i++)
-        tokens[i] =
-            0.5F * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 3, .stream = 77}, i));
+        tokens[i] = 0.5F * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 3, .stream = 77}, i));
     for (size_t b = 0; b < BATCH; b++)
         tokens[(b * (N + 1) + N) * (D + 1) + D] = 0;
 }
@@ -56,8 +55,8 @@ static void test_plain(tap_run *tap, const float *tokens) {
     tap_ok(tap, largest_difference(seen, expected, BATCH * D) < 1e-13, "three steps of gradient descent");
 }
 
-/* Noise-free labels y = <w, x> of one direction: for inputs that are multiples of one unit vector with sum of squares s, GD++ leaves the
- * part (1 - rate s) (1 - rate' s (1 - input s)^2) of w. */
+/* Noise-free labels y = <w, x> of one direction: for inputs that are multiples of one unit vector with sum of squares
+ * s, GD++ leaves the part (1 - rate s) (1 - rate' s (1 - input s)^2) of w. */
 static void test_plus(tap_run *tap) {
     static const double rates[] = {.2, .5}, inputs[] = {.15, 0};
     static const double at[] = {1, -.5, 2, .3, 0, -1, .7}; /* s = 6.83 */
@@ -88,21 +87,21 @@ static void test_sensitivity(tap_run *tap, const float *tokens) {
     icl_status status = icl_backend_open(&(icl_backend_params){.spec = "ref"}, &backend, &error);
 
     if (status == ICL_OK)
-        status = icl_lab_recipe_create(&recipe, &error);
+        status = icl_recipe_create_complete(&recipe, &error);
     if (status == ICL_OK)
         status = icl_recipe_override(recipe, "model.layers=2", &error);
     if (status == ICL_OK)
         status = icl_recipe_override(recipe, "model.parameterization=gd++", &error);
     if (status == ICL_OK)
-        status = icl_model_create(recipe, D, N, &model, &error);
+        status = icl_model_create(recipe, icl_regression_shape(D, N), &model, &error);
     if (status == ICL_OK)
         status = icl_sensitivity(backend, model, D, N, values, BATCH, tokens, model_sensitivity, &error);
     if (tap_status(tap, status, &error, "sensitivity of GD++ as a model")) {
         weights_of(&(icl_descent){2, rates, inputs}, tokens, exact);
         weights_of(&(icl_descent){2, rates, NULL}, tokens, plain);
         /* The weights are floats. */
-        tap_ok(tap, largest_difference(model_sensitivity, exact, BATCH * D) < 1e-6,
-               "it is GD++'s, within %.2g", largest_difference(model_sensitivity, exact, BATCH * D));
+        tap_ok(tap, largest_difference(model_sensitivity, exact, BATCH * D) < 1e-6, "it is GD++'s, within %.2g",
+               largest_difference(model_sensitivity, exact, BATCH * D));
         const icl_alignment same = icl_align(D, N, BATCH, tokens, model_sensitivity, exact);
         const icl_alignment other = icl_align(D, N, BATCH, tokens, model_sensitivity, plain);
         tap_ok(tap, same.cosine > 1 - 1e-9 && same.predictions < 1e-6 && same.mean_prediction > .01,
@@ -120,12 +119,10 @@ static void test_alignment(tap_run *tap) {
     static const float tokens[] = {1, 2, 0, -1, 1, 0};
     const icl_alignment is = icl_align(2, 0, 2, tokens, first, second);
 
-    tap_ok(tap, is.cosine == 0 && fabs(is.sensitivities - .5 * (sqrt(50) + 1)) < 1e-12,
-           "orthogonal vectors, and none");
+    tap_ok(tap, is.cosine == 0 && fabs(is.sensitivities - .5 * (sqrt(50) + 1)) < 1e-12, "orthogonal vectors, and none");
     /* predictions 11 and 4 - 6 = -2; 0 and 1 */
     tap_ok(tap,
-           fabs(is.predictions - sqrt(.5 * (169 + 1))) < 1e-12 &&
-               fabs(is.mean_prediction - sqrt(.5 * 121)) < 1e-12,
+           fabs(is.predictions - sqrt(.5 * (169 + 1))) < 1e-12 && fabs(is.mean_prediction - sqrt(.5 * 121)) < 1e-12,
            "differences of predictions");
 }
 

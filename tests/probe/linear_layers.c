@@ -1,11 +1,11 @@
-/* Layers taken apart against the model itself: implicit weight vectors predict what the model does, for every parameterization; an
- * embedded model predicts the same; and a term that is taken away is the one that is gone. */
+/* Layers taken apart against the model itself: implicit weight vectors predict what the model does, for every
+ * parameterization; an embedded model predicts the same; and a term that is taken away is the one that is gone. */
 #include "probe/linear_layers.h"
 
 #include <math.h>
 
 #include "core/allocate.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 #include "iclab/train.h"
 #include "tap.h"
 
@@ -21,11 +21,11 @@ typedef struct fixture {
     float tokens[BATCH * (N + 1) * WIDTH], predictions[BATCH];
 } fixture;
 
-static icl_status override(icl_recipe *recipe, const char *form, const char *scale, const char *heads,
+static icl_status override(icl_recipe *recipe, const char *parameterization, const char *scale, const char *heads,
                            icl_error *error) {
-    const char *const settings[] = {
-        "task.d=4", "task.n=7", "model.layers=3", "model.init_std=0.1", "train.batch=1", "eval.every=0", form,
-        scale,      heads};
+    const char *const settings[] = {"task.d=4",           "task.n=7",      "model.layers=3",
+                                    "model.init_std=0.1", "train.batch=1", "eval.every=0",
+                                    parameterization,     scale,           heads};
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -34,20 +34,20 @@ done:
     return status;
 }
 
-static icl_status open_fixture(fixture *f, const char *form, const char *scale, const char *heads,
+static icl_status open_fixture(fixture *f, const char *parameterization, const char *scale, const char *heads,
                                icl_error *error) {
     const icl_backend_params params = {.spec = "ref"};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_backend_open(&params, &f->backend, error));
-    ICL_TRY(icl_lab_recipe_create(&f->recipe, error));
-    ICL_TRY(override(f->recipe, form, scale, heads, error));
+    ICL_TRY(icl_recipe_create_complete(&f->recipe, error));
+    ICL_TRY(override(f->recipe, parameterization, scale, heads, error));
     ICL_TRY(icl_trainer_create(f->backend, f->recipe, &f->trainer, error));
     const icl_task *task = icl_trainer_task(f->trainer);
     const icl_model *model = icl_trainer_model(f->trainer);
     ICL_TRY(icl_batch_create(task, f->backend, ICL_FOR_EVALUATION, BATCH, &f->batch, error));
     ICL_TRY(icl_task_sample(task, f->backend, ICL_FOR_EVALUATION, 3, 0, &f->batch, error));
-    ICL_TRY(icl_tensor_read(f->batch.tokens, f->tokens, error));
+    ICL_TRY(icl_tensor_read(f->batch.inputs, f->tokens, error));
     ICL_TRY(icl_trainer_predict(f->trainer, &f->batch, f->predictions, error));
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *f->values, "parameters", &f->values, error));
     ICL_TRY(icl_trainer_get_parameters(f->trainer, f->values, error));
@@ -72,12 +72,12 @@ static double predict(const double *weights, const float *tokens) {
     return sum;
 }
 
-static void test_form(tap_run *tap, const char *form, const char *scale, const char *heads) {
+static void test_form(tap_run *tap, const char *parameterization, const char *scale, const char *heads) {
     fixture f = {0};
     icl_error error = {0};
     double worst = 0, weights[LAYERS * D];
 
-    if (tap_status(tap, open_fixture(&f, form, scale, heads, &error), &error, form)) {
+    if (tap_status(tap, open_fixture(&f, parameterization, scale, heads, &error), &error, parameterization)) {
         for (size_t i = 0; i < BATCH; i++) {
             const float *tokens = f.tokens + i * (N + 1) * WIDTH;
             icl_linear_layers_weights(f.layers, tokens, NULL, weights);
@@ -85,7 +85,8 @@ static void test_form(tap_run *tap, const char *form, const char *scale, const c
             /* Read back as a float. */
             worst = fmax(worst, fabs(prediction - (double)f.predictions[i]) / (1 + fabs(prediction)));
         }
-        tap_ok(tap, worst < 2e-7, "%s, %s, %s: <w, x> is the prediction, to %.2g", form, scale, heads, worst);
+        tap_ok(tap, worst < 2e-7, "%s, %s, %s: <w, x> is the prediction, to %.2g", parameterization, scale, heads,
+               worst);
     }
     close_fixture(&f);
 }
@@ -96,9 +97,8 @@ static void test_terms(tap_run *tap) {
     icl_error error = {0};
     double terms[ICL_LINEAR_TERMS], whole[LAYERS * D], without[LAYERS * D];
 
-    if (tap_status(
-            tap, open_fixture(&f, "model.parameterization=diag", "model.scale=raw", "model.heads=1", &error),
-            &error, "a diagonal model")) {
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=diag", "model.scale=raw", "model.heads=1", &error),
+                   &error, "a diagonal model")) {
         const double p_x = (double)f.values[0], p_y = (double)f.values[1], q_x = (double)f.values[2],
                      q_y = (double)f.values[3];
         const double expected[ICL_LINEAR_TERMS] = {p_x * q_x, p_x * q_y, p_y * q_x, p_y * q_y};
@@ -117,8 +117,7 @@ static void test_terms(tap_run *tap) {
                 is_same = is_same && without[i] == whole[i];
             }
             tap_ok(tap, t == ICL_TERM_YX ? is_zero && !is_same : is_same, "the first layer without %s: %s",
-                   icl_linear_term_name((icl_linear_term)t),
-                   t == ICL_TERM_YX ? "predicts zero" : "predicts the same");
+                   icl_linear_term_name((icl_linear_term)t), t == ICL_TERM_YX ? "predicts zero" : "predicts the same");
         }
     }
     close_fixture(&f);
@@ -166,8 +165,8 @@ static void check_patterns(tap_run *tap, fixture *f, size_t layer, const char *n
            fabs(is.diagonal - expected->diagonal) < 1e-6 && fabs(is.gdpp - expected->gdpp) < 1e-6 &&
                fabs(is.descent - expected->descent) < 1e-6 && fabs(is.sparse - expected->sparse) < 1e-6 &&
                fabs(is.sparse_b - expected->sparse_b) < 1e-6,
-           "%s, layer %zu: distances %.4f %.4f %.4f %.4f %.4f from diagonal, GD++, GD, sparse, sparse-b",
-           name, layer + 1, is.diagonal, is.gdpp, is.descent, is.sparse, is.sparse_b);
+           "%s, layer %zu: distances %.4f %.4f %.4f %.4f %.4f from diagonal, GD++, GD, sparse, sparse-b", name,
+           layer + 1, is.diagonal, is.gdpp, is.descent, is.sparse, is.sparse_b);
 }
 
 /* Distances that follow from the definition: sqrt(1 - what the pattern has of |P|^2 |Q|^2). */
@@ -176,9 +175,8 @@ static void test_patterns(tap_run *tap) {
     icl_error error = {0};
     double p[WIDTH * WIDTH], q[WIDTH * WIDTH];
 
-    if (tap_status(
-            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
-            &error, "a full model")) {
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+                   &error, "a full model")) {
         fill(p, q, 0, -3, 1, 0, 0);
         set_layer(&f, 0, p, q);
         check_patterns(tap, &f, 0, "gradient descent", &(icl_linear_patterns){0});
@@ -209,12 +207,10 @@ static void test_scale_freedom(tap_run *tap) {
     icl_error error = {0};
     double before[2 * WIDTH * WIDTH], worst = 0, trace = 0;
 
-    if (tap_status(
-            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
-            &error, "a full model")) {
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+                   &error, "a full model")) {
         for (int part = 0; part < 2; part++)
-            memcpy(before + part * WIDTH * WIDTH,
-                   icl_linear_layers_matrix(f.layers, 1, 0, (icl_model_part)part),
+            memcpy(before + part * WIDTH * WIDTH, icl_linear_layers_matrix(f.layers, 1, 0, (icl_model_part)part),
                    WIDTH * WIDTH * sizeof(double));
         for (size_t i = 0; i < (size_t)WIDTH * WIDTH; i++) {
             f.values[2 * WIDTH * WIDTH + i] *= -3;
@@ -266,9 +262,8 @@ static void test_ablations(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(
-            tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
-            &error, "a full model")) {
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=full", "model.scale=mean", "model.heads=1", &error),
+                   &error, "a full model")) {
         icl_linear_layers_weights(f.layers, f.tokens, &scalars, ablated[0]);
         icl_linear_layers_weights(f.layers, f.tokens, &every, ablated[1]);
         icl_linear_layers_weights(f.layers, f.tokens, &nothing, ablated[2]);
@@ -296,9 +291,8 @@ static void test_changes(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(
-            tap, open_fixture(&f, "model.parameterization=diag", "model.scale=mean", "model.heads=1", &error),
-            &error, "a diagonal model")) {
+    if (tap_status(tap, open_fixture(&f, "model.parameterization=diag", "model.scale=mean", "model.heads=1", &error),
+                   &error, "a diagonal model")) {
         icl_linear_layers_changes(f.layers, f.tokens, changes);
         icl_linear_layers_terms(f.layers, 0, terms);
         icl_linear_layers_step(f.layers, 0, step);
@@ -330,14 +324,14 @@ static void test_changes(tap_run *tap) {
 }
 
 /* A full model with the parameters of another form, and one with a layer more that changes nothing. */
-static void test_embedding(tap_run *tap, const char *form) {
+static void test_embedding(tap_run *tap, const char *parameterization) {
     fixture f = {0};
     icl_recipe *recipe = NULL;
     icl_trainer *full = NULL;
     float *values = NULL, predictions[BATCH] = {0};
     icl_error error = {0};
     double worst = 0;
-    icl_status status = open_fixture(&f, form, "model.scale=mean", "model.heads=1", &error);
+    icl_status status = open_fixture(&f, parameterization, "model.scale=mean", "model.heads=1", &error);
 
     if (status == ICL_OK)
         status = icl_recipe_clone(f.recipe, &recipe, &error);
@@ -346,11 +340,9 @@ static void test_embedding(tap_run *tap, const char *form) {
     if (status == ICL_OK)
         status = icl_trainer_create(f.backend, recipe, &full, &error);
     if (status == ICL_OK)
-        status = icl_allocate(icl_model_size(icl_trainer_model(full)), sizeof *values, "parameters", &values,
-                              &error);
+        status = icl_allocate(icl_model_size(icl_trainer_model(full)), sizeof *values, "parameters", &values, &error);
     if (status == ICL_OK)
-        status =
-            icl_model_embed(icl_trainer_model(f.trainer), f.values, icl_trainer_model(full), values, &error);
+        status = icl_model_embed(icl_trainer_model(f.trainer), f.values, icl_trainer_model(full), values, &error);
     if (status == ICL_OK)
         status = icl_trainer_set_parameters(full, values, &error);
     if (status == ICL_OK)
@@ -359,10 +351,10 @@ static void test_embedding(tap_run *tap, const char *form) {
         for (size_t i = 0; i < BATCH; i++)
             worst = fmax(worst, fabs((double)predictions[i] - (double)f.predictions[i]) /
                                     (1 + fabs((double)f.predictions[i])));
-        tap_ok(tap, worst < 2e-7, "%s as full predicts the same, to %.2g", form, worst);
+        tap_ok(tap, worst < 2e-7, "%s as full predicts the same, to %.2g", parameterization, worst);
         tap_ok(tap,
-               icl_model_embed(icl_trainer_model(full), values, icl_trainer_model(f.trainer), f.values,
-                               &error) == ICL_ERROR_INPUT,
+               icl_model_embed(icl_trainer_model(full), values, icl_trainer_model(f.trainer), f.values, &error) ==
+                   ICL_ERROR_INPUT,
                "the other way round is refused: %s", error.message);
     }
     icl_free(&values);
@@ -372,21 +364,21 @@ static void test_embedding(tap_run *tap, const char *form) {
 }
 
 int main(void) {
-    static const char *const forms[] = {"model.parameterization=full", "model.parameterization=diag",
-                                        "model.parameterization=gd++", "model.parameterization=sparse",
-                                        "model.parameterization=sparse-b"};
+    static const char *const parameterizations[] = {"model.parameterization=full", "model.parameterization=diag",
+                                                    "model.parameterization=gd++", "model.parameterization=sparse",
+                                                    "model.parameterization=sparse-b"};
     tap_run tap = {0};
 
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        test_form(&tap, forms[i], "model.scale=mean", "model.heads=1");
-        test_form(&tap, forms[i], "model.scale=raw", "model.heads=2");
+    for (size_t i = 0; i < sizeof parameterizations / sizeof *parameterizations; i++) {
+        test_form(&tap, parameterizations[i], "model.scale=mean", "model.heads=1");
+        test_form(&tap, parameterizations[i], "model.scale=raw", "model.heads=2");
     }
     test_terms(&tap);
     test_patterns(&tap);
     test_scale_freedom(&tap);
     test_ablations(&tap);
     test_changes(&tap);
-    for (size_t i = 1; i < sizeof forms / sizeof *forms; i++)
-        test_embedding(&tap, forms[i]);
+    for (size_t i = 1; i < sizeof parameterizations / sizeof *parameterizations; i++)
+        test_embedding(&tap, parameterizations[i]);
     return tap_done(&tap);
 }

@@ -1,12 +1,12 @@
 /*
- * Windows: losses against closed forms and against labels whose noise is drawn, and the best w against a table of an independent
- * search on a grid of 15 % (for affine functions L / sigma alone matters).
+ * Windows: losses against closed forms and against labels whose noise is drawn, and the best w against a table of an
+ * independent search on a grid of 15 % (for affine functions L / sigma alone matters).
  */
 #include "probe/window.h"
 
 #include <math.h>
 
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 #include "tap.h"
 
 enum { D = 5, N = 20, SEQUENCES = 6000 };
@@ -16,7 +16,7 @@ static icl_status draw(icl_backend *backend, const char *const *overrides, size_
     icl_recipe *recipe = NULL;
     icl_status status;
 
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_recipe_override(recipe, "task.family=functions", error));
     ICL_TRY(icl_recipe_override(recipe, "task.inputs=sphere", error));
     for (; *overrides; overrides++)
@@ -27,15 +27,15 @@ done:
     return status;
 }
 
-/* Ratios: by definition, with a standard error that shared sequences make smaller than that of two separate means, and 0 beside oneself. */
+/* Ratios: by definition, with a standard error that shared sequences make smaller than that of two separate means, and
+ * 0 beside oneself. */
 static void check_comparison(tap_run *tap, const icl_window_set *set, const double *zeros) {
     double M[D * D] = {0};
     for (size_t i = 0; i < D; i++)
         M[i * D + i] = .3;
     const icl_window_ratio same = icl_window_compare(set, M, true, M, true);
     const icl_window_ratio mean = icl_window_compare(set, M, true, zeros, true);
-    const double separate =
-        hypot(mean.of.standard_error / mean.of.loss, mean.to.standard_error / mean.to.loss);
+    const double separate = hypot(mean.of.standard_error / mean.of.loss, mean.to.standard_error / mean.to.loss);
 
     tap_ok(tap, same.ratio == 1 && same.standard_error == 0, "a window beside itself: %g +- %g", same.ratio,
            same.standard_error);
@@ -46,10 +46,10 @@ static void check_comparison(tap_run *tap, const icl_window_set *set, const doub
            separate * mean.ratio);
 }
 
-/* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2 / n from noise. */
+/* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2
+ * / n from noise. */
 static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *error) {
-    static const char *const overrides[] = {"task.d=5", "task.n=20", "task.noise=fixed:2", "task.lipschitz=3",
-                                            NULL};
+    static const char *const overrides[] = {"task.d=5", "task.n=20", "task.noise=fixed:2", "task.lipschitz=3", NULL};
     const double expected = 9.0 / (3 * D) * (1 + 1.0 / N) + 4.0 / N, zeros[D * D] = {0};
     icl_window_set set = {0};
     double square = 0;
@@ -120,13 +120,12 @@ static icl_status check_noise(tap_run *tap, icl_backend *backend, bool softmax, 
 
     ICL_TRY(draw(backend, overrides, COUNT, &set, error));
     for (size_t s = 0; s < COUNT; s++) {
-        const double mean =
-            drawn_loss(set.tokens + s * (N3 + 1) * (D2 + 1), (double)set.targets[s], softmax, &index);
+        const double mean = drawn_loss(set.tokens + s * (N3 + 1) * (D2 + 1), (double)set.targets[s], softmax, &index);
         sum += mean / COUNT;
         squares += mean * mean / COUNT;
     }
-    /* Both sides have the same sequences, so the error is that of the draws alone: of (a + z)^2 with a^2 + E z^2 = m the
-     * variance is below 6 m^2 where z is normal given sigma uniform. */
+    /* Both sides have the same sequences, so the error is that of the draws alone: of (a + z)^2 with a^2 + E z^2 = m
+     * the variance is below 6 m^2 where z is normal given sigma uniform. */
     const double loss = icl_window_measure(&set, bent, softmax).loss;
     const double allowed = 4 * sqrt(6 * squares / COUNT / DRAWS);
     tap_ok(tap, fabs(loss - sum) < allowed, "%s: noise averaged out is noise drawn (%.5g, %.5g, %.2g)",
@@ -143,8 +142,7 @@ typedef struct row {
     double w;
 } row;
 
-static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, double *found,
-                            icl_error *error) {
+static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, double *found, icl_error *error) {
     const char *const overrides[] = {is->d, is->n, is->noise, is->lipschitz, NULL};
     icl_window_set set = {0};
     double M[D * D] = {0}, losses[3];
@@ -157,8 +155,8 @@ static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, d
             M[k * set.dimension + k] = *found * (1 + .1 * (i - 1));
         losses[i] = icl_window_measure(&set, M, true).loss;
     }
-    tap_ok(tap, fabs(log(*found / is->w)) < .15 + .05, "%s %s %s %s: best w %.3g, on a grid of 15 %% %.3g",
-           is->d, is->n, is->noise, is->lipschitz, *found, is->w);
+    tap_ok(tap, fabs(log(*found / is->w)) < .15 + .05, "%s %s %s %s: best w %.3g, on a grid of 15 %% %.3g", is->d,
+           is->n, is->noise, is->lipschitz, *found, is->w);
     tap_ok(tap, losses[1] < losses[0] && losses[1] < losses[2], "a tenth more or less is worse");
 done:
     icl_window_release(&set);
@@ -177,8 +175,8 @@ static icl_status check_search(tap_run *tap, icl_backend *backend, icl_error *er
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         ICL_TRY(check_row(tap, backend, &rows[i], &found[i], error));
-    tap_ok(tap, fabs(found[0] / found[1] - 1) < 1e-6,
-           "half of L and half of sigma is the same task (%.9g, %.9g)", found[0], found[1]);
+    tap_ok(tap, fabs(found[0] / found[1] - 1) < 1e-6, "half of L and half of sigma is the same task (%.9g, %.9g)",
+           found[0], found[1]);
 done:
     return status;
 }

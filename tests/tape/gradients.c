@@ -58,10 +58,9 @@ static float number(uint32_t word, bool positive) {
 static void fill_inputs(const gradient_case *c, values *v) {
     for (int i = 0; i < c->input_count; i++)
         for (size_t j = 0; j < count_of(&c->inputs[i]); j++)
-            v->inputs[i][j] =
-                number(icl_random_word(
-                           (icl_random_key){.seed = 7, .stream = (uint32_t)i, .step = (uint64_t)c->kind}, j),
-                       c->positive);
+            v->inputs[i][j] = number(
+                icl_random_word((icl_random_key){.seed = 7, .stream = (uint32_t)i, .step = (uint64_t)c->kind}, j),
+                c->positive);
 }
 
 /* A scalar that depends on every element of `out` with another weight. */
@@ -69,8 +68,8 @@ static icl_variable weigh(icl_tape *tape, icl_variable out, icl_tensor weights) 
     const icl_tensor value = icl_tape_value(tape, out);
     if (!value.buffer)
         return out;
-    const icl_tensor part = icl_tensor_reshape(icl_tensor_slice(weights, 0, 0, icl_tensor_count(&value)),
-                                               value.rank, value.shape);
+    const icl_tensor part =
+        icl_tensor_reshape(icl_tensor_slice(weights, 0, 0, icl_tensor_count(&value)), value.rank, value.shape);
     const icl_variable weighted = icl_tape_binary(tape, ICL_MULTIPLY, out, icl_tape_constant(tape, part));
     return icl_tape_reduce(tape, ICL_SUM, (1u << value.rank) - 1, weighted);
 }
@@ -91,8 +90,7 @@ static icl_status machine_open(machine *m, const gradient_case *c, icl_error *er
     for (int i = 0; status == ICL_OK && i < c->input_count; i++) {
         status = icl_tensor_create(m->backend, c->inputs[i].rank, c->inputs[i].extent, &m->inputs[i], error);
         if (status == ICL_OK)
-            status = icl_tensor_create(m->backend, c->inputs[i].rank, c->inputs[i].extent, &m->gradients[i],
-                                       error);
+            status = icl_tensor_create(m->backend, c->inputs[i].rank, c->inputs[i].extent, &m->gradients[i], error);
     }
     if (status == ICL_OK)
         status = icl_tensor_create(m->backend, 1, &weights, &m->weights, error);
@@ -108,8 +106,7 @@ static void machine_close(machine *m) {
     icl_tensor_release(&m->weights);
 }
 
-static icl_status evaluate(machine *m, const gradient_case *c, bool backward, double *loss,
-                           icl_error *error) {
+static icl_status evaluate(machine *m, const gradient_case *c, bool backward, double *loss, icl_error *error) {
     icl_variable inputs[MAX_INPUTS];
     icl_variable out;
     icl_status status;
@@ -207,8 +204,7 @@ static void check(bench *b, const gradient_case *c) {
     fill_inputs(c, &expected);
     status = gradients_on(b->device, c, &seen, &error);
     if (status == ICL_OK)
-        status = is_ref ? differences_on(b->ref, c, &expected, &error)
-                        : gradients_on(b->ref, c, &expected, &error);
+        status = is_ref ? differences_on(b->ref, c, &expected, &error) : gradients_on(b->ref, c, &expected, &error);
     if (status != ICL_OK) {
         tap_note("%s", error.message);
         tap_ok(&b->tap, false, "%s", c->name);
@@ -218,8 +214,7 @@ static void check(bench *b, const gradient_case *c) {
     if (worst > 1.0)
         for (int i = 0; i < c->input_count; i++)
             for (size_t j = 0; j < count_of(&c->inputs[i]) && j < 8; j++)
-                tap_note("input %d[%zu]: %.9g, expected %.9g", i, j, seen.gradients[i][j],
-                         expected.gradients[i][j]);
+                tap_note("input %d[%zu]: %.9g, expected %.9g", i, j, seen.gradients[i][j], expected.gradients[i][j]);
     tap_ok(&b->tap, worst <= 1.0 && icl_backend_get_statistics(b->device).bytes_live == live,
            "%s: deviation over bound %.2g", c->name, worst);
 }
@@ -229,8 +224,8 @@ static void describe(gradient_case *c, const char *what) {
     for (int i = 0; i < c->input_count && used < sizeof c->name; i++) {
         used += (size_t)snprintf(c->name + used, sizeof c->name - used, " [");
         for (int j = 0; j < c->inputs[i].rank && used < sizeof c->name; j++)
-            used += (size_t)snprintf(c->name + used, sizeof c->name - used, j ? ", %zu" : "%zu",
-                                     c->inputs[i].extent[j]);
+            used +=
+                (size_t)snprintf(c->name + used, sizeof c->name - used, j ? ", %zu" : "%zu", c->inputs[i].extent[j]);
         if (used < sizeof c->name)
             used += (size_t)snprintf(c->name + used, sizeof c->name - used, "]");
     }
@@ -279,8 +274,7 @@ static void check_elementwise(bench *b) {
             describe(&c, icl_unary_name((icl_unary_kind)kind));
             check(b, &c);
         }
-        c = (gradient_case){
-            .build = build_unary_of_slice, .kind = kind, .positive = positive, .input_count = 1};
+        c = (gradient_case){.build = build_unary_of_slice, .kind = kind, .positive = positive, .input_count = 1};
         c.inputs[0] = (shape){2, {3, 4}};
         snprintf(what, sizeof what, "%s of a slice", icl_unary_name((icl_unary_kind)kind));
         describe(&c, what);
@@ -308,8 +302,7 @@ static void check_elementwise(bench *b) {
         check(b, &c);
     }
     for (int option = 0; option < 2; option++) {
-        c = (gradient_case){
-            .build = build_scale, .option = option, .input_count = 1, .inputs = {{2, {2, 3}}}};
+        c = (gradient_case){.build = build_scale, .option = option, .input_count = 1, .inputs = {{2, {2, 3}}}};
         describe(&c, "scale");
         check(b, &c);
     }
@@ -330,11 +323,9 @@ static void check_reductions(bench *b) {
             for (unsigned axes = 0; axes < 1u << shapes[i].rank; axes++) {
                 gradient_case c = {.build = build_reduce, .kind = kind, .axes = axes, .input_count = 1};
                 c.inputs[0] = shapes[i];
-                if (count_of(&shapes[i]) == 0 && kind != ICL_SUM && kind != ICL_SUM_OF_SQUARES &&
-                    kind != ICL_NORM)
+                if (count_of(&shapes[i]) == 0 && kind != ICL_SUM && kind != ICL_SUM_OF_SQUARES && kind != ICL_NORM)
                     continue; /* the values are NaN and infinity, which no difference can be taken of */
-                snprintf(what, sizeof what, "%s over axes 0x%x", icl_reduce_name((icl_reduce_kind)kind),
-                         axes);
+                snprintf(what, sizeof what, "%s over axes 0x%x", icl_reduce_name((icl_reduce_kind)kind), axes);
                 describe(&c, what);
                 check(b, &c);
             }
@@ -393,8 +384,7 @@ static void check_matmul(bench *b) {
     char what[64];
 
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        gradient_case c = {
-            .build = build_matmul, .option = products[i].option, .input_count = products[i].count};
+        gradient_case c = {.build = build_matmul, .option = products[i].option, .input_count = products[i].count};
         memcpy(c.inputs, products[i].inputs, sizeof products[i].inputs);
         snprintf(what, sizeof what, "matmul (view %d)", products[i].option);
         describe(&c, what);
@@ -412,8 +402,7 @@ static icl_variable build_attention(icl_tape *tape, const icl_variable *inputs, 
 }
 
 /* One tensor: the last token asks, the others answer; on top of a residual path. */
-static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *inputs,
-                                           const gradient_case *c) {
+static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
     const size_t last = c->inputs[0].extent[1] - 1;
     const icl_variable query = icl_tape_slice(tape, inputs[0], 1, last, 1);
@@ -422,12 +411,10 @@ static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *i
 }
 
 /* Only q is a parameter's descendant. */
-static icl_variable build_attention_query(icl_tape *tape, const icl_variable *inputs,
-                                          const gradient_case *c) {
+static icl_variable build_attention_query(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
     const size_t keys[] = {c->inputs[0].extent[0], 4, 3}, values_shape[] = {1, 4, 2};
-    const icl_variable k = icl_tape_filled(tape, 3, keys, 0.3),
-                       v = icl_tape_filled(tape, 3, values_shape, -0.8);
+    const icl_variable k = icl_tape_filled(tape, 3, keys, 0.3), v = icl_tape_filled(tape, 3, values_shape, -0.8);
     return icl_tape_attention(tape, &params, inputs[0], k, v);
 }
 
@@ -446,8 +433,7 @@ static void check_attention(bench *b) {
         {3, {{3, {2, 3, 2}}, {3, {2, 0, 2}}, {3, {2, 0, 2}}}},
         {3, {{3, {0, 3, 2}}, {3, {0, 4, 2}}, {3, {0, 4, 2}}}},
     };
-    static const char *const kinds[] = {"linear", "softmax"}, *const masks[] = {"none", "query excluded",
-                                                                                "causal"};
+    static const char *const kinds[] = {"linear", "softmax"}, *const masks[] = {"none", "query excluded", "causal"};
     char what[64];
 
     for (int kind = 0; kind < 2; kind++)
@@ -461,20 +447,98 @@ static void check_attention(bench *b) {
                 describe(&c, what);
                 check(b, &c);
             }
-            c = (gradient_case){
-                .build = build_attention_slices, .kind = kind, .option = mask, .input_count = 1};
+            c = (gradient_case){.build = build_attention_slices, .kind = kind, .option = mask, .input_count = 1};
             c.inputs[0] = (shape){3, {2, 4, 3}};
             snprintf(what, sizeof what, "%s attention over slices, mask %s", kinds[kind], masks[mask]);
             describe(&c, what);
             check(b, &c);
-            c = (gradient_case){
-                .build = build_attention_query, .kind = kind, .option = mask, .input_count = 1};
+            c = (gradient_case){.build = build_attention_query, .kind = kind, .option = mask, .input_count = 1};
             c.inputs[0] = (shape){3, {2, 2, 3}};
-            snprintf(what, sizeof what, "%s attention, gradient of q alone, mask %s", kinds[kind],
-                     masks[mask]);
+            snprintf(what, sizeof what, "%s attention, gradient of q alone, mask %s", kinds[kind], masks[mask]);
             describe(&c, what);
             check(b, &c);
         }
+}
+
+/* ---- Losses ---- */
+
+/* Targets are what the loss takes: classes 0, 1, 2, 0, …; ones and zeros; any numbers. option: with weights. */
+static icl_variable build_loss(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
+    const size_t *extent = c->inputs[0].extent;
+    const icl_loss_kind kind = (icl_loss_kind)c->kind;
+    const size_t width = icl_loss_target_size(kind, extent[2]), count = extent[0] * extent[1];
+    const size_t of_targets[] = {extent[0], extent[1], width}, of_weights[] = {extent[0], extent[1], 1};
+    const icl_variable targets = icl_tape_filled(tape, 3, of_targets, 0.0),
+                       weights = icl_tape_filled(tape, 3, of_weights, 0.0);
+    const icl_tensor y = icl_tape_value(tape, targets), w = icl_tape_value(tape, weights);
+    float numbers[MAX_COUNT];
+
+    for (size_t i = 0; i < count * width; i++)
+        numbers[i] = kind == ICL_LOSS_CROSS_ENTROPY ? (float)(i % extent[2]) : (float)(i % 2);
+    if (!y.buffer || !w.buffer || icl_tensor_write(y, numbers, NULL) != ICL_OK)
+        return (icl_variable){-1};
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = 0.5F * (float)(i % 3);
+    if (icl_tensor_write(w, numbers, NULL) != ICL_OK)
+        return (icl_variable){-1};
+    return icl_tape_loss(tape, kind, inputs[0], y, c->option ? w : (icl_tensor){0});
+}
+
+static void check_losses(bench *b) {
+    for (int kind = 0; kind < ICL_LOSS_COUNT; kind++)
+        for (int option = 0; option < 2; option++)
+            for (size_t positions = 1; positions < 4; positions += 2) {
+                gradient_case c = {.build = build_loss, .kind = kind, .option = option, .input_count = 1};
+                c.inputs[0] = (shape){3, {4, positions, 3}};
+                describe(&c, icl_loss_name((icl_loss_kind)kind));
+                check(b, &c);
+            }
+}
+
+/* The tape's losses against those of the host, and these against numbers worked out by hand. */
+static void check_loss_values(bench *b) {
+    enum { COUNT = 3 };
+    static const double outputs[COUNT] = {1.5, -0.25, 40},
+                        targets[ICL_LOSS_COUNT][COUNT] = {{1, 0.25, 39.5}, {1}, {1, 0, 1}};
+    /* 0.25 + 0.25 + 0.25; 40 + 0.25 + log(1 + e^-38.5 + e^-40.25); log(1 + e^-1.5) + log(1 + e^-0.25)
+     * + log(1 + e^-40) */
+    static const double expected[ICL_LOSS_COUNT] = {0.75, 40.25, 0.777352697861596};
+    static const double accuracy[ICL_LOSS_COUNT] = {0, 0, 1};
+    const size_t of_outputs[] = {1, 1, COUNT};
+    const bool is_double = icl_backend_capabilities(b->device)->element_size == sizeof(double);
+    icl_tape *tape = NULL;
+    icl_error error = {0};
+
+    if (!tap_status(&b->tap, icl_tape_create(b->device, &tape, &error), &error, "create a tape"))
+        return;
+    for (int kind = 0; kind < ICL_LOSS_COUNT; kind++) {
+        const icl_loss_kind loss = (icl_loss_kind)kind;
+        const size_t of_target[] = {1, 1, icl_loss_target_size(loss, COUNT)};
+        const icl_variable z = icl_tape_filled(tape, 3, of_outputs, 0), y = icl_tape_filled(tape, 3, of_target, 0);
+        const double host = icl_loss_of(loss, COUNT, outputs, targets[kind]);
+        double seen = (double)NAN;
+        icl_status status = icl_tensor_write_double(icl_tape_value(tape, z), outputs, &error);
+
+        if (status == ICL_OK)
+            status = icl_tensor_write_double(icl_tape_value(tape, y), targets[kind], &error);
+        const icl_variable each = icl_tape_loss(tape, loss, z, icl_tape_value(tape, y), (icl_tensor){0});
+        if (status == ICL_OK)
+            status = icl_tensor_read_double(icl_tape_value(tape, each), &seen, &error);
+        tap_ok(&b->tap,
+               status == ICL_OK && fabs(host - expected[kind]) < 1e-13 * expected[kind] &&
+                   fabs(seen - host) < (is_double ? 1e-14 : 1e-6) * host,
+               "%s is %.15g on the host, %.15g on the tape, expected %.15g", icl_loss_name(loss), host, seen,
+               expected[kind]);
+        if (icl_loss_has_accuracy(loss))
+            tap_ok(&b->tap, icl_loss_accuracy(loss, COUNT, outputs, targets[kind]) == accuracy[kind],
+                   "the accuracy of %s", icl_loss_name(loss));
+        icl_tape_reset(tape);
+    }
+    tap_ok(&b->tap,
+           isnan(icl_loss_of(ICL_LOSS_CROSS_ENTROPY, COUNT, outputs, (const double[]){3})) &&
+               isnan(icl_loss_of(ICL_LOSS_CROSS_ENTROPY, COUNT, outputs, (const double[]){0.5})),
+           "what is no class has no loss");
+    icl_tape_destroy(&tape);
 }
 
 /* ---- Views and how gradients share buffers ---- */
@@ -490,9 +554,8 @@ static icl_variable build_view_of_view(icl_tape *tape, const icl_variable *x, co
     const icl_variable square = icl_tape_unary(tape, ICL_SQUARE, x[0]);
     const icl_variable rows = icl_tape_slice(tape, square, 0, 1, 2);
     (void)c;
-    return icl_tape_binary(
-        tape, ICL_MULTIPLY, icl_tape_reshape(tape, rows, 1, &flat),
-        icl_tape_slice(tape, icl_tape_reshape(tape, x[0], 1, (const size_t[]){12}), 0, 4, 8));
+    return icl_tape_binary(tape, ICL_MULTIPLY, icl_tape_reshape(tape, rows, 1, &flat),
+                           icl_tape_slice(tape, icl_tape_reshape(tape, x[0], 1, (const size_t[]){12}), 0, 4, 8));
 }
 
 static icl_variable build_swapped(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
@@ -507,8 +570,8 @@ static icl_variable build_place(icl_tape *tape, const icl_variable *x, const gra
 }
 
 static icl_variable build_place_twice(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable once = icl_tape_place(tape, icl_tape_filled(tape, 2, (const size_t[]){3, 5}, 0.5),
-                                             x[1], (const size_t[]){0, 0});
+    const icl_variable once =
+        icl_tape_place(tape, icl_tape_filled(tape, 2, (const size_t[]){3, 5}, 0.5), x[1], (const size_t[]){0, 0});
     const icl_variable twice =
         icl_tape_place(tape, once, icl_tape_unary(tape, ICL_SQUARE, x[1]), (const size_t[]){1, 1});
     (void)c;
@@ -560,8 +623,7 @@ static void check_views(bench *b) {
         {"place twice", build_place_twice, .input_count = 2, .inputs = {{2, {3, 5}}, {2, {2, 3}}}},
         {"shared sums", build_shared_sum, .input_count = 1, .inputs = {{2, {2, 3}}}},
         {"residual stream", build_residual, .input_count = 2, .inputs = {{2, {3, 2}}, {2, {2, 2}}}},
-        {"residual stream of a batch", build_residual, .input_count = 2,
-         .inputs = {{3, {2, 3, 2}}, {2, {2, 2}}}},
+        {"residual stream of a batch", build_residual, .input_count = 2, .inputs = {{3, {2, 3, 2}}, {2, {2, 2}}}},
         {"a parameter without use", build_unused, .input_count = 2, .inputs = {{1, {3}}, {1, {2}}}},
         {"a parameter alone", build_identity, .input_count = 1, .inputs = {{1, {3}}}},
     };
@@ -588,6 +650,8 @@ int main(int argc, char **argv) {
     check_reductions(&b);
     check_matmul(&b);
     check_attention(&b);
+    check_losses(&b);
+    check_loss_values(&b);
     check_views(&b);
     if (b.ref != b.device)
         icl_backend_close(&b.ref);

@@ -45,8 +45,7 @@ static void expect(fixture *f, icl_variable out, const float expected[4], const 
 
 static icl_variable parameter(fixture *f, const float values[4]) {
     icl_error error = {0};
-    if (icl_tensor_write(f->x, values, &error) != ICL_OK ||
-        icl_fill(f->backend, f->dx, (double)NAN, &error) != ICL_OK)
+    if (icl_tensor_write(f->x, values, &error) != ICL_OK || icl_fill(f->backend, f->dx, (double)NAN, &error) != ICL_OK)
         tap_ok(&f->tap, false, "%s", error.message);
     return icl_tape_parameter(f->tape, f->x, f->dx);
 }
@@ -55,8 +54,8 @@ static void test_kinks(fixture *f) {
     icl_variable x;
 
     x = parameter(f, (const float[]){3, 1, 3, 3});
-    expect(f, icl_tape_scale(f->tape, 3.0, icl_tape_reduce(f->tape, ICL_MAX, 1, x)),
-           (const float[]){1, 0, 1, 1}, "ties of max share equally");
+    expect(f, icl_tape_scale(f->tape, 3.0, icl_tape_reduce(f->tape, ICL_MAX, 1, x)), (const float[]){1, 0, 1, 1},
+           "ties of max share equally");
     x = parameter(f, (const float[]){1, 2, 2, 5});
     expect(f, icl_tape_binary(f->tape, ICL_MAXIMUM, x, icl_tape_filled(f->tape, 1, (const size_t[]){4}, 2.0)),
            (const float[]){0, 0.5F, 0.5F, 1}, "a tie of maximum gives half");
@@ -66,7 +65,7 @@ static void test_kinks(fixture *f) {
     x = parameter(f, (const float[]){0, -0.0F, -1, 2});
     expect(f, icl_tape_unary(f->tape, ICL_ABSOLUTE, x), (const float[]){0, 0, -1, 1}, "absolute has 0 at 0");
     x = parameter(f, (const float[]){0, -0.5F, -1, 2});
-    expect(f, icl_tape_unary(f->tape, ICL_RECTIFY, x), (const float[]){0, 0, 0, 1}, "rectify has 0 at 0");
+    expect(f, icl_tape_unary(f->tape, ICL_RELU, x), (const float[]){0, 0, 0, 1}, "ReLU has 0 at 0");
     x = parameter(f, (const float[]){0, 0, 0, 0});
     expect(f, icl_tape_reduce(f->tape, ICL_NORM, 1, x), (const float[]){0, 0, 0, 0}, "norm has 0 at 0");
 }
@@ -83,16 +82,15 @@ static void test_flow(fixture *f) {
     expect(f, icl_tape_filled(f->tape, 1, &one, 2.0), (const float[]){0, 0, 0, 0},
            "a loss of constants alone gives zero");
     x = parameter(f, (const float[]){1, 2, 3, 4});
-    expect(f, icl_tape_slice(f->tape, x, 0, 1, 2), (const float[]){0, 1, 1, 0},
-           "a slice leaves the rest zero");
+    expect(f, icl_tape_slice(f->tape, x, 0, 1, 2), (const float[]){0, 1, 1, 0}, "a slice leaves the rest zero");
 
     x = parameter(f, (const float[]){1, 2, 3, 4});
     loss = icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 1, x);
     tap_ok(&f->tap, icl_tape_backward(f->tape, loss, &error) == ICL_OK, "backward");
     loss = icl_tape_scale(f->tape, 0.5, loss);
     tap_ok(&f->tap,
-           icl_tape_backward(f->tape, loss, &error) == ICL_OK &&
-               icl_tensor_read(f->dx, seen, &error) == ICL_OK && seen[0] == 1 && seen[3] == 4,
+           icl_tape_backward(f->tape, loss, &error) == ICL_OK && icl_tensor_read(f->dx, seen, &error) == ICL_OK &&
+               seen[0] == 1 && seen[3] == 4,
            "backward of a second loss overwrites the gradient");
     icl_tape_reset(f->tape);
 }
@@ -104,42 +102,83 @@ static void test_errors(fixture *f) {
 
     bad = icl_tape_binary(f->tape, ICL_ADD, x, icl_tape_filled(f->tape, 1, &three, 1.0));
     sum = icl_tape_reduce(f->tape, ICL_SUM, 1, icl_tape_unary(f->tape, ICL_SQUARE, bad));
-    tap_ok(&f->tap, icl_tape_status(f->tape, &error) == ICL_ERROR_INPUT,
-           "shapes that do not fit are refused");
+    tap_ok(&f->tap, icl_tape_status(f->tape, &error) == ICL_ERROR_INPUT, "shapes that do not fit are refused");
     tap_note("%s", error.message);
     tap_ok(&f->tap, !icl_tape_value(f->tape, sum).buffer, "variables after a failure have no value");
     icl_tape_slice(f->tape, sum, 0, 9, 9);
     tap_ok(&f->tap,
-           icl_tape_backward(f->tape, sum, &later) == ICL_ERROR_INPUT &&
-               strcmp(error.message, later.message) == 0,
+           icl_tape_backward(f->tape, sum, &later) == ICL_ERROR_INPUT && strcmp(error.message, later.message) == 0,
            "backward returns the first failure");
     icl_tape_reset(f->tape);
     tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_OK, "reset forgets the failure");
 
     x = parameter(f, (const float[]){1, 2, 3, 4});
-    tap_ok(&f->tap, icl_tape_backward(f->tape, x, &error) == ICL_ERROR_INPUT,
-           "a loss of four elements is refused");
+    tap_ok(&f->tap, icl_tape_backward(f->tape, icl_tape_slice(f->tape, x, 0, 0, 0), &error) == ICL_ERROR_INPUT,
+           "a loss of no elements is refused");
     tap_ok(&f->tap, icl_tape_backward(f->tape, (icl_variable){77}, &error) == ICL_ERROR_INPUT,
            "a loss that is not on the tape is refused");
     icl_tape_slice(f->tape, x, 0, 3, 2);
     tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a slice past the end is refused");
     icl_tape_reset(f->tape);
     icl_tape_reshape(f->tape, parameter(f, (const float[]){0, 0, 0, 0}), 1, &five);
-    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
-           "a reshape to another count is refused");
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a reshape to another count is refused");
     icl_tape_reset(f->tape);
-    icl_tape_matmul(f->tape, 1.0, parameter(f, (const float[]){0, 0, 0, 0}),
-                    parameter(f, (const float[]){0, 0, 0, 0}));
+    icl_tape_matmul(f->tape, 1.0, parameter(f, (const float[]){0, 0, 0, 0}), parameter(f, (const float[]){0, 0, 0, 0}));
     tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a product of vectors is refused");
     icl_tape_reset(f->tape);
     icl_tape_unary(f->tape, ICL_SQUARE, (icl_variable){0});
-    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
-           "a variable from before a reset is refused");
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a variable from before a reset is refused");
     icl_tape_reset(f->tape);
     icl_tape_parameter(f->tape, f->x, icl_tensor_slice(f->dx, 0, 0, 2));
-    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT,
-           "a gradient of another shape is refused");
+    tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a gradient of another shape is refused");
     icl_tape_reset(f->tape);
+}
+
+/* Of the mean of its squares, and of the losses of two sequences by a weight for each: exact numbers. */
+static void test_losses(fixture *f) {
+    const size_t shape[] = {2, 1, 2}, three[] = {2, 1, 3};
+    const icl_tensor zeros = make(f, 3, shape, (const float[]){0, 0, 0, 0});
+    const icl_tensor ones = make(f, 3, shape, (const float[]){1, 1, 0, 1});
+    const icl_tensor none = make(f, 3, (const size_t[]){2, 1, 1}, (const float[]){0, 2});
+    icl_tensor made[] = {zeros, ones, none};
+    icl_error error = {0};
+    icl_variable outputs;
+    float seen[4] = {0}, losses[2] = {0};
+
+    icl_tape_backward(f->tape, icl_tape_unary(f->tape, ICL_SQUARE, parameter(f, (const float[]){1, 2, 3, 4})), &error);
+    tap_ok(&f->tap, icl_tensor_read(f->dx, seen, &error) == ICL_OK && seen[0] == 0.5F && seen[3] == 2,
+           "backward of four elements is that of their mean");
+    icl_tape_reset(f->tape);
+
+    for (int kind = 0; kind < 2; kind++) {
+        const icl_loss_kind loss = kind ? ICL_LOSS_LOGISTIC : ICL_LOSS_SQUARED_ERROR;
+        outputs = icl_tape_reshape(f->tape, parameter(f, (const float[]){0, 0, 0, 0}), 3, shape);
+        const icl_variable each = icl_tape_loss(f->tape, loss, outputs, ones, none);
+        const bool is_read = icl_tape_backward(f->tape, each, &error) == ICL_OK &&
+                             icl_tensor_read(icl_tape_value(f->tape, each), losses, &error) == ICL_OK &&
+                             icl_tensor_read(f->dx, seen, &error) == ICL_OK;
+        const float expected[2][2] = {{0, -2}, {0.5F, -0.5F}};
+        tap_ok(&f->tap,
+               is_read && losses[0] == 0 && seen[0] == 0 && seen[1] == 0 && seen[2] == expected[kind][0] &&
+                   seen[3] == expected[kind][1],
+               "%s at 0: weights 0 and 2 of two sequences", icl_loss_name(loss));
+        tap_note("%g %g, gradient %g %g %g %g", (double)losses[0], (double)losses[1], (double)seen[0], (double)seen[1],
+                 (double)seen[2], (double)seen[3]);
+        icl_tape_reset(f->tape);
+    }
+
+    outputs = icl_tape_constant(f->tape, zeros);
+    icl_tape_loss(f->tape, ICL_LOSS_CROSS_ENTROPY, outputs, ones, none);
+    tap_ok(&f->tap, icl_tape_status(f->tape, &error) == ICL_ERROR_INPUT, "two numbers are refused as a class: %s",
+           error.message);
+    icl_tape_reset(f->tape);
+    outputs = icl_tape_filled(f->tape, 3, three, 0.5);
+    icl_tape_loss(f->tape, ICL_LOSS_SQUARED_ERROR, outputs, ones, (icl_tensor){0});
+    tap_ok(&f->tap, icl_tape_status(f->tape, &error) == ICL_ERROR_INPUT,
+           "three outputs and two targets are refused: %s", error.message);
+    icl_tape_reset(f->tape);
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        icl_tensor_release(&made[i]);
 }
 
 static icl_status one_step(fixture *f, icl_tensor w, icl_tensor dw, icl_tensor z, icl_error *error) {
@@ -172,8 +211,7 @@ static void test_steady_state(fixture *f) {
         status = one_step(f, w, dw, z, &error);
     after = icl_backend_get_statistics(f->backend);
     tap_status(&f->tap, status, &error, "seven steps");
-    tap_ok(&f->tap, after.allocations == before.allocations,
-           "a repeated step allocates nothing on the device");
+    tap_ok(&f->tap, after.allocations == before.allocations, "a repeated step allocates nothing on the device");
     tap_ok(&f->tap, after.bytes_live == before.bytes_live, "a repeated step holds no more memory");
     icl_tape_reset(f->tape);
     icl_tensor_release(&w);
@@ -195,6 +233,7 @@ int main(int argc, char **argv) {
         test_kinks(&f);
         test_flow(&f);
         test_errors(&f);
+        test_losses(&f);
         test_steady_state(&f);
         icl_tensor_release(&f.x);
         icl_tensor_release(&f.dx);

@@ -2,7 +2,7 @@
  * The same bits on every device: 100 batches against the cpu backend, all 32 bits of every element, and the first of
  * them against a recomputation on the host from the definition of the task and of the random numbers.
  */
-#include "lab/conformance/case.h"
+#include "conformance/cases.h"
 #include "same_bits.h"
 #include "task/inputs.h"
 #include "task/radius.h"
@@ -25,16 +25,14 @@ static const recipe recipes[] = {
     {"task.d=5 task.n=20 task.noise=fixed:0 task.covariance=spectrum:1,1,0.25,0.0625,1 task.rotate=true "
      "task.weights=inverse-covariance",
      ICL_INPUTS_NORMAL, 0, 0, NULL},
-    {"task.d=4 task.n=3 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25,9", ICL_INPUTS_NORMAL, 0, 0,
-     NULL},
+    {"task.d=4 task.n=3 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25,9", ICL_INPUTS_NORMAL, 0, 0, NULL},
     {"task.d=2 task.n=30 task.noise=choice:0,1e-30", ICL_INPUTS_NORMAL, 0, 0, NULL},
-    {"task.d=2 task.n=30 task.noise=uniform:1e-22 task.covariance=spectrum:1e-22,1e24", ICL_INPUTS_NORMAL, 0,
-     0, NULL},
+    {"task.d=2 task.n=30 task.noise=uniform:1e-22 task.covariance=spectrum:1e-22,1e24", ICL_INPUTS_NORMAL, 0, 0, NULL},
     {"task.d=3 task.n=7 task.noise=fixed:0 task.inputs=uniform:1.5", ICL_INPUTS_UNIFORM, 1.5, 0, NULL},
     {"task.d=6 task.n=4 task.noise=uniform:1 task.inputs=sphere", ICL_INPUTS_SPHERE, 0, 0, NULL},
     {"task.d=5 task.n=20 task.noise=fixed:0 task.inputs=gamma:0.1,10", ICL_INPUTS_GAMMA, 0.1, 10, NULL},
-    {"task.d=2 task.n=3 task.noise=fixed:1 task.inputs=gamma:3,2 task.covariance=spectrum:4,0.25",
-     ICL_INPUTS_GAMMA, 3, 2, (const double[]){2, 0, 0, 0.5}},
+    {"task.d=2 task.n=3 task.noise=fixed:1 task.inputs=gamma:3,2 task.covariance=spectrum:4,0.25", ICL_INPUTS_GAMMA, 3,
+     2, (const double[]){2, 0, 0, 0.5}},
 };
 
 /* ---- The definition, on the host ---- */
@@ -79,8 +77,7 @@ static float noise_level(const icl_task_prior *prior, uint64_t step, uint64_t se
 }
 
 /* Vector number `index` of the inputs before their covariance. */
-static void input(const recipe *from, const double *table, size_t d, uint64_t step, uint64_t index,
-                  float *x) {
+static void input(const recipe *from, const double *table, size_t d, uint64_t step, uint64_t index, float *x) {
     const icl_random_key inputs = {SEED, icl_task_stream(ICL_FOR_TRAINING, ICL_ROLE_INPUTS), step};
     const icl_random_key radii = {SEED, icl_radius_stream(ICL_FOR_TRAINING), step};
     const int radius = from->law == ICL_INPUTS_GAMMA ? 1 : -1;

@@ -1,6 +1,7 @@
 /*
- * The table that turns normals into chi-distributed numbers: against quantiles found by bisection of the incomplete gamma
- * function, which share nothing with the way the table is made; and its bits, which are the same on every machine.
+ * The table that turns normals into chi-distributed numbers: against quantiles found by bisection of the incomplete
+ * gamma function, which share nothing with the way the table is made; and its bits, which are the
+ * same on every machine.
  */
 #include <math.h>
 
@@ -55,8 +56,7 @@ static void check_accuracy(tap_run *tap, size_t k) {
             where = z;
         }
     }
-    tap_ok(tap, worst < BOUND, "k = %zu: within %.2g of the quantile (worst at z = %g)", k, worst,
-           (double)where);
+    tap_ok(tap, worst < BOUND, "k = %zu: within %.2g of the quantile (worst at z = %g)", k, worst, (double)where);
 }
 
 /* Neighbouring pieces meet, and every row of a table is that of its own degrees of freedom. */

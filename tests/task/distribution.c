@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 #include "make_task.h"
 #include "task/covariance.h"
 #include "task/streams.h"
@@ -33,8 +33,7 @@ static icl_status read_tensor(icl_tensor tensor, float **values, icl_error *erro
     return status == ICL_OK ? icl_tensor_read(tensor, *values, error) : status;
 }
 
-static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t seed, drawn *all,
-                       icl_error *error) {
+static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t seed, drawn *all, icl_error *error) {
     icl_backend *backend = NULL;
     icl_batch batch = {0};
     icl_status status;
@@ -43,10 +42,10 @@ static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t 
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
     ICL_TRY(icl_batch_create(task, backend, purpose, SEQUENCES, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, purpose, seed, 0, &batch, error));
-    ICL_TRY(read_tensor(batch.tokens, &all->tokens, error));
+    ICL_TRY(read_tensor(batch.inputs, &all->tokens, error));
     ICL_TRY(read_tensor(batch.targets, &all->targets, error));
-    ICL_TRY(read_tensor(batch.noise, &all->noise, error));
-    ICL_TRY(read_tensor(batch.weights, &all->weights, error));
+    ICL_TRY(read_tensor(icl_batch_side(&batch, ICL_SIDE_NOISE), &all->noise, error));
+    ICL_TRY(read_tensor(icl_batch_side(&batch, ICL_SIDE_COEFFICIENTS), &all->weights, error));
 done:
     icl_batch_release(&batch);
     icl_backend_close(&backend);
@@ -59,9 +58,9 @@ static double deviation(double sum, double sum_of_squares, double count, double 
     return fabs(mean - truth) / sqrt(variance / count + 1e-300);
 }
 
-/* The largest deviation of E[v_i] from 0 and of E[v_i v_j] from covariance, over vectors of d numbers `stride` apart. */
-static double moment_deviation(const float *values, size_t stride, size_t count, size_t d,
-                               const double *covariance) {
+/* The largest deviation of E[v_i] from 0 and of E[v_i v_j] from covariance, over vectors of
+ * d numbers `stride` apart. */
+static double moment_deviation(const float *values, size_t stride, size_t count, size_t d, const double *covariance) {
     double worst = 0;
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j <= i + 1; j++) { /* j = i + 1 stands for the constant 1 */
@@ -131,8 +130,7 @@ static void check_label_noise(tap_run *tap, const drawn *all) {
     deviations[1] = deviation(square_sum, fourth, count, 1);
     deviations[2] = deviation(cross, cross_square, count, 0);
     for (int i = 0; i < 3; i++)
-        tap_ok(tap, deviations[i] < BOUND, "label noise, statistic %d (%.2f standard errors)", i,
-               deviations[i]);
+        tap_ok(tap, deviations[i] < BOUND, "label noise, statistic %d (%.2f standard errors)", i, deviations[i]);
 }
 
 static void check_noise_levels(tap_run *tap, const char *overrides, size_t moments, const double *expected) {
@@ -150,8 +148,7 @@ static void check_noise_levels(tap_run *tap, const char *overrides, size_t momen
                 squares += value * value;
             }
             worst = deviation(sum, squares, SEQUENCES, expected[power - 1]);
-            tap_ok(tap, worst < BOUND, "E[sigma^%zu] = %g (%.2f standard errors)", power, expected[power - 1],
-                   worst);
+            tap_ok(tap, worst < BOUND, "E[sigma^%zu] = %g (%.2f standard errors)", power, expected[power - 1], worst);
         }
         tap_ok(tap, fabs(icl_task_get_prior(task)->mean_square_noise - expected[1]) < 1e-9 * expected[1],
                "the prior's E[sigma^2]");
@@ -186,10 +183,10 @@ static void check_purposes(tap_run *tap) {
         tap_status(tap, draw(task, draws[i].purpose, draws[i].seed, &all[i], &error), &error, "draw");
     for (size_t i = 0; i < DRAWS; i++)
         for (size_t j = 0; j < i; j++) {
-            /* Of 2^17 to 2^18 floats a few agree by chance: neighbours are 2^-24 apart, relative to a normal's density. */
+            /* Of 2^17 to 2^18 floats a few agree by chance: neighbours are 2^-24 apart, relative
+             * to a normal's density. */
             const size_t shared = shared_numbers(&all[i], &all[j]);
-            tap_ok(tap, shared < 20, "draws %zu and %zu have nothing in common (%zu equal numbers)", j, i,
-                   shared);
+            tap_ok(tap, shared < 20, "draws %zu and %zu have nothing in common (%zu equal numbers)", j, i, shared);
         }
     for (size_t i = 0; i < DRAWS; i++)
         drawn_release(&all[i]);
@@ -200,10 +197,9 @@ static void check_streams(tap_run *tap) {
     bool distinct = true;
     for (int a = 0; a < 3 * ICL_ROLE_COUNT; a++)
         for (int b = 0; b < a; b++)
-            distinct = distinct && icl_task_stream((icl_task_purpose)(a / ICL_ROLE_COUNT),
-                                                   (icl_task_role)(a % ICL_ROLE_COUNT)) !=
-                                       icl_task_stream((icl_task_purpose)(b / ICL_ROLE_COUNT),
-                                                       (icl_task_role)(b % ICL_ROLE_COUNT));
+            distinct = distinct &&
+                       icl_task_stream((icl_task_purpose)(a / ICL_ROLE_COUNT), (icl_task_role)(a % ICL_ROLE_COUNT)) !=
+                           icl_task_stream((icl_task_purpose)(b / ICL_ROLE_COUNT), (icl_task_role)(b % ICL_ROLE_COUNT));
     tap_ok(tap, distinct, "every purpose and role has its own stream");
 }
 
@@ -249,9 +245,8 @@ int main(void) {
     tap_run tap = {0};
 
     check_inputs_and_weights(&tap, "task.d=4 task.n=3");
-    check_inputs_and_weights(&tap,
-                             "task.d=5 task.n=4 task.covariance=spectrum:1,1,0.25,0.0625,1 task.rotate=true "
-                             "task.weights=inverse-covariance");
+    check_inputs_and_weights(&tap, "task.d=5 task.n=4 task.covariance=spectrum:1,1,0.25,0.0625,1 task.rotate=true "
+                                   "task.weights=inverse-covariance");
     check_inputs_and_weights(&tap, "task.d=3 task.n=2 task.covariance=spectrum:9,1,0.01");
     check_noise_levels(&tap, "task.d=2 task.n=6 task.noise=uniform:6", 4, (double[]){3, 12, 54, 1296.0 / 5});
     check_noise_levels(&tap, "task.d=2 task.n=6 task.noise=choice:1,3,5", 4,

@@ -1,7 +1,7 @@
 /*
- * Functions on the sphere: the same bits on every device, and what they are by definition, in double precision from the inputs and
- * directions of a batch and the random numbers of its coefficients and noise. Inputs are of length 1 within a few roundings; labels pass
- * through fewer than 60 roundings of terms that add up to less than 10.
+ * Functions on the sphere: the same bits on every device, and what they are by definition, in double precision from the
+ * inputs and directions of a batch and the random numbers of its coefficients and noise. Inputs are of length 1 within
+ * a few roundings; labels pass through fewer than 60 roundings of terms that add up to less than 10.
  */
 #include <math.h>
 
@@ -23,18 +23,16 @@ static const recipe recipes[] = {
     {FAMILY "task.d=3 task.n=7 task.noise=fixed:0 task.function=relu", 'r', 1, 0, 0},
     {FAMILY "task.d=2 task.n=9 task.noise=fixed:2 task.function=cosine task.lipschitz=10", 'c', 10, 2, 0},
     {FAMILY "task.d=4 task.n=5 task.noise=fixed:0 task.function=quadratic", 'q', 1, 0, 0},
-    {FAMILY "task.d=6 task.n=5 task.noise=fixed:1 task.function=cosine task.subspace=2 task.nuisance=0.5",
-     'c', 1, 1, .5},
-    {FAMILY "task.d=3 task.n=4 task.noise=fixed:0 task.function=affine task.subspace=1 task.nuisance=2", 'a',
-     1, 0, 2},
+    {FAMILY "task.d=6 task.n=5 task.noise=fixed:1 task.function=cosine task.subspace=2 task.nuisance=0.5", 'c', 1, 1,
+     .5},
+    {FAMILY "task.d=3 task.n=4 task.noise=fixed:0 task.function=affine task.subspace=1 task.nuisance=2", 'a', 1, 0, 2},
 };
 
 /* ---- The definition ---- */
 
 static double uniform(uint64_t index, double limit) {
-    const icl_random_params params = {.key = {SEED, icl_coefficient_stream(ICL_FOR_TRAINING), 5},
-                                      .low = (float)-limit,
-                                      .high = (float)limit};
+    const icl_random_params params = {
+        .key = {SEED, icl_coefficient_stream(ICL_FOR_TRAINING), 5}, .low = (float)-limit, .high = (float)limit};
     return (double)icl_random_value(&params, index);
 }
 
@@ -60,8 +58,7 @@ static double evaluate(const recipe *is, size_t sequence, double s) {
 }
 
 /* Lengths of x inside the subspace (of all of it without one) and outside, and s = a^T B^T x. */
-static double project(const icl_task_prior *prior, const float *x, const float *a, double *inside,
-                      double *outside) {
+static double project(const icl_task_prior *prior, const float *x, const float *a, double *inside, double *outside) {
     const size_t d = prior->dimension, k = prior->subspace ? prior->subspace : d;
     double s = 0, squares[2] = {0, 0};
 
@@ -114,8 +111,8 @@ static icl_status compare_recipe(tap_run *tap, const recipe *is, icl_backend *ba
         ICL_TRY(two_devices_sample(&both, shuffled_step(i, 5, BATCHES), error));
         different += parts_differ(&both.seen, &both.expected);
     }
-    tap_ok(tap, different == 0, "%d batches have the cpu's bits: %s (%zu elements differ)", BATCHES,
-           is->overrides, different);
+    tap_ok(tap, different == 0, "%d batches have the cpu's bits: %s (%zu elements differ)", BATCHES, is->overrides,
+           different);
     ICL_TRY(check_definition(tap, &both, is, error));
 done:
     two_devices_close(&both);

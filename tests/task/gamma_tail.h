@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* P(a, x), or 1 - P(a, x): the series where x < a + 1, Lentz's continued fraction elsewhere (Abramowitz and Stegun 6.5.29, 6.5.31). */
+/* P(a, x), or 1 - P(a, x): the series where x < a + 1, Lentz's continued fraction elsewhere (Abramowitz and Stegun
+ * 6.5.29, 6.5.31). */
 static inline double gamma_tail(double a, double x, bool upper) {
     const double factor = exp(a * log(x) - x - lgamma(a));
     if (x < a + 1) {

@@ -1,7 +1,7 @@
 /*
- * Gram matrices drawn without tokens have the same bits on every device: batches against the cpu backend, all 32 bits of every
- * element. (That these are the bits of the definition is for the conformance cases of gram_sample.) Also who gets them: batches
- * for training alone.
+ * Gram matrices drawn without tokens have the same bits on every device: batches against the cpu backend, all 32 bits
+ * of every element. (That these are the bits of the definition is for the conformance cases of gram_sample.) Also who
+ * gets them: batches for training alone.
  */
 #include "same_bits.h"
 
@@ -33,9 +33,9 @@ static icl_status compare_recipe(tap_run *tap, const char *overrides, icl_backen
         repeated += i > 0 && before.values[GRAM][0] == both.seen.values[GRAM][0];
         ICL_TRY(parts_read(&both.ours, &before, error));
     }
-    tap_ok(tap, different == 0, "%d batches have the cpu's bits: %s (%zu elements differ)", BATCHES,
-           overrides, different);
-    tap_ok(tap, repeated == 0 && !both.ours.tokens.buffer, "each step has its own, and no tokens");
+    tap_ok(tap, different == 0, "%d batches have the cpu's bits: %s (%zu elements differ)", BATCHES, overrides,
+           different);
+    tap_ok(tap, repeated == 0 && !both.ours.inputs.buffer, "each step has its own, and no tokens");
 done:
     two_devices_close(&both);
     parts_release(&before);
@@ -59,7 +59,7 @@ static icl_status check_purposes(tap_run *tap, icl_backend *backend, icl_error *
             if (status == ICL_OK)
                 status = icl_task_sample(task, backend, (icl_task_purpose)purpose, 1, 2, &batch, error);
             if (status == ICL_OK)
-                status = icl_tensor_read(batch.tokens, tokens[i], error);
+                status = icl_tensor_read(batch.inputs, tokens[i], error);
             icl_batch_release(&batch);
             icl_task_destroy(&task);
             ICL_TRY(status);

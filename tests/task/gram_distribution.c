@@ -1,23 +1,24 @@
 /*
- * Gram matrices drawn without tokens are distributed as those of tokens. Two independent samples, one of each kind: moments of the
- * entries up to the second, which are the fourth of the tokens, jointly with query and target; and the eigenvalues' whole
- * distributions. Sequences are a function of the seed, so the checks cannot flake. The bounds hold for samples of one distribution
- * with near certainty: about 6000 statistics stay within 5.5 standard errors with probability .9998, and the 21 Kolmogorov-Smirnov
- * distances within 2.9 / sqrt(N / 2) with probability 1 - 21 * 2 exp(-2 * 2.9^2) = 1 - 2e-6.
+ * Gram matrices drawn without tokens are distributed as those of tokens. Two independent samples, one of each kind:
+ * moments of the entries up to the second, which are the fourth of the tokens, jointly with query and target; and the
+ * eigenvalues' whole distributions. Sequences are a function of the seed, so the checks cannot flake. The bounds hold
+ * for samples of one distribution with near certainty: about 6000 statistics stay within 5.5 standard errors with
+ * probability .9998, and the 21 Kolmogorov-Smirnov distances within 2.9 / sqrt(N / 2) with probability 1 - 21 * 2
+ * exp(-2 * 2.9^2) = 1 - 2e-6.
  */
 #include <math.h>
 
-#include "baseline/eigen.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 #include "make_task.h"
+#include "numeric/eigen.h"
 
 enum { SEQUENCES = 16384, SEED = 5, MOST = 16 };
 
 static const double BOUND = 5.5, KOLMOGOROV_BOUND = 2.9;
 
-/* What is looked at in each of the sequences: the lower triangle of G / n, the query's first element, the target, the two times each
- * other, sigma and w_1. [count][SEQUENCES]; eigenvalues [D][SEQUENCES], ascending. */
+/* What is looked at in each of the sequences: the lower triangle of G / n, the query's first element, the target, the
+ * two times each other, sigma and w_1. [count][SEQUENCES]; eigenvalues [D][SEQUENCES], ascending. */
 typedef struct sample {
     size_t d, n, count;
     double *statistics, *eigenvalues;
@@ -40,12 +41,13 @@ static icl_status read_tensor(icl_tensor tensor, float **to, icl_error *error) {
 
 static icl_status read_batch(const icl_batch *batch, values *v, icl_error *error) {
     icl_status status;
-    ICL_TRY(read_tensor(batch->tokens.buffer ? batch->tokens : batch->gram, &v->context, error));
-    if (batch->query.buffer)
-        ICL_TRY(read_tensor(batch->query, &v->query, error));
+    ICL_TRY(
+        read_tensor(batch->inputs.buffer ? batch->inputs : icl_batch_side(batch, ICL_SIDE_GRAM), &v->context, error));
+    if (icl_batch_side(batch, ICL_SIDE_QUERY).buffer)
+        ICL_TRY(read_tensor(icl_batch_side(batch, ICL_SIDE_QUERY), &v->query, error));
     ICL_TRY(read_tensor(batch->targets, &v->targets, error));
-    ICL_TRY(read_tensor(batch->noise, &v->noise, error));
-    ICL_TRY(read_tensor(batch->weights, &v->weights, error));
+    ICL_TRY(read_tensor(icl_batch_side(batch, ICL_SIDE_NOISE), &v->noise, error));
+    ICL_TRY(read_tensor(icl_batch_side(batch, ICL_SIDE_COEFFICIENTS), &v->weights, error));
 done:
     return status;
 }
@@ -134,10 +136,8 @@ static void moment(const double *a, const double *b, double *mean, double *squar
 /* The difference of a moment in the two samples, in standard errors. */
 static double difference(const sample *x, const sample *y, size_t i, const size_t *j) {
     double mean[2], square_error[2];
-    moment(x->statistics + i * SEQUENCES, j ? x->statistics + *j * SEQUENCES : NULL, &mean[0],
-           &square_error[0]);
-    moment(y->statistics + i * SEQUENCES, j ? y->statistics + *j * SEQUENCES : NULL, &mean[1],
-           &square_error[1]);
+    moment(x->statistics + i * SEQUENCES, j ? x->statistics + *j * SEQUENCES : NULL, &mean[0], &square_error[0]);
+    moment(y->statistics + i * SEQUENCES, j ? y->statistics + *j * SEQUENCES : NULL, &mean[1], &square_error[1]);
     if (mean[0] == mean[1])
         return 0;
     return fabs(mean[0] - mean[1]) / sqrt(square_error[0] + square_error[1] + 1e-300);
@@ -151,8 +151,7 @@ static void check_moments(tap_run *tap, const sample *x, const sample *y) {
             second = fmax(second, difference(x, y, i, &j));
     }
     tap_ok(tap, first < BOUND, "%zu means (%.2f standard errors)", x->count, first);
-    tap_ok(tap, second < BOUND, "%zu second moments (%.2f standard errors)", x->count * (x->count + 1) / 2,
-           second);
+    tap_ok(tap, second < BOUND, "%zu second moments (%.2f standard errors)", x->count * (x->count + 1) / 2, second);
 }
 
 /* What is known without tokens: the mean of sum_i x_i x_i^T is n Sigma. */
@@ -197,14 +196,12 @@ static void check_eigenvalues(tap_run *tap, bool noiseless, sample *x, sample *y
 
     for (size_t i = 0; i < extent - rank; i++)
         for (size_t s = 0; s < SEQUENCES; s++)
-            null = fmax(null, fabs(x->eigenvalues[i * SEQUENCES + s]) /
-                                  x->eigenvalues[(extent - 1) * SEQUENCES + s]);
+            null = fmax(null, fabs(x->eigenvalues[i * SEQUENCES + s]) / x->eigenvalues[(extent - 1) * SEQUENCES + s]);
     tap_ok(tap, null < 1e-5, "%zu eigenvalues of %zu are 0 to rounding (%.1e)", extent - rank, extent, null);
     for (int i = 0; i < 3; i++) {
         const double distance =
             kolmogorov(x->eigenvalues + which[i] * SEQUENCES, y->eigenvalues + which[i] * SEQUENCES);
-        tap_ok(tap, distance < KOLMOGOROV_BOUND, "the %s eigenvalue that is not (distance %.2f)", names[i],
-               distance);
+        tap_ok(tap, distance < KOLMOGOROV_BOUND, "the %s eigenvalue that is not (distance %.2f)", names[i], distance);
         if (rank == 1)
             return;
     }
@@ -237,7 +234,6 @@ int main(void) {
     check_task(&tap, "task.sampler=gram task.d=10 task.n=20 task.noise=uniform:5");
     check_task(&tap, "task.sampler=gram task.d=4 task.n=50 task.noise=fixed:0.5 task.rotate=true "
                      "task.covariance=spectrum:1,1,0.25,0.0625 task.weights=inverse-covariance");
-    check_task(&tap,
-               "task.sampler=gram task.d=3 task.n=2 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25");
+    check_task(&tap, "task.sampler=gram task.d=3 task.n=2 task.noise=choice:0,2 task.covariance=spectrum:4,1,0.25");
     return tap_done(&tap);
 }

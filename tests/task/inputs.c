@@ -1,12 +1,13 @@
 /*
- * Inputs that are not normal have the laws they claim, by Kolmogorov's statistic against closed forms. Draws are a function of the seed, so
- * the checks cannot flake; 2.0 is exceeded by a true distribution with probability 7e-4, 4.5 standard errors with 7e-6.
+ * Inputs that are not normal have the laws they claim, by Kolmogorov's statistic against closed forms. Draws are a
+ * function of the seed, so the checks cannot flake; 2.0 is exceeded by a true distribution with probability 7e-4, 4.5
+ * standard errors with 7e-6.
  */
 #include <stdlib.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
 #include "gamma_tail.h"
+#include "iclab/status.h"
 #include "make_task.h"
 
 enum { SEQUENCES = 2048, SEED = 5 };
@@ -42,7 +43,7 @@ static icl_status draw(const char *overrides, drawn *all, icl_error *error) {
     ICL_TRY(icl_allocate(all->count * (all->d + 1), sizeof *tokens, "tokens", &tokens, error));
     ICL_TRY(icl_allocate(all->count * all->d, sizeof *all->x, "inputs", &all->x, error));
     ICL_TRY(icl_allocate(all->count, sizeof *all->sample, "sample", &all->sample, error));
-    ICL_TRY(icl_tensor_read_double(batch.tokens, tokens, error));
+    ICL_TRY(icl_tensor_read_double(batch.inputs, tokens, error));
     for (size_t i = 0; i < all->count; i++)
         memcpy(all->x + i * all->d, tokens + i * (all->d + 1), all->d * sizeof *tokens);
 done:
@@ -79,13 +80,11 @@ static double norm_of(const drawn *all, size_t i) {
 
 /* Each coordinate, by its distribution function; parameter as the function wants it. */
 static void check_coordinates(tap_run *tap, drawn *all, const char *what,
-                              double (*distribution)(double x, double parameter), double parameter,
-                              bool of_direction) {
+                              double (*distribution)(double x, double parameter), double parameter, bool of_direction) {
     double worst = 0;
     for (size_t k = 0; k < all->d; k++) {
         for (size_t i = 0; i < all->count; i++)
-            all->sample[i] =
-                distribution(all->x[i * all->d + k] / (of_direction ? norm_of(all, i) : 1), parameter);
+            all->sample[i] = distribution(all->x[i * all->d + k] / (of_direction ? norm_of(all, i) : 1), parameter);
         worst = fmax(worst, kolmogorov(all->sample, all->count));
     }
     tap_ok(tap, worst < KOLMOGOROV_BOUND, "%s (distance %.2f)", what, worst);
@@ -145,7 +144,8 @@ static void check_sphere(tap_run *tap) {
     drawn_release(&all);
 }
 
-/* Squared norms, directions, and that these do not go together: a long vector's first coordinate has either sign as often. */
+/* Squared norms, directions, and that these do not go together: a long vector's first coordinate has
+ * either sign as often. */
 static void check_gamma(tap_run *tap, double shape, double scale) {
     drawn all;
     icl_error error = {0};
@@ -159,12 +159,10 @@ static void check_gamma(tap_run *tap, double shape, double scale) {
             together += (all.sample[i] - 0.5) * all.x[3 * i] / norm;
         }
         distance = kolmogorov(all.sample, all.count);
-        tap_ok(tap, distance < KOLMOGOROV_BOUND, "squared norms are gamma distributed (distance %.2f)",
-               distance);
+        tap_ok(tap, distance < KOLMOGOROV_BOUND, "squared norms are gamma distributed (distance %.2f)", distance);
         check_coordinates(tap, &all, "directions are uniform", uniform, 1, true);
         together /= sqrt((double)all.count / 36); /* variances 1/12 and 1/3 */
-        tap_ok(tap, fabs(together) < BOUND, "and independent of the norms (%.2f standard errors)",
-               fabs(together));
+        tap_ok(tap, fabs(together) < BOUND, "and independent of the norms (%.2f standard errors)", fabs(together));
         check_covariance(tap, &all);
     }
     drawn_release(&all);
@@ -174,12 +172,10 @@ static void check_gamma(tap_run *tap, double shape, double scale) {
 static void check_normal(tap_run *tap) {
     drawn all;
     icl_error error = {0};
-    if (tap_status(tap, draw("task.d=5 task.n=9 task.inputs=gamma:2.5,2", &all, &error), &error,
-                   "gamma:d/2,2"))
+    if (tap_status(tap, draw("task.d=5 task.n=9 task.inputs=gamma:2.5,2", &all, &error), &error, "gamma:d/2,2"))
         check_coordinates(tap, &all, "coordinates are normal", normal, 1, false);
     drawn_release(&all);
-    if (tap_status(tap,
-                   draw("task.d=2 task.n=9 task.inputs=gamma:1,2 task.covariance=spectrum:9,9", &all, &error),
+    if (tap_status(tap, draw("task.d=2 task.n=9 task.inputs=gamma:1,2 task.covariance=spectrum:9,9", &all, &error),
                    &error, "with a covariance")) {
         check_coordinates(tap, &all, "coordinates have its variance", normal, 3, false);
         check_covariance(tap, &all);

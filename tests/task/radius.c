@@ -1,6 +1,7 @@
 /*
- * The table that turns normals into radii: against quantiles of the gamma distribution found by bisection with libm, from probabilities by
- * erfc, which share nothing with the way the table is made; and its bits, which are the same on every machine.
+ * The table that turns normals into radii: against quantiles of the gamma distribution found by bisection with libm,
+ * from probabilities by erfc, which share nothing with the way the table is made; and its bits, which are
+ * the same on every machine.
  */
 
 #include "task/radius.h"
@@ -13,7 +14,8 @@ enum { PIECES = ICL_CHI_PIECES, TERMS = ICL_CHI_TERMS };
 
 static const double BOUND = 3e-7; /* what radius.h promises, in units of max(8, |L|) */
 
-/* log2 of the root of the quantile, by bisection of log x. Where x would be 0 as a double, P(a, x) = x^a / Gamma(a + 1). */
+/* log2 of the root of the quantile, by bisection of log x. Where x would be 0 as a double, P(a, x) = x^a
+ * / Gamma(a + 1). */
 static double exponent(double shape, double scale, double z) {
     const bool upper = z > 0;
     const double wanted = erfc(fabs(z) / sqrt(2.0)) / 2;
@@ -56,8 +58,8 @@ static void check_accuracy(tap_run *tap, double shape, double scale) {
             where = z;
         }
     }
-    tap_ok(tap, worst < BOUND, "shape %g, scale %g: within %.2g of the quantile (worst at z = %g)", shape,
-           scale, worst, (double)where);
+    tap_ok(tap, worst < BOUND, "shape %g, scale %g: within %.2g of the quantile (worst at z = %g)", shape, scale, worst,
+           (double)where);
 }
 
 static void check_bits(tap_run *tap) {

@@ -47,18 +47,16 @@ static const refusal refusals[] = {
     {"task.inputs=gamma:0.01,1", "task.inputs", "shape from 0.05"},
     {"task.inputs=gamma:1,-1", "task.inputs", "scale from"},
     {"task.inputs=sphere task.sampler=gram", "task.inputs", "task.sampler"},
-    {"task.inputs=sphere task.d=2 task.covariance=spectrum:1,2 task.weights=inverse-covariance",
-     "task.inputs", "task.weights"},
+    {"task.inputs=sphere task.d=2 task.covariance=spectrum:1,2 task.weights=inverse-covariance", "task.inputs",
+     "task.weights"},
     {"task.family=functions", "task.inputs", "sphere"},
     {"task.family=functions task.inputs=sphere task.sampler=gram", "task.sampler", "tokens"},
     {"task.family=functions task.inputs=sphere task.weights=inverse-covariance", "task.weights", "normal"},
-    {"task.family=functions task.inputs=sphere task.d=1 task.covariance=spectrum:2", "task.covariance",
-     "identity"},
+    {"task.family=functions task.inputs=sphere task.d=1 task.covariance=spectrum:2", "task.covariance", "identity"},
     {"task.family=functions task.inputs=sphere task.d=3 task.subspace=3", "task.subspace", "d = 3"},
     {"task.family=functions task.inputs=sphere task.function=sine", "task.function", "cosine"},
     {"task.family=functions task.inputs=sphere task.lipschitz=-1", "task.lipschitz", ""},
-    {"task.family=functions task.inputs=sphere task.lipschitz=9.9e-16", "task.lipschitz",
-     "0, or 1e-15 and more"},
+    {"task.family=functions task.inputs=sphere task.lipschitz=9.9e-16", "task.lipschitz", "0, or 1e-15 and more"},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
@@ -69,8 +67,7 @@ static void check_refusal(tap_run *tap, const refusal *bad) {
     const bool named = strstr(error.message, bad->key) && strstr(error.message, bad->expected);
 
     tap_note("%s", error.message);
-    tap_ok(tap, status == ICL_ERROR_INPUT && !task && named && !strchr(error.message, '\n'), "%s",
-           bad->overrides);
+    tap_ok(tap, status == ICL_ERROR_INPUT && !task && named && !strchr(error.message, '\n'), "%s", bad->overrides);
     icl_task_destroy(&task);
 }
 
@@ -105,13 +102,11 @@ static void check_foreign_batch(tap_run *tap) {
         tap_status(tap, icl_batch_create(small, backend, ICL_FOR_TRAINING, 4, &batch, &error), &error,
                    "a batch of the small task");
     if (backend)
-        tap_ok(tap,
-               icl_task_sample(large, backend, ICL_FOR_TRAINING, 1, 0, &batch, &error) == ICL_ERROR_INPUT,
+        tap_ok(tap, icl_task_sample(large, backend, ICL_FOR_TRAINING, 1, 0, &batch, &error) == ICL_ERROR_INPUT,
                "another task's batch is refused: %s", error.message);
     icl_batch_release(&batch);
     if (backend)
-        tap_ok(tap,
-               icl_batch_create(small, backend, ICL_FOR_TRAINING, (size_t)-1 / 4, &batch, &error) != ICL_OK,
+        tap_ok(tap, icl_batch_create(small, backend, ICL_FOR_TRAINING, (size_t)-1 / 4, &batch, &error) != ICL_OK,
                "a batch that overflows is refused: %s", error.message);
     icl_backend_close(&backend);
     icl_task_destroy(&small);

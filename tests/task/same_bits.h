@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 #include "make_task.h"
 
 enum { SEED = 7 };
@@ -24,8 +24,9 @@ static inline void parts_release(parts *all) {
 }
 
 static inline icl_status parts_read(const icl_batch *batch, parts *all, icl_error *error) {
-    const icl_tensor tensors[PARTS] = {batch->tokens,  batch->gram,  batch->query,
-                                       batch->targets, batch->noise, batch->weights};
+    const icl_tensor tensors[PARTS] = {
+        batch->inputs,  icl_batch_side(batch, ICL_SIDE_GRAM),  icl_batch_side(batch, ICL_SIDE_QUERY),
+        batch->targets, icl_batch_side(batch, ICL_SIDE_NOISE), icl_batch_side(batch, ICL_SIDE_COEFFICIENTS)};
     icl_status status = ICL_OK;
 
     for (int i = 0; i < PARTS; i++) {
@@ -66,8 +67,8 @@ typedef struct two_devices {
 } two_devices;
 
 /* Training batches of the recipe that the overrides make. To be closed, even when it failed. */
-static inline icl_status two_devices_open(two_devices *both, const char *overrides, size_t batch,
-                                          icl_backend *backend, icl_backend *cpu, icl_error *error) {
+static inline icl_status two_devices_open(two_devices *both, const char *overrides, size_t batch, icl_backend *backend,
+                                          icl_backend *cpu, icl_error *error) {
     icl_status status = ICL_OK;
 
     *both = (two_devices){.backend = backend, .cpu = cpu};
@@ -97,21 +98,22 @@ static inline void two_devices_close(two_devices *both) {
     icl_task_destroy(&both->task);
 }
 
-/* The steps of a test, beyond 32 bits and not in order: a batch depends on nothing before it. `stride` and `steps` are coprime. */
+/* The steps of a test, beyond 32 bits and not in order: a batch depends on nothing before it. `stride`
+ * and `steps` are coprime. */
 static inline uint64_t shuffled_step(uint64_t step, uint64_t stride, uint64_t steps) {
     return step * stride % steps + (step % 3 ? 0 : (uint64_t)1 << 33);
 }
 
-/* Opens the device that the test was given and the cpu, runs the checks, and sees that every op ran on the device itself. Returns the
- * process's exit code. */
+/* Opens the device that the test was given and the cpu, runs the checks, and sees that every op ran on the device
+ * itself. Returns the process's exit code. */
 static inline int test_beside_cpu(int count, char **arguments,
                                   void (*checks)(tap_run *tap, icl_backend *backend, icl_backend *cpu)) {
     tap_run tap = {0};
     icl_error error = {0};
     icl_backend *backend = tap_open_device(&tap, count > 1 ? arguments[1] : "cpu"), *cpu = NULL;
 
-    if (backend && tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &cpu, &error),
-                              &error, "open the cpu to compare with")) {
+    if (backend && tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &cpu, &error), &error,
+                              "open the cpu to compare with")) {
         checks(&tap, backend, cpu);
         tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "every op ran on the device itself");
     }

@@ -59,24 +59,48 @@ refuse 2 'eval.every = 10: expected 0' 'nor an oracle to watch training by' wind
 refuse 2 'model.layers = 2: expected 1' 'softmax attention has one layer' window --set model.layers=2
 refuse 2 'train.sequence_clip = 0.01: expected 0: .*model.family = linear' 'no clipping by sequence there' \
     window --set train.sequence_clip=0.01
-refuse 2 'task.sampler = gram: expected tokens' 'nor Gram matrices' quickstart --set model.family=softmax --set model.layers=1 \
-    --set train.growth=0 --set task.sampler=gram
+refuse 2 'model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family = linear' \
+    'softmax attention has one head' window --set model.heads=2
+refuse 2 'model.scale = raw: model.family = softmax does not read it' 'its scores have no other scale' \
+    window --set model.scale=raw
+refuse 2 'model.attention = linear: model.family = linear does not read it: .* or model.family = softmax' \
+    'nor have linear transformers such attention' quickstart --set model.attention=linear
+refuse 2 'model.rank = 2: model.parameterization = diag does not read it: .* or model.parameterization = diag.lowrank' \
+    'diagonals have no rank' quickstart --set model.rank=2
+refuse 2 'model.coupling_std = 0.1: model.parameterization = diag does not read it' 'nor couplings' \
+    quickstart --set model.coupling_std=0.1
+refuse 2 'task.sampler = gram: task.family = functions does not read it' 'functions have no Gram matrices' \
+    window --set task.sampler=gram
+refuse 2 'task.covariance = spectrum:1,2: task.family = functions does not read it' 'functions have no covariance' \
+    window --set task.covariance=spectrum:1,2
+refuse 2 'task.lipschitz = 2: task.family = linear-regression does not read it: .* or task.family = functions' \
+    'linear targets have no Lipschitz constant to set' quickstart --set task.lipschitz=2
+refuse 2 'train.beta1 = 0.8: train.optimizer = sgd does not read it: .* or train.optimizer = adam' \
+    'gradient descent has no beta' quickstart --set train.optimizer=sgd --set train.beta1=0.8
+refuse 2 'train.momentum = 0.8: train.optimizer = adam does not read it' 'nor Adam a momentum' \
+    quickstart --set train.momentum=0.8
+refuse 2 'train.step_factor = 0.1: train.schedule = cosine does not read it: .* or train.schedule = step' \
+    'a cosine has no steps' quickstart --set train.step_factor=0.1
+refuse 2 'task.sampler = gram: expected tokens' 'nor Gram matrices' window --set task.family=linear-regression \
+    --set task.inputs=normal --set task.sampler=gram
 
 # ---- Sizes ----
 refuse 3 'memory|larger|limit|allocat' "a batch that no memory holds" versatile \
     --set task.d=20000 --set task.n=100000 --set model.parameterization=diag
-refuse 3 'memory|larger|limit|allocat' "a batch of a thousand million" versatile --set train.batch=1073741824 --set task.n=1048576
+refuse 3 'memory|larger|limit|allocat' "a batch of a thousand million" versatile --set train.batch=1073741824 \
+    --set task.n=1048576
 
 # ---- Recipes ----
 printf '[task]\nd = 10\nn = 20\n[modle]\nlayers = 2\n' >"$work/section.ini"
-refuse 2 'section.ini:5: unknown key modle.layers; the nearest known one is model.layers' "a misspelt section" "$work/section.ini"
+refuse 2 'section.ini:5: unknown key modle.layers; the nearest known one is model.layers' "a misspelt section" \
+    "$work/section.ini"
 printf '[task]\nd = 10\nd = 11\n' >"$work/twice.ini"
 refuse 2 'twice.ini:3: task.d again' "a key twice" "$work/twice.ini"
 printf '[task]\nnoise = fixed:-1\n' >"$work/noise.ini"
 refuse 2 'noise.ini:2: task.noise = fixed:-1: expected' "a negative sigma names its line" "$work/noise.ini"
 head -c 5000 /dev/urandom >"$work/random.ini"
 refuse 2 'random.ini' "a file of random bytes" "$work/random.ini"
-refuse 2 'no such recipe here; the nearest is quickstart' "an unknown recipe" quikstart
+refuse 2 'no recipe of that name; the nearest is quickstart' "an unknown recipe" quikstart
 refuse 3 'cannot read' "a folder for a recipe" "$work"
 
 # ---- Devices ----
@@ -129,7 +153,9 @@ not_a_number() {
 for file in checkpoint/state.safetensors model.safetensors; do
     for how in rm cut_short flip; do
         damage "$file" "$how"
-        if [[ $file == model.safetensors ]]; then run eval "$work/damaged"; else run train --resume "$work/damaged" --steps 9; fi
+        words=(train --resume "$work/damaged" --steps 9)
+        [[ $file != model.safetensors ]] || words=(eval "$work/damaged")
+        run "${words[@]}"
         refused 2 'safetensors' "$file after $how"
     done
 done
@@ -160,7 +186,8 @@ limited 1 train versatile "${small[@]}" --out "$work/full"
 refused 3 'cannot write .*recipe.ini: File too large' "no room for the recipe"
 [[ $(find "$work/full" -type f | wc -l) -eq 0 ]]
 ok $? "no half-written file stays"
-limited 8 train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 --out "$work/full2"
+limited 8 train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 \
+    --out "$work/full2"
 refused 3 'cannot write .*metrics.csv: File too large' "no room for the metrics"
 [[ $(tail -c 1 "$work/full2/metrics.csv" | od -An -c | tr -d ' ') == '\n' ]]
 ok $? "the table ends with a whole row"
@@ -168,12 +195,14 @@ ok $? "the table ends with a whole row"
 ok $? "no temporary file stays"
 run train --resume "$work/full2"
 expect 0 "with room again, the run goes on"
-run train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 --out "$work/roomy"
+run train versatile "${small[@]}" --set train.steps=400 --set train.checkpoint_every=50 --set train.horizon=400 \
+    --out "$work/roomy"
 same "$work/full2/model.safetensors" "$work/roomy/model.safetensors" "to the bits of a run that always had room"
 same "$work/full2/metrics.csv" "$work/roomy/metrics.csv" "and the same metrics"
 
 # ---- Divergence ----
-run train versatile "${small[@]}" --set model.layers=4 --set train.steps=200 --set train.optimizer=sgd --set train.schedule=constant \
+run train versatile "${small[@]}" --set model.layers=4 --set train.steps=200 --set train.optimizer=sgd \
+    --set train.schedule=constant \
     --set train.learning_rate=1e6 --set train.clip=0 --set train.checkpoint_every=1 --out "$work/diverged"
 expect 1 "a run that diverges"
 says 'diverged at step [0-9]+.*checkpoint/state.safetensors keeps step [0-9]+' "it says at which step, and what is left"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `iclab bench`: tables, JSON, help and refusals. No time is judged. Arguments: iclab, python3, the folder of recipes, a device.
+# `iclab bench`: tables, JSON, help and refusals. No time is judged. Arguments: iclab, python3, the folder
+# of recipes, a device.
 set -u
 iclab=$1
 python=$2
@@ -16,7 +17,8 @@ split='peaks = [r for r in rows if r.get("case", "").startswith("peak")]
 ops = [r for r in rows if r not in peaks]'
 
 run --help
-[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e --seconds "$work/out" && grep -q 'of peak' "$work/out"
+[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e --seconds "$work/out" &&
+    grep -q 'of peak' "$work/out"
 ok $? "--help speaks of options and columns"
 
 if [[ $device == opencl* ]] && ! "$iclab" devices --json | grep -q '"opencl:'; then
@@ -65,16 +67,19 @@ assert len(ops) == 1 and ops[0]["case"] == "step of quickstart" and ops[0]["ops"
 assert ops[0]["gflops"] > 0
 EOF
 
-printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
+printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528, 2048)' >"$work/out" \
+    2>"$work/err"
 json "on request: ready, then the seconds of each turn" "$split" <<'EOF'
 assert rows[0] == {"ready": True} and len(rows) == 3, rows
 assert all(row["seconds"] > 0 for row in rows[1:])
 EOF
-printf '1\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe quickstart "${small[@]}" >"$work/out" 2>"$work/err"
+printf '1\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe quickstart "${small[@]}" >"$work/out" \
+    2>"$work/err"
 json "on request: a recipe's step" "$split" <<'EOF'
 assert rows[0] == {"ready": True} and len(rows) == 2 and rows[1]["seconds"] > 0, rows
 EOF
-printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528)' >"$work/out" 2>"$work/err"
+printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528, 2048)' >"$work/out" \
+    2>"$work/err"
 [[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
 ok $? "on request: what is no number is refused"
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `iclab compare` on the host's own devices: tables, JSON, CSV, repro lines, exit codes, and training steps. Exit code 1 has its
-# tests in tests/mutation. Arguments: iclab, python3, the folder of recipes.
+# `iclab compare` on the host's own devices: tables, JSON, CSV, repro lines, exit codes, and training steps. Exit code 1
+# has its tests in tests/mutation. Arguments: iclab, python3, the folder of recipes.
 set -u
 iclab=$1
 python=$2
@@ -21,12 +21,13 @@ ok $? "a table with one line for the op, and a summary"
 run "${pair[@]}" --json --quiet
 [[ $code -eq 0 && ! -s $work/err ]]
 ok $? "every case on cpu and ref passes"
-json "one object per case, at least 2000, within their bounds, every op among them, and a summary that counts them" <<'EOT'
+json "one object per case, at least 2000, within their bounds, every op among them, and a summary that counts them" \
+    <<'EOT'
 *cases, last = rows
 s = last["summary"]
-ops = {"fill", "copy", "random_fill", "gram_sample", "spherical", "unary", "binary", "scale_add", "reduce", "matmul", "matmul_strict", "attention_forward",
-       "attention_backward", "linear_transformer_predict", "linear_transformer_gradient", "clip", "adam_step", "sgd_step", "track_threshold",
-       "update_step"}
+ops = {"fill", "copy", "random_fill", "gram_sample", "spherical", "unary", "binary", "scale_add", "reduce", "matmul",
+       "matmul_strict", "attention_forward", "attention_backward", "linear_transformer_predict",
+       "linear_transformer_gradient", "track_threshold", "update_step"}
 assert s["cases"] == len(cases) >= 2000, s
 assert s["failed"] == s["skipped"] == 0 and 0 < s["worst"] <= 1, s
 assert {c["op"] for c in cases} == ops
@@ -51,25 +52,25 @@ json "and gives the same object" <<EOT
 assert len(rows) == 2 and rows[0] == json.load(open("$work/row"))
 EOT
 
-run "${pair[@]}" --op 'adam (' --json --quiet
+run "${pair[@]}" --op 'update adam (' --json --quiet
 cp "$work/out" "$work/seed0"
-run "${pair[@]}" --op 'adam (' --json --quiet --seed 1
+run "${pair[@]}" --op 'update adam (' --json --quiet --seed 1
 json "another seed gives other values within the same bounds" <<EOT
 before = [json.loads(line) for line in open("$work/seed0")]
 assert len(before) == len(rows) and rows[-1]["summary"]["failed"] == 0
 assert any(a["worst_truth"] != b["worst_truth"] for a, b in zip(rows[:-1], before[:-1]))
 EOT
 
-run "${pair[@]}" --op 'clip (' --csv --quiet
+run "${pair[@]}" --op 'fill (' --csv --quiet
 "$python" - <<EOT 2>"$work/err"
 import csv
 rows = list(csv.DictReader(open("$work/out")))
-assert rows and all(None not in r and r["op"] == "clip" and float(r["error_over_bound"]) <= 1 for r in rows)
+assert rows and all(None not in r and r["op"] == "fill" and float(r["error_over_bound"]) <= 1 for r in rows)
 EOT
 ok $? "CSV has a header and a row for each case"
 
-run "${pair[@]}" --op 'clip (' --all --quiet
-[[ $code -eq 0 && $(grep -c '^PASS .*clip (' "$work/out") -eq 15 ]] && ! grep -q inactive "$work/out"
+run "${pair[@]}" --op 'fill (' --all --quiet
+[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 27 ]] && ! grep -q copy "$work/out"
 ok $? "--all prints each case"
 
 refused 2 '"no-such-op"' "a pattern without a case is bad input" "${pair[@]}" --op no-such-op
@@ -112,6 +113,7 @@ refused 2 'quickstrat' "an unknown recipe is bad input" "${pair[@]}" --train qui
 refused 2 'train.bacth' "an unknown key is bad input" "${pair[@]}" "${train[@]}" --set train.bacth=1
 refused 2 '--steps 0' "no steps are bad input" "${pair[@]}" --train quickstart --steps 0
 touch "$work/file"
-refused 3 "$work/file" "a folder that cannot be made is an I/O failure" "${pair[@]}" "${train[@]}" --out "$work/file/below"
+refused 3 "$work/file" "a folder that cannot be made is an I/O failure" "${pair[@]}" "${train[@]}" \
+    --out "$work/file/below"
 
 finish

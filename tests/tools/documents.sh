@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Man pages and completions hold every command, option and recipe key that --help has, and the tools that read them find no fault.
-# Arguments: the command, then the names of the commands that have pages.
+# Man pages and completions hold every command, option and recipe key that --help has, and the tools that read them find
+# no fault. Arguments: the command, then the names of the commands that have pages.
 set -uo pipefail
 ICLAB=$(realpath "$1")
 shift
@@ -14,7 +14,8 @@ expect 0 "the documents are written"
 same <(printf '%s\n' "${@/#/iclab-}" iclab iclab-recipe | sort) <(basename -a "$pages"/*.[15] | sed 's/\..$//' | sort) \
     "a page for every command, and those alone that are installed"
 run --help
-same <(printf '%s\n' "$@") <(sed -nE 's/^  ([a-z]+) .*/\1/p' "$work/out" | grep -vx iclab) "--help lists the same commands"
+same <(printf '%s\n' "$@") <(sed -nE 's/^  ([a-z]+) .*/\1/p' "$work/out" | grep -vx iclab) \
+    "--help lists the same commands"
 
 # options COMMAND: those of its --help
 options() {
@@ -50,7 +51,8 @@ fi
 # shellcheck source=/dev/null
 source "$pages/iclab"
 
-# completed LINE: the whole words that completion offers for the end of it, one a line. Without the words at which bash splits, they are whole.
+# completed LINE: the whole words that completion offers for the end of it, one a line. Without the words at which bash
+# splits, they are whole.
 completed() {
     # shellcheck disable=SC2034 # read by the completion
     COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=${2- }
@@ -119,7 +121,8 @@ if command -v zsh >/dev/null; then
     export PAGES=$pages
     same <(handed command | cut -d: -f1) <(printf '%s\n' "$@") "zsh: the commands"
     for command in "$@"; do
-        same <(handed argument "$command" | sed -nE "s/^(\(- \*\)|\*)?(--[a-z-]+)=?\[.*/\2/p" | sort) <(options "$command" | sort) \
+        same <(handed argument "$command" | sed -nE "s/^(\(- \*\)|\*)?(--[a-z-]+)=?\[.*/\2/p" | sort) \
+            <(options "$command" | sort) \
             "zsh: every option of $command"
     done
     handed argument train | grep -qF ':_iclab_settings' && handed argument eval | grep -qE '^1:RUN:_files -/'

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Models of every kind, trained by iclab and evaluated by tools/python/iclab_model.py: the same predictions, to rounding.
+"""Models of every kind, trained by iclab and evaluated by tools/python/iclab_model.py: equal to rounding.
 
-On the device ref both compute in double precision from the same floats. What differs is the last rounding, of iclab's prediction to a
-float (half a unit of 24 bits), and the order of sums (2^-40 of the largest prediction is far more than those of a few layers need).
+On the device ref both compute in double precision from the same floats. What differs is the last rounding, of iclab's
+prediction to a float (half a unit of 24 bits), and the order of sums (2^-40 of the largest prediction is far more than
+those of a few layers need).
 
 Arguments: iclab, the folder of recipes, the folder of iclab_model.py.
 """
+
 import importlib.util
 import json
 import os
@@ -39,10 +41,18 @@ KINDS = {
     "sparse": ["parameterization=sparse"],
     "sparse-b": ["parameterization=sparse-b", "scale=raw"],
     "diag+lowrank": ["parameterization=diag+lowrank", "rank=2"],
-    "softmax family": ["family=softmax", "layers=1"],
-    "softmax family, linear": ["family=softmax", "layers=1", "attention=linear"],
+    "softmax family": ["family=softmax", "layers=1", "parameterization=full"],
+    "softmax family, linear": ["family=softmax", "layers=1", "parameterization=full", "attention=linear"],
 }
-SMALL = ["task.d=3", "task.n=6", "train.batch=8", "train.growth=0", "train.warmup=1", "train.sequence_clip=0", "eval.every=0"]
+SMALL = [
+    "task.d=3",
+    "task.n=6",
+    "train.batch=8",
+    "train.growth=0",
+    "train.warmup=1",
+    "train.sequence_clip=0",
+    "eval.every=0",
+]
 START = ["initialization=normal", "init_std=0.1", "layers=3", "space=auto"]
 EVALUATION = ["eval.sequences=300", "eval.fit_sequences=50", "eval.predictors=ols"]
 
@@ -52,12 +62,25 @@ def settings(values, section=""):
 
 
 def run(*arguments):
-    return subprocess.run([iclab, *arguments], check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment).stdout
+    return subprocess.run(
+        [iclab, *arguments], check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment
+    ).stdout
 
 
 def check(name, kind, folder):
-    run("train", "quickstart", "--device", "ref", "--quiet", "--steps", "3", "--out", folder,
-        *settings(SMALL + EVALUATION), *settings(START + kind, "model."))
+    run(
+        "train",
+        "quickstart",
+        "--device",
+        "ref",
+        "--quiet",
+        "--steps",
+        "3",
+        "--out",
+        folder,
+        *settings(SMALL + EVALUATION),
+        *settings(START + kind, "model."),
+    )
     prompts = folder + "/prompts.safetensors"
     lines = run("eval", folder, "--device", "ref", "--quiet", "--json", "--predictions", prompts).splitlines()
     mse = json.loads(lines[0])["mse"]
@@ -66,10 +89,16 @@ def check(name, kind, folder):
     ours = model.predict(data["tokens"])
     bound = abs(ours) * 2.0**-24 + abs(ours).max() * 2.0**-40
     error = abs(ours - data["predictions"])
-    ok((error <= bound).all() and abs(ours).max() > 0, f"{name}: NumPy predicts the same (error / bound {(error / bound).max():.2g})")
+    ok(
+        (error <= bound).all() and abs(ours).max() > 0,
+        f"{name}: NumPy predicts the same (error / bound {(error / bound).max():.2g})",
+    )
     distance = abs(ours - data["targets"])
     slack = (bound * (2 * distance + bound)).mean()
-    ok(abs((distance**2).mean() - mse) <= slack + 1e-6 * mse, f"{name}: and has the mean squared error that iclab eval prints, {mse}")
+    ok(
+        abs((distance**2).mean() - mse) <= slack + 1e-6 * mse,
+        f"{name}: and has the mean squared error that iclab eval prints, {mse}",
+    )
     if torch:
         other = model.predict(torch.as_tensor(data["tokens"]), torch).numpy()
         ok((abs(other - data["predictions"]) <= bound).all(), f"{name}: PyTorch predicts the same")

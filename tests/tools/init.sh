@@ -6,7 +6,8 @@ export ICLAB_RECIPES=$2
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
-small=(--device cpu --quiet --set train.batch=16 --set train.warmup=2 --set train.growth=0 --set model.layers=2 --set eval.sequences=200
+small=(--device cpu --quiet --set train.batch=16 --set train.warmup=2 --set train.growth=0 --set model.layers=2
+    --set eval.sequences=200
     --set eval.fit_sequences=100 --set eval.every=0 --json)
 run train quickstart "${small[@]}" --set model.parameterization=diag --steps 20 --out "$work/diag"
 expect 0 "a diagonal model"
@@ -48,7 +49,8 @@ run train quickstart "${small[@]}" --set model.parameterization=diag --init "$wo
 refused 2 'on/model.safetensors: .*full' "a full model in a diagonal one"
 run train quickstart "${small[@]}" --set task.d=7 --init "$work/on/model.safetensors" --out "$work/x"
 refused 2 'task.d = [0-9]+: expected 7' "another dimension"
-run train quickstart "${small[@]}" --set train.growth=10 --steps 90 --set model.layers=3 --init "$work/on/model.safetensors" --out "$work/x"
+run train quickstart "${small[@]}" --set train.growth=10 --steps 90 --set model.layers=3 \
+    --init "$work/on/model.safetensors" --out "$work/x"
 refused 2 'train.growth = 10: expected 0 beside train.init' "with growth"
 run train --resume "$work/on" --init "$work/same/model.safetensors"
 refused 2 'no --init beside --resume' "--init beside --resume"

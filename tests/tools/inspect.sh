@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# iclab inspect on small runs: its files, its numbers as JSON, and what it refuses. Arguments: iclab, the folder of recipes.
+# iclab inspect on small runs: its files, its numbers as JSON, and what it refuses. Arguments: iclab,
+# the folder of recipes.
 set -u
 ICLAB=$1
 export ICLAB_RECIPES=$2
@@ -7,7 +8,8 @@ unset ICLAB_DEVICE
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
-small=(--device cpu --quiet --set train.growth=0 --set train.batch=64 --set train.warmup=2 --set eval.every=0 --set eval.sequences=100
+small=(--device cpu --quiet --set train.growth=0 --set train.batch=64 --set train.warmup=2 --set eval.every=0
+    --set eval.sequences=100
     --set eval.fit_sequences=100)
 
 # made NAME RECIPE ARGUMENTS...: a run of a few steps.
@@ -53,9 +55,11 @@ run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$w
 expect 0 "inspect --json --out"
 files "$work/elsewhere" weights
 same "$work/linear/inspect/inspect.csv" "$work/elsewhere/inspect.csv" "the same numbers again"
-[[ $(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out") -eq $(grep -c . "$work/out") ]]
+[[ $(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out") -eq \
+    $(grep -c . "$work/out") ]]
 ok $? "every line is an object with the fields"
-[[ $(grep -c . "$work/out") -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) && $(grep -c . "$work/out") -gt 50 ]]
+[[ $(grep -c . "$work/out") -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) &&
+    $(grep -c . "$work/out") -gt 50 ]]
 ok $? "inspect.csv has as many rows"
 [[ $(grep -c '"what":"formula"' "$work/out") -eq 2 ]]
 ok $? "each layer has its formula"
@@ -66,7 +70,8 @@ ok $? "and the model a nearest algorithm"
 mkdir "$work/none" "$work/broken"
 PATH=$work/none run inspect "$work/linear" --device cpu --sequences 100 --out "$work/plain"
 expect 0 "inspect without gnuplot"
-grep -q 'no gnuplot here' "$work/out" && [[ -s $work/plain/weights.gp && -s $work/plain/weights-1.csv && ! -e $work/plain/weights.svg ]]
+grep -q 'no gnuplot here' "$work/out" && [[ -s $work/plain/weights.gp && -s $work/plain/weights-1.csv &&
+    ! -e $work/plain/weights.svg ]]
 ok $? "it is said, and data and scripts are there"
 printf '#!/bin/sh\nexit 1\n' >"$work/broken/gnuplot"
 chmod +x "$work/broken/gnuplot"
@@ -76,7 +81,8 @@ grep -q 'gnuplot failed' "$work/err" && [[ -s $work/plain/report.html ]]
 ok $? "it is said, and the report is there"
 
 # ---- Other models ----
-made heads quickstart --set model.layers=2 --set model.heads=2 --set model.parameterization=diag --set model.tied=true --set task.d=3 \
+made heads quickstart --set model.layers=2 --set model.heads=2 --set model.parameterization=diag --set model.tied=true \
+    --set task.d=3 \
     --set task.n=6 --set task.covariance=spectrum:1,2,4 --set task.weights=inverse-covariance
 run inspect "$work/heads" --device cpu --sequences 200 --json
 expect 0 "heads, tied layers and a covariance"

@@ -1,7 +1,8 @@
 /*
  * on_terminal COLUMNS COMMAND [ARGUMENT...]
  *
- * Runs a command whose standard output and error are a terminal of that many columns, and prints what it wrote there. Ends as the command does.
+ * Runs a command whose standard output and error are a terminal of that many columns, and prints what it wrote there.
+ * Ends as the command does.
  */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
@@ -27,8 +28,7 @@ static int open_terminal(int master, unsigned short columns) {
     if (terminal < 0 || tcgetattr(terminal, &settings) != 0)
         return -1;
     settings.c_oflag &= (tcflag_t)~OPOST;
-    return tcsetattr(terminal, TCSANOW, &settings) == 0 && ioctl(terminal, TIOCSWINSZ, &size) == 0 ? terminal
-                                                                                                   : -1;
+    return tcsetattr(terminal, TCSANOW, &settings) == 0 && ioctl(terminal, TIOCSWINSZ, &size) == 0 ? terminal : -1;
 }
 
 static void run(int master, int terminal, char **arguments) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Ranks of mpirun: one model trained by several has the bits of one, also when it is stopped and goes on with another number of them, and
-# a sweep shared by several has the table of one. Arguments: iclab, mpirun or nothing where the build has no MPI.
+# Ranks of mpirun: one model trained by several has the bits of one, also when it is stopped and goes on with another
+# number of them, and a sweep shared by several has the table of one. Arguments: iclab, mpirun or nothing where the
+# build has no MPI.
 set -u
 ICLAB=$1
 mpirun=${2:-}
@@ -32,7 +33,7 @@ END
 printf '[sweep]\nrecipe = tiny.ini\n[grid]\nmodel.layers = 1, 2\ntrain.seed = 1..3\n' >"$work/grid.ini"
 
 if [[ -z $mpirun ]]; then
-    echo "# not tested here, for want of MPI: training and sweeps on several ranks"
+    echo "# not tested here, because there is no MPI: training and sweeps on several ranks"
     for command in "train $work/tiny.ini" "sweep $work/grid.ini"; do
         # shellcheck disable=SC2086 # several arguments
         PMI_SIZE=2 PMI_RANK=1 run $command --out "$work/r" --device cpu
@@ -70,7 +71,7 @@ for ranks in 1 2 4; do
 done
 
 # Each kind of model and of clipping goes its own way through a step.
-for settings in "model.parameterization=full" "model.family=softmax model.layers=1" \
+for settings in "model.parameterization=full" "model.family=softmax model.parameterization=full model.layers=1" \
     "train.sequence_clip=0.1 task.sampler=gram" "train.optimizer=sgd train.refresh=3 train.learning_rate=0.001"; do
     arguments=()
     for setting in $settings; do arguments+=(--set "$setting"); done
@@ -90,12 +91,14 @@ expect 0 "the rest on 4"
 same_run parts "in three parts"
 
 on 2 train "$work/tiny.ini" --set train.slices=1 --out "$work/r" --device cpu
-[[ $code -eq 2 && $(grep -c 'train.slices = 1: expected at least one for each of the 2 ranks' "$work/err") -eq 1 && ! -e $work/r ]]
+[[ $code -eq 2 && $(grep -c 'train.slices = 1: expected at least one for each of the 2 ranks' "$work/err") -eq 1 &&
+    ! -e $work/r ]]
 ok $? "fewer slices than ranks are refused, by one line"
 on 2 train nothing --out "$work/r" --device cpu
 [[ $code -eq 2 && $(grep -c 'recipe nothing: no such file' "$work/err") -eq 1 ]]
 ok $? "what rank 0 alone can see is refused by all"
-on 2 train "$work/tiny.ini" --set train.optimizer=sgd --set train.clip=0 --set train.learning_rate=1e6 --steps 60 --out "$work/wild" --device cpu --quiet
+on 2 train "$work/tiny.ini" --set train.optimizer=sgd --set train.clip=0 --set train.learning_rate=1e6 --steps 60 \
+    --out "$work/wild" --device cpu --quiet
 [[ $code -eq 1 && $(grep -c 'diverged' "$work/err") -eq 1 ]]
 ok $? "divergence is everybody's, and said once"
 
@@ -104,7 +107,8 @@ expect 0 "a sweep without a launcher"
 for ranks in 2 4; do
     on $ranks sweep "$work/grid.ini" --out "$work/sweep$ranks" --device cpu --json
     expect 0 "a sweep on $ranks ranks"
-    same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/sweep$ranks/table.csv") "$ranks ranks: the same table"
+    same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/sweep$ranks/table.csv") \
+        "$ranks ranks: the same table"
     [[ $(grep -c '"cell"' "$work/out") -eq 6 && $(grep -c 'training' "$work/err") -eq 6 ]]
     ok $? "$ranks ranks: each cell once, one table"
 done
@@ -131,7 +135,8 @@ same <(sed 's/,[^,]*$//' "$work/alone/table.csv") <(sed 's/,[^,]*$//' "$work/kil
 # Devices that round differently would drift apart unseen.
 code=0
 timeout 120 "$mpirun" -n 1 "$ICLAB" train "$work/tiny.ini" --out "$work/mixed" --device cpu --quiet : \
-    -n 1 "$ICLAB" train "$work/tiny.ini" --out "$work/mixed" --device ref --quiet >"$work/out" 2>"$work/err" </dev/null || code=$?
+    -n 1 "$ICLAB" train "$work/tiny.ini" --out "$work/mixed" --device ref --quiet >"$work/out" 2>"$work/err" \
+    </dev/null || code=$?
 [[ $code -eq 3 && $(grep -c 'the parameters of the ranks: rank 1 has other bits than rank 0' "$work/err") -eq 1 ]]
 ok $? "ranks on different devices are refused"
 finish

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Reports and pictures of a run and of a reproduction, with gnuplot and without. Arguments: iclab, the folder of recipes, python.
+# Reports and pictures of a run and of a reproduction, with gnuplot and without. Arguments: iclab, the folder of
+# recipes, python.
 set -uo pipefail
 ICLAB=$1
 export ICLAB_RECIPES=$2
@@ -7,7 +8,8 @@ python=$3
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
-small=(--device cpu --set train.batch=16 --set train.warmup=2 --set train.growth=0 --set model.layers=2 --set eval.sequences=200
+small=(--device cpu --set train.batch=16 --set train.warmup=2 --set train.growth=0 --set model.layers=2
+    --set eval.sequences=200
     --set eval.fit_sequences=100 --set eval.every=5 --set eval.every_sequences=32)
 hostile='<script>alert(1)<>' # a name may hold all but a slash
 mkdir "$work/bin"            # everything but gnuplot

@@ -3,6 +3,7 @@
 
 Arguments: the number of the first line, a text that must be shown, then reports.
 """
+
 import sys
 from html.parser import HTMLParser
 
@@ -55,7 +56,10 @@ for path in sys.argv[3:]:
     for passed, name in (
         (not bad, f"well-formed, nothing to fetch or to run {bad[:3]}"),
         (sys.argv[2] in "".join(report.text), f"{sys.argv[2]} is shown as text"),
-        (report.tables >= 1 and "http:" not in html.lower() and "https:" not in html.lower(), "a table, and no address"),
+        (
+            report.tables >= 1 and "http:" not in html.lower() and "https:" not in html.lower(),
+            "a table, and no address",
+        ),
     ):
         print(f"{'' if passed else 'not '}ok {count} - {path.split('/')[-2]}: {name}")
         count += 1

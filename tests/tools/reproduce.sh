@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# One reproduction at scale ci on the host: every target met. With "list" in place of a name: what --list has is what is tested, and
-# what the command refuses. Arguments: iclab, the folder of recipes, name, and with "list" the names that are tested.
+# One reproduction at scale ci on the host: every target met. With "list" in place of a name: what --list has is what is
+# tested, and what the command refuses. Arguments: iclab, the folder of recipes, name, and with "list"
+# the names that are tested.
 set -u
 ICLAB=$1
 export ICLAB_RECIPES=$2
@@ -53,7 +54,8 @@ check_resumption() {
     ! grep -q "training L1-gd++" "$work/err"
     ok $? "the second time it is not"
     same <(grep '"ours"' "$work/first") <(grep '"ours"' "$work/out") "and comes out the same, digit for digit"
-    for arguments in "--list --json" "versatile-table1 --scale ci --only L1-gd++ --device cpu --json --quiet --out $work/again"; do
+    for arguments in "--list --json" \
+        "versatile-table1 --scale ci --only L1-gd++ --device cpu --json --quiet --out $work/again"; do
         code=0
         # shellcheck disable=SC2086 # several arguments
         "$ICLAB" reproduce $arguments >/dev/full 2>"$work/err" || code=$?
@@ -75,12 +77,14 @@ check_resumption() {
 # Several cores train several models at once; one core trains one after the other.
 check_side_by_side() {
     for threads in 1 2; do
-        run reproduce versatile-table1 --scale ci --only L1- --device "cpu:threads=$threads" --json --quiet --out "$work/on$threads"
+        run reproduce versatile-table1 --scale ci --only L1- --device "cpu:threads=$threads" --json --quiet \
+            --out "$work/on$threads"
         expect 0 "three cells on $threads cores"
     done
     same "$work"/on{1,2}/versatile-table1-ci/findings.csv "findings are the same"
     for kind in gd++ diag full; do
-        same "$work"/on{1,2}/versatile-table1-ci/runs/L1-"$kind"-uniform5-seed1/model.safetensors "and so is the $kind model, in every bit"
+        same "$work"/on{1,2}/versatile-table1-ci/runs/L1-"$kind"-uniform5-seed1/model.safetensors \
+            "and so is the $kind model, in every bit"
     done
 }
 

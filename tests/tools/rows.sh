@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# For tests of a subcommand that prints tables and lines of JSON, to be sourced; TAP comes with it. Set before: `iclab`, `python` and `subcommand`.
-# shellcheck source=tests/tools/tap.sh
+# For tests of a subcommand that prints tables and lines of JSON, to be sourced; TAP comes with it. Set before: `iclab`,
+# `python` and `subcommand`. shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
 run() { # ARGUMENT...: leaves out, err and $code
@@ -16,7 +16,8 @@ refused() { # CODE TEXT NAME ARGUMENT...: that exit code, one line on stderr tha
     ok $? "$name"
 }
 
-json() { # NAME [SETUP]: a Python program on stdin judges the lines of JSON in `rows`; SETUP is Python that comes before it
+# json NAME [SETUP]: a Python program on stdin judges the lines of JSON in `rows`; SETUP is Python that comes before it.
+json() {
     { printf 'import json\nrows = [json.loads(line) for line in open("%s")]\n%s\n' "$work/out" "${2:-}" && cat; } |
         "$python" - 2>"$work/err"
     ok $? "$1"

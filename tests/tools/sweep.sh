@@ -69,7 +69,8 @@ ok $? "JSON: an object a cell, and one for each mean"
 # A mean is the mean of its cells: by other means.
 awk -F, 'FNR == NR { if (FNR > 1 && $1 ~ /fixed/ && $2 == 1) { sum += $8; n++ } next }
     $1 ~ /fixed/ && $2 == 1 { difference = $7 - sum / n; found = n == 3 && difference < 1e-12 && difference > -1e-12 }
-    END { exit !found }' <(sed 's/"choice:1,2"/choice/' "$work/one/table.csv") <(sed 's/"choice:1,2"/choice/' "$work/one/means.csv")
+    END { exit !found }' <(sed 's/"choice:1,2"/choice/' "$work/one/table.csv") \
+    <(sed 's/"choice:1,2"/choice/' "$work/one/means.csv")
 ok $? "a mean over seeds is that of its cells"
 
 # ---- Resumption ----
@@ -95,7 +96,8 @@ sed -i 's/^steps = .*/steps = 120/' "$work/tiny.ini"
 
 # ---- Killed ----
 
-# Whole groups of processes, or the first of them alone, whose workers then have to notice. Seeded, but where it hits is up to the machine.
+# Whole groups of processes, or the first of them alone, whose workers then have to notice. Seeded, but where it hits is
+# up to the machine.
 set -m
 RANDOM=2024
 kills=0
@@ -125,7 +127,8 @@ ok $all_same "all end with the table of one that nobody touched"
 
 # ---- Divergence ----
 
-printf '[sweep]\nrecipe = tiny.ini\n[set]\ntrain.optimizer = sgd\ntrain.clip = 0\n[grid]\ntrain.learning_rate = 1e-5, 1e6\n' >"$work/wild.ini"
+printf '[sweep]\nrecipe = tiny.ini\n[set]\ntrain.optimizer = sgd\ntrain.clip = 0\n[grid]\n' >"$work/wild.ini"
+printf 'train.learning_rate = 1e-5, 1e6\n' >>"$work/wild.ini"
 run sweep "$work/wild.ini" --out "$work/wild" --device cpu --quiet
 expect 1 "a cell that diverges"
 [[ $(cut -d, -f 4 "$work/wild/table.csv" | paste -sd, -) == diverged,0,1 ]]
@@ -140,12 +143,14 @@ refuse() {
     refused 2 "$2" "$3"
 }
 begin='[sweep]\nrecipe = tiny.ini\n[grid]\n'
-refuse "${begin}model.layer = 1, 2\n" 'bad.ini:4: unknown key grid.model.layer; the nearest known one is grid.model.layers' "an unknown key"
+refuse "${begin}model.layer = 1, 2\n" \
+    'bad.ini:4: unknown key grid.model.layer; the nearest known one is grid.model.layers' "an unknown key"
 refuse "${begin}model.layers =\n" 'bad.ini:4: grid.model.layers = : expected at least one value' "an empty list"
 refuse "${begin}model.layers = 1,,2\n" 'bad.ini:4: .*none of them empty' "an empty value"
 refuse "${begin}model.layers = 1, 2, 01\n" 'bad.ini:4: grid.model.layers: 01 is listed twice' "a value twice"
 refuse "${begin}model.layers = 1\nmodel.layers = 2\n" 'bad.ini:5: grid.model.layers again' "a key twice"
-refuse "${begin}model.layers = 1, x\n" 'bad.ini:4: model.layers = x: expected a whole number' "a value of the wrong type"
+refuse "${begin}model.layers = 1, x\n" 'bad.ini:4: model.layers = x: expected a whole number' \
+    "a value of the wrong type"
 refuse "${begin}model.layers = 3..1\n" 'bad.ini:4: .*the smaller number first' "a range backwards"
 refuse "${begin}task.noise = \"choice:1,2\n" 'bad.ini:4: .*quotes around one that holds a comma' "an open quote"
 refuse "${begin}task.noise = choice:1,3\n" 'bad.ini:4: task.noise = 3: expected' "a comma without quotes"
@@ -154,8 +159,10 @@ refuse "${begin}train.seed = 1..2000\nmodel.layers=1..10\n" 'too many cells: exp
 refuse '[sweep]\nrecipe = tiny.ini\n' 'no grid: expected' "no grid"
 refuse '[grid]\nmodel.layers = 1\n' 'no sweep.recipe: expected' "no recipe"
 refuse '[sweep]\nrecipe = versatil\n[grid]\nmodel.layers = 1\n' 'the nearest is versatile' "an unknown recipe"
-refuse '[sweep]\nrecipe = tiny.ini\n[set]\nmodel.layers = 3\n[grid]\nmodel.layers = 1\n' 'bad.ini:6: grid.model.layers: expected it here or in \[set\] (.*bad.ini:4)' "a key in [set] and [grid]"
-refuse "${begin}train.growth = 0, 1000\n[set]\nmodel.layers = 4\n" 'train.growth = 1000: expected .*cell growth-1000' "a cell that cannot be trained"
+refuse '[sweep]\nrecipe = tiny.ini\n[set]\nmodel.layers = 3\n[grid]\nmodel.layers = 1\n' \
+    'bad.ini:6: grid.model.layers: expected it here or in \[set\] (.*bad.ini:4)' "a key in [set] and [grid]"
+refuse "${begin}train.growth = 0, 1000\n[set]\nmodel.layers = 4\n" 'train.growth = 1000: expected .*cell growth-1000' \
+    "a cell that cannot be trained"
 [[ ! -e $work/bad ]]
 ok $? "nothing of all that left a trace"
 run sweep

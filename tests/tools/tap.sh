@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# TAP for tests of the command, to be sourced. ICLAB is the command under test; `work` is a folder that goes away at the end.
-# shellcheck source=tests/tap.sh
+# TAP for tests of the command, to be sourced. ICLAB is the command under test; `work` is a folder that goes away at the
+# end. shellcheck source=tests/tap.sh
 source "${BASH_SOURCE[0]%/*}/../tap.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

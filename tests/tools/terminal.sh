@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the command writes to a terminal that it does not write to a pipe: a progress bar, colours, lines of the terminal's width.
-# Arguments: the command, on_terminal, the folder of the recipes.
+# What the command writes to a terminal that it does not write to a pipe: a progress bar, colours, lines of the
+# terminal's width. Arguments: the command, on_terminal, the folder of the recipes.
 set -uo pipefail
 ICLAB=$1
 terminal=$2
@@ -10,7 +10,8 @@ unset NO_COLOR
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 export OCL_ICD_VENDORS=$work # no driver: the host's devices are enough
 escape=$'\x1b'
-small=(--set train.batch=8 --set train.steps=300 --set eval.sequences=16 --set eval.fit_sequences=16 --set eval.every_sequences=16
+small=(--set train.batch=8 --set train.steps=300 --set eval.sequences=16 --set eval.fit_sequences=16
+    --set eval.every_sequences=16
     --set train.growth=0 --set model.layers=1 --set eval.every=100)
 
 # on COLUMNS ARGUMENTS...: the command on a terminal; its output in $work/out.

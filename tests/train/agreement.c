@@ -1,11 +1,11 @@
 /*
- * One recipe on two devices. The data have the same bits, so what differs is rounding: over the first 100 steps every loss agrees with the
- * double-precision oracle's to 1e-5.
+ * One recipe on two devices. The data have the same bits, so what differs is rounding: over the first 100 steps every
+ * loss agrees with the double-precision oracle's to 1e-5.
  */
 #include <math.h>
 
 #include "core/allocate.h"
-#include "iclab/lab.h"
+#include "iclab/recipe.h"
 #include "iclab/train.h"
 #include "tap.h"
 
@@ -26,7 +26,7 @@ static icl_status train(icl_backend *backend, const char *text, float losses[STE
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     size_t count = 0;
-    icl_status status = icl_lab_recipe_create(&recipe, error);
+    icl_status status = icl_recipe_create_complete(&recipe, error);
 
     if (status == ICL_OK)
         status = icl_recipe_parse(recipe, text, "agreement", error);
@@ -48,8 +48,8 @@ int main(int argc, char **argv) {
     icl_error error = {0};
     icl_backend *device = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL, *reference = NULL;
 
-    if (device && tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, &reference, &error),
-                             &error, "open the reference"))
+    if (device && tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, &reference, &error), &error,
+                             "open the reference"))
         for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
             float losses[STEPS] = {0}, truth[STEPS] = {0};
             double worst = 0;
@@ -58,8 +58,8 @@ int main(int argc, char **argv) {
             for (int i = 0; i < STEPS; i++)
                 worst = fmax(worst, fabs((double)losses[i] - (double)truth[i]) / (double)truth[i]);
             tap_ok(&tap, truth[0] > 0 && truth[STEPS - 1] < truth[0] && worst <= 1e-5,
-                   "recipe %zu: 100 losses (%.4f to %.4f) within 1e-5 of the reference: %.2g", r + 1,
-                   (double)truth[0], (double)truth[STEPS - 1], worst);
+                   "recipe %zu: 100 losses (%.4f to %.4f) within 1e-5 of the reference: %.2g", r + 1, (double)truth[0],
+                   (double)truth[STEPS - 1], worst);
         }
     icl_backend_close(&device);
     icl_backend_close(&reference);

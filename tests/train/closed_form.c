@@ -64,8 +64,8 @@ static double error_of(const moments *m) {
 
 /* Squared errors of the optimum on evaluation data, and how much larger those of the trained parameters
  * are. */
-static icl_status compare(icl_backend *backend, icl_trainer *trainer, const float *trained,
-                          const float *optimal, moments *optimum, moments *excess, icl_error *error) {
+static icl_status compare(icl_backend *backend, icl_trainer *trainer, const float *trained, const float *optimal,
+                          moments *optimum, moments *excess, icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
     icl_batch batch = {{0}};
     float seen[BATCH], best[BATCH], targets[BATCH];
@@ -90,8 +90,7 @@ done:
     return status;
 }
 
-static void check(tap_run *tap, icl_backend *backend, const char *parameterization, const char *steps,
-                  int noise) {
+static void check(tap_run *tap, icl_backend *backend, const char *parameterization, const char *steps, int noise) {
     const double s = noises[noise].mean_square, exact = D * (D + 1 + s) / (N + D + 1 + s);
     const double adjusted = 0.5 * (exact - noises[noise].oracle);
     char key[64];

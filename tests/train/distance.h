@@ -7,8 +7,8 @@
 enum { DISTANCE_BATCH = 2000 };
 
 /* Mean of half the squared distance to the oracle, and its standard error. */
-static inline icl_status distance_to_oracle(icl_backend *backend, icl_trainer *trainer, size_t sequences,
-                                            double *mean, double *standard_error, icl_error *error) {
+static inline icl_status distance_to_oracle(icl_backend *backend, icl_trainer *trainer, size_t sequences, double *mean,
+                                            double *standard_error, icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
     const size_t width = icl_task_dimension(task) + 1, length = icl_task_context(task) + 1;
     float *tokens = NULL;
@@ -27,8 +27,8 @@ static inline icl_status distance_to_oracle(icl_backend *backend, icl_trainer *t
     for (uint64_t step = 0; step < sequences / DISTANCE_BATCH; step++) {
         ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, 1, step, &batch, error));
         ICL_TRY(icl_trainer_predict(trainer, &batch, seen, error));
-        ICL_TRY(icl_tensor_read(batch.tokens, tokens, error));
-        ICL_TRY(icl_tensor_read(batch.noise, noise, error));
+        ICL_TRY(icl_tensor_read(batch.inputs, tokens, error));
+        ICL_TRY(icl_tensor_read(icl_batch_side(&batch, ICL_SIDE_NOISE), noise, error));
         ICL_TRY(icl_predictors_run(predictors, DISTANCE_BATCH, tokens, noise, oracle, error));
         for (int b = 0; b < DISTANCE_BATCH; b++) {
             const double half = 0.5 * pow((double)seen[b] - oracle[b], 2);

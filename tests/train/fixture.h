@@ -7,19 +7,19 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
 #include "iclab/iclab.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 #define MAX_PARAMETERS 2048
 
 /* Overrides are a list of "section.key=value" that ends with NULL. */
-static inline icl_status make_trainer(icl_backend *backend, const char *const *overrides,
-                                      icl_trainer **trainer, icl_error *error) {
+static inline icl_status make_trainer(icl_backend *backend, const char *const *overrides, icl_trainer **trainer,
+                                      icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lab_recipe_create(&recipe, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
     for (; *overrides; overrides++)
         ICL_TRY(icl_recipe_override(recipe, *overrides, error));
     ICL_TRY(icl_trainer_create(backend, recipe, trainer, error));

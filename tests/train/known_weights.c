@@ -21,15 +21,12 @@ static const struct {
     {"model.layers=3",
      3,
      0.0982,
-     {{-.282F, -.0063F, -.339F, -.0075F},
-      {-.697F, -.0541F, -.293F, -.0227F},
-      {-2.288F, .0205F, -5.974F, .0536F}}},
+     {{-.282F, -.0063F, -.339F, -.0075F}, {-.697F, -.0541F, -.293F, -.0227F}, {-2.288F, .0205F, -5.974F, .0536F}}},
 };
 
 /* One head has P = diag(p_x, p_y), Q = diag(q_x, q_y), so only products of rank one. Two heads take the
  * four printed numbers as they are: the first has q = (1, 0), the second q = (0, 1). */
-static void set_weights(const icl_model *model, size_t layers, const float weights[LAYERS][4],
-                        float *values) {
+static void set_weights(const icl_model *model, size_t layers, const float weights[LAYERS][4], float *values) {
     for (size_t layer = 0; layer < layers; layer++)
         for (size_t head = 0; head < 2; head++) {
             const icl_parameter_info *p = icl_model_parameter(model, 4 * layer + 2 * head);
@@ -71,10 +68,8 @@ int main(int argc, char **argv) {
             status = distance_to_oracle(backend, trainer, 400000, &mean, &standard_error, &error);
         if (status != ICL_OK)
             tap_note("%s", error.message);
-        tap_ok(&tap,
-               status == ICL_OK && fabs(mean - known[i].loss) < 0.01 * known[i].loss + 3.0 * standard_error,
-               "%s: adjusted loss %.5f +- %.5f, expected %.4f", known[i].layers, mean, standard_error,
-               known[i].loss);
+        tap_ok(&tap, status == ICL_OK && fabs(mean - known[i].loss) < 0.01 * known[i].loss + 3.0 * standard_error,
+               "%s: adjusted loss %.5f +- %.5f, expected %.4f", known[i].layers, mean, standard_error, known[i].loss);
         icl_trainer_destroy(&trainer);
     }
     icl_backend_close(&backend);

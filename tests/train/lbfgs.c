@@ -19,8 +19,7 @@ static icl_status count_call(calls *c, icl_error *error) {
 }
 
 /* sum of 100 (x_{i+1} - x_i^2)^2 + (1 - x_i)^2, least at (1 … 1). */
-static icl_status rosenbrock(void *user, const double *at, double *value, double *gradient,
-                             icl_error *error) {
+static icl_status rosenbrock(void *user, const double *at, double *value, double *gradient, icl_error *error) {
     *value = 0;
     for (size_t i = 0; i < SIZE; i++)
         gradient[i] = 0;
@@ -69,10 +68,10 @@ static void check(tap_run *tap, const char *name, icl_lbfgs_function *function, 
     for (size_t i = 0; i < SIZE; i++)
         worst = fmax(worst, fabs(at[i] - (counts ? (double)i : 1)));
     tap_ok(tap, result.has_converged && worst <= allowed,
-           "%s, history %zu: within %.1e after %zu iterations and %zu values", name, history, worst,
-           result.iterations, result.evaluations);
-    tap_ok(tap, c.count == result.evaluations && result.evaluations >= result.iterations,
-           "%s: values are counted", name);
+           "%s, history %zu: within %.1e after %zu iterations and %zu values", name, history, worst, result.iterations,
+           result.evaluations);
+    tap_ok(tap, c.count == result.evaluations && result.evaluations >= result.iterations, "%s: values are counted",
+           name);
 }
 
 static void test_ends(tap_run *tap) {
@@ -90,11 +89,11 @@ static void test_ends(tap_run *tap) {
                after == result.value,
            "three iterations lower the value and are told: %.3g to %.3g", before, after);
     tap_ok(tap,
-           icl_lbfgs_minimise(&(icl_lbfgs_params){.iterations = 3}, SIZE, barrier, &c, nowhere, &result,
-                              &error) == ICL_ERROR_INPUT,
+           icl_lbfgs_minimise(&(icl_lbfgs_params){.iterations = 3}, SIZE, barrier, &c, nowhere, &result, &error) ==
+               ICL_ERROR_INPUT,
            "a start without a value: %s", error.message);
-    status = icl_lbfgs_minimise(&(icl_lbfgs_params){.iterations = 100}, SIZE, rosenbrock, &failing, at,
-                                &result, &error);
+    status =
+        icl_lbfgs_minimise(&(icl_lbfgs_params){.iterations = 100}, SIZE, rosenbrock, &failing, at, &result, &error);
     tap_ok(tap, status == ICL_ERROR_DEVICE && strstr(error.message, "call 5"), "a failure is passed on: %s",
            error.message);
 }

@@ -1,12 +1,13 @@
 /*
- * What a trainer does about gradients that are not finite, and about single sequences with large ones: steps are skipped, sequences are
- * dropped or cut at a threshold that follows their norms. All of it is decided on the device, counted, and part of a checkpoint.
+ * What a trainer does about gradients that are not finite, and about single sequences with large ones: steps are
+ * skipped, sequences are dropped or cut at a threshold that follows their norms. All of it is decided on the device,
+ * counted, and part of a checkpoint.
  */
 #include "fixture.h"
 #include "train/trainer.h"
 
-#define SMALL                                                                                                \
-    "task.d=4", "task.n=6", "task.noise=uniform:2", "train.batch=32", "train.warmup=5", "train.steps=500",   \
+#define SMALL                                                                                                          \
+    "task.d=4", "task.n=6", "task.noise=uniform:2", "train.batch=32", "train.warmup=5", "train.steps=500",             \
         "model.layers=3", "model.space=auto"
 
 enum { BATCH = 32 };
@@ -24,8 +25,7 @@ static const char *file_path(void) {
 
 /* Parameters so large that the square of a prediction overflows, also in double precision. */
 static icl_status write_huge(icl_trainer *trainer, const icl_training_state *state, icl_error *error) {
-    const double huge =
-        icl_backend_capabilities(trainer->backend)->element_size == sizeof(double) ? 1e150 : 1e30;
+    const double huge = icl_backend_capabilities(trainer->backend)->element_size == sizeof(double) ? 1e150 : 1e30;
     icl_training_state changed;
     icl_status status = ICL_OK;
 
@@ -51,8 +51,7 @@ static bool same_states(const icl_training_state *a, const icl_training_state *b
 }
 
 /* A few steps, one that is skipped, and one that is not. */
-static icl_status skip_a_step(tap_run *tap, icl_trainer *trainer, icl_training_state state[3],
-                              icl_error *error) {
+static icl_status skip_a_step(tap_run *tap, icl_trainer *trainer, icl_training_state state[3], icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_trainer_run(trainer, 5, error));
@@ -75,8 +74,7 @@ done:
     return status;
 }
 
-static void test_skipping(tap_run *tap, icl_backend *backend, const char *const *overrides,
-                          const char *name) {
+static void test_skipping(tap_run *tap, icl_backend *backend, const char *const *overrides, const char *name) {
     icl_training_state state[3] = {{0}};
     icl_trainer *trainer = NULL;
     icl_error error = {0};
@@ -92,8 +90,8 @@ static void test_skipping(tap_run *tap, icl_backend *backend, const char *const 
     icl_trainer_destroy(&trainer);
 }
 
-/* Steps that are skipped, in runs of `stride`, through a checkpoint after `saved` of them; returns the step at which the trainer gives
- * up, 0 if it does not. */
+/* Steps that are skipped, in runs of `stride`, through a checkpoint after `saved` of them; returns the step at which
+ * the trainer gives up, 0 if it does not. */
 static uint64_t give_up(icl_backend *backend, size_t stride, size_t saved, icl_error *error) {
     icl_training_state state = {0};
     icl_trainer *trainer = NULL;
@@ -125,8 +123,7 @@ done:
 static void test_giving_up(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
 
-    tap_ok(tap, give_up(backend, 200, 0, &error) == 55, "50 skipped steps in a row are divergence: %s",
-           error.message);
+    tap_ok(tap, give_up(backend, 200, 0, &error) == 55, "50 skipped steps in a row are divergence: %s", error.message);
     tap_ok(tap, give_up(backend, 7, 0, &error) == 55, "whatever the length of the runs");
     tap_ok(tap, give_up(backend, 13, 20, &error) == 55, "and through a checkpoint");
 }
@@ -167,8 +164,7 @@ done:
 }
 
 /* Sequences that overflow are left out: what remains is nothing, not NaN. */
-static icl_status drop_sequences(tap_run *tap, icl_trainer *trainer, icl_training_state *state,
-                                 icl_error *error) {
+static icl_status drop_sequences(tap_run *tap, icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     const uint64_t before = icl_trainer_progress(trainer).dropped_sequences;
     double norm, loss;
     icl_status status = ICL_OK;
@@ -178,10 +174,9 @@ static icl_status drop_sequences(tap_run *tap, icl_trainer *trainer, icl_trainin
     ICL_TRY(icl_trainer_run(trainer, 1, error));
     ICL_TRY(icl_trainer_read_measures(trainer, &loss, &norm, error));
     const icl_train_progress progress = icl_trainer_progress(trainer);
-    tap_ok(tap,
-           before == 0 && progress.dropped_sequences == BATCH && progress.skipped_steps == 0 && norm == 0,
-           "sequences whose gradients overflow are dropped and counted (%d of %d)",
-           (int)progress.dropped_sequences, BATCH);
+    tap_ok(tap, before == 0 && progress.dropped_sequences == BATCH && progress.skipped_steps == 0 && norm == 0,
+           "sequences whose gradients overflow are dropped and counted (%d of %d)", (int)progress.dropped_sequences,
+           BATCH);
     ICL_TRY(icl_trainer_save(trainer, file_path(), error));
     ICL_TRY(icl_trainer_restore(trainer, file_path(), error));
     tap_ok(tap, icl_trainer_progress(trainer).dropped_sequences == BATCH, "a checkpoint keeps the count");

@@ -30,8 +30,7 @@ static void test_schedules(tap_run *tap) {
     }
     s.warmup = 20;
     tap_ok(tap, near(icl_schedule_rate(&s, 11), 0.5 * 12 / 20), "a warm-up longer than the run just rises");
-    s = (icl_schedule){
-        .kind = ICL_SCHEDULE_STEP, .learning_rate = 1.0, .total = 100, .every = 10, .factor = 0.5};
+    s = (icl_schedule){.kind = ICL_SCHEDULE_STEP, .learning_rate = 1.0, .total = 100, .every = 10, .factor = 0.5};
     tap_ok(tap,
            near(icl_schedule_rate(&s, 9), 1.0) && near(icl_schedule_rate(&s, 10), 0.5) &&
                near(icl_schedule_rate(&s, 35), 0.125),
@@ -49,8 +48,7 @@ static void test_growth(tap_run *tap) {
     const icl_growth none = {.layers = 4, .total_steps = 100};
     const icl_growth two = {.steps_per_layer = 10, .layers = 2, .total_steps = 100};
     const icl_growth five = {.steps_per_layer = 10, .layers = 5, .total_steps = 100};
-    const icl_schedule recipe = {
-        .kind = ICL_SCHEDULE_COSINE, .learning_rate = 1.0, .warmup = 8, .total = 100};
+    const icl_schedule recipe = {.kind = ICL_SCHEDULE_COSINE, .learning_rate = 1.0, .warmup = 8, .total = 100};
     icl_growth_stage stage = icl_growth_stage_at(&none, 7);
     icl_schedule schedule;
 
@@ -74,8 +72,7 @@ static void test_growth(tap_run *tap) {
            "the last stage has the rest");
     schedule = icl_growth_schedule(&stage, &recipe);
     tap_ok(tap,
-           schedule.kind == ICL_SCHEDULE_COSINE && schedule.warmup == 8 &&
-               near(icl_schedule_rate(&schedule, 70), 0.0),
+           schedule.kind == ICL_SCHEDULE_COSINE && schedule.warmup == 8 && near(icl_schedule_rate(&schedule, 70), 0.0),
            "the last stage follows the recipe to its end");
 }
 

@@ -1,4 +1,5 @@
-/* A batch in slices: its gradient is the mean of theirs, a step is what it would be at once, and training goes on where it was saved. */
+/* A batch in slices: its gradient is the mean of theirs, a step is what it would be at once, and training
+ * goes on where it was saved. */
 #include "fixture.h"
 
 #include "train/trainer.h"
@@ -9,14 +10,13 @@ enum { SLICES = 4 };
 
 static const char *const linear[] = {SMALL, "model.layers=2", NULL};
 static const char *const diagonal[] = {
-    SMALL, "model.layers=3", "model.parameterization=diag", "task.sampler=gram", "train.sequence_clip=0.1",
-    NULL};
+    SMALL, "model.layers=3", "model.parameterization=diag", "task.sampler=gram", "train.sequence_clip=0.1", NULL};
 static const char *const softmax[] = {SMALL, "model.family=softmax", "model.layers=1", NULL};
 static const char *const refreshed[] = {SMALL, "model.layers=2", "train.refresh=3", NULL};
 
 /* The case's trainer with this batch, in so many slices. */
-static icl_status make(icl_backend *backend, const char *const *settings, const char *batch,
-                       const char *slices, icl_trainer **trainer, icl_error *error) {
+static icl_status make(icl_backend *backend, const char *const *settings, const char *batch, const char *slices,
+                       icl_trainer **trainer, icl_error *error) {
     const char *all[16];
     size_t count = 0;
 
@@ -28,9 +28,10 @@ static icl_status make(icl_backend *backend, const char *const *settings, const 
     return make_trainer(backend, all, trainer, error);
 }
 
-/* The gradient and loss of batch `number` of 8 sequences at the initial parameters, without sequence_clip's cutting of the first step. */
-static icl_status measure_alone(icl_backend *backend, const char *const *settings, uint64_t number,
-                                double *gradient, double *loss, icl_error *error) {
+/* The gradient and loss of batch `number` of 8 sequences at the initial parameters, without
+ * sequence_clip's cutting of the first step. */
+static icl_status measure_alone(icl_backend *backend, const char *const *settings, uint64_t number, double *gradient,
+                                double *loss, icl_error *error) {
     icl_trainer *trainer = NULL;
     icl_training_state state = {0};
     double norm;
@@ -50,8 +51,8 @@ done:
     return status;
 }
 
-static icl_status measure_slices(icl_backend *backend, const char *const *settings, double *gradient,
-                                 double *loss, icl_error *error) {
+static icl_status measure_slices(icl_backend *backend, const char *const *settings, double *gradient, double *loss,
+                                 icl_error *error) {
     icl_trainer *trainer = NULL;
     double norm;
     icl_status status = ICL_OK;
@@ -66,8 +67,7 @@ done:
 }
 
 /* The device's elements round the mean once; its loss is a sum over 32 in another order than over 4 times 8. */
-static void test_first_step(tap_run *tap, icl_backend *backend, const char *const *settings,
-                            const char *name) {
+static void test_first_step(tap_run *tap, icl_backend *backend, const char *const *settings, const char *name) {
     const bool is_float = icl_backend_capabilities(backend)->element_size == sizeof(float);
     const double epsilon = is_float ? 0x1p-23 : 0x1p-52;
     static double gradient[MAX_PARAMETERS], part[MAX_PARAMETERS], mean[MAX_PARAMETERS];
@@ -93,8 +93,8 @@ static void test_first_step(tap_run *tap, icl_backend *backend, const char *cons
         same = same && gradient[i] == (is_float ? (double)(float)expected : expected);
     }
     tap_ok(tap, same && gradient[0] != 0, "%s: the gradient is the mean of the slices', to the bit", name);
-    tap_ok(tap, fabs(loss - mean_loss) <= 40 * epsilon * mean_loss, "%s: so is the loss, %g and %g", name,
-           loss, mean_loss);
+    tap_ok(tap, fabs(loss - mean_loss) <= 40 * epsilon * mean_loss, "%s: so is the loss, %g and %g", name, loss,
+           mean_loss);
 }
 
 /* `steps` steps, saved after `first` and restored; 0: in one go. */
@@ -121,8 +121,7 @@ done:
     return status;
 }
 
-static void test_restoring(tap_run *tap, icl_backend *backend, const char *const *settings,
-                           const char *name) {
+static void test_restoring(tap_run *tap, icl_backend *backend, const char *const *settings, const char *name) {
     static float whole[MAX_PARAMETERS], parts[MAX_PARAMETERS];
     icl_error error = {0};
 

@@ -48,9 +48,8 @@ int main(int argc, char **argv) {
             status = distance_to_oracle(backend, trainer, 100000, &mean, &standard_error, &error);
         if (status != ICL_OK)
             tap_note("%s", error.message);
-        tap_ok(&tap, status == ICL_OK && mean <= targets[i].most,
-               "%s: adjusted loss %.4f +- %.4f, at most %.3f", targets[i].name, mean, standard_error,
-               targets[i].most);
+        tap_ok(&tap, status == ICL_OK && mean <= targets[i].most, "%s: adjusted loss %.4f +- %.4f, at most %.3f",
+               targets[i].name, mean, standard_error, targets[i].most);
         icl_trainer_destroy(&trainer);
     }
     icl_backend_close(&backend);

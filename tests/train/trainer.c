@@ -2,8 +2,7 @@
  * allocations. */
 #include "fixture.h"
 
-#define SMALL                                                                                                \
-    "task.d=4", "task.n=6", "task.noise=uniform:2", "train.batch=32", "train.warmup=5", "train.steps=60"
+#define SMALL "task.d=4", "task.n=6", "task.noise=uniform:2", "train.batch=32", "train.warmup=5", "train.steps=60"
 
 static const char *const adam[] = {SMALL, "model.parameterization=full", "model.layers=2", NULL};
 static const char *const sgd[] = {SMALL,
@@ -14,8 +13,7 @@ static const char *const sgd[] = {SMALL,
                                   "train.step_every=7",
                                   "train.learning_rate=0.001",
                                   NULL};
-static const char *const growing[] = {SMALL, "model.parameterization=diag", "model.layers=4",
-                                      "train.growth=10", NULL};
+static const char *const growing[] = {SMALL, "model.parameterization=diag", "model.layers=4", "train.growth=10", NULL};
 static const char *const clipped[] = {SMALL,
                                       "model.parameterization=diag",
                                       "model.layers=3",
@@ -24,11 +22,10 @@ static const char *const clipped[] = {SMALL,
                                       "train.sequence_clip=0.1",
                                       NULL};
 
-static const char *const refreshed[] = {SMALL, "model.parameterization=sparse-b", "model.layers=2",
-                                        "train.refresh=9", NULL};
+static const char *const refreshed[] = {SMALL, "model.parameterization=sparse-b", "model.layers=2", "train.refresh=9",
+                                        NULL};
 
-static const char *const tied[] = {SMALL, "model.parameterization=gd++", "model.layers=3", "model.tied=true",
-                                   NULL};
+static const char *const tied[] = {SMALL, "model.parameterization=gd++", "model.layers=3", "model.tied=true", NULL};
 
 static const char *file_path(void) {
     static char path[64];
@@ -37,8 +34,8 @@ static const char *file_path(void) {
 }
 
 /* Trains `steps`, in runs of `stride`, and gives the parameters. */
-static icl_status train(icl_backend *backend, const char *const *overrides, size_t steps, size_t stride,
-                        float *values, icl_error *error) {
+static icl_status train(icl_backend *backend, const char *const *overrides, size_t steps, size_t stride, float *values,
+                        icl_error *error) {
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
@@ -110,8 +107,7 @@ static void test_progress(tap_run *tap, icl_backend *backend) {
     for (size_t i = 0; i < count; i++)
         mean += (double)losses[i] / 25;
     progress = icl_trainer_progress(trainer);
-    tap_ok(tap, count == 25 && progress.step == 25 && progress.total_steps == 60,
-           "progress counts the steps");
+    tap_ok(tap, count == 25 && progress.step == 25 && progress.total_steps == 60, "progress counts the steps");
     tap_ok(tap, fabs(progress.loss - mean) < 1e-6 * mean && progress.gradient_norm > 0.0,
            "progress holds the mean loss");
     tap_status(tap, icl_trainer_run(trainer, 1000, &error), &error, "the rest");
@@ -152,8 +148,7 @@ static void test_first_loss(tap_run *tap, icl_backend *backend) {
 
 /* Without a learning rate to speak of, a batch that is kept has the same loss again, and a new one another. */
 static void test_refresh(tap_run *tap, icl_backend *backend) {
-    static const char *const still[] = {SMALL, "model.layers=2", "train.refresh=9",
-                                        "train.learning_rate=1e-12", NULL};
+    static const char *const still[] = {SMALL, "model.layers=2", "train.refresh=9", "train.learning_rate=1e-12", NULL};
     icl_trainer *trainer = NULL;
     icl_error error = {0};
     size_t count = 0, kept = 0, renewed = 0;
@@ -167,12 +162,12 @@ static void test_refresh(tap_run *tap, icl_backend *backend) {
         kept += i % 9 != 0 && change < 1e-5 * (double)losses[i];
         renewed += i % 9 == 0 && change > 1e-3 * (double)losses[i];
     }
-    tap_ok(tap, count == 60 && kept == 53 && renewed == 6, "a batch of 9 steps: %zu kept, %zu renewed", kept,
-           renewed);
+    tap_ok(tap, count == 60 && kept == 53 && renewed == 6, "a batch of 9 steps: %zu kept, %zu renewed", kept, renewed);
     icl_trainer_destroy(&trainer);
 }
 
-/* Steps of 1000 lead to parameters whose gradients overflow: all further steps are skipped, until the trainer gives up. */
+/* Steps of 1000 lead to parameters whose gradients overflow: all further steps are skipped, until
+ * the trainer gives up. */
 static void test_divergence(tap_run *tap, icl_backend *backend) {
     static const char *const wild[] = {SMALL,
                                        "model.layers=4",
@@ -189,16 +184,13 @@ static void test_divergence(tap_run *tap, icl_backend *backend) {
 
     if (!tap_status(tap, make_trainer(backend, wild, &trainer, &error), &error, "trainer"))
         return;
-    tap_ok(tap, icl_trainer_run(trainer, 200, &error) == ICL_ERROR_DIVERGED,
-           "a learning rate of 1000 diverges");
+    tap_ok(tap, icl_trainer_run(trainer, 200, &error) == ICL_ERROR_DIVERGED, "a learning rate of 1000 diverges");
     tap_note("%s", error.message);
     const icl_train_progress progress = icl_trainer_progress(trainer);
     snprintf(expected, sizeof expected, "at step %llu:", (unsigned long long)progress.step);
     tap_ok(tap, progress.step >= 2 && progress.step < 200 && strstr(error.message, expected),
            "the message names the step");
-    tap_ok(tap,
-           icl_trainer_save(trainer, file_path(), &error) == ICL_ERROR_DIVERGED &&
-               access(file_path(), F_OK) != 0,
+    tap_ok(tap, icl_trainer_save(trainer, file_path(), &error) == ICL_ERROR_DIVERGED && access(file_path(), F_OK) != 0,
            "a diverged trainer is not saved");
     tap_ok(tap, icl_trainer_run(trainer, 1, &error) == ICL_ERROR_DIVERGED, "nor trained further");
     icl_trainer_destroy(&trainer);
@@ -225,11 +217,11 @@ done:
     return status;
 }
 
-/* A step leaves a parameter alone that makes the gradient overflow; whether training goes on depends on the parameter. */
+/* A step leaves a parameter alone that makes the gradient overflow; whether training goes on
+ * depends on the parameter. */
 static void test_parameters(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
-    tap_ok(tap, step_with_parameter(tap, backend, 3e38F, &error) == ICL_OK,
-           "a huge parameter is no divergence");
+    tap_ok(tap, step_with_parameter(tap, backend, 3e38F, &error) == ICL_OK, "a huge parameter is no divergence");
     const float values[] = {INFINITY, -INFINITY, NAN};
     for (int i = 0; i < 3; i++)
         tap_ok(tap,
@@ -285,11 +277,10 @@ static void refuse(tap_run *tap, icl_backend *backend, const char *const *overri
 }
 
 static void test_foreign_checkpoints(tap_run *tap, icl_backend *backend) {
-    static const char *const other_batch[] = {SMALL, "model.parameterization=full", "model.layers=2",
-                                              "train.batch=64", NULL};
+    static const char *const other_batch[] = {SMALL, "model.parameterization=full", "model.layers=2", "train.batch=64",
+                                              NULL};
     static const char *const other_model[] = {SMALL, "model.parameterization=full", "model.layers=3", NULL};
-    static const char *const other_task[] = {SMALL, "model.parameterization=full", "model.layers=2",
-                                             "task.n=7", NULL};
+    static const char *const other_task[] = {SMALL, "model.parameterization=full", "model.layers=2", "task.n=7", NULL};
     static const char *const longer[] = {
         SMALL, "model.parameterization=full", "model.layers=2", "train.steps=70", "eval.every=3", NULL};
     icl_trainer *trainer = NULL;
@@ -322,8 +313,7 @@ static void test_foreign_checkpoints(tap_run *tap, icl_backend *backend) {
 
 static void test_bad_recipes(tap_run *tap, icl_backend *backend) {
     static const char *const bad_growth[] = {SMALL, "model.layers=4", "train.growth=30", NULL};
-    static const char *const composed_clip[] = {SMALL, "model.space=composed", "train.sequence_clip=0.1",
-                                                NULL};
+    static const char *const composed_clip[] = {SMALL, "model.space=composed", "train.sequence_clip=0.1", NULL};
     static const char *const composed_gram[] = {SMALL, "model.space=composed", "task.sampler=gram", NULL};
     static const char *const tied_clip[] = {SMALL, "model.tied=true", "train.sequence_clip=0.1", NULL};
     static const char *const tied_growth[] = {SMALL, "model.tied=true", "train.growth=10", NULL};

@@ -72,7 +72,9 @@ def training(lab, part):
     part.say(training_table(rows, own, lab.device))
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     outcome = f"{run['steps']} steps in {number(run['training_seconds'])} s, mse {number(model_of(rows)['mse'], 4)}"
-    part.say("README says what the predictors and columns are; se is the standard error of the column before it.")
+    part.say(
+        "tools/reference/command.md explains predictors and columns; se is the standard error of the column before it."
+    )
     part.say(
         f"{outcome}. The first step had ended {number(run['startup_seconds'])} s after the start. Steps skipped for a "
         f"gradient that is not finite: {run['skipped_steps']}."

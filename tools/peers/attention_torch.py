@@ -1,4 +1,7 @@
-"""Softmax attention in PyTorch: scaled_dot_product_attention, and the three lines that it replaces. 16 sequences, one head of width 64."""
+"""Softmax attention in PyTorch: scaled_dot_product_attention, and the three lines that it replaces.
+
+16 sequences, one head of width 64.
+"""
 import torch
 
 BATCH, WIDTH, SCALE = 16, 64, 0.125

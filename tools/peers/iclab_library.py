@@ -1,4 +1,7 @@
-"""iclab's shared library from Python, as far as tools/peers/check needs it: ops on numpy arrays, on the double-precision backend."""
+"""iclab's shared library from Python, as far as tools/peers/check needs it.
+
+Ops on numpy arrays, on the double-precision backend.
+"""
 import ctypes
 
 import numpy
@@ -81,12 +84,12 @@ class Library:
         batch, layers = tokens.shape[0], p.shape[0]
         flat = numpy.concatenate((p.reshape(layers, -1), q.reshape(layers, -1)), axis=1)
         params = TransformerParams(FORMS[form], layers, 0, 1, factor, space)
-        predictions, gradient, norms = self.make((batch,)), self.make((flat.size,)), self.make((batch,))
+        losses, gradient, norms = self.make((batch,)), self.make((flat.size,)), self.make((batch,))
         self.call(
-            "icl_linear_transformer_gradient", self.backend, ctypes.byref(params), predictions, gradient, norms,
+            "icl_linear_transformer_gradient", self.backend, ctypes.byref(params), losses, gradient, norms,
             self.upload(flat.reshape(-1)), self.upload(tokens), ABSENT, ABSENT, self.upload(targets), ABSENT,
         )
-        loss = numpy.mean((self.download(predictions) - targets) ** 2)
+        loss = numpy.mean(self.download(losses))
         both = self.download(gradient).reshape(layers, -1)
         half = p.reshape(layers, -1).shape[1]
         return loss, both[:, :half].reshape(p.shape), both[:, half:].reshape(q.shape)
@@ -99,6 +102,7 @@ class Library:
         self.call("icl_attention_forward", self.backend, ctypes.byref(params), out, sums, *inputs)
         gradients = [self.make(array.shape) for array in (q, k, v)]
         self.call(
-            "icl_attention_backward", self.backend, ctypes.byref(params), *gradients, self.upload(d_out), out, sums, *inputs
+            "icl_attention_backward", self.backend, ctypes.byref(params), *gradients, self.upload(d_out),
+            out, sums, *inputs
         )
         return [self.download(tensor) for tensor in (out, *gradients)]

@@ -10,7 +10,8 @@ def add_step_arguments(parser):
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument(
         "--at-once", type=int, metavar="N",
-        help="PyTorch takes N sequences at a time and adds the gradients, so that long contexts fit into memory (default: the whole batch)",
+        help="PyTorch takes N sequences at a time and adds the gradients, so that long contexts fit into memory "
+        "(default: the whole batch)",
     )
     parser.add_argument("--form", choices=("full", "diag"), default="full", help="which entries of P and Q are trained")
 

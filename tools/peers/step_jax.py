@@ -1,5 +1,5 @@
-"""The training step of a linear transformer in JAX, written three ways: see step_torch.py for the formulations. The whole step, random numbers
-and Adam included, is one jitted function."""
+"""The training step of a linear transformer in JAX, written three ways: see step_torch.py for the formulations. The
+whole step, random numbers and Adam included, is one jitted function."""
 import functools
 
 import jax

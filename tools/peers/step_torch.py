@@ -2,9 +2,9 @@
 
 Tokens are rows e_i = (x_i, y_i), Z [B, n + 1, D]; the query comes last, carries y = 0 and is nobody's key. One layer is
 
-    e_i <- e_i + c P (sum over the context of e_j e_j^T) Q e_i,    c = 1/n,    prediction = -(last coordinate of the query)
+    e_i <- e_i + c P (sum over the context of e_j e_j^T) Q e_i,  c = 1/n,  prediction = -(last coordinate of the query)
 
-    literal  as the papers write it and their code has it: the scores Z Q Z^T of all tokens first, then scores times values, in every layer
+    literal  as the papers and their code have it: scores Z Q Z^T of all tokens first, then scores times values
     linear   the same sums in the cheap order: the D x D matrix of the context first; of the last layer the query alone
     gram     nothing but that matrix and the query is carried from layer to layer
 """

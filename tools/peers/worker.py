@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One contender: warms up, says {"ready": true}, then reads numbers of calls from stdin and says how long they took: what
-`iclab bench --on-request` does. {"unavailable": "why"} instead where the contender cannot run here."""
+"""One contender: warms up, says {"ready": true}, then reads numbers of calls from stdin and says how long they took:
+what `iclab bench --on-request` does. {"unavailable": "why"} instead where the contender cannot run here."""
 import argparse
 import json
 import sys
@@ -14,7 +14,8 @@ def read_arguments():
     parser.add_argument("library", choices=("torch", "jax"))
     parser.add_argument("formulation", help="of the step, or of attention")
     parser.add_argument("--compile", action="store_true", help="with torch: through torch.compile")
-    parser.add_argument("--attention", dest="length", type=int, help="softmax attention over this many tokens instead of a step")
+    help_text = "softmax attention over this many tokens instead of a step"
+    parser.add_argument("--attention", dest="length", type=int, help=help_text)
     parser.add_argument("--backward", action="store_true", help="attention's backward pass as well")
     settings.add_step_arguments(parser)
     return parser.parse_args()

@@ -4,9 +4,10 @@
     y = model.predict(tokens)              # NumPy, in double precision
     y = model.predict(tokens, torch)       # PyTorch, on the device of the tokens and differentiable in them
 
-tokens: [B, n + 1, d + 1], rows (x_i, y_i), the last one the query (x, 0). The file says all that is needed; its layout stands in
-include/iclab/train.h at icl_trainer_export.
+tokens: [B, n + 1, d + 1], rows (x_i, y_i), the last one the query (x, 0). The file says all that is needed; its layout
+stands in include/iclab/train.h at icl_trainer_export.
 """
+
 import json
 import struct
 
@@ -33,7 +34,9 @@ class Model:
     def __init__(self, path):
         metadata, self.tensors = read(path)
         if metadata.get("format") != "iclab" or metadata.get("layout") != "1":
-            raise ValueError(f"{path}: layout {metadata.get('layout')} of {metadata.get('format')}: expected layout 1 of iclab")
+            raise ValueError(
+                f"{path}: layout {metadata.get('layout')} of {metadata.get('format')}: expected layout 1 of iclab"
+            )
         self.about = {key[6:]: value for key, value in metadata.items() if key.startswith("model.")}
         self.d, self.layers, self.heads = int(metadata["task.d"]), int(self.about["layers"]), int(self.about["heads"])
 

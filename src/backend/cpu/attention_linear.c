@@ -1,12 +1,12 @@
 /*
  * Linear attention by its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
  *     out_i = c q_i S,    dq_i = c G_i S^T,    dk_j = c v_j R^T,    dv_j = c k_j R,    R = sum_i q_i^T G_i,
- * where the sums run over the pairs (i, j) that the mask allows: all, or, for the causal mask, those up to i (S, forwards)
- * and those from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers.
+ * where the sums run over the pairs (i, j) that the mask allows: all, or, for the causal mask, those up to i (S,
+ * forwards) and those from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers.
  */
 #include "backend/cpu/host.h"
 #include "backend/cpu/panels.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 typedef struct attention {
     const HOST(kernels) * kernels;
@@ -18,8 +18,8 @@ typedef struct attention {
     size_t scratch_per_thread;
 } attention;
 
-static attention describe(const icl_backend *backend, const icl_attention_params *params,
-                          const icl_tensor *operands, const icl_tensor *qkv) {
+static attention describe(const icl_backend *backend, const icl_attention_params *params, const icl_tensor *operands,
+                          const icl_tensor *qkv) {
     attention x = {.kernels = host_state(backend)->kernels,
                    .operands = operands,
                    .mask = params->mask,
@@ -38,8 +38,8 @@ static void sweep_forwards(const attention *x, HOST(matrix) a, HOST(matrix) left
     panels_clear(state);
     for (size_t i = 0; i < x->queries; i++) {
         const size_t visible = host_visible_keys(x->mask, i, x->queries, all_keys);
-        panels_add_product(x->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)),
-                           right, added, visible - added);
+        panels_add_product(x->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)), right,
+                           added, visible - added);
         added = visible;
         panels_store_product(x->kernels, matrix_from_row(a, i), state, 1, matrix_from_row(to, i), x->scale);
     }
@@ -55,8 +55,7 @@ static void forward_sequences(void *context, size_t first, size_t last, size_t t
         const HOST(panels) v = panels_take(&free, x->keys, x->e);
         const HOST(panels) state = panels_take(&free, x->d, x->e);
         const HOST(matrix) out = host_matrix(&x->operands[0], sequence);
-        const HOST(matrix) q = host_matrix(&x->operands[2], sequence),
-                           k = host_matrix(&x->operands[3], sequence);
+        const HOST(matrix) q = host_matrix(&x->operands[2], sequence), k = host_matrix(&x->operands[3], sequence);
 
         panels_pack(x->kernels, v, host_matrix(&x->operands[4], sequence));
         if (x->mask == ICL_MASK_CAUSAL) {
@@ -76,8 +75,8 @@ icl_status HOST(linear_forward)(icl_backend *backend, const void *params, const 
     icl_status status = ICL_OK;
 
     x.scratch_per_thread = panels_size(x.keys + x.d, x.e);
-    ICL_TRY(HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real),
-                          &x.scratch, error));
+    ICL_TRY(
+        HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
     HOST(run)(host_state(backend), batch, batch * (x.queries + x.keys) * x.d * x.e, forward_sequences, &x);
 done:
     return status;
@@ -127,8 +126,7 @@ static void backward_whole(const attention *x, const gradient *s) {
     panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(s->q), s->g_panels, 0, x->queries);
     panels_store_product(x->kernels, s->k, s->response, x->keys, s->d_v, x->scale);
     panels_clear(s->response_t);
-    panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(s->g), s->q_panels, 0,
-                       x->queries);
+    panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(s->g), s->q_panels, 0, x->queries);
     panels_store_product(x->kernels, s->v, s->response_t, x->keys, s->d_k, x->scale);
 }
 
@@ -141,15 +139,15 @@ static void backward_causal(const attention *x, const gradient *s, size_t all_ke
     for (size_t j = x->keys; j-- > 0;) {
         while (query > 0 && host_visible_keys(x->mask, query - 1, x->queries, all_keys) > j) {
             query--;
-            panels_add_product(x->kernels, s->response, 0, x->d,
-                               matrix_transposed(matrix_from_row(s->q, query)), s->g_panels, query, 1);
-            panels_add_product(x->kernels, s->response_t, 0, x->e,
-                               matrix_transposed(matrix_from_row(s->g, query)), s->q_panels, query, 1);
+            panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(matrix_from_row(s->q, query)),
+                               s->g_panels, query, 1);
+            panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(matrix_from_row(s->g, query)),
+                               s->q_panels, query, 1);
         }
         panels_store_product(x->kernels, matrix_from_row(s->k, j), s->response, 1, matrix_from_row(s->d_v, j),
                              x->scale);
-        panels_store_product(x->kernels, matrix_from_row(s->v, j), s->response_t, 1,
-                             matrix_from_row(s->d_k, j), x->scale);
+        panels_store_product(x->kernels, matrix_from_row(s->v, j), s->response_t, 1, matrix_from_row(s->d_k, j),
+                             x->scale);
     }
 }
 
@@ -174,8 +172,8 @@ icl_status HOST(linear_backward)(icl_backend *backend, const void *params, const
     icl_status status = ICL_OK;
 
     x.scratch_per_thread = gradient_size(&x);
-    ICL_TRY(HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real),
-                          &x.scratch, error));
+    ICL_TRY(
+        HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
     HOST(run)(host_state(backend), batch, batch * (x.queries + x.keys) * x.d * x.e, backward_sequences, &x);
 done:
     return status;

@@ -1,13 +1,13 @@
 /*
- * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads. What a block
- * computes, and with how little memory, is in kernels/softmax_forward.c and softmax_backward.c. Where each sequence has one query,
- * blocks of sequences: kernels/softmax_single.c.
+ * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads.
+ * What a block computes, and with how little memory, is in kernels/softmax_forward.c and softmax_backward.c. Where each
+ * sequence has one query, blocks of sequences: kernels/softmax_single.c.
  */
 #include "backend/cpu/host.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
-/* From so many sequences on, each is a task of the backward pass, in one pass; fewer are shared out in blocks, in two, so that all threads
- * have work. The choice looks at nothing but the shape. */
+/* From so many sequences on, each is a task of the backward pass, in one pass; fewer are shared out in blocks, in two,
+ * so that all threads have work. The choice looks at nothing but the shape. */
 #define ONE_PASS_BATCH 16
 
 typedef HOST(softmax_plan) softmax_plan;
@@ -26,8 +26,7 @@ static HOST(sequences) sequences_of(const icl_tensor *t) {
 }
 
 /* qkv: q, k and v, adjacent among the operands; out: out and log_sum_exp. */
-static softmax_plan describe(const icl_attention_params *params, const icl_tensor *out,
-                             const icl_tensor *qkv) {
+static softmax_plan describe(const icl_attention_params *params, const icl_tensor *out, const icl_tensor *qkv) {
     const size_t queries = qkv[0].shape[1], keys = qkv[1].shape[1];
     softmax_plan plan = {.queries = queries,
                          .keys = keys,
@@ -104,13 +103,12 @@ static void run_sequences(void *context, size_t first, size_t last, size_t threa
     const single_pass *x = context;
     for (size_t item = first; item < last; item++) {
         const size_t start = item * x->block, left = x->batch - start;
-        x->kernel(x->plan, start, left < x->block ? left : x->block,
-                  x->workspace + thread * x->workspace_per_thread);
+        x->kernel(x->plan, start, left < x->block ? left : x->block, x->workspace + thread * x->workspace_per_thread);
     }
 }
 
-static icl_status run_single(icl_backend *backend, const softmax_plan *plan, single_kernel *kernel,
-                             size_t batch, icl_error *error) {
+static icl_status run_single(icl_backend *backend, const softmax_plan *plan, single_kernel *kernel, size_t batch,
+                             icl_error *error) {
     const HOST(state) *state = host_state(backend);
     single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
     icl_status status = ICL_OK;
@@ -118,8 +116,7 @@ static icl_status run_single(icl_backend *backend, const softmax_plan *plan, sin
     x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
     ICL_TRY(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
     HOST(run)
-    (state, (batch + x.block - 1) / x.block, batch * (plan->keys + 1) * (plan->d + plan->e + 4),
-     run_sequences, &x);
+    (state, (batch + x.block - 1) / x.block, batch * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences, &x);
 done:
     return status;
 }
@@ -157,8 +154,8 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     plan.d_out = sequences_of(&operands[3]);
     if (is_single(&plan, batch))
         return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
-    ICL_TRY(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
-                           batch * plan.queries, &x, &plan.row_terms, error));
+    ICL_TRY(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass), batch * plan.queries, &x,
+                           &plan.row_terms, error));
     if (in_one_pass) {
         run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1);
     } else {

@@ -8,7 +8,7 @@
 #include "backend/cpu/tables.h"
 #include "config.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 #if ICL_CPU_DOUBLE
 #define SPEC "ref"
@@ -68,10 +68,8 @@ done:
 static icl_status buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     size_t bytes;
     if (!icl_multiply_sizes(buffer->elements, sizeof(real), &bytes))
-        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", SPEC,
-                        buffer->elements);
-    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, SPEC, bytes, &buffer->handle,
-                              error);
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", SPEC, buffer->elements);
+    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, SPEC, bytes, &buffer->handle, error);
 }
 
 static void buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
@@ -139,7 +137,7 @@ static const icl_backend_functions functions = {
     .ops =
         {
 #define OP_ENTRY(name, outputs, inputs) [ICL_OP_##name] = HOST(name),
-            ICL_OP_TABLE(OP_ENTRY)
+            ICL_EVERY_OP(OP_ENTRY)
 #undef OP_ENTRY
         },
 };
@@ -166,18 +164,16 @@ static size_t default_limit(void) {
     return memory > 0 ? memory / 4 * 3 : SIZE_MAX;
 }
 
-icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
-                icl_error *error) {
+icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend, icl_error *error) {
     const icl_isa widest = icl_machine_isa();
     icl_status status = ICL_OK;
     icl_backend *made = NULL;
     HOST(state) *state = NULL;
 
     if (spec->has_isa && spec->isa > widest)
-        return icl_fail(
-            error, ICL_ERROR_DEVICE,
-            "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less", SPEC,
-            icl_isa_name(spec->isa), icl_isa_name(widest));
+        return icl_fail(error, ICL_ERROR_DEVICE,
+                        "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less", SPEC,
+                        icl_isa_name(spec->isa), icl_isa_name(widest));
     ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
     state->threads = spec->threads > 0 ? spec->threads : icl_threads_available();

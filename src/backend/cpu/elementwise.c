@@ -94,8 +94,8 @@ static bool repeats_row(const icl_tile *tile, int operand) {
     return tile->row_stride[operand] == 0 && tile->column_stride[operand] <= 1;
 }
 
-/* Short rows leave a vector's lanes empty. Where every operand is dense or repeats one row, REPEATS rows are as good as one long
- * row, once the repeated ones have been written out that often. */
+/* Short rows leave a vector's lanes empty. Where every operand is dense or repeats one row, REPEATS rows are as good as
+ * one long row, once the repeated ones have been written out that often. */
 #define SHORT_ROW 64
 #define REPEATS   16
 
@@ -125,8 +125,7 @@ static void run_lengthened(const loop_nest *loop, const icl_tile *tile, void *co
 }
 
 static void run_tile(const loop_nest *loop, const icl_tile *tile, void *const *elements) {
-    bool lengthen =
-        tile->columns > 1 && tile->columns <= SHORT_ROW && tile->rows >= 2 * REPEATS && is_dense(tile, 0);
+    bool lengthen = tile->columns > 1 && tile->columns <= SHORT_ROW && tile->rows >= 2 * REPEATS && is_dense(tile, 0);
     for (int i = 1; i < loop->operands; i++)
         lengthen = lengthen && (is_dense(tile, i) || repeats_row(tile, i));
     if (lengthen)
@@ -149,59 +148,54 @@ static void run_tiles(void *context, size_t first, size_t last, size_t thread) {
             const size_t *stride = loop->stride[i];
             tile.row_stride[i] = stride[2];
             tile.column_stride[i] = stride[3];
-            elements[i] = loop->base[i] + outer / loop->shape[1] * stride[0] +
-                          outer % loop->shape[1] * stride[1] + row * stride[2] + column * stride[3];
+            elements[i] = loop->base[i] + outer / loop->shape[1] * stride[0] + outer % loop->shape[1] * stride[1] +
+                          row * stride[2] + column * stride[3];
         }
         run_tile(loop, &tile, elements);
     }
 }
 
-void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params,
-                       const icl_tensor *operands, int count) {
+void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params, const icl_tensor *operands,
+                       int count) {
     loop_nest loop = {.operands = count, .kernel = kernel, .params = params};
     set_up(&loop, operands);
     const size_t outer = loop.shape[0] * loop.shape[1];
     HOST(run)
-    (host_state(backend), outer * loop.row_tiles * loop.column_tiles, outer * loop.shape[2] * loop.shape[3],
-     run_tiles, &loop);
+    (host_state(backend), outer * loop.row_tiles * loop.column_tiles, outer * loop.shape[2] * loop.shape[3], run_tiles,
+     &loop);
 }
 
 /* ---- The ops ---- */
 
-icl_status HOST(fill)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                      icl_error *error) {
+icl_status HOST(fill)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const real value = (real) * (const double *)params;
     (void)error;
     HOST(elementwise)(backend, host_state(backend)->kernels->fill, &value, operands, 1);
     return ICL_OK;
 }
 
-icl_status HOST(copy)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                      icl_error *error) {
+icl_status HOST(copy)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     (void)params;
     (void)error;
     HOST(elementwise)(backend, host_state(backend)->kernels->copy, NULL, operands, 2);
     return ICL_OK;
 }
 
-icl_status HOST(unary)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                       icl_error *error) {
+icl_status HOST(unary)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_unary_kind kind = *(const icl_unary_kind *)params;
     (void)error;
     HOST(elementwise)(backend, host_state(backend)->kernels->unary[kind], NULL, operands, 2);
     return ICL_OK;
 }
 
-icl_status HOST(binary)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                        icl_error *error) {
+icl_status HOST(binary)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_binary_kind kind = *(const icl_binary_kind *)params;
     (void)error;
     HOST(elementwise)(backend, host_state(backend)->kernels->binary[kind], NULL, operands, 3);
     return ICL_OK;
 }
 
-icl_status HOST(scale_add)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
+icl_status HOST(scale_add)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_scale_add_params *given = params;
     const real factors[2] = {(real)given->alpha, (real)given->beta};
     const HOST(kernels) *kernels = host_state(backend)->kernels;

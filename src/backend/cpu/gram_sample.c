@@ -1,9 +1,9 @@
 /*
- * Gram matrices of in-context regression problems, groups of sequences shared out among the threads. The tables are packed
- * as floats once for each call; each thread has its own lanes, from which results go to views of any strides.
+ * Gram matrices of in-context regression problems, groups of sequences shared out among the threads. The tables are
+ * packed as floats once for each call; each thread has its own lanes, from which results go to views of any strides.
  */
 #include "backend/cpu/host.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, OUTPUTS, CHI = OUTPUTS, ROOTS };
@@ -22,8 +22,8 @@ static size_t smaller(size_t a, size_t b) {
 }
 
 /* The given rows of the lanes to elements [sequence, …] of a view whose axes after the batch have the given extents. */
-static void store(const gram_run *run, const float *lanes, const uint32_t *from, const icl_tensor *out,
-                  size_t sequence, size_t rows, size_t columns) {
+static void store(const gram_run *run, const float *lanes, const uint32_t *from, const icl_tensor *out, size_t sequence,
+                  size_t rows, size_t columns) {
     const size_t width = run->kernels->gram_lanes, count = smaller(width, out->shape[0] - sequence);
     const size_t column_stride = columns > 1 || out->rank > 2 ? out->stride[out->rank - 1] : 1;
     const size_t row_stride = out->rank > 2 ? out->stride[1] : 0;
@@ -84,8 +84,7 @@ static void pack_chi(const icl_tensor *chi, size_t rows, float *packed) {
             for (size_t piece = 0; piece < ICL_CHI_ROW; piece++)
                 packed[(i * ICL_CHI_TERMS + term) * ICL_CHI_ROW + piece] =
                     piece < ICL_CHI_PIECES
-                        ? (float)host_elements(
-                              chi)[i * chi->stride[0] + piece * chi->stride[1] + term * chi->stride[2]]
+                        ? (float)host_elements(chi)[i * chi->stride[0] + piece * chi->stride[1] + term * chi->stride[2]]
                         : 0;
 }
 
@@ -104,8 +103,7 @@ static icl_gram_job job_of(const icl_gram_params *params, const icl_tensor *gram
     return job;
 }
 
-icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                             icl_error *error) {
+icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const HOST(state) *state = host_state(backend);
     const bool has_roots = operands[ROOTS].buffer != NULL;
     gram_run run = {.kernels = state->strict, .operands = operands};

@@ -32,23 +32,21 @@ static inline size_t host_round_up(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Shares `items` out among the threads; one thread does everything where `work`, in elements touched or multiplied, would not
- * pay for waking the others. What an item computes must not depend on the shares: so results have the same bits for any
- * number of threads. */
+/* Shares `items` out among the threads; one thread does everything where `work`, in elements touched or multiplied,
+ * would not pay for waking the others. What an item computes must not depend on the shares: so results have the same
+ * bits for any number of threads. */
 void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context);
 
 /* At least `bytes` bytes, aligned to 64, that are the op's own until it returns. */
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error);
 
 /* Runs a tile kernel over operands of one shape (the output first), in rectangles shared out among the threads. */
-void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params,
-                       const icl_tensor *operands, int count);
+void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params, const icl_tensor *operands,
+                       int count);
 
 /* Optimizer steps along `factor` times the gradient; operands as in the op of that name (optimizer.c). */
-void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor,
-                     const icl_tensor operands[4]);
-void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor,
-                    const icl_tensor operands[3]);
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[4]);
+void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor, const icl_tensor operands[3]);
 
 /* icl_track_threshold; returns how many norms are not finite. */
 real HOST(follow_threshold)(double fraction, const icl_tensor *norms, real *threshold);
@@ -70,16 +68,15 @@ typedef struct HOST(matrix) {
 
 /* Matrix `batch` of a rank-3 tensor. */
 static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch) {
-    return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0], tensor->stride[1],
-                          tensor->stride[2]};
+    return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0], tensor->stride[1], tensor->stride[2]};
 }
 
 /* See icl_backend_functions. */
-icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
-                      double *amount, icl_error *error);
+icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
+                      icl_error *error);
 
 #define DECLARE_OP(name, outputs, inputs) icl_op_function HOST(name);
-ICL_OP_TABLE(DECLARE_OP)
+ICL_EVERY_OP(DECLARE_OP)
 #undef DECLARE_OP
 
 icl_op_function HOST(linear_forward), HOST(linear_backward), HOST(softmax_forward), HOST(softmax_backward);

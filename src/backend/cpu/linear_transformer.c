@@ -1,13 +1,14 @@
 /*
- * Whole linear transformers: the kernels do slices of the batch, shared out among the threads, and the slices' gradients are added up in
- * order. How the batch is cut follows from its size and the width of the lanes alone, never from the number of threads.
+ * Whole linear transformers: the kernels do slices of the batch, shared out among the threads, and the slices'
+ * gradients are added up in order. How the batch is cut follows from its size and the width of the lanes alone, never
+ * from the number of threads.
  */
 #include <string.h>
 
 #include "backend/cpu/host.h"
 #include "backend/linear_transformer.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 typedef HOST(linear_plan) linear_plan;
 
@@ -34,8 +35,8 @@ static HOST(linear_operand) operand(const icl_tensor *tensor) {
     return made;
 }
 
-static bool is_diagonal(icl_linear_form form) {
-    return form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP;
+static bool is_diagonal(icl_parameterization parameterization) {
+    return parameterization == ICL_LINEAR_DIAG || parameterization == ICL_LINEAR_GDPP;
 }
 
 /* ---- The plan's numbers ---- */
@@ -43,16 +44,15 @@ static bool is_diagonal(icl_linear_form form) {
 /* Numbers of one head as the kernels want them. */
 static size_t shared_per_layer(const linear_plan *plan) {
     const size_t square = plan->size * plan->size;
-    if (plan->form == ICL_LINEAR_SPARSE)
+    if (plan->parameterization == ICL_LINEAR_SPARSE)
         return 2 * plan->block * plan->block;
-    return is_diagonal(plan->form) ? 4 + 4 * plan->heads : 4 * plan->heads * square;
+    return is_diagonal(plan->parameterization) ? 4 + 4 * plan->heads : 4 * plan->heads * square;
 }
 
 /* Parameter `index` of layer `layer` of those in use. */
-static real parameter(const icl_tensor *parameters, const icl_linear_transformer_params *params, size_t d,
-                      size_t layer, size_t index) {
-    return host_elements(
-        parameters)[(icl_linear_layer_offset(params, d, layer) + index) * parameters->stride[0]];
+static real parameter(const icl_tensor *parameters, const icl_linear_transformer_params *params, size_t d, size_t layer,
+                      size_t index) {
+    return host_elements(parameters)[(icl_linear_layer_offset(params, d, layer) + index) * parameters->stride[0]];
 }
 
 /* Transposes of `count` matrices. */
@@ -63,8 +63,7 @@ static void transpose(real *to, const real *from, size_t count, size_t size) {
 }
 
 /* A [d][d] summed over heads. */
-static void share_sparse(transformer *x, const icl_linear_transformer_params *params,
-                         const icl_tensor *parameters) {
+static void share_sparse(transformer *x, const icl_linear_transformer_params *params, const icl_tensor *parameters) {
     const size_t d = x->plan.size - 1;
     for (size_t i = 0; i < x->plan.depth * d * d; i++) {
         real sum = 0;
@@ -77,10 +76,9 @@ static void share_sparse(transformer *x, const icl_linear_transformer_params *pa
     x->plan.q_transposed = x->shared + x->plan.depth * d * d;
 }
 
-static void share_diagonal(transformer *x, const icl_linear_transformer_params *params,
-                           const icl_tensor *parameters) {
+static void share_diagonal(transformer *x, const icl_linear_transformer_params *params, const icl_tensor *parameters) {
     const size_t d = x->plan.size - 1, heads = x->plan.heads;
-    const size_t per_head = x->plan.form == ICL_LINEAR_DIAG ? 4 : 3;
+    const size_t per_head = x->plan.parameterization == ICL_LINEAR_DIAG ? 4 : 3;
     real *weights = x->shared, *parts = weights + 4 * x->plan.depth;
 
     for (size_t layer = 0; layer < x->plan.depth; layer++) {
@@ -106,13 +104,12 @@ static void share_matrix(const transformer *x, const icl_linear_transformer_para
     for (size_t i = 0; i < size; i++)
         for (size_t j = 0; j < size; j++) {
             const bool given = i < block && j < block;
-            to[i * size + j] = given ? parameter(parameters, params, size - 1, layer, index + i * block + j)
-                                     : (i == j ? last : 0);
+            to[i * size + j] =
+                given ? parameter(parameters, params, size - 1, layer, index + i * block + j) : (i == j ? last : 0);
         }
 }
 
-static void share_dense(transformer *x, const icl_linear_transformer_params *params,
-                        const icl_tensor *parameters) {
+static void share_dense(transformer *x, const icl_linear_transformer_params *params, const icl_tensor *parameters) {
     const size_t size = x->plan.size, square = size * size, block = x->plan.block * x->plan.block;
     const size_t heads = x->plan.heads, depth = x->plan.depth;
     real *p = x->shared, *q = p + depth * heads * square, *transposed = q + depth * heads * square;
@@ -142,7 +139,8 @@ static void share_dense(transformer *x, const icl_linear_transformer_params *par
 
 /* ---- The cut of the batch ---- */
 
-/* Slices of at least 8 groups, so that adding up costs little, but 8 slices where there are groups for them, and never more than 64. */
+/* Slices of at least 8 groups, so that adding up costs little, but 8 slices where there are groups for
+ * them, and never more than 64. */
 static void cut_batch(transformer *x) {
     const size_t lanes = x->state->kernels->linear_lanes, groups = (x->batch + lanes - 1) / lanes;
     size_t slices = groups / 8 > 8 ? groups / 8 : 8;
@@ -179,8 +177,7 @@ static void run_slices(void *context, size_t first, size_t last, size_t thread) 
     for (size_t slice = first; slice < last; slice++) {
         const size_t end = (slice + 1) * lanes;
         x->state->kernels->linear_slice(&x->plan, slice * lanes, end < x->batch ? end : x->batch,
-                                        x->workspaces + thread * x->workspace,
-                                        x->sums + slice * x->plan.used);
+                                        x->workspaces + thread * x->workspace, x->sums + slice * x->plan.used);
     }
 }
 
@@ -194,12 +191,11 @@ static icl_status run(icl_backend *backend, transformer *x, const icl_linear_tra
     icl_status status = ICL_OK;
 
     cut_batch(x);
-    x->shared_count =
-        x->plan.depth * shared_per_layer(&x->plan) + x->plan.heads * x->plan.heads * x->plan.size;
+    x->shared_count = x->plan.depth * shared_per_layer(&x->plan) + x->plan.heads * x->plan.heads * x->plan.size;
     ICL_TRY(reserve(backend, x, error));
-    if (x->plan.form == ICL_LINEAR_SPARSE)
+    if (x->plan.parameterization == ICL_LINEAR_SPARSE)
         share_sparse(x, params, parameters);
-    else if (is_diagonal(x->plan.form))
+    else if (is_diagonal(x->plan.parameterization))
         share_diagonal(x, params, parameters);
     else
         share_dense(x, params, parameters);
@@ -209,19 +205,19 @@ done:
 }
 
 static transformer describe(const icl_backend *backend, const icl_linear_transformer_params *params,
-                            const icl_tensor *predictions, const icl_tensor *tokens, const icl_tensor *gram,
+                            const icl_tensor *answers, const icl_tensor *tokens, const icl_tensor *gram,
                             const icl_tensor *query) {
-    transformer x = {.state = host_state(backend), .batch = predictions->shape[0]};
+    transformer x = {.state = host_state(backend), .batch = answers->shape[0]};
     linear_plan *plan = &x.plan;
 
-    plan->form = params->form;
+    plan->parameterization = params->parameterization;
     plan->size = gram->buffer ? gram->shape[2] : tokens->shape[2];
     plan->context = gram->buffer ? 0 : tokens->shape[1] - 1;
     plan->depth = params->depth;
     plan->heads = params->heads;
     plan->passes = icl_linear_passes(params, plan->size - 1, plan->context);
     plan->full = params->depth > 2 ? params->depth - (plan->passes ? 3 : 2) : 0;
-    plan->block = params->form == ICL_LINEAR_FULL ? plan->size : plan->size - 1;
+    plan->block = params->parameterization == ICL_LINEAR_FULL ? plan->size : plan->size - 1;
     plan->used = icl_linear_transformer_size(params, plan->size - 1) / params->layers * params->depth;
     plan->in_tokens = tokens->buffer && params->space == ICL_SPACE_TOKENS;
     plan->factor = (real)params->factor;
@@ -229,12 +225,12 @@ static transformer describe(const icl_backend *backend, const icl_linear_transfo
     plan->gram = operand(gram);
     plan->query = operand(query); /* [B, D] as [B, 1, D] */
     plan->query.stride[2] = plan->query.stride[1];
-    plan->predictions = operand(predictions);
+    plan->answers = operand(answers);
     return x;
 }
 
-icl_status HOST(linear_transformer_predict)(icl_backend *backend, const void *params,
-                                            const icl_tensor *operands, icl_error *error) {
+icl_status HOST(linear_transformer_predict)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                            icl_error *error) {
     transformer x = describe(backend, params, &operands[0], &operands[2], &operands[3], &operands[4]);
     return run(backend, &x, params, &operands[1], error);
 }
@@ -266,8 +262,8 @@ static void write_gradient(const transformer *x) {
         to[i * x->gradient.stride[0]] = x->sums[i - unused] / batch;
 }
 
-icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *params,
-                                             const icl_tensor *operands, icl_error *error) {
+icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                             icl_error *error) {
     const icl_tensor *gradient = &operands[1];
     transformer x = describe(backend, params, &operands[0], &operands[4], &operands[5], &operands[6]);
     icl_status status = ICL_OK;

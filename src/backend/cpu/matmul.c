@@ -1,14 +1,15 @@
 /*
  * Matrix products of any strides.
  *
- * LANES columns of b at a time are packed, and rows of a run against them. A long k is cut into pieces whose sums are added up, which
- * also keeps the error well under that of one long sum. Where k is all there is to share out (gradients of small
- * matrices), the threads take slices of k and the slices' sums are combined pairwise. Every cut follows from the shapes.
+ * LANES columns of b at a time are packed, and rows of a run against them. A long k is cut into pieces whose sums are
+ * added up, which also keeps the error well under that of one long sum. Where k is all there is to share out (gradients
+ * of small matrices), the threads take slices of k and the slices' sums are combined pairwise. Every
+ * cut follows from the shapes.
  */
 #include <string.h>
 
 #include "backend/cpu/host.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define BLOCK_ROWS   128  /* rows of a that share one packing of b */
 #define BLOCK_K      256  /* terms summed from left to right before their sum joins the others */
@@ -35,8 +36,7 @@ static size_t smaller(size_t a, size_t b) {
 }
 
 static size_t batch_offset(const product *p, int operand, size_t index) {
-    return index / p->batch[1] * p->batch_stride[operand][0] +
-           index % p->batch[1] * p->batch_stride[operand][1];
+    return index / p->batch[1] * p->batch_stride[operand][0] + index % p->batch[1] * p->batch_stride[operand][1];
 }
 
 /* acc [rows][LANES] = a[row.., from..to) b[from..to), columns from `column`. */
@@ -49,8 +49,8 @@ static void sum_terms(const product *p, const real *a, const real *b, size_t row
     for (size_t k = from; k < to; k += BLOCK_K) {
         const size_t terms = smaller(BLOCK_K, to - k);
         real *into = k == from ? acc : sum;
-        p->kernels->pack(b + k * p->b_stride[0] + column * p->b_stride[1], p->b_stride[0], p->b_stride[1],
-                         terms, width, panel);
+        p->kernels->pack(b + k * p->b_stride[0] + column * p->b_stride[1], p->b_stride[0], p->b_stride[1], terms, width,
+                         panel);
         if (k > from)
             memset(sum, 0, rows * LANES * sizeof *sum);
         p->kernels->gemm(a + k * p->a_stride[1], p->a_stride[0], p->a_stride[1], panel, terms, into, rows);
@@ -60,8 +60,7 @@ static void sum_terms(const product *p, const real *a, const real *b, size_t row
 }
 
 /* The common case: one packing of b serves the block, and nothing is added to out. */
-static void multiply_directly(const product *p, const real *a, const real *b, size_t rows, size_t column,
-                              real *out) {
+static void multiply_directly(const product *p, const real *a, const real *b, size_t rows, size_t column, real *out) {
     const size_t width = smaller(LANES, p->n - column);
     real panel[BLOCK_K * LANES];
     p->kernels->pack(b + column * p->b_stride[1], p->b_stride[0], p->b_stride[1], p->k, width, panel);
@@ -121,9 +120,8 @@ static void combine_slices(void *context, size_t first, size_t last, size_t thre
                 for (size_t i = 0; i < size; i++)
                     partial[slice * size + i] += partial[(slice + step) * size + i];
         for (size_t column = 0; column < p->n; column += LANES)
-            p->kernels->store(partial + column * p->m, p->m, out + column * p->out_stride[1],
-                              p->out_stride[0], p->out_stride[1], smaller(LANES, p->n - column), p->alpha,
-                              p->beta);
+            p->kernels->store(partial + column * p->m, p->m, out + column * p->out_stride[1], p->out_stride[0],
+                              p->out_stride[1], smaller(LANES, p->n - column), p->alpha, p->beta);
     }
 }
 
@@ -167,8 +165,7 @@ static void describe(product *p, const icl_tensor *operands) {
     }
 }
 
-icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                        icl_error *error) {
+icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_matmul_params *given = params;
     const HOST(state) *state = host_state(backend);
     product p = {.kernels = state->kernels, .alpha = (real)given->alpha, .beta = (real)given->beta};
@@ -182,8 +179,7 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
     p.slices = (p.k + SLICE_K - 1) / SLICE_K;
     p.columns = host_round_up(p.n, LANES);
     if (p.slices > 1 && batches * p.row_blocks < 16 && batches * p.m * p.columns <= LARGE_RESULT) {
-        ICL_TRY(
-            HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
+        ICL_TRY(HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
         HOST(run)(state, batches * p.slices, work, multiply_slices, &p);
         HOST(run)(state, batches, batches * p.slices * p.m * p.columns, combine_slices, &p);
     } else {

@@ -1,6 +1,6 @@
 /*
- * Strict products: float on every backend, each element summed from left to right over all of k. Both operands are packed as
- * floats; the sums start at -0, to which adding the first product gives that product's own bits.
+ * Strict products: float on every backend, each element summed from left to right over all of k. Both operands are
+ * packed as floats; the sums start at -0, to which adding the first product gives that product's own bits.
  */
 #include <string.h>
 
@@ -48,7 +48,8 @@ static void multiply_block(const icl_strict_kernels *kernels, const matrices *x,
     const size_t rows = smaller(BLOCK_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
     float acc[BLOCK_ROWS * LANES] = {0}, a[BLOCK_ROWS * BLOCK_K], b[BLOCK_K * LANES];
 
-    /* Lanes without a column multiply zeros. The rest of b is not cleared: most products here are as short as a few terms. */
+    /* Lanes without a column multiply zeros. The rest of b is not cleared: most products here are as short
+     * as a few terms. */
     if (lanes < LANES)
         memset(b, 0, smaller(x->k, BLOCK_K) * LANES * sizeof *b);
     for (size_t i = 0; i < rows * LANES; i++)
@@ -133,8 +134,7 @@ static void multiply_items(void *context, size_t first, size_t last, size_t thre
     }
 }
 
-icl_status HOST(matmul_strict)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                               icl_error *error) {
+icl_status HOST(matmul_strict)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const HOST(state) *state = host_state(backend);
     const int rank = operands[0].rank;
     product p = {state->strict,

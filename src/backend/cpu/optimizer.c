@@ -1,29 +1,10 @@
-/* Clipping, its thresholds and optimizer steps. Constants are formed in double and rounded to the element type once. */
+/* Optimizer steps and the thresholds of clipping. Constants are formed in double and rounded to
+ * the element type once. */
 #include <math.h>
-#include <stdbool.h>
 
 #include "backend/cpu/host.h"
 
-icl_status HOST(clip)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                      icl_error *error) {
-    const real limit = (real) * (const double *)params;
-    const real norm = *host_elements(&operands[1]);
-    const real factor = limit / norm;
-    const icl_tensor in_place[2] = {operands[0], operands[0]};
-    (void)error;
-    /* Also false for a NaN. */
-    if (factor < 1)
-        HOST(elementwise)(backend, host_state(backend)->kernels->scale, &factor, in_place, 2);
-    return ICL_OK;
-}
-
-/* Whether the optional norm of a step allows it. */
-static bool may_step(const icl_tensor *norm) {
-    return !norm->buffer || isfinite(*host_elements(norm));
-}
-
-void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor,
-                     const icl_tensor operands[4]) {
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[4]) {
     const HOST(adam_constants) constants = {
         .keep = (real)(1 - params->learning_rate * params->weight_decay),
         .beta1 = (real)params->beta1,
@@ -39,27 +20,10 @@ void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real f
     HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
 }
 
-void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor,
-                    const icl_tensor operands[3]) {
+void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor, const icl_tensor operands[3]) {
     const HOST(sgd_constants) constants = {
         .momentum = (real)params->momentum, .learning_rate = (real)params->learning_rate, .factor = factor};
     HOST(elementwise)(backend, host_state(backend)->kernels->sgd_step, &constants, operands, 3);
-}
-
-icl_status HOST(adam_step)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
-    (void)error;
-    if (may_step(&operands[4]))
-        HOST(step_adam)(backend, params, 1, operands);
-    return ICL_OK;
-}
-
-icl_status HOST(sgd_step)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                          icl_error *error) {
-    (void)error;
-    if (may_step(&operands[3]))
-        HOST(step_sgd)(backend, params, 1, operands);
-    return ICL_OK;
 }
 
 /* ---- Thresholds ---- */

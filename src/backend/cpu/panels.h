@@ -45,27 +45,26 @@ static inline HOST(matrix) matrix_from_row(HOST(matrix) x, size_t row) {
 static inline void panels_pack(const HOST(kernels) * kernels, HOST(panels) x, HOST(matrix) from) {
     for (size_t column = 0; column < x.columns; column += LANES) {
         const size_t width = x.columns - column < LANES ? x.columns - column : LANES;
-        kernels->pack(from.elements + column * from.column_stride, from.row_stride, from.column_stride,
-                      x.rows, width, panels_row(x, 0, column));
+        kernels->pack(from.elements + column * from.column_stride, from.row_stride, from.column_stride, x.rows, width,
+                      panels_row(x, 0, column));
     }
 }
 
 /* acc[row .. row + rows) += a b[first .. first + k), where a is rows x k. */
-static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels) acc, size_t row,
-                                      size_t rows, HOST(matrix) a, HOST(panels) b, size_t first, size_t k) {
+static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels) acc, size_t row, size_t rows,
+                                      HOST(matrix) a, HOST(panels) b, size_t first, size_t k) {
     for (size_t column = 0; column < acc.columns; column += LANES)
         kernels->gemm(a.elements, a.row_stride, a.column_stride, panels_row(b, first, column), k,
                       panels_row(acc, row, column), rows);
 }
 
 /* to [rows] = scale * a b, where a is rows x b.rows. */
-static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b,
-                                        size_t rows, HOST(matrix) to, real scale) {
+static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b, size_t rows,
+                                        HOST(matrix) to, real scale) {
     for (size_t column = 0; column < b.columns; column += LANES) {
         const size_t width = b.columns - column < LANES ? b.columns - column : LANES;
-        kernels->gemm_store(a.elements, a.row_stride, a.column_stride, panels_row(b, 0, column), b.rows, rows,
-                            scale, to.elements + column * to.column_stride, to.row_stride, to.column_stride,
-                            width);
+        kernels->gemm_store(a.elements, a.row_stride, a.column_stride, panels_row(b, 0, column), b.rows, rows, scale,
+                            to.elements + column * to.column_stride, to.row_stride, to.column_stride, width);
     }
 }
 

@@ -46,11 +46,10 @@ static void triad(void *context, size_t thread, size_t count) {
         run->kernels->triad(run->a + first, run->b + first, run->c + first, (real)0.5, end - first);
 }
 
-icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
-                      double *amount, icl_error *error) {
+icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
+                      icl_error *error) {
     const HOST(state) *state = host_state(backend);
-    const size_t threads =
-        params->threads > 0 && params->threads < state->threads ? params->threads : state->threads;
+    const size_t threads = params->threads > 0 && params->threads < state->threads ? params->threads : state->threads;
     peak_run run = {.kernels = kernels_of(params->isa, state->isa),
                     .params = params,
                     .a = host_elements(&operands[0]),

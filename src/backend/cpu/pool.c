@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define HEADER_BYTES 64 /* keeps what follows aligned */
 #define LEAST_BYTES  256
@@ -55,8 +55,8 @@ static icl_status allocate_block(icl_host_pool *pool, icl_backend_statistics *st
         icl_host_pool_trim(pool, statistics);
     if (!fits(pool, statistics, bytes))
         return icl_fail(error, ICL_ERROR_MEMORY,
-                        "%s: a tensor of %zu bytes does not fit: %zu bytes are in use and the limit is %zu",
-                        backend, bytes, statistics->bytes_reserved, pool->limit);
+                        "%s: a tensor of %zu bytes does not fit: %zu bytes are in use and the limit is %zu", backend,
+                        bytes, statistics->bytes_reserved, pool->limit);
     status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
     if (status != ICL_OK) {
         icl_host_pool_trim(pool, statistics);
@@ -73,8 +73,7 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
     int size_class;
 
     if (!class_of(bytes, &rounded, &size_class))
-        return icl_fail(error, ICL_ERROR_MEMORY, "%s: a tensor of %zu bytes exceeds the address space",
-                        backend, bytes);
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: a tensor of %zu bytes exceeds the address space", backend, bytes);
     block = pool->free[size_class];
     if (block) {
         pool->free[size_class] = block->next;

@@ -19,8 +19,8 @@ typedef struct icl_host_pool {
     size_t limit; /* bytes that live and free blocks together may hold */
 } icl_host_pool;
 
-/* Memory for `bytes` > 0 bytes, aligned to 64, uninitialised. Free blocks of other sizes are returned to the system before a
- * request fails. ICL_ERROR_MEMORY names the sizes. Keeps the statistics. */
+/* Memory for `bytes` > 0 bytes, aligned to 64, uninitialised. Free blocks of other sizes are returned to the system
+ * before a request fails. ICL_ERROR_MEMORY names the sizes. Keeps the statistics. */
 icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
                               size_t bytes, void **memory, icl_error *error);
 

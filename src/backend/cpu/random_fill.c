@@ -62,8 +62,7 @@ static void fill_chunks(void *context, size_t first, size_t last, size_t thread)
     }
 }
 
-icl_status HOST(random_fill)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                             icl_error *error) {
+icl_status HOST(random_fill)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     fill_job fill = {.strict = host_state(backend)->strict, .params = params, .out = &operands[0]};
     (void)error;
     fill.count = icl_tensor_count(&operands[0]);

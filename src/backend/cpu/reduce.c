@@ -1,15 +1,16 @@
 /*
  * Reductions over any axes, in a fixed tree.
  *
- * The reduced index space is cut into leaves, the leaves into chunks; a leaf is folded by a kernel, the leaves of a chunk and then the
- * chunks are combined pairwise. All cuts follow from the shapes alone, so the bits do not depend on threads. Where the fastest
- * axis is reduced, a leaf is a run of one output; where it is kept, LANES adjacent outputs are folded side by side.
+ * The reduced index space is cut into leaves, the leaves into chunks; a leaf is folded by a kernel, the leaves of a
+ * chunk and then the chunks are combined pairwise. All cuts follow from the shapes alone, so the bits do not depend on
+ * threads. Where the fastest axis is reduced, a leaf is a run of one output; where it is kept, LANES adjacent outputs
+ * are folded side by side.
  */
 #include <stdint.h>
 #include <string.h>
 
 #include "backend/cpu/host.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 #define LEAF_RUN     256 /* elements along a reduced axis: 16 roundings a lane */
 #define LEAF_ROWS    16  /* rows of LANES kept columns */
@@ -42,8 +43,7 @@ static void add_axis(axis_list *axes, size_t shape, size_t in_stride, size_t out
     if (shape == 1)
         return;
     const int last = axes->rank - 1;
-    if (last >= 0 && axes->in_stride[last] == in_stride * shape &&
-        axes->out_stride[last] == out_stride * shape) {
+    if (last >= 0 && axes->in_stride[last] == in_stride * shape && axes->out_stride[last] == out_stride * shape) {
         axes->shape[last] *= shape;
         axes->in_stride[last] = in_stride;
         axes->out_stride[last] = out_stride;
@@ -129,8 +129,7 @@ static void tree_finish(const sum_tree *tree, real *result) {
         if (!(tree->count >> level & 1))
             continue;
         for (size_t i = 0; i < tree->width; i++)
-            result[i] =
-                started ? combine(tree->fold, tree->level[level][i], result[i]) : tree->level[level][i];
+            result[i] = started ? combine(tree->fold, tree->level[level][i], result[i]) : tree->level[level][i];
         started = true;
     }
 }
@@ -281,15 +280,11 @@ static void find_largest(void *context, size_t first, size_t last, size_t thread
 }
 
 static void reduce_nothing(icl_backend *backend, icl_reduce_kind kind, const icl_tensor *out) {
-    const real value = kind == ICL_MEAN     ? (real)NAN
-                       : kind == ICL_MAX    ? -(real)INFINITY
-                       : kind == ICL_ARGMAX ? -1
-                                            : 0;
+    const real value = kind == ICL_MEAN ? (real)NAN : kind == ICL_MAX ? -(real)INFINITY : kind == ICL_ARGMAX ? -1 : 0;
     HOST(elementwise)(backend, host_state(backend)->kernels->fill, &value, out, 1);
 }
 
-icl_status HOST(reduce)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                        icl_error *error) {
+icl_status HOST(reduce)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_reduce_params *given = params;
     const HOST(state) *state = host_state(backend);
     icl_status status = ICL_OK;

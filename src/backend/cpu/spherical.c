@@ -1,6 +1,7 @@
-/* Rows on spheres: blocks of rows shared out among the threads, packed as floats, scaled, and written where they belong. */
+/* Rows on spheres: blocks of rows shared out among the threads, packed as floats, scaled, and
+ * written where they belong. */
 #include "backend/cpu/host.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* spherical's operands. */
 enum { OUT = 0, IN, NORMALS, TABLE };
@@ -30,8 +31,7 @@ static row_view rows_of(const icl_tensor *tensor) {
     if (last > 0)
         view.stride = tensor->stride[last - 1];
     for (int axis = last - 2; axis >= 0; axis--)
-        view.is_even =
-            view.is_even && tensor->stride[axis] == tensor->stride[axis + 1] * tensor->shape[axis + 1];
+        view.is_even = view.is_even && tensor->stride[axis] == tensor->stride[axis + 1] * tensor->shape[axis + 1];
     return view;
 }
 
@@ -77,13 +77,11 @@ static void pack_table(const icl_tensor *table, float *packed) {
     for (size_t term = 0; term < ICL_CHI_TERMS; term++)
         for (size_t piece = 0; piece < ICL_CHI_ROW; piece++)
             packed[term * ICL_CHI_ROW + piece] =
-                piece < ICL_CHI_PIECES
-                    ? (float)host_elements(table)[piece * table->stride[0] + term * table->stride[1]]
-                    : 0;
+                piece < ICL_CHI_PIECES ? (float)host_elements(table)[piece * table->stride[0] + term * table->stride[1]]
+                                       : 0;
 }
 
-icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
+icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const HOST(state) *state = host_state(backend);
     const icl_tensor *out = &operands[OUT];
     spherical_run run = {.kernels = state->strict,
@@ -103,8 +101,7 @@ icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_t
     }
     ICL_TRY(HOST(scratch)(backend, state->threads * run.packed_length * sizeof(float), &run.packed, error));
     HOST(run)
-    (state, (run.rows + ICL_SPHERICAL_ROWS - 1) / ICL_SPHERICAL_ROWS, run.rows * (run.length + 8),
-     scale_blocks, &run);
+    (state, (run.rows + ICL_SPHERICAL_ROWS - 1) / ICL_SPHERICAL_ROWS, run.rows * (run.length + 8), scale_blocks, &run);
 done:
     return status;
 }

@@ -1,5 +1,5 @@
-/* The kernels of each instruction set that the build holds: KERNEL(table) without options of its own, and where ICL_CPU_VARIANTS says so
- * those of AVX2 and AVX-512. */
+/* The kernels of each instruction set that the build holds: KERNEL(table) without options of its own, and where
+ * ICL_CPU_VARIANTS says so those of AVX2 and AVX-512. */
 #ifndef ICLAB_BACKEND_CPU_TABLES_H
 #define ICLAB_BACKEND_CPU_TABLES_H
 

@@ -1,10 +1,11 @@
 /*
- * Linear attention. With out = attend(q, k, v), that is out_i = scale * sum over attended j of (q_i . k_j) v_j, the gradients are
+ * Linear attention. With out = attend(q, k, v), that is out_i = scale * sum over attended j of (q_i .
+ * k_j) v_j, the gradients are
  *     d_q_i = scale * sum_j (d_out_i . v_j) k_j  = attend(d_out, v, k)    over the same pairs (i, j)
  *     d_k_j = scale * sum_i (v_j . d_out_i) q_i  = attend(v, d_out, q)    over the pairs transposed
  *     d_v_j = scale * sum_i (k_j . q_i) d_out_i  = attend(k, q, d_out)    over the pairs transposed
- * so one kernel computes all four. A transposed causal mask is a causal mask in reverse order: both sequences are then walked
- * from their ends, with negative strides.
+ * so one kernel computes all four. A transposed causal mask is a causal mask in reverse order: both sequences are then
+ * walked from their ends, with negative strides.
  */
 #include "backend/opencl/opencl.h"
 
@@ -48,11 +49,11 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
     const size_t scratch_bytes = (scratch_rows + 1) * opencl->lanes * sizeof(cl_float);
     const size_t items = icl_opencl_items_with_scratch(opencl, units, scratch_bytes);
     ICL_TRY(icl_opencl_take_scratch(opencl, items, scratch_bytes * opencl->local_size, &scratch, error));
-    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view),
-                             ICL_VIEW(q_view), ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end),
-                             ICL_ARGUMENT(sizes), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),
-                             ICL_ARGUMENT(blocks), ICL_UNITS(units, work), ICL_ARGUMENT(scale),
-                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view), ICL_VIEW(q_view),
+                             ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end), ICL_ARGUMENT(sizes),
+                             ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active), ICL_ARGUMENT(blocks),
+                             ICL_UNITS(units, work), ICL_ARGUMENT(scale), ICL_MEMORY_ARGUMENT(scratch->memory),
+                             ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -68,8 +69,8 @@ static pairs forward_pairs(icl_attention_mask mask, size_t queries, size_t keys)
     return p;
 }
 
-/* The same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys - queries), which
- * from the ends reads i' <= j'. */
+/* The same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys - queries),
+ * which from the ends reads i' <= j'. */
 static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
     pairs p = {.sources = (cl_uint)queries, .active = (cl_uint)keys, .shift = (cl_int)queries};
     if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
@@ -81,11 +82,11 @@ static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t ke
     return p;
 }
 
-icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params,
-                                     const icl_tensor *operands, icl_error *error) {
+icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                     icl_error *error) {
     const icl_tensor *out = &operands[0], *q = &operands[2], *k = &operands[3], *v = &operands[4];
-    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[1], k->shape[1]),
-                  (cl_float)params->scale, error);
+    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[1], k->shape[1]), (cl_float)params->scale,
+                  error);
 }
 
 icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_params *params,

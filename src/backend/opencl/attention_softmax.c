@@ -1,6 +1,7 @@
 /*
- * Softmax attention: cl/attention_softmax.cl on CPUs, cl/attention_softmax_tiles.cl on GPUs. Beside the operands it needs a number for
- * each query in the backward pass and, on CPUs, scratch memory for each work-item that does not grow with the sequences.
+ * Softmax attention: cl/attention_softmax.cl on CPUs, cl/attention_softmax_tiles.cl on GPUs. Beside the operands it
+ * needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that does not grow
+ * with the sequences.
  */
 #include "backend/opencl/opencl.h"
 
@@ -43,7 +44,8 @@ static attended attended_by(const icl_attention_params *params, const icl_tensor
     return a;
 }
 
-/* How one pass is cut: the kernel, its units (blocks of rows, on GPUs times blocks of columns) and its scratch memory. */
+/* How one pass is cut: the kernel, its units (blocks of rows, on GPUs times blocks of columns)
+ * and its scratch memory. */
 typedef struct pass {
     icl_kernel kernel;
     cl_uint blocks, column_blocks, units;
@@ -62,11 +64,11 @@ static cl_uint padded(cl_uint width) {
     return blocks_of(width, 8) * 8;
 }
 
-/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for each of the
- * `others` that a row may meet. */
+/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for
+ * each of the `others` that a row may meet. */
 static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, size_t others, cl_uint terms,
-                              cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel,
-                              icl_kernel tiles_kernel, pass *made, icl_error *error) {
+                              cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
+                              pass *made, icl_error *error) {
     const bool lanes = opencl->lanes > 1;
     const size_t block = lanes ? VECTORS * opencl->lanes : TILE;
     const size_t row_bytes = block * sizeof(cl_float);
@@ -87,32 +89,29 @@ done:
     return status;
 }
 
-/* What the kernels of both families take of a pass; those of lanes take scratch memory, those of tiles the columns' blocks. */
-#define PASS_ARGUMENTS(a, p)                                                                                 \
-    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift), ICL_ARGUMENT((p).blocks),   \
+/* What the kernels of both families take of a pass; those of lanes take scratch memory, those of
+ * tiles the columns' blocks. */
+#define PASS_ARGUMENTS(a, p)                                                                                           \
+    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift), ICL_ARGUMENT((p).blocks),             \
         ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
-#define LAUNCH_PASS(opencl, a, p, error, ...)                                                                \
-    ((p).scratch                                                                                             \
-         ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),         \
-                            ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))        \
-         : ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),         \
-                            ICL_ARGUMENT((p).column_blocks)))
+#define LAUNCH_PASS(opencl, a, p, error, ...)                                                                          \
+    ((p).scratch ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
+                                    ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))          \
+                 : ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
+                                    ICL_ARGUMENT((p).column_blocks)))
 
 icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
                                       const icl_tensor *operands, icl_error *error) {
     const icl_view out = sequence_view(&operands[0]), lse = sequence_view(&operands[1]);
-    const icl_view q = sequence_view(&operands[2]), k = sequence_view(&operands[3]),
-                   v = sequence_view(&operands[4]);
+    const icl_view q = sequence_view(&operands[2]), k = sequence_view(&operands[3]), v = sequence_view(&operands[4]);
     const attended a = attended_by(params, &operands[2], &operands[3], &operands[4]);
     const cl_uint d = a.sizes.s[2], e = a.sizes.s[3];
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], a.sizes.s[1], d + e, e,
-                        d + padded(e) + LANE_TILE, ICL_KERNEL_softmax_forward_lanes,
-                        ICL_KERNEL_softmax_forward_tiles, &p, error));
-    ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
-                        ICL_VIEW(v)));
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], a.sizes.s[1], d + e, e, d + padded(e) + LANE_TILE,
+                        ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
     icl_pool_give(opencl, p.scratch);
     return status;
@@ -122,8 +121,7 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
                                const icl_block *row_terms, icl_error *error) {
     const icl_view d_q = sequence_view(&operands[0]), d_out = sequence_view(&operands[3]);
     const icl_view out = sequence_view(&operands[4]), lse = sequence_view(&operands[5]);
-    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]),
-                   v = sequence_view(&operands[8]);
+    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]), v = sequence_view(&operands[8]);
     const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
     icl_status status = ICL_OK;
     pass p = {0};
@@ -131,9 +129,8 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
                         d + e + padded(d) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_queries_lanes,
                         ICL_KERNEL_softmax_backward_queries_tiles, &p, error));
-    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory),
-                        ICL_VIEW(d_out), ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k),
-                        ICL_VIEW(v)));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
+                        ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
     icl_pool_give(opencl, p.scratch);
     return status;
@@ -143,19 +140,16 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
                             const icl_block *row_terms, icl_error *error) {
     const icl_view d_k = sequence_view(&operands[1]), d_v = sequence_view(&operands[2]);
     const icl_view d_out = sequence_view(&operands[3]), lse = sequence_view(&operands[5]);
-    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]),
-                   v = sequence_view(&operands[8]);
+    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]), v = sequence_view(&operands[8]);
     const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], a->sizes.s[0], 2 * (d + e),
-                        d > e ? d : e, d + e + padded(d) + padded(e) + 2 * LANE_TILE,
-                        ICL_KERNEL_softmax_backward_keys_lanes, ICL_KERNEL_softmax_backward_keys_tiles, &p,
-                        error));
-    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v),
-                        ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q),
-                        ICL_VIEW(k), ICL_VIEW(v)));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], a->sizes.s[0], 2 * (d + e), d > e ? d : e,
+                        d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
+                        ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory),
+                        ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
     icl_pool_give(opencl, p.scratch);
     return status;

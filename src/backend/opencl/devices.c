@@ -26,11 +26,9 @@ typedef struct property {
     void *value;
 } property;
 
-static icl_status device_properties(cl_device_id device, const property *properties, size_t count,
-                                    icl_error *error) {
+static icl_status device_properties(cl_device_id device, const property *properties, size_t count, icl_error *error) {
     for (size_t i = 0; i < count; i++) {
-        const cl_int code =
-            clGetDeviceInfo(device, properties[i].what, properties[i].size, properties[i].value, NULL);
+        const cl_int code = clGetDeviceInfo(device, properties[i].what, properties[i].size, properties[i].value, NULL);
         if (code != CL_SUCCESS)
             return icl_cl_fail(NULL, code, "clGetDeviceInfo", error);
     }
@@ -102,8 +100,7 @@ typedef struct device_list {
 } device_list;
 
 /* The platform's devices; *count = 0 and NULL where it has none. */
-static icl_status platform_devices(cl_platform_id platform, cl_device_id **devices, cl_uint *count,
-                                   icl_error *error) {
+static icl_status platform_devices(cl_platform_id platform, cl_device_id **devices, cl_uint *count, icl_error *error) {
     icl_status status = ICL_OK;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, count);
 
@@ -126,8 +123,7 @@ done:
 
 static icl_status append_device(device_list *list, const icl_opencl_device *device, icl_error *error) {
     icl_opencl_device *longer = NULL;
-    const icl_status status =
-        icl_allocate(list->count + 1, sizeof *longer, "list of devices", &longer, error);
+    const icl_status status = icl_allocate(list->count + 1, sizeof *longer, "list of devices", &longer, error);
     if (status != ICL_OK)
         return status;
     if (list->count > 0)
@@ -138,16 +134,16 @@ static icl_status append_device(device_list *list, const icl_opencl_device *devi
     return ICL_OK;
 }
 
-/* Appends a platform's devices. A device or platform that fails is logged and passed over; only memory stops the search. */
-static icl_status append_platform(const icl_log *log, cl_platform_id platform, cl_uint index,
-                                  device_list *list, icl_error *error) {
+/* Appends a platform's devices. A device or platform that fails is logged and skipped; only memory stops the search. */
+static icl_status append_platform(const icl_log *log, cl_platform_id platform, cl_uint index, device_list *list,
+                                  icl_error *error) {
     icl_status status = ICL_OK;
     icl_error why = {0};
     cl_device_id *ids = NULL;
     cl_uint count = 0;
 
     if (platform_devices(platform, &ids, &count, &why) != ICL_OK) {
-        icl_log_write(log, ICL_LOG_WARNING, "OpenCL platform %u passed over: %s", index, why.message);
+        icl_log_write(log, ICL_LOG_WARNING, "OpenCL platform %u is skipped: %s", index, why.message);
         return ICL_OK;
     }
     if (count == 0)
@@ -155,7 +151,7 @@ static icl_status append_platform(const icl_log *log, cl_platform_id platform, c
     for (cl_uint i = 0; ids && i < count; i++) {
         icl_opencl_device device = {.handle = ids[i]};
         if (icl_opencl_describe(platform, ids[i], &device.capabilities, &why) != ICL_OK) {
-            icl_log_write(log, ICL_LOG_WARNING, "OpenCL device %u.%u passed over: %s", index, i, why.message);
+            icl_log_write(log, ICL_LOG_WARNING, "OpenCL device %u.%u is skipped: %s", index, i, why.message);
             continue;
         }
         snprintf(device.capabilities.spec, sizeof device.capabilities.spec, "opencl:%u.%u", index, i);
@@ -180,12 +176,11 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
         return ICL_OK;
     }
     if (code != CL_SUCCESS) {
-        icl_log_write(log, ICL_LOG_WARNING, "OpenCL is not usable: clGetPlatformIDs: %s (%d)",
-                      icl_cl_error_name(code), code);
+        icl_log_write(log, ICL_LOG_WARNING, "OpenCL is not usable: clGetPlatformIDs: %s (%d)", icl_cl_error_name(code),
+                      code);
         return ICL_OK;
     }
-    ICL_TRY(
-        icl_allocate(platform_count, sizeof(cl_platform_id), "list of OpenCL platforms", &platforms, error));
+    ICL_TRY(icl_allocate(platform_count, sizeof(cl_platform_id), "list of OpenCL platforms", &platforms, error));
     ICL_CL_TRY(NULL, "clGetPlatformIDs", clGetPlatformIDs(platform_count, platforms, NULL));
     for (cl_uint i = 0; i < platform_count; i++)
         ICL_TRY(append_platform(log, platforms[i], i, &list, error));

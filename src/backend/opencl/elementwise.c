@@ -2,22 +2,19 @@
 #include "backend/opencl/opencl.h"
 #include "cl/kinds.h"
 
-_Static_assert(KIND_NEGATE == (int)ICL_NEGATE && KIND_ABSOLUTE == (int)ICL_ABSOLUTE &&
-                   KIND_SQUARE == (int)ICL_SQUARE && KIND_SQUARE_ROOT == (int)ICL_SQUARE_ROOT &&
-                   KIND_RECIPROCAL == (int)ICL_RECIPROCAL && KIND_EXPONENTIAL == (int)ICL_EXPONENTIAL &&
-                   KIND_LOGARITHM == (int)ICL_LOGARITHM &&
-                   KIND_HYPERBOLIC_TANGENT == (int)ICL_HYPERBOLIC_TANGENT &&
-                   KIND_SIGMOID == (int)ICL_SIGMOID && KIND_RECTIFY == (int)ICL_RECTIFY &&
-                   KIND_SIGN == (int)ICL_SIGN && KIND_SIGN + 1 == (int)ICL_UNARY_COUNT,
+_Static_assert(KIND_NEGATE == (int)ICL_NEGATE && KIND_ABSOLUTE == (int)ICL_ABSOLUTE && KIND_SQUARE == (int)ICL_SQUARE &&
+                   KIND_SQUARE_ROOT == (int)ICL_SQUARE_ROOT && KIND_RECIPROCAL == (int)ICL_RECIPROCAL &&
+                   KIND_EXPONENTIAL == (int)ICL_EXPONENTIAL && KIND_LOGARITHM == (int)ICL_LOGARITHM &&
+                   KIND_HYPERBOLIC_TANGENT == (int)ICL_HYPERBOLIC_TANGENT && KIND_SIGMOID == (int)ICL_SIGMOID &&
+                   KIND_RELU == (int)ICL_RELU && KIND_SIGN == (int)ICL_SIGN && KIND_SIGN + 1 == (int)ICL_UNARY_COUNT,
                "cl/kinds.h differs from icl_unary_kind");
-_Static_assert(KIND_ADD == (int)ICL_ADD && KIND_SUBTRACT == (int)ICL_SUBTRACT &&
-                   KIND_MULTIPLY == (int)ICL_MULTIPLY && KIND_DIVIDE == (int)ICL_DIVIDE &&
-                   KIND_MAXIMUM == (int)ICL_MAXIMUM && KIND_MINIMUM == (int)ICL_MINIMUM &&
-                   KIND_EQUAL == (int)ICL_EQUAL && KIND_EQUAL + 1 == (int)ICL_BINARY_COUNT,
+_Static_assert(KIND_ADD == (int)ICL_ADD && KIND_SUBTRACT == (int)ICL_SUBTRACT && KIND_MULTIPLY == (int)ICL_MULTIPLY &&
+                   KIND_DIVIDE == (int)ICL_DIVIDE && KIND_MAXIMUM == (int)ICL_MAXIMUM &&
+                   KIND_MINIMUM == (int)ICL_MINIMUM && KIND_EQUAL == (int)ICL_EQUAL &&
+                   KIND_EQUAL + 1 == (int)ICL_BINARY_COUNT,
                "cl/kinds.h differs from icl_binary_kind");
 
-icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
+icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 1);
     const cl_float value = (cl_float) * (const double *)params;
@@ -25,22 +22,20 @@ icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_t
                       ICL_ARGUMENT(value));
 }
 
-icl_status icl_opencl_copy(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
+icl_status icl_opencl_copy(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 2);
     (void)params;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_copy, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_RUNS(runs));
+    return ICL_LAUNCH(opencl, ICL_KERNEL_copy, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
+                      ICL_RUNS(runs));
 }
 
-icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_tensor *operands,
-                            icl_error *error) {
+icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 2);
     const cl_uint kind = (cl_uint) * (const icl_unary_kind *)params;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_unary, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_RUNS(runs), ICL_ARGUMENT(kind));
+    return ICL_LAUNCH(opencl, ICL_KERNEL_unary, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
+                      ICL_RUNS(runs), ICL_ARGUMENT(kind));
 }
 
 #define MAX_PERIOD 256 /* as in cl/elementwise.cl */
@@ -57,19 +52,17 @@ static bool is_repeated(const icl_view *view) {
 /* A short row against contiguous rows, as when parameters multiply tokens. */
 static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool swapped, cl_uint kind,
                                   icl_error *error) {
-    const icl_view *out = &runs->views[0], *a = &runs->views[swapped ? 2 : 1],
-                   *b = &runs->views[swapped ? 1 : 2];
+    const icl_view *out = &runs->views[0], *a = &runs->views[swapped ? 2 : 1], *b = &runs->views[swapped ? 1 : 2];
     const cl_uint period = runs->shape.s[3], count = period * runs->shape.s[2], swap = swapped;
     const cl_uint segment = 4096, units = (count + segment - 1) / segment;
     return ICL_LAUNCH(opencl, ICL_KERNEL_binary_periodic, units, error, ICL_MEMORY_ARGUMENT(out->memory),
                       ICL_ARGUMENT(out->offset), ICL_MEMORY_ARGUMENT(a->memory), ICL_ARGUMENT(a->offset),
                       ICL_MEMORY_ARGUMENT(b->memory), ICL_ARGUMENT(b->offset), ICL_ARGUMENT(count),
-                      ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_UNITS(units, segment),
-                      ICL_ARGUMENT(kind), ICL_ARGUMENT(swap));
+                      ICL_ARGUMENT(period), ICL_ARGUMENT(segment), ICL_UNITS(units, segment), ICL_ARGUMENT(kind),
+                      ICL_ARGUMENT(swap));
 }
 
-icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl_tensor *operands,
-                             icl_error *error) {
+icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 3);
     const icl_view *views = runs.views;
@@ -94,7 +87,7 @@ icl_status icl_opencl_scale_add(icl_backend *backend, const void *params, const 
     const icl_runs runs = icl_runs_of(opencl, operands, 3);
     const cl_uint has_b = operands[2].buffer != NULL;
     const cl_float alpha = (cl_float)p->alpha, beta = (cl_float)p->beta;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_scale_add, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_VIEW(runs.views[2]), ICL_RUNS(runs), ICL_ARGUMENT(has_b),
-                      ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
+    return ICL_LAUNCH(opencl, ICL_KERNEL_scale_add, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
+                      ICL_VIEW(runs.views[2]), ICL_RUNS(runs), ICL_ARGUMENT(has_b), ICL_ARGUMENT(alpha),
+                      ICL_ARGUMENT(beta));
 }

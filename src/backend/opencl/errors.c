@@ -6,7 +6,7 @@ typedef struct error_name {
 } error_name;
 
 /* cl.h of OpenCL 1.2, the loader's -1001, and CLBlast's own codes (clblast_c.h), which share one number line. */
-#define NAMED(code)                                                                                          \
+#define NAMED(code)                                                                                                    \
     { code, #code }
 static const error_name error_names[] = {
     NAMED(CL_SUCCESS),
@@ -97,8 +97,8 @@ const char *icl_cl_error_name(int code) {
 }
 
 icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl_error *error) {
-    const bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY ||
-                        code == CL_INVALID_BUFFER_SIZE;
+    const bool memory =
+        code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
     const char *device = opencl ? opencl->backend->capabilities.name : "no device opened yet";
     return icl_fail(error, memory ? ICL_ERROR_MEMORY : ICL_ERROR_DEVICE, "%s: %s (%d) on %s", call,
                     icl_cl_error_name(code), code, device);

@@ -56,16 +56,15 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
         return status;
     if (out->rank == 2) {
         call = "CLBlastSgemm";
-        code =
-            CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
-                         left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
-                         icl_memory_of(out), out->offset, c.leading, &opencl->queue, event);
+        code = CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
+                            left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
+                            icl_memory_of(out), out->offset, c.leading, &opencl->queue, event);
     } else {
         call = "CLBlastSgemmStridedBatched";
-        code = CLBlastSgemmStridedBatched(
-            CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
-            left->offset, a.leading, a.stride, icl_memory_of(right), right->offset, b.leading, b.stride, beta,
-            icl_memory_of(out), out->offset, c.leading, c.stride, out->shape[0], &opencl->queue, event);
+        code = CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha,
+                                          icl_memory_of(left), left->offset, a.leading, a.stride, icl_memory_of(right),
+                                          right->offset, b.leading, b.stride, beta, icl_memory_of(out), out->offset,
+                                          c.leading, c.stride, out->shape[0], &opencl->queue, event);
     }
     if (code != CLBlastSuccess)
         return icl_cl_fail(opencl, (int)code, call, error);

@@ -27,12 +27,10 @@ static layout layout_of(const icl_opencl *opencl, uint64_t context, const icl_te
     const size_t inputs = d * (d < columns ? d : columns) + columns; /* of F = R L */
     const size_t query = has_roots ? normals + inputs : entries;
     const size_t noise = has_roots ? query + 2 * d : normals;
-    const size_t tables =
-        columns * CHI_TERMS * CHI_ROW + (has_roots ? 2 * d * d : 0) + extent * extent + 2 * d;
+    const size_t tables = columns * CHI_TERMS * CHI_ROW + (has_roots ? 2 * d * d : 0) + extent * extent + 2 * d;
     const bool lanes = opencl->lanes > 1;
-    layout l = {
-        .sizes = {{(cl_uint)batch, (cl_uint)d, (cl_uint)columns, (cl_uint)blocks}},
-        .rows = {{has_roots ? (cl_uint)normals : 0, (cl_uint)query, (cl_uint)(query + d), (cl_uint)noise}}};
+    layout l = {.sizes = {{(cl_uint)batch, (cl_uint)d, (cl_uint)columns, (cl_uint)blocks}},
+                .rows = {{has_roots ? (cl_uint)normals : 0, (cl_uint)query, (cl_uint)(query + d), (cl_uint)noise}}};
     l.table_rows = lanes ? (cl_uint)((tables + opencl->lanes - 1) / opencl->lanes) : 0;
     l.rows_in_all = l.table_rows + (cl_uint)(noise + 2 + (lanes ? extent * (extent + 1) / 2 : 0));
     return l;
@@ -51,28 +49,26 @@ icl_status icl_opencl_gram_sample(icl_backend *backend, const void *params, cons
 
     for (int i = 0; i < 7; i++) /* an absent operand is passed as any other memory */
         views[i] = icl_view_of(operands[i].buffer ? &operands[i] : &operands[CHI]);
-    const cl_uint2 key = {{p->key.seed, p->key.stream}},
-                   step = {{(cl_uint)p->key.step, (cl_uint)(p->key.step >> 32)}};
+    const cl_uint2 key = {{p->key.seed, p->key.stream}}, step = {{(cl_uint)p->key.step, (cl_uint)(p->key.step >> 32)}};
     const cl_uint distribution = (cl_uint)level->distribution, choice_count = level->choice_count;
     const cl_float2 range = {{level->low, level->high - level->low}};
     const size_t group_bytes = l.rows_in_all * opencl->lanes * sizeof(cl_float);
     const cl_uint groups = (cl_uint)((l.sizes.s[0] + opencl->lanes - 1) / opencl->lanes);
-    const size_t items = icl_opencl_items_with_scratch(opencl, groups * opencl->local_size,
-                                                       group_bytes / opencl->local_size + 1);
-    const double work = NORMAL_WORK * 4 * l.sizes.s[3] +
-                        (double)opencl->lanes * (2.0 * l.sizes.s[1] + 1) * l.sizes.s[1] * l.sizes.s[1];
+    const size_t items =
+        icl_opencl_items_with_scratch(opencl, groups * opencl->local_size, group_bytes / opencl->local_size + 1);
+    const double work =
+        NORMAL_WORK * 4 * l.sizes.s[3] + (double)opencl->lanes * (2.0 * l.sizes.s[1] + 1) * l.sizes.s[1] * l.sizes.s[1];
     cl_float16 choices;
     ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_GRAM, error));
     memcpy(&choices, level->choices, sizeof choices);
     ICL_TRY(icl_opencl_take_scratch(opencl, items, group_bytes, &scratch, error));
     ICL_TRY(ICL_LAUNCH_ITEMS(
-        opencl, opencl->lanes > 1 ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups, items, error,
-        ICL_VIEW(views[GRAM]), ICL_VIEW(views[QUERY]), ICL_VIEW(views[TARGETS]), ICL_VIEW(views[WEIGHTS]),
-        ICL_VIEW(views[NOISE]), ICL_VIEW(views[CHI]), ICL_VIEW(views[ROOTS]), ICL_ARGUMENT(has_roots),
-        ICL_ARGUMENT(l.sizes), ICL_GROUP_UNITS(groups, work), ICL_ARGUMENT(l.rows), ICL_ARGUMENT(key),
-        ICL_ARGUMENT(step), ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count),
-        ICL_ARGUMENT(choices), ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(l.rows_in_all),
-        ICL_ARGUMENT(l.table_rows)));
+        opencl, opencl->lanes > 1 ? ICL_KERNEL_gram_lanes : ICL_KERNEL_gram_groups, items, error, ICL_VIEW(views[GRAM]),
+        ICL_VIEW(views[QUERY]), ICL_VIEW(views[TARGETS]), ICL_VIEW(views[WEIGHTS]), ICL_VIEW(views[NOISE]),
+        ICL_VIEW(views[CHI]), ICL_VIEW(views[ROOTS]), ICL_ARGUMENT(has_roots), ICL_ARGUMENT(l.sizes),
+        ICL_GROUP_UNITS(groups, work), ICL_ARGUMENT(l.rows), ICL_ARGUMENT(key), ICL_ARGUMENT(step),
+        ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count), ICL_ARGUMENT(choices),
+        ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(l.rows_in_all), ICL_ARGUMENT(l.table_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;

@@ -1,10 +1,7 @@
-/* Queueing kernels, and what they are told about tensors. */
+/* Launches: their sizes, scratch memory and arguments, and what kernels are told about tensors. */
 #include <stdio.h>
 
 #include "backend/opencl/opencl.h"
-
-/* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
-#define LAUNCHES_PER_FLUSH 32
 
 /* Scratch memory of one launch at most, unless a single work-group needs more. */
 #define SCRATCH_BYTES ((size_t)256 << 20)
@@ -40,57 +37,16 @@ icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t grou
     const icl_capabilities *device = &opencl->backend->capabilities;
     size_t bytes;
 
-    if (!icl_multiply_sizes(items / opencl->local_size, group_bytes, &bytes) ||
-        bytes > device->max_allocation)
+    if (!icl_multiply_sizes(items / opencl->local_size, group_bytes, &bytes) || bytes > device->max_allocation)
         return icl_fail(error, ICL_ERROR_MEMORY,
-                        "scratch memory: %zu bytes for a work-group, %s allows at most %zu in one buffer",
-                        group_bytes, device->name, device->max_allocation);
+                        "scratch memory: %zu bytes for a work-group, %s allows at most %zu in one buffer", group_bytes,
+                        device->name, device->max_allocation);
     return icl_pool_take(opencl, bytes, block, error);
-}
-
-static icl_status launch_failed(const icl_opencl *opencl, cl_int code, const char *name,
-                                const icl_compiled *compiled, icl_error *error) {
-    char call[96];
-
-    if (compiled->local_size > compiled->limit)
-        return icl_fail(error, ICL_ERROR_DEVICE,
-                        "kernel %s needs groups of %zu work-items, %s allows it at most %zu: %s (%d)", name,
-                        compiled->local_size, opencl->backend->capabilities.name, compiled->limit,
-                        icl_cl_error_name(code), code);
-    snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", name);
-    return icl_cl_fail(opencl, code, call, error);
-}
-
-icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled,
-                              size_t items, icl_error *error) {
-    icl_status status = ICL_OK;
-    cl_event *event = NULL;
-    size_t group = compiled->local_size;
-
-    ICL_TRY(icl_profile_next(opencl, &event, error));
-    if (items == opencl->local_size && !compiled->is_fixed) /* one group stays one */
-        items = compiled->local_size;
-    if (opencl->random_launch.on)
-        icl_opencl_draw_launch(opencl, which, compiled, &items, &group);
-    const cl_int code =
-        clEnqueueNDRangeKernel(opencl->queue, compiled->kernel, 1, NULL, &items, &group, 0, NULL, event);
-    if (code != CL_SUCCESS)
-        return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
-    opencl->launched[which] = true;
-    opencl->profile.count += event != NULL;
-    opencl->backend->statistics.launches++;
-    if (++opencl->launches >= LAUNCHES_PER_FLUSH) {
-        opencl->launches = 0;
-        ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));
-    }
-done:
-    return status;
 }
 
 /* Sets all arguments, the number of units as a launch over all of them takes it, and notes how they can be cut. */
 static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_kernel kernel,
-                                const icl_argument *arguments, size_t count, icl_slices *slices,
-                                icl_error *error) {
+                                const icl_argument *arguments, size_t count, icl_slices *slices, icl_error *error) {
     char call[96];
 
     for (size_t i = 0; i < count; i++) {
@@ -112,9 +68,8 @@ static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_k
     return ICL_OK;
 }
 
-icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
-                                  size_t items, const icl_argument *arguments, size_t count,
-                                  icl_error *error) {
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error) {
     icl_slices slices = {.items = items};
     icl_status status = ICL_OK;
 
@@ -131,13 +86,13 @@ done:
     return status;
 }
 
-icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
-                                   const icl_argument *arguments, size_t count, icl_error *error) {
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,
+                                   size_t count, icl_error *error) {
     return icl_opencl_launch_with(opencl, which, NULL, items, arguments, count, error);
 }
 
-icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
-                             const icl_argument *arguments, size_t count, icl_error *error) {
+icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
+                             size_t count, icl_error *error) {
     return icl_opencl_launch_items(opencl, which, icl_opencl_items(opencl, units), arguments, count, error);
 }
 
@@ -197,8 +152,8 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
         for (int i = 0; i < count; i++)
             runs.views[i].stride.s[axis] = 0;
     }
-    /* A work-item of a GPU takes one element, so that neighbours read neighbours; one of a CPU takes what hides the cost of
-     * finding its place. */
+    /* A work-item of a GPU takes one element, so that neighbours read neighbours; one of a CPU takes what hides the
+     * cost of finding its place. */
     const cl_uint run = runs.shape.s[ICL_MAX_RANK - 1];
     runs.segment = opencl->lanes == 1 ? 1 : 4096;
     runs.segments = (run + runs.segment - 1) / runs.segment;

@@ -51,8 +51,8 @@ static cl_uint blocks_of(cl_uint extent, size_t block) {
 }
 
 /* One launch; out may be a partial result for each of cuts.s[2] splits, split_stride apart. */
-static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride,
-                         cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
+static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride, cl_uint units,
+                         cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint inner_batch = p->shape.s[1], row_chunk = p->m < ROW_CHUNK ? (p->m + 3) / 4 * 4 : ROW_CHUNK;
     const cl_uint4 sizes = {{p->m, p->n, p->k, row_chunk}};
     const double rows = opencl->lanes == 1 ? (double)p->tile : row_chunk,
@@ -63,19 +63,18 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
 
     if (opencl->lanes == 1)
         return ICL_LAUNCH_ITEMS(opencl, p->tile == WIDE ? ICL_KERNEL_matmul_wide : ICL_KERNEL_matmul_tiles,
-                                icl_opencl_items(opencl, (size_t)units * opencl->local_size), error,
-                                ICL_VIEW(p->out), ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b),
-                                ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts),
-                                ICL_GROUP_UNITS(units, work), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
+                                icl_opencl_items(opencl, (size_t)units * opencl->local_size), error, ICL_VIEW(p->out),
+                                ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch),
+                                ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_GROUP_UNITS(units, work),
+                                ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta));
     const cl_uint depth = p->k < DEPTH ? p->k + 1 : DEPTH;
     const cl_uint scratch_length = (cl_uint)((depth + row_chunk) * opencl->lanes);
-    ICL_TRY(icl_pool_take(opencl, icl_opencl_items(opencl, units) * scratch_length * sizeof(cl_float),
-                          &scratch, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_lanes, units, error, ICL_VIEW(p->out),
-                       ICL_ARGUMENT(split_stride), ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch),
-                       ICL_ARGUMENT(sizes), ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_UNITS(units, work),
-                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_MEMORY_ARGUMENT(scratch->memory),
-                       ICL_ARGUMENT(scratch_length)));
+    ICL_TRY(
+        icl_pool_take(opencl, icl_opencl_items(opencl, units) * scratch_length * sizeof(cl_float), &scratch, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_lanes, units, error, ICL_VIEW(p->out), ICL_ARGUMENT(split_stride),
+                       ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes),
+                       ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_UNITS(units, work), ICL_ARGUMENT(alpha),
+                       ICL_ARGUMENT(beta), ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_length)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -83,8 +82,7 @@ done:
 
 /* Splits k: partial results into scratch, then their sum in order. */
 static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_view *out, bool transposed,
-                                cl_uint4 cuts, cl_uint units, cl_float alpha, cl_float beta,
-                                icl_error *error) {
+                                cl_uint4 cuts, cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint splits = cuts.s[2], batch = p->shape.s[0] * p->shape.s[1], elements = batch * p->m * p->n;
     product partial = *p;
     icl_status status = ICL_OK;
@@ -97,9 +95,9 @@ static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_
     partial.out.stride = transposed ? (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, 1, (cl_int)p->m}}
                                     : (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, (cl_int)p->n, 1}};
     ICL_TRY(launch(opencl, &partial, cuts, (cl_int)elements, units, 1.0F, 0.0F, error));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_combine, elements, error, ICL_VIEW(*out),
-                       ICL_ARGUMENT(p->shape), ICL_MEMORY_ARGUMENT(block->memory), ICL_ARGUMENT(splits),
-                       ICL_UNITS(elements, splits), ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_combine, elements, error, ICL_VIEW(*out), ICL_ARGUMENT(p->shape),
+                       ICL_MEMORY_ARGUMENT(block->memory), ICL_ARGUMENT(splits), ICL_UNITS(elements, splits),
+                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta)));
 done:
     icl_pool_give(opencl, block);
     return status;
@@ -107,8 +105,7 @@ done:
 
 /* Whether its tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer work-groups. */
 static bool is_wide(const product *p, bool strict) {
-    const size_t tiles =
-        (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
+    const size_t tiles = (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
     return !strict && p->m > TILE && p->n > TILE && tiles >= MANY;
 }
 
@@ -118,8 +115,8 @@ static size_t few_units(const icl_opencl *opencl) {
     return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
 }
 
-icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,
-                                    const icl_tensor *operands, bool strict, icl_error *error) {
+icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                    bool strict, icl_error *error) {
     product p = product_of(operands);
     const icl_view out = p.out;
     const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
@@ -145,8 +142,8 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
 }
 
 /*
- * Whether CLBlast is the faster one. Its strength is large square products; on CPU drivers our kernel wins at every size
- * that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
+ * Whether CLBlast is the faster one. Its strength is large square products; on CPU drivers our kernel wins at every
+ * size that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
  */
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
@@ -157,9 +154,10 @@ static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands
            out->shape[1] >= least && a->shape[1] >= least;
 }
 
-/* A call that fails has not touched out, which the last of its kernels alone writes, so that our own kernel can still serve. */
-static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *params,
-                                const icl_tensor *operands, icl_error *error) {
+/* A call that fails has not touched out, which the last of its kernels alone writes, so that our own
+ * kernel can still serve. */
+static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                icl_error *error) {
     icl_error why = {0};
 
     if (opencl->clblast == ICL_CLBLAST_REFUSED) /* a part before this one failed */
@@ -171,20 +169,19 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
         return icl_fail(error, status, "%s", why.message);
     opencl->clblast = ICL_CLBLAST_REFUSED;
     icl_clblast_forget();
-    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on",
-                  why.message);
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on", why.message);
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
 }
 
 #define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
 
 /*
- * CLBlast makes one launch of any product, and slices.c cannot cut its kernels. So a product that would take long on a small GPU is cut in
- * two along its batch, or along the longer side of out, and so on: by its sizes alone, because CLBlast chooses kernels by size, and bits
- * must not follow from measured times.
+ * CLBlast makes one launch of any product, and slices.c cannot cut its kernels. So a product that would take long on a
+ * small GPU is cut in two along its batch, or along the longer side of out, and so on: by its sizes alone, because
+ * CLBlast chooses kernels by size, and bits must not follow from measured times.
  */
-static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params,
-                                      const icl_tensor *operands, icl_error *error) {
+static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                      icl_error *error) {
     const icl_tensor *out = &operands[0], *a = &operands[1], *b = &operands[2];
     const int row = out->rank - 2, column = out->rank - 1;
     const bool is_batch = out->rank == 3 && out->shape[0] > 1;
@@ -207,13 +204,11 @@ done:
     return status;
 }
 
-icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands,
-                             icl_error *error) {
+icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
 
-    if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
-        icl_clblast_fits(operands)) {
+    if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) && icl_clblast_fits(operands)) {
         const icl_tensor *out = &operands[0], *left = &operands[1];
         ICL_TRY(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
                                         left->shape[left->rank - 1], error));

@@ -38,19 +38,21 @@ static const icl_backend_functions functions = {
     .ops =
         {
 #define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,
-            ICL_OP_TABLE(ICL_OPENCL_OP)
+            ICL_EVERY_OP(ICL_OPENCL_OP)
 #undef ICL_OPENCL_OP
         },
 };
 
 /*
- * How kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that loop; GPUs one
- * element for each work-item, and at most so many that each unit's queue stays full. ICLAB_OPENCL_KERNELS=cpu|gpu
- * overrides the choice: it runs the GPU kernels on a CPU driver, which is how they are tested without a GPU.
+ * How kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that loop;
+ * GPUs one element for each work-item, and at most so many that each unit's queue stays full.
+ * ICLAB_OPENCL_KERNELS=cpu|gpu overrides the choice: it runs the GPU kernels on a CPU driver, which is how they are
+ * tested without a GPU.
  *
- * Mesa's llvmpipe is a CPU that gets the kernels of GPUs: it leaves every loop of a work-item, without a word, once its loops have
- * taken 65,535 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS, a guard against endless shaders; a kernel that counts to 70,000 shows
- * it). The few long work-items of CPUs pass that bound with 34 coordinates or 4,096 keys; a GPU's many short ones do not.
+ * Mesa's llvmpipe is a CPU that gets the kernels of GPUs: it leaves every loop of a work-item, without a word, once its
+ * loops have taken 65,535 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS, a guard against endless shaders; a kernel that
+ * counts to 70,000 shows it). The few long work-items of CPUs pass that bound with 34 coordinates or 4,096 keys; a
+ * GPU's many short ones do not.
  */
 static void choose_family(icl_opencl *opencl) {
     const icl_capabilities *device = &opencl->backend->capabilities;
@@ -78,14 +80,14 @@ const char *icl_opencl_register_option(unsigned major, unsigned minor) {
     return "-cl-nv-maxrregcount=64";
 }
 
-/* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half of the waves run. */
+/* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half
+ * of the waves run. */
 static const char *register_option(const icl_opencl *opencl) {
     enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* of cl_nv_device_attribute_query */
     char extensions[4096] = "";
     cl_uint major = 0, minor = 0;
 
-    if (clGetDeviceInfo(opencl->device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) !=
-            CL_SUCCESS ||
+    if (clGetDeviceInfo(opencl->device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) != CL_SUCCESS ||
         !strstr(extensions, "cl_nv_compiler_options"))
         return NULL;
     if (clGetDeviceInfo(opencl->device, CAPABILITY_MAJOR, sizeof major, &major, NULL) != CL_SUCCESS ||
@@ -108,8 +110,7 @@ static void choose_straight(icl_opencl *opencl) {
 static bool has_fma(const icl_opencl *opencl) {
     cl_device_fp_config config = 0;
     return opencl->backend->capabilities.kind == ICL_DEVICE_GPU &&
-           clGetDeviceInfo(opencl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL) ==
-               CL_SUCCESS &&
+           clGetDeviceInfo(opencl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL) == CL_SUCCESS &&
            config & CL_FP_FMA;
 }
 
@@ -130,8 +131,8 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
-                           icl_backend **opened, icl_error *error) {
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **opened,
+                           icl_error *error) {
     icl_status status = ICL_OK;
     icl_backend *backend = NULL;
     icl_opencl *opencl = NULL;

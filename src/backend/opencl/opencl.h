@@ -1,8 +1,8 @@
 /*
  * The OpenCL backend's own header: the one place that includes OpenCL, and what its files share.
  *
- * OpenCL 1.2 and nothing newer, optional features left out, so that every driver of the last decade serves. One context, one
- * in-order queue and one set of kernel objects for each backend; events are kept only to measure.
+ * OpenCL 1.2 and nothing newer, optional features left out, so that every driver of the last decade serves. One
+ * context, one in-order queue and one set of kernel objects for each backend; events are kept only to measure.
  */
 #ifndef ICLAB_BACKEND_OPENCL_OPENCL_H
 #define ICLAB_BACKEND_OPENCL_OPENCL_H
@@ -20,49 +20,46 @@
 #include "backend/opencl/sources.h"
 #include "config.h"
 #include "core/allocate.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 /* Kernels index elements with 32 bits. */
 #define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
 
 /*
- * Every kernel: identifier, the program that holds it, a file of cl/, the family of devices that has it (see choose_family in open.c),
- * and whether it is strict: one whose bits are the same on every device, so that it is never compiled with relaxed arithmetic, which may
- * reorder its sums. The identifier is the kernel's name.
+ * Every kernel: identifier, the program that holds it, a file of cl/, the family of devices that has it (see
+ * choose_family in open.c), and whether it is strict: one whose bits are the same on every device, so that it is never
+ * compiled with relaxed arithmetic, which may reorder its sums. The identifier is the kernel's name.
  */
-#define ICL_KERNEL_TABLE(KERNEL)                                                                             \
-    KERNEL(fill, "base", BOTH, false)                                                                        \
-    KERNEL(copy, "base", BOTH, false)                                                                        \
-    KERNEL(unary, "base", BOTH, false)                                                                       \
-    KERNEL(binary, "base", BOTH, false)                                                                      \
-    KERNEL(binary_periodic, "base", CPU, false)                                                              \
-    KERNEL(scale_add, "base", BOTH, false)                                                                   \
-    KERNEL(random_fill, "base", BOTH, true)                                                                  \
-    KERNEL(spherical, "base", BOTH, true)                                                                    \
-    KERNEL(reduce, "base", BOTH, false)                                                                      \
-    KERNEL(argmax_chunks, "base", BOTH, false)                                                               \
-    KERNEL(argmax_final, "base", BOTH, false)                                                                \
-    KERNEL(matmul_lanes, "base", CPU, true)                                                                  \
-    KERNEL(matmul_tiles, "base", GPU, true)                                                                  \
-    KERNEL(matmul_wide, "base", GPU, false)                                                                  \
-    KERNEL(matmul_combine, "base", BOTH, false)                                                              \
-    KERNEL(attention_linear, "base", BOTH, false)                                                            \
-    KERNEL(softmax_forward_lanes, "base", CPU, false)                                                        \
-    KERNEL(softmax_backward_queries_lanes, "base", CPU, false)                                               \
-    KERNEL(softmax_backward_keys_lanes, "base", CPU, false)                                                  \
-    KERNEL(softmax_forward_tiles, "base", GPU, false)                                                        \
-    KERNEL(softmax_backward_queries_tiles, "base", GPU, false)                                               \
-    KERNEL(softmax_backward_keys_tiles, "base", GPU, false)                                                  \
-    KERNEL(clip_to_norm, "base", BOTH, false)                                                                \
-    KERNEL(adam, "base", BOTH, false)                                                                        \
-    KERNEL(sgd, "base", BOTH, false)                                                                         \
-    KERNEL(track_threshold, "base", BOTH, false)                                                             \
-    KERNEL(update_step, "base", BOTH, false)                                                                 \
-    KERNEL(linear_transformer_sum, "base", BOTH, false)                                                      \
-    KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                            \
-    KERNEL(gram_lanes, "gram", CPU, true)                                                                    \
-    KERNEL(gram_groups, "gram", GPU, true)                                                                   \
-    KERNEL(peak_multiply_add, "peak", BOTH, false)                                                           \
+#define ICL_KERNEL_TABLE(KERNEL)                                                                                       \
+    KERNEL(fill, "base", BOTH, false)                                                                                  \
+    KERNEL(copy, "base", BOTH, false)                                                                                  \
+    KERNEL(unary, "base", BOTH, false)                                                                                 \
+    KERNEL(binary, "base", BOTH, false)                                                                                \
+    KERNEL(binary_periodic, "base", CPU, false)                                                                        \
+    KERNEL(scale_add, "base", BOTH, false)                                                                             \
+    KERNEL(random_fill, "base", BOTH, true)                                                                            \
+    KERNEL(spherical, "base", BOTH, true)                                                                              \
+    KERNEL(reduce, "base", BOTH, false)                                                                                \
+    KERNEL(argmax_chunks, "base", BOTH, false)                                                                         \
+    KERNEL(argmax_final, "base", BOTH, false)                                                                          \
+    KERNEL(matmul_lanes, "base", CPU, true)                                                                            \
+    KERNEL(matmul_tiles, "base", GPU, true)                                                                            \
+    KERNEL(matmul_wide, "base", GPU, false)                                                                            \
+    KERNEL(matmul_combine, "base", BOTH, false)                                                                        \
+    KERNEL(attention_linear, "base", BOTH, false)                                                                      \
+    KERNEL(softmax_forward_lanes, "base", CPU, false)                                                                  \
+    KERNEL(softmax_backward_queries_lanes, "base", CPU, false)                                                         \
+    KERNEL(softmax_backward_keys_lanes, "base", CPU, false)                                                            \
+    KERNEL(softmax_forward_tiles, "base", GPU, false)                                                                  \
+    KERNEL(softmax_backward_queries_tiles, "base", GPU, false)                                                         \
+    KERNEL(softmax_backward_keys_tiles, "base", GPU, false)                                                            \
+    KERNEL(track_threshold, "base", BOTH, false)                                                                       \
+    KERNEL(update_step, "base", BOTH, false)                                                                           \
+    KERNEL(linear_transformer_sum, "base", BOTH, false)                                                                \
+    KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                                      \
+    KERNEL(gram_lanes, "gram", CPU, true)                                                                              \
+    KERNEL(gram_groups, "gram", GPU, true)                                                                             \
+    KERNEL(peak_multiply_add, "peak", BOTH, false)                                                                     \
     KERNEL(peak_triad, "peak", BOTH, false)
 
 typedef enum icl_kernel {
@@ -122,13 +119,14 @@ typedef struct icl_program_cache {
 /* A kernel, and how many work-items a group of it has. */
 typedef struct icl_compiled {
     cl_kernel kernel; /* NULL: not compiled yet */
-    size_t
-        local_size; /* the kernel's own; else the backend's, or the power of two below it that the driver allows */
+    /* The kernel's own; else the backend's, or the power of two below it that the driver allows. */
+    size_t local_size;
     size_t limit;  /* what the driver says of the kernel; rusticl runs more */
     bool is_fixed; /* the kernel was written for one size */
 } icl_compiled;
 
-/* What a kernel is compiled with besides: options, and definitions in front of its file ("#define X 1\n..."). NULL: none. */
+/* What a kernel is compiled with besides: options, and definitions in front of its file ("#define
+ * X 1\n..."). NULL: none. */
 typedef struct icl_specialization {
     const char *options, *definitions;
 } icl_specialization;
@@ -160,7 +158,8 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
-/* Which kernels of linear transformers a GPU runs: see linear_programs.c. ICLAB_OPENCL_LINEAR=straight|steps asks for one of them: for tests. */
+/* Which kernels of linear transformers a GPU runs: see linear_programs.c. ICLAB_OPENCL_LINEAR=straight|steps asks for
+ * one of them: for tests. */
 typedef enum icl_straight {
     ICL_STRAIGHT_LATER = 0, /* compiled once steps have been launched often */
     ICL_STRAIGHT_ALWAYS,
@@ -172,15 +171,15 @@ typedef struct icl_opencl {
     cl_device_id device;
     cl_context context;
     cl_command_queue queue;
-    char options[96];          /* compiler options of every program */
-    bool fast_math;            /* kernels that are not strict get -cl-fast-relaxed-math as well */
-    double clblast_operations; /* of a launch, at most: see gemm_clblast.c */
-    uint64_t clblast_tested;   /* powers of two of m n k for which its large products were right */
-    size_t lanes;              /* floats that one work-item computes at a time, see cl/common.h */
-    size_t local_size;         /* of every kernel that the driver allows it, so that each is compiled once */
-    size_t max_items;          /* work-items that a launch uses at most; they loop */
-    size_t memory_limit;       /* bytes; 0: the device's */
-    double launch_seconds;     /* that a launch on a GPU may take; see slices.c */
+    char options[96];               /* compiler options of every program */
+    bool fast_math;                 /* kernels that are not strict get -cl-fast-relaxed-math as well */
+    double clblast_operations;      /* of a launch, at most: see gemm_clblast.c */
+    uint64_t clblast_tested;        /* powers of two of m n k for which its large products were right */
+    size_t lanes;                   /* floats that one work-item computes at a time, see cl/common.h */
+    size_t local_size;              /* of every kernel that the driver allows it, so that each is compiled once */
+    size_t max_items;               /* work-items that a launch uses at most; they loop */
+    size_t memory_limit;            /* bytes; 0: the device's */
+    double launch_seconds;          /* that a launch on a GPU may take; see slices.c */
     double rates[ICL_KERNEL_COUNT]; /* operations a second of each kernel when it was measured; 0: never */
     bool accepts_failed;            /* a wrong answer of the self-test is logged, and no error */
     bool tested[ICL_TESTED_COUNT];  /* passed, or under test */
@@ -216,17 +215,18 @@ static inline cl_mem icl_memory_of(const icl_tensor *tensor) {
 /* "CL_OUT_OF_RESOURCES"; also CLBlast's codes. Never NULL. */
 const char *icl_cl_error_name(int code);
 
-/* Fails with the call, the error's name and the device; the status is ICL_ERROR_MEMORY where the code says so. `opencl` may be NULL. */
+/* Fails with the call, the error's name and the device; the status is ICL_ERROR_MEMORY where the code
+ * says so. `opencl` may be NULL. */
 icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl_error *error);
 
 /* Runs an OpenCL call that returns its error code. Needs `status`, `error` and a label `done`. */
-#define ICL_CL_TRY(opencl, call_name, call)                                                                  \
-    do {                                                                                                     \
-        const cl_int code_ = (call);                                                                         \
-        if (code_ != CL_SUCCESS) {                                                                           \
-            status = icl_cl_fail(opencl, code_, call_name, error);                                           \
-            goto done;                                                                                       \
-        }                                                                                                    \
+#define ICL_CL_TRY(opencl, call_name, call)                                                                            \
+    do {                                                                                                               \
+        const cl_int code_ = (call);                                                                                   \
+        if (code_ != CL_SUCCESS) {                                                                                     \
+            status = icl_cl_fail(opencl, code_, call_name, error);                                                     \
+            goto done;                                                                                                 \
+        }                                                                                                              \
     } while (0)
 
 /* ---- program_cache.c ---- */
@@ -246,23 +246,25 @@ void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, 
 /* The embedded file of that name, or NULL. */
 const icl_kernel_source *icl_opencl_find_source(const char *name);
 
-/* Sets the compiler options of every program, which follow from the lanes and from whether the device has fused multiply-adds. */
+/* Sets the compiler options of every program, which follow from the lanes and from whether the
+ * device has fused multiply-adds. */
 void icl_opencl_set_options(icl_opencl *opencl, bool has_fma);
 
 /* Compiler options of a program, all of them. */
 #define ICL_OPTIONS_CAPACITY (sizeof((icl_opencl){0}.options) + 160)
 
-/* NVIDIA's option for as many registers as let half of the warps run that a multiprocessor of this compute capability holds: 65,536
- * registers to 64 warps, to 48 or to 32. 0, 0: unknown. */
+/* NVIDIA's option for as many registers as let half of the warps run that a multiprocessor of this compute capability
+ * holds: 65,536 registers to 64 warps, to 48 or to 32. 0, 0: unknown. */
 const char *icl_opencl_register_option(unsigned major, unsigned minor);
 
-/* All options of a kernel; `further`: its own, or NULL. Reads of the backend only its options and whether it is to be fast. */
+/* All options of a kernel; `further`: its own, or NULL. Reads of the backend only its options and whether it
+ * is to be fast. */
 void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
                            char options[ICL_OPTIONS_CAPACITY]);
 
 /* Takes the program of any source from the cache, or compiles it; the build log is in the error's message. */
-icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
-                            const char *options, cl_program *program, icl_error *error);
+icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size, const char *options,
+                            cl_program *program, icl_error *error);
 
 /* The kernel, compiled at its first use. */
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error);
@@ -281,18 +283,16 @@ typedef struct icl_argument {
     bool by_group; /* on GPUs a work-group takes a unit, not a work-item */
 } icl_argument;
 
-#define ICL_ARGUMENT(variable) ((icl_argument){.size = sizeof(variable), .value = &(variable)})
-#define ICL_MEMORY_ARGUMENT(memory)                                                                          \
-    ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
+#define ICL_ARGUMENT(variable)      ((icl_argument){.size = sizeof(variable), .value = &(variable)})
+#define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
 
 /*
- * The number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a launch that may take long is
- * cut, and about how many operations one takes. A unit must not depend on another one of the launch.
+ * The number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a launch
+ * that may take long is cut, and about how many operations one takes. A unit must not depend on another
+ * one of the launch.
  */
-#define ICL_UNITS(units, operations)                                                                         \
-    ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
-#define ICL_GROUP_UNITS(units, operations)                                                                   \
-    ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
+#define ICL_UNITS(units, operations)       ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
+#define ICL_GROUP_UNITS(units, operations) ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
 
 /* How many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
@@ -304,27 +304,23 @@ size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, siz
 icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, icl_block **block,
                                    icl_error *error);
 
-/* Queues a kernel whose arguments are set. */
-icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled,
-                              size_t items, icl_error *error);
-
 /* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
-icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units,
-                             const icl_argument *arguments, size_t count, icl_error *error);
-/* The same with exactly this many work-items, a multiple of local_size. One group stays one, also where it must be smaller. */
-icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items,
-                                   const icl_argument *arguments, size_t count, icl_error *error);
+icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
+                             size_t count, icl_error *error);
+/* The same with exactly this many work-items, a multiple of local_size. One group stays one, also where
+ * it must be smaller. */
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,
+                                   size_t count, icl_error *error);
 
 /* The same for a kernel that is compiled specially; NULL: it is not. */
-icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
-                                  size_t items, const icl_argument *arguments, size_t count,
-                                  icl_error *error);
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error);
 
-#define ICL_LAUNCH(opencl, which, units, error, ...)                                                         \
-    icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                             \
+#define ICL_LAUNCH(opencl, which, units, error, ...)                                                                   \
+    icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                                       \
                       sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
-#define ICL_LAUNCH_ITEMS(opencl, which, items, error, ...)                                                   \
-    icl_opencl_launch_items(opencl, which, items, (const icl_argument[]){__VA_ARGS__},                       \
+#define ICL_LAUNCH_ITEMS(opencl, which, items, error, ...)                                                             \
+    icl_opencl_launch_items(opencl, which, items, (const icl_argument[]){__VA_ARGS__},                                 \
                             sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
 
 /* A view as kernels take it: memory, offset of its first element, strides of four axes (missing ones lead). */
@@ -337,8 +333,7 @@ typedef struct icl_view {
 icl_view icl_view_of(const icl_tensor *tensor);
 
 /* Three arguments of a kernel. */
-#define ICL_VIEW(view)                                                                                       \
-    ICL_MEMORY_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
+#define ICL_VIEW(view) ICL_MEMORY_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
 
 /* The extents of four axes, missing ones 1 and leading. */
 cl_uint4 icl_shape_of(const icl_tensor *tensor);
@@ -353,9 +348,15 @@ typedef struct icl_runs {
 /* Merges the axes of `count` tensors of one shape as far as their strides allow. */
 icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int count);
 
-#define ICL_RUNS(runs)                                                                                       \
-    ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                 \
+#define ICL_RUNS(runs)                                                                                                 \
+    ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                           \
         ICL_UNITS((runs).units, (runs).segment)
+
+/* ---- enqueue.c ---- */
+
+/* Queues a kernel whose arguments are set. */
+icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t items,
+                              icl_error *error);
 
 /* ---- slices.c ---- */
 
@@ -375,23 +376,23 @@ typedef struct icl_slices {
     size_t items;  /* work-items at most */
 } icl_slices;
 
-/* How many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many as the slice before
- * it, if there was one. */
+/* How many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many
+ * as the slice before it, if there was one. */
 size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
 
 /* Whether a launch of so many operations may take so long that it must be cut. */
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
 
 /* Runs the launch in slices, and waits for each. */
-icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices,
-                                    icl_error *error);
+icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error);
 
 /* ---- random_launch.c ---- */
 
 /* Reads the variable; one that cannot be understood is an error. */
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
 
-/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given. */
+/* Draws the size of the groups, where the kernel takes any, and their number: no more items and
+ * groups than were given. */
 void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
                             size_t *group);
 
@@ -439,12 +440,11 @@ icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample, icl_opencl_spher
 icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
 icl_op_function icl_opencl_linear_transformer_predict, icl_opencl_linear_transformer_gradient;
-icl_op_function icl_opencl_clip, icl_opencl_adam_step, icl_opencl_sgd_step, icl_opencl_track_threshold;
-icl_op_function icl_opencl_update_step;
+icl_op_function icl_opencl_track_threshold, icl_opencl_update_step;
 
 /* One linear attention launch: see attention_linear.c. */
-icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params,
-                                     const icl_tensor *operands, icl_error *error);
+icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                     icl_error *error);
 icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_params *params,
                                       const icl_tensor *operands, icl_error *error);
 icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
@@ -456,12 +456,13 @@ icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_p
 void icl_linear_programs_forget(icl_opencl *opencl);
 
 /* Our own kernel, whatever the backend's choice of GEMM. */
-icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params,
-                                    const icl_tensor *operands, bool strict, icl_error *error);
+icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                    bool strict, icl_error *error);
 
 /* ---- gemm_clblast.c, or gemm_none.c ---- */
 
-/* Whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each matrix. */
+/* Whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous
+ * axis in each matrix. */
 bool icl_clblast_fits(const icl_tensor *operands);
 icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                               icl_error *error);
@@ -474,21 +475,24 @@ void icl_clblast_forget(void);
 icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
                                icl_error *error);
 
-/* Refuses a device that lacks what every kernel needs, with what was found and what is needed. An embedded profile, which may compute less
- * exactly than error bounds suppose, is accepted on request, and then logged. */
+/* Refuses a device that lacks what every kernel needs, with what was found and what is needed. An embedded profile,
+ * which may compute less exactly than error bounds suppose, is accepted on request, and then logged. */
 icl_status icl_opencl_require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error);
 
 /*
- * Known answers of the ops whose kernels are compiled on opening, or of one program of its own. ICL_ERROR_DEVICE with the numbers that were
- * wrong: the device is refused, unless it was opened to see how it fails. CLBlast is among what is tested only if it was asked for.
+ * Known answers of the ops whose kernels are compiled on opening, or of one program of its own. ICL_ERROR_DEVICE with
+ * the numbers that were wrong: the device is refused, unless it was opened to see how it fails. CLBlast is among what
+ * is tested only if it was asked for.
  */
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error);
 
-/* Every op of such a program calls this first. */
+/* Every op of such a program calls this first. The circle is meant: the self-test runs the ops themselves, on the way
+ * that users' work takes, and notes that it began before it does. */
 icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error);
 
-/* Asks CLBlast for known answers before its first use, and before its first large product of each size. One that is wrong fails if CLBlast
- * was asked for; otherwise it is logged, and CLBlast is refused from then on. m, n, k: of the product to come, [m, k] by [k, n]. */
+/* Asks CLBlast for known answers before its first use, and before its first large product of each size. One that is
+ * wrong fails if CLBlast was asked for; otherwise it is logged, and CLBlast is refused from then on. m, n, k: of the
+ * product to come, [m, k] by [k, n]. */
 icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error);
 
 #endif

@@ -1,35 +1,9 @@
-/* Clipping, its thresholds and optimizer steps: cl/optimizer.cl. Constants are computed in double and rounded once. */
+/* Optimizer steps and the thresholds of clipping: cl/optimizer.cl. Constants are computed in
+ * double and rounded once. */
 #include <math.h>
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
-
-icl_status icl_opencl_clip(icl_backend *backend, const void *params, const icl_tensor *operands,
-                           icl_error *error) {
-    icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_runs runs = icl_runs_of(opencl, operands, 1);
-    cl_mem norm = icl_memory_of(&operands[1]);
-    const cl_uint norm_offset = (cl_uint)operands[1].offset;
-    const cl_float limit = (cl_float) * (const double *)params;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_clip_to_norm, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_MEMORY_ARGUMENT(norm), ICL_ARGUMENT(norm_offset), ICL_RUNS(runs),
-                      ICL_ARGUMENT(limit));
-}
-
-/* The optional norm of a step, and whether it is there. An absent one is passed as any other memory. */
-typedef struct guard {
-    cl_mem memory;
-    cl_uint offset, present;
-} guard;
-
-static guard guard_of(const icl_tensor *operands, int norm) {
-    if (!operands[norm].buffer)
-        return (guard){.memory = icl_memory_of(&operands[0])};
-    return (guard){icl_memory_of(&operands[norm]), (cl_uint)operands[norm].offset, 1};
-}
-
-#define ICL_GUARD(guard)                                                                                     \
-    ICL_MEMORY_ARGUMENT((guard).memory), ICL_ARGUMENT((guard).offset), ICL_ARGUMENT((guard).present)
 
 /* Constants of Adam as cl/optimizer.cl takes them. */
 typedef struct adam_constants {
@@ -39,74 +13,46 @@ typedef struct adam_constants {
 
 static adam_constants adam_constants_of(const icl_adam_params *p) {
     return (adam_constants){
-        .rates = {{(cl_float)p->learning_rate, (cl_float)(1 - p->learning_rate * p->weight_decay),
-                   (cl_float)p->epsilon, 0}},
-        .moments = {{(cl_float)p->beta1, (cl_float)(1 - p->beta1), (cl_float)p->beta2,
-                     (cl_float)(1 - p->beta2)}},
+        .rates = {{(cl_float)p->learning_rate, (cl_float)(1 - p->learning_rate * p->weight_decay), (cl_float)p->epsilon,
+                   0}},
+        .moments = {{(cl_float)p->beta1, (cl_float)(1 - p->beta1), (cl_float)p->beta2, (cl_float)(1 - p->beta2)}},
         .corrections = {{(cl_float)(1 - pow(p->beta1, (double)p->step)),
                          (cl_float)(1 - pow(p->beta2, (double)p->step))}},
     };
 }
 
-icl_status icl_opencl_adam_step(icl_backend *backend, const void *params, const icl_tensor *operands,
-                                icl_error *error) {
-    icl_opencl *opencl = icl_opencl_of(backend);
-    const adam_constants constants = adam_constants_of(params);
-    const icl_runs runs = icl_runs_of(opencl, operands, 4);
-    const guard norm = guard_of(operands, 4);
-    return ICL_LAUNCH(opencl, ICL_KERNEL_adam, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_VIEW(runs.views[2]), ICL_VIEW(runs.views[3]),
-                      ICL_GUARD(norm), ICL_RUNS(runs), ICL_ARGUMENT(constants.rates),
-                      ICL_ARGUMENT(constants.moments), ICL_ARGUMENT(constants.corrections));
-}
-
-icl_status icl_opencl_sgd_step(icl_backend *backend, const void *params, const icl_tensor *operands,
-                               icl_error *error) {
-    icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_sgd_params *p = params;
-    const icl_runs runs = icl_runs_of(opencl, operands, 3);
-    const guard norm = guard_of(operands, 3);
-    const cl_float rate = (cl_float)p->learning_rate, momentum = (cl_float)p->momentum;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_sgd, runs.units, error, ICL_VIEW(runs.views[0]),
-                      ICL_VIEW(runs.views[1]), ICL_VIEW(runs.views[2]), ICL_GUARD(norm), ICL_RUNS(runs),
-                      ICL_ARGUMENT(rate), ICL_ARGUMENT(momentum));
-}
-
 static cl_float4 threshold_constants(double fraction, size_t count) {
-    return (cl_float4){{(cl_float)ICL_THRESHOLD_FIRST, (cl_float)ICL_THRESHOLD_RATE,
-                        (cl_float)ICL_THRESHOLD_LEAP, (cl_float)(1 / (fraction * (double)count))}};
+    return (cl_float4){{(cl_float)ICL_THRESHOLD_FIRST, (cl_float)ICL_THRESHOLD_RATE, (cl_float)ICL_THRESHOLD_LEAP,
+                        (cl_float)(1 / (fraction * (double)count))}};
 }
 
 icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, const icl_tensor *operands,
                                       icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_tensor *norms = &operands[2];
-    cl_mem threshold = icl_memory_of(&operands[0]), dropped = icl_memory_of(&operands[1]),
-           norm = icl_memory_of(norms);
-    const cl_uint threshold_offset = (cl_uint)operands[0].offset,
-                  dropped_offset = (cl_uint)operands[1].offset;
+    cl_mem threshold = icl_memory_of(&operands[0]), dropped = icl_memory_of(&operands[1]), norm = icl_memory_of(norms);
+    const cl_uint threshold_offset = (cl_uint)operands[0].offset, dropped_offset = (cl_uint)operands[1].offset;
     const cl_uint norm_offset = (cl_uint)norms->offset, count = (cl_uint)norms->shape[0];
     const cl_int stride = (cl_int)norms->stride[0];
     const cl_float4 constants = threshold_constants(*(const double *)params, norms->shape[0]);
     return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_track_threshold, opencl->local_size, error,
                             ICL_MEMORY_ARGUMENT(threshold), ICL_ARGUMENT(threshold_offset),
-                            ICL_MEMORY_ARGUMENT(dropped), ICL_ARGUMENT(dropped_offset),
-                            ICL_MEMORY_ARGUMENT(norm), ICL_ARGUMENT(norm_offset), ICL_ARGUMENT(stride),
-                            ICL_ARGUMENT(count), ICL_ARGUMENT(constants));
+                            ICL_MEMORY_ARGUMENT(dropped), ICL_ARGUMENT(dropped_offset), ICL_MEMORY_ARGUMENT(norm),
+                            ICL_ARGUMENT(norm_offset), ICL_ARGUMENT(stride), ICL_ARGUMENT(count),
+                            ICL_ARGUMENT(constants));
 }
 
 /* ---- The end of a training step ---- */
 
-enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 8 }; /* operands; where the extents stand */
+enum { VECTORS = 8, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7 }; /* operands; where the extents stand */
 
-/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters; on GPUs fewer, as long as there
- * are not more groups than compute units, which would wait otherwise. */
+/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters; on GPUs
+ * fewer, as long as there are not more groups than compute units, which would wait otherwise. */
 #define PARAMETERS_PER_GROUP 4096
 #define FEW_PARAMETERS       256
 
 static size_t groups_of(const icl_opencl *opencl, size_t parameters) {
-    const size_t units = opencl->backend->capabilities.compute_units,
-                 least = parameters / PARAMETERS_PER_GROUP + 1;
+    const size_t units = opencl->backend->capabilities.compute_units, least = parameters / PARAMETERS_PER_GROUP + 1;
     const size_t wanted = parameters / FEW_PARAMETERS + 1, groups = wanted < units ? wanted : units;
     return opencl->lanes == 1 && groups > least ? groups : least;
 }
@@ -125,8 +71,8 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
                            .corrections = {{1, 1}}};
     icl_argument arguments[VECTORS + 8];
     cl_mem memory[VECTORS];
-    cl_uint16 offsets = {{0}};
-    cl_int16 strides = {{0}};
+    cl_uint8 offsets = {{0}};
+    cl_int8 strides = {{0}};
 
     if (is_adam)
         adam = adam_constants_of(&p->adam);
@@ -137,13 +83,12 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
         strides.s[i] = (cl_int)operand->stride[0];
         arguments[i] = ICL_MEMORY_ARGUMENT(memory[i]);
     }
-    const icl_argument rest[8] = {
-        ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
-        ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
-        ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants)};
+    const icl_argument rest[8] = {ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
+                                  ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
+                                  ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants)};
     memcpy(arguments + VECTORS, rest, sizeof rest);
     const size_t groups = groups_of(opencl, size);
     return icl_opencl_launch_items(opencl, ICL_KERNEL_update_step,
-                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments,
-                                   VECTORS + 8, error);
+                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments, VECTORS + 8,
+                                   error);
 }

@@ -20,9 +20,8 @@ static icl_status triad(icl_opencl *opencl, cl_uint rounds, const icl_tensor *op
     const cl_float s = 0.5F;
 
     *amount = 3.0 * sizeof(cl_float) * (double)opencl->lanes * (double)count * (double)rounds;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_peak_triad, count, error, ICL_MEMORY_ARGUMENT(a),
-                      ICL_MEMORY_ARGUMENT(b), ICL_MEMORY_ARGUMENT(c), ICL_ARGUMENT(s), ICL_ARGUMENT(count),
-                      ICL_ARGUMENT(rounds));
+    return ICL_LAUNCH(opencl, ICL_KERNEL_peak_triad, count, error, ICL_MEMORY_ARGUMENT(a), ICL_MEMORY_ARGUMENT(b),
+                      ICL_MEMORY_ARGUMENT(c), ICL_ARGUMENT(s), ICL_ARGUMENT(count), ICL_ARGUMENT(rounds));
 }
 
 /* A device has one instruction set and all of its units. */

@@ -45,8 +45,8 @@ static icl_status make_block(icl_opencl *opencl, size_t bytes, icl_block **made,
     block->bytes = bytes;
     block->memory = clCreateBuffer(opencl->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (code != CL_SUCCESS) {
-        icl_fail(error, ICL_ERROR_MEMORY, "clCreateBuffer of %zu bytes: %s (%d) on %s", bytes,
-                 icl_cl_error_name(code), code, backend->capabilities.name);
+        icl_fail(error, ICL_ERROR_MEMORY, "clCreateBuffer of %zu bytes: %s (%d) on %s", bytes, icl_cl_error_name(code),
+                 code, backend->capabilities.name);
         status = ICL_ERROR_MEMORY;
         goto done;
     }
@@ -63,11 +63,10 @@ static icl_status over_limit(const icl_opencl *opencl, size_t bytes, icl_error *
     const icl_backend *backend = opencl->backend;
     const size_t most = backend->capabilities.max_allocation;
     if (bytes > most)
-        return icl_fail(error, ICL_ERROR_MEMORY,
-                        "device memory: %zu bytes in one buffer, %s allows at most %zu", bytes,
+        return icl_fail(error, ICL_ERROR_MEMORY, "device memory: %zu bytes in one buffer, %s allows at most %zu", bytes,
                         backend->capabilities.name, most);
     return icl_fail(error, ICL_ERROR_MEMORY,
-                    "device memory: %zu bytes more beside %zu in use pass the limit of %zu on %s", bytes,
+                    "device memory: %zu more bytes beside %zu in use exceed the limit of %zu on %s", bytes,
                     backend->statistics.bytes_live, opencl->memory_limit, backend->capabilities.name);
 }
 

@@ -11,11 +11,9 @@ icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
     for (size_t i = 0; i < profile->count; i++) {
         cl_ulong start = 0, end = 0;
         ICL_CL_TRY(opencl, "clGetEventProfilingInfo",
-                   clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_START, sizeof start,
-                                           &start, NULL));
-        ICL_CL_TRY(
-            opencl, "clGetEventProfilingInfo",
-            clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+                   clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL));
+        ICL_CL_TRY(opencl, "clGetEventProfilingInfo",
+                   clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
         opencl->backend->statistics.device_seconds += end > start ? 1e-9 * (double)(end - start) : 0;
     }
 done:

@@ -19,18 +19,16 @@ static icl_status build_failed(const icl_opencl *opencl, int code, const char *n
 
     if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS &&
         size > 1 && icl_allocate(size + 1, 1, "build log", &whole, NULL) == ICL_OK) {
-        if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL) ==
-            CL_SUCCESS)
+        if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL) == CL_SUCCESS)
             snprintf(log, sizeof log, "%s", whole);
         icl_free(&whole);
     }
-    return icl_fail(error, ICL_ERROR_DEVICE,
-                    "clBuildProgram of %s with \"%s\": %s (%d) on %s\nbuild log:\n%s", name, options,
-                    icl_cl_error_name(code), code, opencl->backend->capabilities.name, log);
+    return icl_fail(error, ICL_ERROR_DEVICE, "clBuildProgram of %s with \"%s\": %s (%d) on %s\nbuild log:\n%s", name,
+                    options, icl_cl_error_name(code), code, opencl->backend->capabilities.name, log);
 }
 
-icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size,
-                            const char *options, cl_program *program, icl_error *error) {
+icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size, const char *options,
+                            cl_program *program, icl_error *error) {
     cl_int code;
 
     *program = icl_program_cache_load(opencl, text, size, options);
@@ -70,8 +68,8 @@ static icl_status build_text(icl_opencl *opencl, icl_program *program, icl_error
         memcpy(text, parts[0], front);
         memcpy(text + front, parts[1], source->size);
     }
-    ICL_TRY(icl_opencl_build(opencl, source->name, text ? text : parts[1], front + source->size,
-                             program->options, &program->program, error));
+    ICL_TRY(icl_opencl_build(opencl, source->name, text ? text : parts[1], front + source->size, program->options,
+                             &program->program, error));
 done:
     icl_free(&text);
     return status;
@@ -84,8 +82,8 @@ static void free_program(icl_program *program) {
 }
 
 /* The program of a file, definitions and options: from the cache, or compiled. */
-static icl_status find_program(icl_opencl *opencl, const char *file, const char *definitions,
-                               const char *options, icl_program **found, icl_error *error) {
+static icl_status find_program(icl_opencl *opencl, const char *file, const char *definitions, const char *options,
+                               icl_program **found, icl_error *error) {
     icl_status status = ICL_OK;
     icl_program *made = NULL;
     const icl_kernel_source *source = icl_opencl_find_source(file);
@@ -95,11 +93,14 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
         return ICL_ERROR_DEVICE;
     }
     for (icl_program *p = opencl->programs; p; p = p->next)
-        if (p->source == source && strcmp(p->options, options) == 0 &&
-            strcmp(p->definitions, definitions) == 0) {
+        if (p->source == source && strcmp(p->options, options) == 0 && strcmp(p->definitions, definitions) == 0) {
             *found = p;
             return ICL_OK;
         }
+    /* Nothing runs while the driver compiles: the compiler of Intel's runtime for CPUs reads memory that it has freed
+     * just before (2026.2, its pass ReduceCrossBarrierValues), and crashes if a kernel's threads
+     * have taken that memory since. */
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
     ICL_TRY(icl_allocate(1, sizeof *made, "program", &made, error));
     ICL_TRY(icl_duplicate(options, &made->options, error));
     ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
@@ -140,8 +141,8 @@ static icl_status choose_local_size(const icl_opencl *opencl, const char *name, 
     while (!compiled->is_fixed && compiled->local_size > compiled->limit && compiled->local_size > 1)
         compiled->local_size /= 2;
     if (opencl->lanes == 1 && local_bytes > local_memory)
-        return icl_fail(error, ICL_ERROR_DEVICE, "kernel %s needs %llu bytes of local memory, %s has %zu",
-                        name, (unsigned long long)local_bytes, device, local_memory);
+        return icl_fail(error, ICL_ERROR_DEVICE, "kernel %s needs %llu bytes of local memory, %s has %zu", name,
+                        (unsigned long long)local_bytes, device, local_memory);
 done:
     return status;
 }
@@ -176,8 +177,8 @@ void icl_opencl_set_options(icl_opencl *opencl, bool has_fma) {
 void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
                            char options[ICL_OPTIONS_CAPACITY]) {
     const bool relaxed = opencl->fast_math && !icl_kernel_infos[which].strict;
-    snprintf(options, ICL_OPTIONS_CAPACITY, "%s%s%s%s", opencl->options,
-             relaxed ? " -cl-fast-relaxed-math" : "", further ? " " : "", further ? further : "");
+    snprintf(options, ICL_OPTIONS_CAPACITY, "%s%s%s%s", opencl->options, relaxed ? " -cl-fast-relaxed-math" : "",
+             further ? " " : "", further ? further : "");
 }
 
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error) {
@@ -203,8 +204,8 @@ icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_sp
     icl_variant *made = NULL;
 
     icl_opencl_options_of(opencl, which, special->options, options);
-    ICL_TRY(find_program(opencl, icl_kernel_infos[which].file,
-                         special->definitions ? special->definitions : "", options, &program, error));
+    ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, special->definitions ? special->definitions : "",
+                         options, &program, error));
     for (const icl_variant *v = opencl->variants; v; v = v->next)
         if (v->which == which && v->program == program) {
             *compiled = v->compiled;

@@ -1,8 +1,9 @@
 /*
  * Compiled programs on disk, for drivers that do not keep them themselves.
  *
- * The key is everything that a driver's compiler sees: the whole source with its includes resolved, the options, and what names device
- * and driver, versions included. The cache only ever saves time: whatever goes wrong with it is a line in the log, and the source serves.
+ * The key is everything that a driver's compiler sees: the whole source with its includes resolved, the options, and
+ * what names device and driver, versions included. The cache only ever saves time: whatever goes wrong with it is a
+ * line in the log, and the source serves.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,9 @@ static void complain(icl_opencl *opencl, const icl_error *why) {
 }
 
 /*
- * PoCL keeps programs by itself, down to each work-group size, and compiles every kernel once more when it is asked for a binary; Oclgrind
- * names lines of the source, which it must be given. ICLAB_PROGRAM_CACHE=always asks for this cache all the same: for tests.
+ * PoCL keeps programs by itself, down to each work-group size, and compiles every kernel once more to give a binary;
+ * Oclgrind names lines of the source, and so needs the source. ICLAB_PROGRAM_CACHE=always turns this cache on
+ * nevertheless, for tests.
  */
 static bool is_wanted(const icl_opencl *opencl) {
     const char *when = getenv("ICLAB_PROGRAM_CACHE"), *platform = opencl->backend->capabilities.platform;
@@ -32,8 +34,8 @@ static bool is_wanted(const icl_opencl *opencl) {
            (when && strcmp(when, "always") == 0);
 }
 
-static const cl_device_info device_infos[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION,
-                                              CL_DRIVER_VERSION, CL_DEVICE_OPENCL_C_VERSION};
+static const cl_device_info device_infos[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
+                                              CL_DEVICE_OPENCL_C_VERSION};
 /* Apple's devices and drivers have had the same versions for years: only the platform's says which system it is. */
 static const cl_platform_info platform_infos[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION};
 
@@ -53,13 +55,12 @@ static icl_status read_infos(const icl_opencl *opencl, char *texts, icl_error *e
                clGetDeviceInfo(opencl->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
     for (int i = 0; i < INFOS; i++) {
         if (i < DEVICE_INFOS)
-            ICL_CL_TRY(
-                opencl, "clGetDeviceInfo",
-                clGetDeviceInfo(opencl->device, device_infos[i], INFO_CAPACITY - 1, texts + used, NULL));
+            ICL_CL_TRY(opencl, "clGetDeviceInfo",
+                       clGetDeviceInfo(opencl->device, device_infos[i], INFO_CAPACITY - 1, texts + used, NULL));
         else
-            ICL_CL_TRY(opencl, "clGetPlatformInfo",
-                       clGetPlatformInfo(platform, platform_infos[i - DEVICE_INFOS], INFO_CAPACITY - 1,
-                                         texts + used, NULL));
+            ICL_CL_TRY(
+                opencl, "clGetPlatformInfo",
+                clGetPlatformInfo(platform, platform_infos[i - DEVICE_INFOS], INFO_CAPACITY - 1, texts + used, NULL));
         used += strlen(texts + used);
         texts[used++] = '\n';
     }
@@ -93,8 +94,8 @@ void icl_program_cache_close(icl_opencl *opencl) {
 }
 
 /* Device, options and source, in new memory. */
-static icl_status make_key(const icl_opencl *opencl, const char *text, size_t size, const char *options,
-                           char **key, size_t *key_size, icl_error *error) {
+static icl_status make_key(const icl_opencl *opencl, const char *text, size_t size, const char *options, char **key,
+                           size_t *key_size, icl_error *error) {
     const char *const parts[] = {opencl->cache.device, options, "\n", text};
     const size_t sizes[] = {strlen(parts[0]), strlen(options), 1, size};
     size_t used = 0;
@@ -125,8 +126,8 @@ static cl_program program_of(icl_opencl *opencl, const char *binary, size_t size
         return program;
     if (program)
         clReleaseProgram(program);
-    icl_log_write(&opencl->backend->log, ICL_LOG_DEBUG,
-                  "program cache: the driver refuses its own binary: %s (%d)", icl_cl_error_name(code), code);
+    icl_log_write(&opencl->backend->log, ICL_LOG_DEBUG, "program cache: the driver refuses its own binary: %s (%d)",
+                  icl_cl_error_name(code), code);
     return NULL;
 }
 
@@ -160,8 +161,8 @@ static icl_status binary_of(const icl_opencl *opencl, cl_program program, char *
     ICL_CL_TRY(opencl, "clGetProgramInfo",
                clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL));
     if (*size == 0) {
-        status = icl_fail(error, ICL_ERROR_DEVICE, "%s gives no binary of a program",
-                          opencl->backend->capabilities.name);
+        status =
+            icl_fail(error, ICL_ERROR_DEVICE, "%s gives no binary of a program", opencl->backend->capabilities.name);
         goto done;
     }
     ICL_TRY(icl_allocate(*size, 1, "binary of a program", binary, error));

@@ -4,8 +4,7 @@
 #include "backend/opencl/opencl.h"
 #include "cl/kinds.h"
 
-_Static_assert(KIND_UNIFORM == (int)ICL_UNIFORM && KIND_NORMAL == (int)ICL_NORMAL &&
-                   KIND_CHOICE == (int)ICL_CHOICE,
+_Static_assert(KIND_UNIFORM == (int)ICL_UNIFORM && KIND_NORMAL == (int)ICL_NORMAL && KIND_CHOICE == (int)ICL_CHOICE,
                "cl/kinds.h differs from icl_distribution");
 
 #define NUMBER_WORK 30.0 /* operations for a number, about */
@@ -31,8 +30,7 @@ icl_status icl_opencl_random_fill(icl_backend *backend, const void *params, cons
     memcpy(&choices, p->choices, sizeof choices);
     return ICL_LAUNCH(opencl, ICL_KERNEL_random_fill, units, error, ICL_VIEW(view), ICL_ARGUMENT(shape),
                       ICL_ARGUMENT(contiguous), ICL_ARGUMENT(count),
-                      ICL_UNITS(units, NUMBER_WORK * (double)unit_length), ICL_ARGUMENT(seed),
-                      ICL_ARGUMENT(stream), ICL_ARGUMENT(step), ICL_ARGUMENT(first_block), ICL_ARGUMENT(skip),
-                      ICL_ARGUMENT(distribution), ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count),
-                      ICL_ARGUMENT(choices));
+                      ICL_UNITS(units, NUMBER_WORK * (double)unit_length), ICL_ARGUMENT(seed), ICL_ARGUMENT(stream),
+                      ICL_ARGUMENT(step), ICL_ARGUMENT(first_block), ICL_ARGUMENT(skip), ICL_ARGUMENT(distribution),
+                      ICL_ARGUMENT(range), ICL_ARGUMENT(choice_count), ICL_ARGUMENT(choices));
 }

@@ -65,8 +65,8 @@ static split_axes split(const icl_tensor *out, const icl_tensor *in, unsigned ax
     return s;
 }
 
-/* How many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and enough units for
- * the device. Depends on sizes and the kernel family alone, so the tree is the same in every run. */
+/* How many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and enough
+ * units for the device. Depends on sizes and the kernel family alone, so the tree is the same in every run. */
 static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
     const cl_uint block = (cl_uint)(LEAF * opencl->lanes), most = block * MOST_BLOCKS;
     const cl_uint blocks = opencl->lanes == 1 ? 8 : 16;
@@ -77,15 +77,13 @@ static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
 
 /* One launch: chunks of s reduced to out[output, chunk]. */
 static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk, cl_uint chunks, cl_uint leaf,
-                         cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride,
-                         icl_error *error) {
+                         cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride, icl_error *error) {
     const cl_uint units = s->outputs * chunks;
     return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
                       ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
-                      ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk),
-                      ICL_ARGUMENT(chunks), ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags),
-                      ICL_ARGUMENT(divisor));
+                      ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
+                      ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor));
 }
 
 /* Row-major strides of the kept axes, each step `innermost` elements. */
@@ -103,9 +101,7 @@ static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind 
                               icl_error *error) {
     const cl_uint last = kind == ICL_NORM ? FLAG_ROOT : 0;
     const cl_float divisor = kind == ICL_MEAN ? (cl_float)s.length : 1.0F;
-    cl_uint flags = kind == ICL_MAX                                  ? FLAG_MAX
-                    : kind == ICL_SUM_OF_SQUARES || kind == ICL_NORM ? FLAG_SQUARES
-                                                                     : 0;
+    cl_uint flags = kind == ICL_MAX ? FLAG_MAX : kind == ICL_SUM_OF_SQUARES || kind == ICL_NORM ? FLAG_SQUARES : 0;
     cl_uint leaf = LEAF;
     icl_status status = ICL_OK;
     icl_block *from = NULL, *to = NULL;
@@ -146,13 +142,12 @@ static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view
     ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_float), &best, error));
     ICL_TRY(icl_pool_take(opencl, units * sizeof(cl_uint), &where, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_chunks, units, error, ICL_MEMORY_ARGUMENT(best->memory),
-                       ICL_MEMORY_ARGUMENT(where->memory), ICL_MEMORY_ARGUMENT(s->memory),
-                       ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept),
-                       ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length),
-                       ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks), ICL_UNITS(units, chunk)));
-    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out),
-                       ICL_ARGUMENT(s->kept), ICL_MEMORY_ARGUMENT(best->memory),
-                       ICL_MEMORY_ARGUMENT(where->memory), ICL_ARGUMENT(chunks),
+                       ICL_MEMORY_ARGUMENT(where->memory), ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset),
+                       ICL_ARGUMENT(s->kept_stride), ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride),
+                       ICL_ARGUMENT(s->reduced), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
+                       ICL_UNITS(units, chunk)));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_argmax_final, s->outputs, error, ICL_VIEW(*out), ICL_ARGUMENT(s->kept),
+                       ICL_MEMORY_ARGUMENT(best->memory), ICL_MEMORY_ARGUMENT(where->memory), ICL_ARGUMENT(chunks),
                        ICL_UNITS(s->outputs, chunks)));
 done:
     icl_pool_give(opencl, best);
@@ -165,8 +160,7 @@ static double of_nothing(icl_reduce_kind kind) {
     return kind == ICL_MEAN ? (double)NAN : kind == ICL_MAX ? -(double)INFINITY : kind == ICL_ARGMAX ? -1 : 0;
 }
 
-icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl_tensor *operands,
-                             icl_error *error) {
+icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_reduce_params *p = params;
     const split_axes s = split(&operands[0], &operands[1], p->axes);
@@ -177,6 +171,5 @@ icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl
         return icl_opencl_fill(backend, &value, operands, error);
     }
     out.stride = s.out_stride;
-    return p->kind == ICL_ARGMAX ? argmax(opencl, &s, &out, error)
-                                 : reduce_tree(opencl, s, p->kind, &out, error);
+    return p->kind == ICL_ARGMAX ? argmax(opencl, &s, &out, error) : reduce_tree(opencl, s, p->kind, &out, error);
 }

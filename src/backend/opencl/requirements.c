@@ -1,15 +1,17 @@
-/* What a device must offer before anything runs on it. Each refusal is one line: the device, what was found, and what is needed. */
+/* What a device must offer before anything runs on it. Each refusal is one line: the device, what was
+ * found, and what is needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
 
-/* Most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much in a full profile. */
+/* Most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much
+ * in a full profile. */
 #define LEAST_LOCAL_MEMORY ((size_t)16 << 10)
 
 static icl_status refuse(const icl_opencl *opencl, const char *found, const char *needed, icl_error *error) {
-    return icl_fail(error, ICL_ERROR_DEVICE, "%s %s, needed is %s", opencl->backend->capabilities.name, found,
+    return icl_fail(error, ICL_ERROR_DEVICE, "%s %s, but iclab needs %s", opencl->backend->capabilities.name, found,
                     needed);
 }
 
@@ -56,8 +58,7 @@ static bool is_recent(const char *text) {
 }
 
 /* The texts are "OpenCL 1.2 ..." and "OpenCL C 1.2 ..." by the standard. */
-static icl_status require_version(const icl_opencl *opencl, cl_device_info what, const char *prefix,
-                                  icl_error *error) {
+static icl_status require_version(const icl_opencl *opencl, cl_device_info what, const char *prefix, icl_error *error) {
     icl_status status = ICL_OK;
     char text[512], found[160], needed[64];
     const size_t length = strlen(prefix);
@@ -72,7 +73,8 @@ done:
     return status;
 }
 
-/* The bounds of ops follow from the accuracy that a full profile promises. An embedded one may round differently, and has no infinities. */
+/* The bounds of ops follow from the accuracy that a full profile promises. An embedded one may round differently, and
+ * has no infinities. */
 static icl_status require_full_profile(const icl_opencl *opencl, bool accept, icl_error *error) {
     icl_status status = ICL_OK;
     char profile[64], found[128];
@@ -84,8 +86,7 @@ static icl_status require_full_profile(const icl_opencl *opencl, bool accept, ic
     status = refuse(opencl, found, "FULL_PROFILE", error);
     if (!accept)
         return status;
-    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
-                  "%s %s than the error bounds suppose; opened all the same",
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s %s than the error bounds suppose; opened nevertheless",
                   opencl->backend->capabilities.name, found);
     return ICL_OK;
 done:

@@ -4,9 +4,10 @@
 
 #include "backend/opencl/opencl.h"
 
-/* The first element that is off by more than tolerance * (1 + |expected|), ten times that with relaxed arithmetic. NaN is off. `what` names the op. */
-icl_status icl_self_test_compare(const icl_opencl *opencl, const char *what, const float *got,
-                                 const float *expected, size_t count, float tolerance, icl_error *error);
+/* The first element that is off by more than tolerance * (1 + |expected|), ten times that with relaxed arithmetic. NaN
+ * is off. `what` names the op. */
+icl_status icl_self_test_compare(const icl_opencl *opencl, const char *what, const float *got, const float *expected,
+                                 size_t count, float tolerance, icl_error *error);
 
 /* Small whole numbers from -5 to 5: products and short sums of them are exact. */
 void icl_self_test_integers(float *values, size_t count, size_t step);

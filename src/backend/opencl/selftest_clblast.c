@@ -3,18 +3,16 @@
 
 #include "backend/opencl/selftest.h"
 
-/* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over. Otherwise our own
- * kernel takes its place, and the log says so. */
-static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why,
-                                 icl_error *error) {
+/* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over.
+ * Otherwise our own kernel takes its place, and the log says so. */
+static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why, icl_error *error) {
     icl_clblast_forget();
     if (opencl->gemm == ICL_GEMM_CLBLAST)
         return icl_fail(error, status, "%s", why->message);
     opencl->clblast = status == ICL_ERROR_DEVICE ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_UNTESTED;
     if (status != ICL_ERROR_DEVICE)
         return icl_fail(error, status, "%s", why->message);
-    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead",
-                  why->message);
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead", why->message);
     return ICL_OK;
 }
 
@@ -47,19 +45,21 @@ done:
     return status;
 }
 
-/* No product of these extents is small enough for all devices to take the same of CLBlast's kernels as the first test did. */
+/* No product of these extents is small enough for all devices to take the same of CLBlast's kernels as
+ * the first test did. */
 #define SMALL_PRODUCT ((size_t)64 * 64 * 64)
 
-/* Beyond this every device takes its kernels for large products, and sums of the test's whole numbers are exact up to it. */
+/* Beyond this every device takes its kernels for large products, and sums of the test's whole numbers are
+ * exact up to it. */
 #define MOST_TESTED ((size_t)2048)
 
 static size_t tested_extent(size_t extent) {
     return extent < MOST_TESTED ? extent : MOST_TESTED;
 }
 
-/* CLBlast has one kind of kernels for small products and another for large ones, and which are large depends on the device. Those
- * before 1.6.3 gave wrong large products on some GPUs (its pull request 543). So each power of two of m n k is tested by its first
- * product. */
+/* CLBlast has one kind of kernels for small products and another for large ones, and which are large depends on the
+ * device. Those before 1.6.3 gave wrong large products on some GPUs (its pull request 543). So each power of two of m n
+ * k is tested by its first product. */
 static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     const size_t extents[] = {tested_extent(m), tested_extent(n), tested_extent(k)};
     const size_t size = extents[0] * extents[1] * extents[2];
@@ -89,12 +89,11 @@ icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_
     return status == ICL_OK ? ICL_OK : refuse_clblast(opencl, status, &why, error);
 }
 
-/* CLBlast compiles for seconds, so that it is tested before it is first used: here where it was asked for, else with the first
- * product that prefers it. */
+/* CLBlast compiles for seconds, so that it is tested before it is first used: here where it was asked for, else with
+ * the first product that prefers it. */
 icl_status icl_self_test_choose_clblast(icl_opencl *opencl, icl_error *error) {
     if (!ICL_HAVE_CLBLAST && opencl->gemm == ICL_GEMM_CLBLAST)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "gemm clblast: this build has no CLBlast, expected auto or native");
+        return icl_fail(error, ICL_ERROR_INPUT, "gemm clblast: this build has no CLBlast, expected auto or native");
     if (!ICL_HAVE_CLBLAST || opencl->gemm == ICL_GEMM_NATIVE)
         opencl->clblast = ICL_CLBLAST_REFUSED;
     return opencl->gemm == ICL_GEMM_CLBLAST ? icl_opencl_test_clblast(opencl, 1, 1, 1, error) : ICL_OK;

@@ -1,6 +1,7 @@
 /*
- * The ops of a training step beside the answers of plain C, whose code shares nothing with the kernels: strict ops to the last bit, the
- * others as near as rounding allows. The operands of a case need not belong together: an op is a formula of them.
+ * The ops of a training step beside the answers of plain C, whose code shares nothing with the kernels: strict ops to
+ * the last bit, the others as near as rounding allows. The operands of a case need not belong together: an op is a
+ * formula of them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,19 +29,9 @@ typedef struct known_case {
     known_operand operands[ICL_MAX_OPERANDS]; /* in the op's order */
 } known_case;
 
-enum {
-    B = 5,
-    D = 4,
-    LAYERS = 3,
-    CONTEXT = 6,
-    N = LAYERS * 2 * D * D,
-    QUERIES = 5,
-    KEYS = 7,
-    E = 2,
-    ROWS = 64
-};
+enum { B = 5, D = 4, LAYERS = 3, CONTEXT = 6, N = LAYERS * 2 * D * D, QUERIES = 5, KEYS = 7, E = 2, ROWS = 64 };
 
-static const icl_linear_transformer_params transformer = {.form = ICL_LINEAR_FULL,
+static const icl_linear_transformer_params transformer = {.parameterization = ICL_LINEAR_FULL,
                                                           .layers = LAYERS,
                                                           .depth = LAYERS,
                                                           .heads = 1,
@@ -59,7 +50,7 @@ static const icl_update_params adam = {
 static const known_case gradient_case = {ICL_OP_linear_transformer_gradient,
                                          &transformer,
                                          NEAR,
-                                         {{"predictions", NORMAL, 1, {B}},
+                                         {{"losses", NORMAL, 1, {B}},
                                           {"gradient", NORMAL, 1, {N}},
                                           {"norms", NORMAL, 1, {B}},
                                           {"parameters", SMALL, 1, {N}},
@@ -109,8 +100,7 @@ static const known_case cases[] = {
       {"measures", NORMAL, 1, {3}},
       {"threshold", POSITIVE, 1, {1}},
       {"gradient", NORMAL, 1, {N}},
-      {"predictions", NORMAL, 1, {B}},
-      {"targets", NORMAL, 1, {B}},
+      {"losses", NORMAL, 1, {B}},
       {"norms", POSITIVE, 1, {B}}}},
 };
 
@@ -139,8 +129,7 @@ static icl_status judge(const icl_opencl *opencl, const known_case *c, int opera
     snprintf(what, sizeof what, "%s: %s", icl_op_infos[c->op].name, c->operands[operand].name);
     for (size_t i = 0; i < count && tolerance == BITS; i++)
         if (memcmp(&got[i], &expected[i], sizeof *got) != 0)
-            return icl_fail(error, ICL_ERROR_DEVICE,
-                            "self-test of %s: %s: element %zu is %a, expected the bits of %a",
+            return icl_fail(error, ICL_ERROR_DEVICE, "self-test of %s: %s: element %zu is %a, expected the bits of %a",
                             opencl->backend->capabilities.name, what, i, (double)got[i], (double)expected[i]);
     return icl_self_test_compare(opencl, what, got, expected, count, tolerance, error);
 }
@@ -160,8 +149,7 @@ static icl_status test_case(icl_opencl *opencl, icl_backend *host, const known_c
             if (operand->values == ABSENT)
                 continue;
             fill_values(operand, (uint32_t)i, values[0]);
-            ICL_TRY(icl_tensor_create(backends[which], operand->rank, operand->shape, &operands[which][i],
-                                      error));
+            ICL_TRY(icl_tensor_create(backends[which], operand->rank, operand->shape, &operands[which][i], error));
             ICL_TRY(icl_tensor_write(operands[which][i], values[0], error));
         }
         ICL_TRY(backends[which]->functions->ops[c->op](backends[which], c->params, operands[which], error));

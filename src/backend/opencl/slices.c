@@ -1,15 +1,16 @@
 /*
  * Long launches of GPUs in slices.
  *
- * Windows resets a GPU whose launch takes 2 seconds, and so does Intel's driver for Linux: the work is lost. So a launch that may take long
- * is cut by its units, which do not depend on each other: the bits are those of one launch. How long it may take follows from its
- * operations and from the rate that the kernel's last slices reached; at first a low one. Only launches that may take a quarter of the
- * bound are cut and measured, for which the host has to wait; shorter ones stay asynchronous. The rate of one shape says little about
- * another, so the first slice takes a quarter of the bound, and none takes more than twice the units of the one before: where units grow
- * longer, as under a causal mask, the rate is known in time.
+ * Windows resets a GPU whose launch takes 2 seconds, and so does Intel's driver for Linux: the work is lost. So a
+ * launch that may take long is cut by its units, which do not depend on each other: the bits are those of one launch.
+ * How long it may take follows from its operations and from the rate that the kernel's last slices reached; at first a
+ * low one. Only launches that may take a quarter of the bound are cut and measured, for which the host has to wait;
+ * shorter ones stay asynchronous. The rate of one shape says little about another, so the first slice takes a quarter
+ * of the bound, and none takes more than twice the units of the one before: where units grow longer, as under a causal
+ * mask, the rate is known in time.
  */
 #include "backend/opencl/opencl.h"
-#include "core/clock.h"
+#include "iclab/host.h"
 
 #define START_RATE    2e9  /* operations a second that any GPU reaches */
 #define FIRST_SHARE   .25  /* of the bound: of the first slice */
@@ -34,8 +35,7 @@ bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work)
     return opencl->lanes == 1 && work > rate_of(opencl, which) * opencl->launch_seconds * FIRST_SHARE;
 }
 
-icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices,
-                                    icl_error *error) {
+icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error) {
     const icl_compiled *compiled = &slices->compiled;
     const size_t group = compiled->is_fixed ? compiled->local_size : opencl->local_size,
                  least = slices->by_group ? 1 : group;
@@ -51,8 +51,8 @@ icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const 
         const double start = icl_clock_seconds();
         ICL_CL_TRY(opencl, "clSetKernelArg",
                    clSetKernelArg(slices->compiled.kernel, slices->argument, sizeof units, &units));
-        ICL_TRY(icl_opencl_enqueue(opencl, which, &slices->compiled,
-                                   wanted < slices->items ? wanted : slices->items, error));
+        ICL_TRY(icl_opencl_enqueue(opencl, which, &slices->compiled, wanted < slices->items ? wanted : slices->items,
+                                   error));
         ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
         const double elapsed = icl_clock_seconds() - start;
         if (count >= before) /* a short last one does not fill the device */

@@ -18,7 +18,6 @@ icl_status icl_opencl_spherical(icl_backend *backend, const void *params, const 
     for (int i = OUT; i <= TABLE; i++) /* an absent operand is passed as any other memory */
         views[i] = icl_view_of(operands[i].buffer ? &operands[i] : &operands[IN]);
     return ICL_LAUNCH(opencl, ICL_KERNEL_spherical, units, error, ICL_VIEW(views[OUT]), ICL_VIEW(views[IN]),
-                      ICL_VIEW(views[NORMALS]), ICL_VIEW(views[TABLE]), ICL_ARGUMENT(shape),
-                      ICL_ARGUMENT(rows), ICL_UNITS(units, ELEMENT_WORK * (double)(lanes * shape.s[3])),
-                      ICL_ARGUMENT(has_radius));
+                      ICL_VIEW(views[NORMALS]), ICL_VIEW(views[TABLE]), ICL_ARGUMENT(shape), ICL_ARGUMENT(rows),
+                      ICL_UNITS(units, ELEMENT_WORK * (double)(lanes * shape.s[3])), ICL_ARGUMENT(has_radius));
 }

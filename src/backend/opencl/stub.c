@@ -1,6 +1,6 @@
 /* Built without OpenCL: the same entry points, and no device. */
 #include "backend/contract.h"
-#include "core/status.h"
+#include "iclab/status.h"
 
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error) {
     (void)error;
@@ -10,8 +10,8 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
     return ICL_OK;
 }
 
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device,
-                           icl_backend **backend, icl_error *error) {
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
+                           icl_error *error) {
     (void)params;
     *backend = NULL;
     return icl_fail(error, ICL_ERROR_DEVICE, "%s: this build has no OpenCL", device->capabilities.spec);

@@ -10,9 +10,8 @@ icl_status icl_opencl_buffer_read(icl_backend *backend, const icl_buffer *buffer
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
     ICL_CL_TRY(opencl, "clEnqueueReadBuffer",
-               clEnqueueReadBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE,
-                                   offset * sizeof(cl_float), count * sizeof(cl_float), elements, 0, NULL,
-                                   NULL));
+               clEnqueueReadBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, offset * sizeof(cl_float),
+                                   count * sizeof(cl_float), elements, 0, NULL, NULL));
 done:
     return status;
 }
@@ -22,9 +21,8 @@ icl_status icl_opencl_buffer_write(icl_backend *backend, icl_buffer *buffer, siz
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
     ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
-               clEnqueueWriteBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE,
-                                    offset * sizeof(cl_float), count * sizeof(cl_float), elements, 0, NULL,
-                                    NULL));
+               clEnqueueWriteBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, offset * sizeof(cl_float),
+                                    count * sizeof(cl_float), elements, 0, NULL, NULL));
 done:
     return status;
 }
@@ -32,9 +30,8 @@ done:
 icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     cl_int code;
-    void *mapped =
-        clEnqueueMapBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                           buffer->elements * sizeof(cl_float), 0, NULL, NULL, &code);
+    void *mapped = clEnqueueMapBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                      buffer->elements * sizeof(cl_float), 0, NULL, NULL, &code);
     if (code != CL_SUCCESS)
         return icl_cl_fail(opencl, code, "clEnqueueMapBuffer", error);
     buffer->mapped = mapped;
@@ -44,9 +41,8 @@ icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_e
 icl_status icl_opencl_buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
-    ICL_CL_TRY(
-        opencl, "clEnqueueUnmapMemObject",
-        clEnqueueUnmapMemObject(opencl->queue, memory_of_buffer(buffer), buffer->mapped, 0, NULL, NULL));
+    ICL_CL_TRY(opencl, "clEnqueueUnmapMemObject",
+               clEnqueueUnmapMemObject(opencl->queue, memory_of_buffer(buffer), buffer->mapped, 0, NULL, NULL));
 done:
     buffer->mapped = NULL;
     return status;

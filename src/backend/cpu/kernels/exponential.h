@@ -2,9 +2,10 @@
  * The exponential of a weight: branch-free, so that a loop over it becomes vector instructions.
  *
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact
- * (Cody and Waite), exp(r) by its Taylor polynomial, whose remainder |r|^(D+1) / (D+1)! is below a tenth of a unit in the last
- * place. 2^(n + BIAS) is made from its bits and is a normal number over the whole range; the product with 2^-BIAS rounds once
- * where the result is subnormal. Within 2 ulp: one and a half from the last steps of the polynomial, where each rounds once, the rest from r.
+ * (Cody and Waite), exp(r) by its Taylor polynomial, whose remainder |r|^(D+1) / (D+1)! is below a tenth of a unit in
+ * the last place. 2^(n + BIAS) is made from its bits and is a normal number over the whole range; the product with
+ * 2^-BIAS rounds once where the result is subnormal. Within 2 ulp: one and a half from the last steps of the
+ * polynomial, where each rounds once, the rest from r.
  */
 #ifndef ICLAB_BACKEND_CPU_EXPONENTIAL_H
 #define ICLAB_BACKEND_CPU_EXPONENTIAL_H
@@ -18,7 +19,7 @@
 #include "backend/cpu/real.h"
 
 /* a b + c, rounded once where the instruction set does that in one step, else twice: as lane_fma of lanes.h. */
-#if (defined(__GNUC__) || defined(__clang__)) &&                                                             \
+#if (defined(__GNUC__) || defined(__clang__)) &&                                                                       \
     (defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__)) || defined(__aarch64__))
 #if ICL_CPU_DOUBLE
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
@@ -36,7 +37,7 @@ typedef uint64_t exponential_bits;
 #define EXP_BIAS           60
 #define EXP_EXPONENT       1023
 #define EXP_LOWEST         (-746.0) /* exp of less rounds to 0 */
-#define EXP_HIGHEST        660.0 /* a weight is at most 1 but for rounding; beyond this it becomes infinite */
+#define EXP_HIGHEST        660.0    /* a weight is at most 1 but for rounding; beyond this it becomes infinite */
 #define EXP_LN2_HIGH       0x1.62e42feep-1
 #define EXP_LN2_LOW        0x1.a39ef35793c76p-33
 #define EXP_INVERSE_LN2    0x1.71547652b82fep+0
@@ -57,25 +58,13 @@ typedef uint32_t exponential_bits;
 #define EXP_UNBIAS         0x1p-24f
 #endif
 
-/* exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of no use, because x is out of range, it is replaced at the end. x
- * is at most EXP_HIGHEST where may_exceed is false. */
+/* exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of no use, because x is out of range, it is replaced
+ * at the end. x is at most EXP_HIGHEST where may_exceed is false. */
 ALWAYS_INLINE real weight_exponential(real x, const bool may_exceed) {
     const real one = 1;
     const real inverse_factorial[] = {
-        one,
-        one,
-        one / 2,
-        one / 6,
-        one / 24,
-        one / 120,
-        one / 720,
-        one / 5040,
-        one / 40320,
-        one / 362880,
-        one / 3628800,
-        one / 39916800,
-        one / 479001600,
-        one / 6227020800,
+        one,        one,         one / 2,      one / 6,       one / 24,       one / 120,       one / 720,
+        one / 5040, one / 40320, one / 362880, one / 3628800, one / 39916800, one / 479001600, one / 6227020800,
     };
     const real shifted = REAL_FMA(x, EXP_INVERSE_LN2, EXP_ROUND_CONSTANT);
     const real n = shifted - EXP_ROUND_CONSTANT;

@@ -6,8 +6,7 @@
 #define NUMBER real
 #include "backend/cpu/kernels/gemm_rows.h"
 
-void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc,
-                  size_t rows) {
+void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows) {
     gemm_rows(a, row_stride, k_stride, b, k, acc, rows);
 }
 
@@ -88,8 +87,8 @@ void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k
             panel[p * LANES + column] = b[p * k_stride + column * column_stride];
 }
 
-void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
-                   size_t width, real alpha, real beta) {
+void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
+                   real alpha, real beta) {
     for (size_t r = 0; r < rows; r++) {
         const real *row = acc + r * LANES;
         real *to = out + r * row_stride;
@@ -108,8 +107,8 @@ void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, s
     }
 }
 
-void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k,
-                        size_t rows, real alpha, real *out, size_t out_row, size_t out_column, size_t width) {
+void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
+                        real alpha, real *out, size_t out_row, size_t out_column, size_t width) {
     for (size_t first = 0; first < rows; first += BLOCK_ROWS) {
         const size_t count = rows - first < BLOCK_ROWS ? rows - first : BLOCK_ROWS;
         real product[BLOCK_ROWS * LANES];

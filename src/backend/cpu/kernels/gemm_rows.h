@@ -1,8 +1,9 @@
 /*
- * acc [rows][LANES] += a b, the one inner loop of every product on the host. Included with NUMBER set to the element type.
+ * acc [rows][LANES] += a b, the one inner loop of every product on the host. Included with NUMBER set
+ * to the element type.
  *
- * A block of rows times a few vectors stays in registers while k runs; each element is summed from left to right, product
- * and sum rounded once, whatever the block.
+ * A block of rows times a few vectors stays in registers while k runs; each element is summed from left to right,
+ * product and sum rounded once, whatever the block.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,8 +33,8 @@ ALWAYS_INLINE void gemm_block_sums(const size_t rows, const NUMBER *a, size_t ro
 }
 
 /* acc += a b, or, where `fresh` is set, acc = alpha * (a b). */
-ALWAYS_INLINE void gemm_block(const size_t rows, const bool fresh, const NUMBER *a, size_t row_stride,
-                              size_t k_stride, const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
+ALWAYS_INLINE void gemm_block(const size_t rows, const bool fresh, const NUMBER *a, size_t row_stride, size_t k_stride,
+                              const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
     for (size_t column = 0; column < LANES; column += BLOCK_VECTORS * VECTOR_LANES) {
         gemm_vector sum[8][2];
         memset(sum, 0, sizeof sum);
@@ -56,11 +57,11 @@ ALWAYS_INLINE void gemm_block(const size_t rows, const bool fresh, const NUMBER 
 }
 
 /* One block of 1 to BLOCK_ROWS rows. */
-ALWAYS_INLINE void gemm_any_block(size_t rows, const bool fresh, const NUMBER *a, size_t row_stride,
-                                  size_t k_stride, const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
-#define GEMM_CASE(count)                                                                                     \
-    case count:                                                                                              \
-        gemm_block(count, fresh, a, row_stride, k_stride, b, k, alpha, acc);                                 \
+ALWAYS_INLINE void gemm_any_block(size_t rows, const bool fresh, const NUMBER *a, size_t row_stride, size_t k_stride,
+                                  const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
+#define GEMM_CASE(count)                                                                                               \
+    case count:                                                                                                        \
+        gemm_block(count, fresh, a, row_stride, k_stride, b, k, alpha, acc);                                           \
         break;
     switch (rows) {
         GEMM_CASE(1)
@@ -78,6 +79,6 @@ ALWAYS_INLINE void gemm_any_block(size_t rows, const bool fresh, const NUMBER *a
 ALWAYS_INLINE void gemm_rows(const NUMBER *a, size_t row_stride, size_t k_stride, const NUMBER *b, size_t k,
                              NUMBER *acc, size_t rows) {
     for (size_t r = 0; r < rows; r += BLOCK_ROWS)
-        gemm_any_block(rows - r < BLOCK_ROWS ? rows - r : BLOCK_ROWS, false, a + r * row_stride, row_stride,
-                       k_stride, b, k, 1, acc + r * LANES);
+        gemm_any_block(rows - r < BLOCK_ROWS ? rows - r : BLOCK_ROWS, false, a + r * row_stride, row_stride, k_stride,
+                       b, k, 1, acc + r * LANES);
 }

@@ -1,10 +1,11 @@
 /*
- * gram_sample for one group of W sequences, one lane each (ops.h states every product and sum). Included by strict.c, which has
- * made random_lanes, random_normals and chi_lanes.
+ * gram_sample for one group of W sequences, one lane each (ops.h states every product and sum). Included by strict.c,
+ * which has made random_lanes, random_normals and chi_lanes.
  *
- * A row is W floats. Rows of the lanes: the normals in the order of the words, where L becomes F in place unless there are roots;
- * with roots, F and the images x_t, w; sigma, target; the Gram matrix's lower triangle. Cost for each sequence, in multiplications and
- * additions: D^3 / 3 for the Gram matrix; with roots D^3 more for F and 2/3 D^3 because F is no longer triangular.
+ * A row is W floats. Rows of the lanes: the normals in the order of the words, where L becomes F in place unless there
+ * are roots; with roots, F and the images x_t, w; sigma, target; the Gram matrix's lower triangle. Cost for each
+ * sequence, in multiplications and additions: D^3 / 3 for the Gram matrix; with roots D^3 more for F and 2/3 D^3
+ * because F is no longer triangular.
  */
 DEFINE_VECTOR(lane_vector, float);
 
@@ -86,12 +87,10 @@ static void gram_normals(const icl_gram_job *job, uint64_t first, size_t noise_r
         random_lanes(job->params->key, counter, block, count, words);
         random_normals(words, 4 * count * W, lanes + 4 * block * W);
         for (size_t lane = 0; lane < W && block + count == job->blocks; lane++)
-            lanes[noise_row * W + lane] =
-                noise_level(&job->params->noise_level, words[(last - 4 * block) * W + lane]);
+            lanes[noise_row * W + lane] = noise_level(&job->params->noise_level, words[(last - 4 * block) * W + lane]);
     }
     for (size_t i = 0; i < job->columns; i++)
-        chi_lanes(job->chi + i * (size_t)(ICL_CHI_TERMS * ICL_CHI_ROW),
-                  lanes + (trapezoid(job->columns, i) + i) * W);
+        chi_lanes(job->chi + i * (size_t)(ICL_CHI_TERMS * ICL_CHI_ROW), lanes + (trapezoid(job->columns, i) + i) * W);
 }
 
 /* sum over first <= k < end of factors[k] * row (from + k * step), from left to right; one term at least. */
@@ -103,8 +102,7 @@ static lane_vector root_product(const float *factors, const float *lanes, size_t
 }
 
 /* F = R L, x_t = R g, w = C h. */
-static void apply_roots(const icl_gram_job *job, const gram_factor *f, const icl_gram_rows *rows,
-                        float *lanes) {
+static void apply_roots(const icl_gram_job *job, const gram_factor *f, const icl_gram_rows *rows, float *lanes) {
     const size_t d = job->d, columns = job->columns;
     const float *input = job->roots, *weight = job->roots + d * d;
 
@@ -121,8 +119,7 @@ static void apply_roots(const icl_gram_job *job, const gram_factor *f, const icl
 }
 
 /* The row of labels, from L's last row. */
-static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_gram_rows *rows,
-                      float *lanes) {
+static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_gram_rows *rows, float *lanes) {
     const size_t d = job->d, from = trapezoid(job->columns, d), to = factor_row(f, d);
     const lane_vector sigma = row_at(lanes, rows->noise);
 
@@ -140,10 +137,10 @@ static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_g
     }
 }
 
-/* A tile of rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a. Rows of F get longer downwards, so that the
- * first column's length is common to all. height and width are constants at each call. */
-ALWAYS_INLINE void gram_tile(const size_t height, const size_t width, const gram_factor *f, size_t a,
-                             size_t b, const float *lanes, float *gram) {
+/* A tile of rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a. Rows of F get longer downwards,
+ * so that the first column's length is common to all. height and width are constants at each call. */
+ALWAYS_INLINE void gram_tile(const size_t height, const size_t width, const gram_factor *f, size_t a, size_t b,
+                             const float *lanes, float *gram) {
     lane_vector sum[TILE_ROWS][TILE_ROWS];
     const float *left[TILE_ROWS], *right[TILE_ROWS];
     const size_t common = factor_length(f, b);
@@ -186,10 +183,8 @@ static void gram_product(const gram_factor *f, const float *lanes, float *gram) 
 
 static void gram(const icl_gram_job *job, uint64_t first, float *lanes) {
     const icl_gram_rows rows = gram_rows(job);
-    const gram_factor factor = {.first = job->roots ? 4 * job->blocks : 0,
-                                .d = job->d,
-                                .columns = job->columns,
-                                .full = job->roots != NULL};
+    const gram_factor factor = {
+        .first = job->roots ? 4 * job->blocks : 0, .d = job->d, .columns = job->columns, .full = job->roots != NULL};
     lane_vector target;
 
     gram_normals(job, first, rows.noise, lanes);

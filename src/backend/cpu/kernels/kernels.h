@@ -1,7 +1,8 @@
 /*
- * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the same
- * bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is contracted. Softmax
- * attention and whole linear transformers are exceptions, see lanes.h. The backend picks a table when it opens.
+ * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the
+ * same bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is
+ * contracted. Softmax attention and whole linear transformers are exceptions, see lanes.h. The backend
+ * picks a table when it opens.
  */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
@@ -13,7 +14,7 @@
 #include "backend/cpu/kernels/linear_plan.h"
 #include "backend/cpu/kernels/softmax_plan.h"
 #include "backend/cpu/real.h"
-#include "iclab/ops.h"
+#include "iclab/ops_gram.h"
 
 #ifndef ICL_ISA
 #define ICL_ISA base
@@ -40,8 +41,7 @@ typedef void icl_tile_kernel(const icl_tile *tile, void *const *elements, const 
 
 /* Constants of an optimizer step, already rounded to the element type. */
 typedef struct HOST(adam_constants) {
-    real keep, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, learning_rate,
-        epsilon;
+    real keep, beta1, one_minus_beta1, beta2, one_minus_beta2, correction1, correction2, learning_rate, epsilon;
     real factor; /* of the gradient */
 } HOST(adam_constants);
 
@@ -55,16 +55,15 @@ typedef enum icl_fold_kind { ICL_FOLD_SUM = 0, ICL_FOLD_SQUARES, ICL_FOLD_MAX, I
 typedef struct HOST(kernels) {
     /* acc [rows][LANES] += a b over k terms, each element from left to right. a is read with strides, b is packed
      * [k][LANES]. */
-    void (*gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc,
-                 size_t rows);
+    void (*gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows);
     /* panel [k][LANES] = `width` (<= LANES) columns of b, zero-padded. */
     void (*pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
     /* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
-    void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
-                  size_t width, real alpha, real beta);
+    void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
+                  real alpha, real beta);
     /* out [rows][width] = alpha * (a b): gemm from zero and store in one, without the way through memory. */
-    void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k,
-                       size_t rows, real alpha, real *out, size_t out_row, size_t out_column, size_t width);
+    void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
+                       real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
     icl_tile_kernel *unary[ICL_UNARY_COUNT]; /* params: none */
     icl_tile_kernel *binary[ICL_BINARY_COUNT];
@@ -78,33 +77,30 @@ typedef struct HOST(kernels) {
     /* Folds n strided elements, n > 0: LANES running values, then a tree over them. */
     real (*fold_run[ICL_FOLD_COUNT])(const real *x, size_t n, size_t stride);
     /* result [width] = fold of each of `width` (<= LANES) adjacent columns over rows > 0, from top to bottom. */
-    void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width,
-                                         real *result);
+    void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 
-    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on. Backward either all blocks of
-     * queries and then, as they need the row terms of all queries, those of keys; or, in one pass, each sequence at once, from
-     * row 0 on, for two thirds of the work. The same bits come out. */
+    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on. Backward
+     * either all blocks of queries and then, as they need the row terms of all queries, those of keys; or, in one pass,
+     * each sequence at once, from row 0 on, for two thirds of the work. The same bits come out. */
     size_t softmax_block;
     HOST(softmax_kernel) * softmax_forward;
     HOST(softmax_kernel) * softmax_backward_queries, *softmax_backward_keys, *softmax_backward_sequence;
     size_t (*softmax_forward_workspace)(const HOST(softmax_plan) * plan);
     size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
-    /* The same for one query a sequence: `count` <= softmax_block sequences from `first` on, all gradients in one pass. workspace:
-     * softmax_single_workspace(plan) bytes. */
+    /* The same for one query a sequence: `count` <= softmax_block sequences from `first` on, all gradients in one pass.
+     * workspace: softmax_single_workspace(plan) bytes. */
     size_t (*softmax_single_workspace)(const HOST(softmax_plan) * plan);
-    void (*softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
-                                   void *workspace);
-    void (*softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
-                                    void *workspace);
+    void (*softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
+    void (*softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
 
-    /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last), first a multiple of
-     * linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum of the sequences' gradients,
-     * clipped. workspace: linear_workspace(plan) bytes, aligned to 64, of this thread alone. */
+    /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last),
+     * first a multiple of linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum
+     * of the sequences' gradients, clipped. workspace: linear_workspace(plan) bytes, aligned to 64,
+     * of this thread alone. */
     size_t linear_lanes;
     size_t (*linear_workspace)(const HOST(linear_plan) * plan);
-    void (*linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,
-                         real *sum);
+    void (*linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace, real *sum);
 } HOST(kernels);
 
 /* What one group of sequences of gram_sample needs; the tables are packed floats. */
@@ -128,24 +124,23 @@ typedef struct icl_gram_rows {
 
 /* Float on every backend. */
 typedef struct icl_strict_kernels {
-    void (*gemm)(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc,
-                 size_t rows);
+    void (*gemm)(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc, size_t rows);
     /* values[i] = element of index first + i, i < count <= ICL_RANDOM_CHUNK; the range must not cross a multiple of
      * ICL_RANDOM_CHUNK. */
     void (*random)(const icl_random_params *params, uint64_t first, size_t count, float *values);
 
-    /* gram_sample: sequences first .. first + gram_lanes - 1, into lanes [rows.count][gram_lanes], aligned to a vector. */
+    /* gram_sample: sequences first .. first + gram_lanes - 1, into lanes [rows.count][gram_lanes],
+     * aligned to a vector. */
     size_t gram_lanes;
     icl_gram_rows (*gram_rows)(const icl_gram_job *job);
     void (*gram)(const icl_gram_job *job, uint64_t first, float *lanes);
     /* out[s * stride + e] = lanes[rows[e]][s]: `elements` rows of gram_lanes, the first `sequences` lanes. */
-    void (*unpack_lanes)(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
-                         float *out, size_t stride);
+    void (*unpack_lanes)(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences, float *out,
+                         size_t stride);
 
-    /* spherical: factors[i] of ICL_SPHERICAL_ROWS rows, packed as [length][ICL_SPHERICAL_ROWS]. normals [ICL_SPHERICAL_ROWS] and table
-     * [ICL_CHI_TERMS][ICL_CHI_ROW], packed as icl_gram_job has it, or both NULL. */
-    void (*spherical)(const float *rows, size_t length, const float *normals, const float *table,
-                      float *factors);
+    /* spherical: factors[i] of ICL_SPHERICAL_ROWS rows, packed as [length][ICL_SPHERICAL_ROWS]. normals
+     * [ICL_SPHERICAL_ROWS] and table [ICL_CHI_TERMS][ICL_CHI_ROW], packed as icl_gram_job has it, or both NULL. */
+    void (*spherical)(const float *rows, size_t length, const float *normals, const float *table, float *factors);
 } icl_strict_kernels;
 
 #define ICL_RANDOM_CHUNK   1024

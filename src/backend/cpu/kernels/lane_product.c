@@ -1,12 +1,12 @@
 /*
- * Products of matrices of lanes: a block of the result stays in registers while the depth runs. Each element is summed from left to
- * right. A panel of columns of b stays in the first cache while the rows of a pass by.
+ * Products of matrices of lanes: a block of the result stays in registers while the depth runs. Each element is summed
+ * from left to right. A panel of columns of b stays in the first cache while the rows of a pass by.
  */
 #include "backend/cpu/kernels/linear.h"
 
 /*
- * The widest blocks of 1, 2, 3 and 4 rows whose sums registers hold beside a column of a's factors and one factor of b. Enough sums hide the
- * latency of the two units: 8 and more. None of four rows: 0.
+ * The widest blocks of 1, 2, 3 and 4 rows whose sums registers hold beside a column of a's factors and one factor of b.
+ * Enough sums hide the latency of the two units: 8 and more. None of four rows: 0.
  */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define WIDEST_1 12
@@ -35,9 +35,9 @@
 #define TALLEST 7
 
 /* One term of each sum. The first one is a product: adding it to zeros would take an instruction more. */
-ALWAYS_INLINE void add_term(const size_t rows, const size_t columns, const bool is_first,
-                            const bool is_shared, const lane *a, const size_t a_row, const lane *b,
-                            const real *shared, lane sum[TALLEST][WIDEST]) {
+ALWAYS_INLINE void add_term(const size_t rows, const size_t columns, const bool is_first, const bool is_shared,
+                            const lane *a, const size_t a_row, const lane *b, const real *shared,
+                            lane sum[TALLEST][WIDEST]) {
     lane left[TALLEST];
     UNROLL for (size_t i = 0; i < rows; i++) left[i] = a[i * a_row];
     UNROLL for (size_t j = 0; j < columns; j++) {
@@ -56,8 +56,8 @@ ALWAYS_INLINE void clear_block(const size_t rows, const size_t columns, lane sum
 }
 
 /* Columns from `first` on, that one to `to`. */
-ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size_t columns, lane *to,
-                               size_t to_row, size_t to_column, lane sum[TALLEST][WIDEST]) {
+ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size_t columns, lane *to, size_t to_row,
+                               size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
     LANE_FORGET(to_row);
     LANE_FORGET(to_column);
@@ -69,8 +69,7 @@ ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size
 }
 
 /* *squares += the block's squares. */
-ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *squares,
-                               lane sum[TALLEST][WIDEST]) {
+ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *squares, lane sum[TALLEST][WIDEST]) {
     lane total[TALLEST];
 
     UNROLL for (size_t i = 0; i < rows; i++) {
@@ -82,8 +81,8 @@ ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *sq
 }
 
 /* sum += onto, and that to `to`. The sums are complete by then: they need not wait for what is added. */
-ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, const lane *onto,
-                             size_t to_row, size_t to_column, lane sum[TALLEST][WIDEST]) {
+ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, const lane *onto, size_t to_row,
+                             size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
     LANE_FORGET(onto);
     LANE_FORGET(to_row);
@@ -101,8 +100,8 @@ ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, 
 }
 
 /* A block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
-ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared,
-                                 const lane_product *x, size_t row, size_t column) {
+ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared, const lane_product *x,
+                                 size_t row, size_t column) {
     const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth;
     lane sum[TALLEST][WIDEST];
     const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
@@ -140,19 +139,18 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
     if (!x->symmetric || x->unmirrored)
         return;
     if (row < column)
-        store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column,
-                    x->to_row, sum);
+        store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column, x->to_row, sum);
     else /* a square on the diagonal, which is whole, and what stands beside it */
-        store_block(rows, rows, columns, x->to + row * x->to_column + (column + rows) * x->to_row,
-                    x->to_column, x->to_row, sum);
+        store_block(rows, rows, columns, x->to + row * x->to_column + (column + rows) * x->to_row, x->to_column,
+                    x->to_row, sum);
 }
 
 /* Rows [first, last) of the panel at `column`. */
 typedef void panel_function(const lane_product *x, size_t first, size_t last, size_t column);
 
 /* Blocks of three rows; where one row would be left over, of four, or of twice two. */
-ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *x,
-                                 size_t first, size_t last, size_t column) {
+ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *x, size_t first,
+                                 size_t last, size_t column) {
     size_t row = first;
 
     if (columns == 1)
@@ -173,12 +171,12 @@ ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, con
         compute_block(1, columns, is_shared, x, row, column);
 }
 
-#define DEFINE_PANELS(columns)                                                                               \
-    static void lanes_##columns(const lane_product *x, size_t first, size_t last, size_t column) {           \
-        compute_panel(columns, false, x, first, last, column);                                               \
-    }                                                                                                        \
-    static void shared_##columns(const lane_product *x, size_t first, size_t last, size_t column) {          \
-        compute_panel(columns, true, x, first, last, column);                                                \
+#define DEFINE_PANELS(columns)                                                                                         \
+    static void lanes_##columns(const lane_product *x, size_t first, size_t last, size_t column) {                     \
+        compute_panel(columns, false, x, first, last, column);                                                         \
+    }                                                                                                                  \
+    static void shared_##columns(const lane_product *x, size_t first, size_t last, size_t column) {                    \
+        compute_panel(columns, true, x, first, last, column);                                                          \
     }
 EACH_WIDTH(DEFINE_PANELS)
 

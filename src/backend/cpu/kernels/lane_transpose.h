@@ -1,8 +1,9 @@
 /*
- * A square of LANE_COUNT vectors, transposed in registers: LANE_COUNT sequences' elements side by side become LANE_COUNT vectors of one element
- * of each. In step s = 1, 2, 4, … every two vectors that stand s apart exchange the lanes that do not belong to them. And the sums of such
- * vectors' lanes: with the steps the other way round each two become their sum at once, so that half of the vectors are left. Where
- * the compiler has no shuffles there is no LANE_TRANSPOSE, and elements are moved one by one.
+ * A square of LANE_COUNT vectors, transposed in registers: LANE_COUNT sequences' elements side by side become
+ * LANE_COUNT vectors of one element of each. In step s = 1, 2, 4, … every two vectors that stand s apart exchange the
+ * lanes that do not belong to them. And the sums of such vectors' lanes: with the steps the other way round each two
+ * become their sum at once, so that half of the vectors are left. Where the compiler has no shuffles there is no
+ * LANE_TRANSPOSE, and elements are moved one by one.
  */
 #ifndef ICLAB_BACKEND_CPU_LANE_TRANSPOSE_H
 #define ICLAB_BACKEND_CPU_LANE_TRANSPOSE_H
@@ -28,21 +29,21 @@
 #define LANE_LIST_8(F, l, s, w)  LANE_LIST_4(F, l, s, w), LANE_LIST_4(F, l + 4, s, w)
 #define LANE_LIST_16(F, l, s, w) LANE_LIST_8(F, l, s, w), LANE_LIST_8(F, l + 8, s, w)
 
-#define LANE_STEP(s, width)                                                                                  \
-    UNROLL for (size_t i = 0; i < (width); i++) {                                                            \
-        if ((i & (s)) == 0) {                                                                                \
-            const lane a = x[i], b = x[i + (s)];                                                             \
-            x[i] = __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_FIRST, 0, s, width));             \
-            x[i + (s)] = __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_SECOND, 0, s, width));      \
-        }                                                                                                    \
+#define LANE_STEP(s, width)                                                                                            \
+    UNROLL for (size_t i = 0; i < (width); i++) {                                                                      \
+        if ((i & (s)) == 0) {                                                                                          \
+            const lane a = x[i], b = x[i + (s)];                                                                       \
+            x[i] = __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_FIRST, 0, s, width));                       \
+            x[i + (s)] = __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_SECOND, 0, s, width));                \
+        }                                                                                                              \
     }
 
 /* The first half of the vectors of a step, as the sums of both that it exchanges lanes between. */
-#define LANE_FOLD(s, width)                                                                                  \
-    UNROLL for (size_t i = 0; i < (s); i++) {                                                                \
-        const lane a = x[i], b = x[i + (s)];                                                                 \
-        x[i] = lane_add(__builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_FIRST, 0, s, width)),        \
-                        __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_SECOND, 0, s, width)));      \
+#define LANE_FOLD(s, width)                                                                                            \
+    UNROLL for (size_t i = 0; i < (s); i++) {                                                                          \
+        const lane a = x[i], b = x[i + (s)];                                                                           \
+        x[i] = lane_add(__builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_FIRST, 0, s, width)),                  \
+                        __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_SECOND, 0, s, width)));                \
     }
 
 #define LANE_STEPS_2       LANE_STEP(1, 2)

@@ -1,10 +1,10 @@
 /*
- * Lanes: a vector of exactly one register in which each element belongs to another sequence, so that a computation on lanes is the same
- * computation on LANE_COUNT sequences at once. Compilers of the GNU family get vector types of the target's width (a wider one is lowered
- * through memory: 13 times slower with gcc); others an array and plain loops.
+ * Lanes: a vector of exactly one register in which each element belongs to another sequence, so that a computation on
+ * lanes is the same computation on LANE_COUNT sequences at once. Compilers of the GNU family get vector types of the
+ * target's width (a wider one is lowered through memory: 13 times slower with gcc); others an array and plain loops.
  *
- * lane_fma rounds once where the instruction set has a fused multiply-add, and twice where it has not. So kernels on lanes, alone
- * among the kernels, give other bits on another instruction set. On one machine they always give the same.
+ * lane_fma rounds once where the instruction set has a fused multiply-add, and twice where it has not. So kernels on
+ * lanes, alone among the kernels, give other bits on another instruction set. On one machine they always give the same.
  */
 #ifndef ICLAB_BACKEND_CPU_LANES_H
 #define ICLAB_BACKEND_CPU_LANES_H
@@ -63,7 +63,8 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
     return LANE_FMA(a, b, c);
 }
 
-/* Keeps a vector in a register: compilers rather load it again for each use, and the loads then take longer than the sums. */
+/* Keeps a vector in a register: compilers rather load it again for each use, and the loads then take
+ * longer than the sums. */
 #if defined(__x86_64__)
 #define LANE_KEEP(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -72,8 +73,8 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
 #define LANE_KEEP(x) (void)0
 #endif
 
-/* Forgets what is known of a number or an address: keeps compilers from computing, long before and all at once, addresses that they then
- * have no registers for. */
+/* Forgets what is known of a number or an address: keeps compilers from computing, long before and all at once,
+ * addresses that they then have no registers for. */
 #define LANE_FORGET(x) __asm__("" : "+r"(x))
 
 #else
@@ -118,9 +119,9 @@ ALWAYS_INLINE real *lane_elements(lane *x) {
 }
 
 /*
- * to [rows][columns] = a b, where a is [rows][depth] of lanes and b [depth][columns], of lanes or, where `shared` is given instead, of
- * numbers that all sequences share. An element of `to` or a stands at row * row stride + column * column stride, so they may be
- * transposes; the columns of b stand side by side.
+ * to [rows][columns] = a b, where a is [rows][depth] of lanes and b [depth][columns], of lanes or, where `shared` is
+ * given instead, of numbers that all sequences share. An element of `to` or a stands at row * row stride + column *
+ * column stride, so they may be transposes; the columns of b stand side by side.
  */
 typedef struct lane_product {
     size_t rows, columns, depth;

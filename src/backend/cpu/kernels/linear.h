@@ -1,8 +1,9 @@
 /*
  * Whole linear transformers on lanes: what their files share.
  *
- * The factor stands inside of G, so that a layer is A = I + sum over heads of P G Q, G <- A G A^T, q <- A q. Vectors are rows here; x^T A,
- * the transposed map of a row, is what the reverse pass needs most. Matrices are [D][D], row-major.
+ * The factor stands inside of G, so that a layer is A = I + sum over heads of P G Q, G <- A G A^T, q <- A q. Vectors
+ * are rows here; x^T A, the transposed map of a row, is what the reverse pass needs most.
+ * Matrices are [D][D], row-major.
  */
 #ifndef ICLAB_BACKEND_CPU_LINEAR_H
 #define ICLAB_BACKEND_CPU_LINEAR_H
@@ -86,10 +87,10 @@ ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
 
 void KERNEL(lane_product)(const lane_product *product);
 
-/* to [rows][D] = onto + x m, onto NULL: x m: rows of vectors times a matrix of lanes, or times one that all sequences share; the other is
- * NULL. */
-ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane *m, const real *shared,
-                               size_t size, const lane *onto) {
+/* to [rows][D] = onto + x m, onto NULL: x m: rows of vectors times a matrix of lanes, or times one that all sequences
+ * share; the other is NULL. */
+ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane *m, const real *shared, size_t size,
+                               const lane *onto) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = size,
@@ -106,13 +107,11 @@ ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane 
                      .onto = onto});
 }
 
-ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size,
-                            const lane *onto) {
+ALWAYS_INLINE void map_rows(lane *to, const lane *x, size_t rows, const lane *m, size_t size, const lane *onto) {
     map_rows_by(to, x, rows, m, NULL, size, onto);
 }
 
-ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, size_t size,
-                                   const lane *onto) {
+ALWAYS_INLINE void map_rows_shared(lane *to, const lane *x, size_t rows, const real *m, size_t size, const lane *onto) {
     map_rows_by(to, x, rows, NULL, m, size, onto);
 }
 
@@ -171,14 +170,14 @@ typedef struct linear_group {
     lane *gram;          /* [D][D], before the first layer, times the factor */
     lane *tokens;        /* [n + 1][D], where the sequences come so */
     lane *query;         /* [D]; the last row of tokens, where there are any */
-    lane *gradient; /* [used]: each sequence's own, not clipped; where `tallies`, a sum that it is added to */
+    lane *gradient;      /* [used]: each sequence's own, not clipped; where `tallies`, a sum that it is added to */
     bool tallies;
-    lane *squares; /* grows by the squares of the gradient's elements; NULL where nobody asks for norms */
+    lane *squares; /* grows by the squares of the gradient's elements; NULL unless norms are wanted */
     data_ahead *ahead;
 } linear_group;
 
-/* A few cache lines of the next group's data. Called between products, because a core waits for more than a few at once: with all of
- * them fetched as the group begins nothing is gained. */
+/* A few cache lines of the next group's data. Called between products, because a core waits for more than a few at
+ * once: with all of them fetched as the group begins nothing is gained. */
 ALWAYS_INLINE void fetch_ahead(const linear_group *group) {
     enum { LINE_BYTES = 64, LINES = 12 };
     data_ahead *ahead = group->ahead;
@@ -207,11 +206,12 @@ ALWAYS_INLINE void write_outer(const linear_group *group, lane *to, const lane *
     write_product(group, outer_product(to, x, y, rows, extent, size));
 }
 
-/* Writes the predictions, given minus them, and returns the derivatives of (prediction - target)^2 by the numbers given; zero for lanes
- * without a sequence. */
-lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction);
+/* Writes the predictions, or with a gradient the losses (prediction - target)^2, given minus the predictions. Returns
+ * the derivatives of the losses by the numbers given; zero for lanes without a sequence. */
+lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction);
 
-/* Predictions and, where the plan asks for it, each sequence's gradient. From a workspace of as many lanes as the first functions say. */
+/* Predictions and, where the plan asks for it, each sequence's gradient. From a workspace of as many lanes
+ * as the first functions say. */
 size_t KERNEL(linear_dense_lanes)(const linear_plan *plan);
 size_t KERNEL(linear_diagonal_lanes)(const linear_plan *plan);
 size_t KERNEL(linear_sparse_lanes)(const linear_plan *plan);

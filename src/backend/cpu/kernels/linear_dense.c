@@ -5,8 +5,8 @@
  *     T = S A,  dA = T G + dq q^T,  dP = dA R^T,  dR = P^T dA,  dQ = G dR,
  *     S <- A^T T + sum of (Q dR^T + dR Q^T),  dq <- A^T dq                                           6.5 D^3
  *
- * multiplications each, for one head; symmetric products count half. In token space, with tokens as the rows of Z [n + 1][D], the
- * query last, and G = factor * (the first n rows)^T (the same),
+ * multiplications each, for one head; symmetric products count half. In token space, with tokens as the rows of Z [n +
+ * 1][D], the query last, and G = factor * (the first n rows)^T (the same),
  *
  *     U = Z Q^T,  V = U G,  Z <- Z + sum over heads of V P^T                                         3.5 n D^2
  *     dV = dZ P,  dP = dZ^T V,  dU = dV G,  dQ = dU^T Z,  S = sum of (dV^T U + U^T dV),
@@ -30,8 +30,7 @@ typedef struct dense {
 } dense;
 
 static dense describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
-    const size_t size = plan->size, square = size * size, full = plan->full,
-                 tokens = (plan->context + 1) * size;
+    const size_t size = plan->size, square = size * size, full = plan->full, tokens = (plan->context + 1) * size;
     dense x = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
 
     x.grams = take_lanes(memory, full * square);
@@ -72,9 +71,10 @@ static lane *tokens_before(const dense *x, size_t layer) {
     return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
 }
 
-/* to = (or +=) m y, a matrix that all sequences share, given by its transpose, times one of lanes, or of a transposed one. */
-static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y,
-                          bool y_transposed, bool add) {
+/* to = (or +=) m y, a matrix that all sequences share, given by its transpose, times one of lanes, or
+ * of a transposed one. */
+static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y, bool y_transposed,
+                          bool add) {
     const size_t size = x->size;
     fetch_ahead(x->group);
     KERNEL(lane_product)

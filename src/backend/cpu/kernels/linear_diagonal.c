@@ -1,21 +1,21 @@
 /*
- * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer come to four weights,
- * w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and column. Gram space:
- * linear_diagonal_gram.c. In token space, with tokens as the rows of Z (the query last),
+ * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer come to four
+ * weights, w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and
+ * column. Gram space: linear_diagonal_gram.c. In token space, with tokens as the rows of Z (the query last),
  *
  *     Z <- Z A^T, G of these                                                                        1.5 n D^2
  *     dA = dZ^T Z, dw_kl = sum of dA o G over the block kl, S = W o dA + (W o dA)^T,
  *     dZ <- dZ A + factor * Z S                                                                     3 n D^2
  *
- * The last two layers a and b cost products of matrices and vectors alone: with v = e_D, of the last one only w_y. matter, and
+ * The last two layers a and b cost products of matrices and vectors alone: with v = e_D, of the last
+ * one only w_y. matter, and
  *
  *     s = A^T e_D,  t = A^T w,  w = (w_yx … w_yx, w_yy) o q',  q' = A q,  last coordinate = q'_D + s^T G t.
  */
 #include "backend/cpu/kernels/linear_diagonal.h"
 
 static diagonal describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
-    const size_t size = plan->size, square = size * size, full = plan->full,
-                 tokens = (plan->context + 1) * size;
+    const size_t size = plan->size, square = size * size, full = plan->full, tokens = (plan->context + 1) * size;
     diagonal x = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
 
     x.grams = take_lanes(memory, full * square);
@@ -145,16 +145,14 @@ static void run_last(const diagonal *x, const lane *gram, const lane *query) {
     const lane *row = gram + (size - 1) * size;
 
     weigh_last(x, x->ends, query);
-    const lane slope =
-        KERNEL(linear_predicted)(x->group, lane_add(query[size - 1], lanes_dot(row, x->ends, size)));
+    const lane slope = KERNEL(linear_answered)(x->group, lane_add(query[size - 1], lanes_dot(row, x->ends, size)));
     if (!x->plan->has_gradient)
         return;
     lanes_scale(x->d_w, slope, row, size);
     reverse_last(x, query);
 }
 
-static void reverse_last_two(const diagonal *x, const lane *gram, const lane *query, const lane *map,
-                             lane slope) {
+static void reverse_last_two(const diagonal *x, const lane *gram, const lane *query, const lane *map, lane slope) {
     const size_t size = x->size, layer = x->plan->full;
     lane *d_end = x->pair_right, *d_query_after = x->pair_left + size, d_weights[WEIGHTS];
 
@@ -192,7 +190,7 @@ static void run_last_two(const diagonal *x, const lane *gram, const lane *query)
     map_rows(x->ends + size, weighted, 1, map, size, NULL);
     fetch_ahead(x->group);
     map_rows(x->gram_ends, x->ends, 2, gram, size, NULL);
-    const lane slope = KERNEL(linear_predicted)(
+    const lane slope = KERNEL(linear_answered)(
         x->group, lane_add(x->query_after[size - 1], lanes_dot(x->ends, x->gram_ends + size, size)));
     if (x->plan->has_gradient)
         reverse_last_two(x, gram, query, map, slope);

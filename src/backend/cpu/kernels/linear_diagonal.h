@@ -13,8 +13,8 @@ typedef struct diagonal {
 
     lane *grams, *queries; /* [full][D][D], [full][D] */
     lane *maps, *last_map; /* [full][D][D], in token space; that of layer a */
-    lane *kept, *scratch; /* in Gram space: what layers keep for the way back, and what they need meanwhile */
-    lane *tokens;         /* [full][n + 1][D] */
+    lane *kept, *scratch;  /* in Gram space: what layers keep for the way back, and what they need meanwhile */
+    lane *tokens;          /* [full][n + 1][D] */
     lane *s, *s_before, *t, *d_map, *d_query, *d_query_before, *d_tokens, *d_tokens_before;
 
     lane *pair_left, *pair_right; /* [2][D]: w and dq'; dt and q */
@@ -40,11 +40,10 @@ ALWAYS_INLINE const real *weights_of(const diagonal *x, size_t layer) {
 
 /* From the gradients of a layer's weights to those of its parameters. */
 ALWAYS_INLINE void write_gradient(const diagonal *x, size_t layer, const lane d[WEIGHTS]) {
-    const size_t per_head = x->plan->form == ICL_LINEAR_DIAG ? 4 : 3;
+    const size_t per_head = x->plan->parameterization == ICL_LINEAR_DIAG ? 4 : 3;
     for (size_t h = 0; h < x->plan->heads; h++) {
         const real *part = x->plan->parts + (layer * x->plan->heads + h) * 4;
-        const lane p_x = lane_set(part[0]), p_y = lane_set(part[1]), q_x = lane_set(part[2]),
-                   q_y = lane_set(part[3]);
+        const lane p_x = lane_set(part[0]), p_y = lane_set(part[1]), q_x = lane_set(part[2]), q_y = lane_set(part[3]);
         lane *to = x->group->gradient + (layer * x->plan->heads + h) * per_head;
         write_element(x->group, to + 0, lane_fma(d[XX], q_x, lane_multiply(d[XY], q_y)));
         write_element(x->group, to + 1, lane_fma(d[YX], q_x, lane_multiply(d[YY], q_y)));
@@ -54,7 +53,8 @@ ALWAYS_INLINE void write_gradient(const diagonal *x, size_t layer, const lane d[
     }
 }
 
-/* Layers before the last two in Gram space, forwards and back. Handed on are S = dG + dG^T, of which the last column is not read, and dq. */
+/* Layers before the last two in Gram space, forwards and back. Handed on are S = dG + dG^T, of which the last column is
+ * not read, and dq. */
 size_t KERNEL(diagonal_kept_lanes)(const linear_plan *plan); /* of a layer */
 size_t KERNEL(diagonal_scratch_lanes)(const linear_plan *plan);
 void KERNEL(diagonal_forward_in_gram)(const diagonal *x, size_t layer);

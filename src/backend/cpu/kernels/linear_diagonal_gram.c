@@ -1,7 +1,7 @@
 /*
- * Layers with diagonal P and Q in Gram space. With G = [H u; u^T g], q = (x, y) and A = I + [a H, b u; c u^T, e g], where a, b, c and e are
- * the weights xx, xy, yx and yy, all powers of H commute, and A G A^T needs but two symmetric products. Let u1 = H u, u2 = H u1,
- * o = u^T u, k = u^T u1, m = 1 + e g:
+ * Layers with diagonal P and Q in Gram space. With G = [H u; u^T g], q = (x, y) and A = I + [a H, b u; c u^T, e g],
+ * where a, b, c and e are the weights xx, xy, yx and yy, all powers of H commute, and A G A^T needs but two symmetric
+ * products. Let u1 = H u, u2 = H u1, o = u^T u, k = u^T u1, m = 1 + e g:
  *
  *     N = H^2 + a H^3
  *     H <- H + a (H^2 + N) + u z^T + z u^T,    z = (b + b^2 g / 2) u + a b u1                        d^3
@@ -9,7 +9,8 @@
  *     g <- c^2 k + 2 c m o + m^2 g
  *     x <- x + a H x + b y u,    y <- y + c u^T x + e g y
  *
- * And back, from S = [X s; s^T t] (twice the gradient of G where it is symmetric) and (dx, dy), with r = X u, r1 = X u1, B = X H, K = B + B^T:
+ * And back, from S = [X s; s^T t] (twice the gradient of G where it is symmetric) and (dx, dy), with r = X u, r1 = X
+ * u1, B = X H, K = B + B^T:
  *
  *     da = sum of X o N + b r^T u1 + c s^T u2 + m s^T u1 + dx^T H x
  *     db = (1 + b g) r^T u + a r^T u1 + (c o + m g) s^T u + y u^T dx
@@ -17,7 +18,8 @@
  *     de = g dm + dy g y,    dm = (1 + b g) s^T u + a s^T u1 + t (c o + m g)
  *     dg = b^2 r^T u / 2 + b m s^T u + t m^2 / 2 + e dm + e y dy
  *     du2 = a c s,    du1 = a b r + (c + a m) s + (t c^2 / 2) u + H du2
- *     s <- (2 b + b^2 g) r + a b r1 + (b c o + m (1 + b g)) s + b y dx + c dy x + 2 (b c s^T u + c m t) u + (t c^2 / 2) u1 + H du1
+ *     s <- (2 b + b^2 g) r + a b r1 + (b c o + m (1 + b g)) s + b y dx + c dy x
+ *         + 2 (b c s^T u + c m t) u + (t c^2 / 2) u1 + H du1
  *     X <- X + 2 a K + a^2 (X H^2 + H K) + the sum of du2 u1^T, du1 u^T and a dx x^T, and its transpose         2 d^3
  *     t <- 2 dg,    dx <- dx + a H dx + c dy u,    dy <- dy + b u^T dx + e g dy
  *
@@ -81,15 +83,11 @@ static void sum_up(layer *l) {
     }
 }
 
-typedef enum shape {
-    ANY,
-    SYMMETRIC,
-    UPPER
-} shape; /* UPPER: symmetric, but only the upper triangle is wanted */
+typedef enum shape { ANY, SYMMETRIC, UPPER } shape; /* UPPER: symmetric, but only the upper triangle is wanted */
 
 /* to [rows][d] = (or +=) a b, with b [d][d] in rows of `b_depth`. */
-static void multiply(size_t d, lane *to, size_t to_row, const lane *a, size_t a_row, size_t rows,
-                     const lane *b, size_t b_depth, shape of, bool add) {
+static void multiply(size_t d, lane *to, size_t to_row, const lane *a, size_t a_row, size_t rows, const lane *b,
+                     size_t b_depth, shape of, bool add) {
     KERNEL(lane_product)
     (&(lane_product){.rows = rows,
                      .columns = d,
@@ -158,8 +156,8 @@ static void form_border(const layer *l, lane *after) {
         sum = lane_fma(of_u2, l->u2[i], sum);
         after[d * size + i] = after[i * size + d] = sum;
     }
-    after[d * size + d] = lane_fma(multiply_3(l->m, l->m, l->g), lane_set(1),
-                                   lane_fma(twice(cm), l->o, multiply_3(l->c, l->c, l->k)));
+    after[d * size + d] =
+        lane_fma(multiply_3(l->m, l->m, l->g), lane_set(1), lane_fma(twice(cm), l->o, multiply_3(l->c, l->c, l->k)));
 }
 
 static void map_query(const layer *l, lane *after) {
@@ -183,8 +181,7 @@ void KERNEL(diagonal_forward_in_gram)(const diagonal *x, size_t index) {
     map_inner(&l, l.u1, pair, 2, l.h);
     map_inner(&l, l.u2, l.u1, 1, l.h);
     sum_up(&l);
-    const lane ab = lane_multiply(l.a, l.b),
-               of_u = lane_fma(half(multiply_3(l.b, l.b, l.g)), lane_set(1), l.b);
+    const lane ab = lane_multiply(l.a, l.b), of_u = lane_fma(half(multiply_3(l.b, l.b, l.g)), lane_set(1), l.b);
     for (size_t i = 0; i < d; i++)
         z[i] = lane_fma(ab, l.u1[i], lane_multiply(of_u, l.u[i]));
     form_inner(&l, z, after);
@@ -242,8 +239,8 @@ static void reverse_weights(const layer *l, handed *in, const lane *r, lane d_we
     d_weights[XY] = lane_fma(one_bg, in->ru, lane_multiply(l->a, in->ru1));
     d_weights[XY] = lane_fma(co_mg, in->su, lane_fma(l->y, in->udx, d_weights[XY]));
     d_weights[YX] = lane_fma(l->a, in->su2, lane_fma(lane_multiply(l->b, l->o), in->su, in->su1));
-    d_weights[YX] = lane_fma(in->t, lane_fma(l->c, l->k, lane_multiply(l->m, l->o)),
-                             lane_fma(in->dy, l->ux, d_weights[YX]));
+    d_weights[YX] =
+        lane_fma(in->t, lane_fma(l->c, l->k, lane_multiply(l->m, l->o)), lane_fma(in->dy, l->ux, d_weights[YX]));
     d_weights[YY] = lane_multiply(l->g, lane_fma(in->dy, l->y, in->dm));
 }
 
@@ -340,8 +337,7 @@ static void swap(lane **a, lane **b) {
 void KERNEL(diagonal_reverse_in_gram)(diagonal *x, size_t index) {
     layer l = describe(x, index);
     const size_t d = l.d, size = l.size;
-    handed in = {
-        .inner = x->s, .s = x->s + d * size, .dx = x->d_query, .t = x->s[d * size + d], .dy = x->d_query[d]};
+    handed in = {.inner = x->s, .s = x->s + d * size, .dx = x->d_query, .t = x->s[d * size + d], .dy = x->d_query[d]};
     lane *pairs = x->scratch, d_weights[WEIGHTS];
     const vectors v = {pairs, pairs + d, pairs + 2 * d, pairs + 3 * d, pairs + 4 * d, pairs + 5 * d};
 

@@ -1,7 +1,7 @@
 /*
- * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients, lane by lane; the lanes are
- * added at the end of a slice. Without clipping gradients are added up as they come. Clipping needs each sequence's whole gradient
- * first, so a group's gradients stand apart then.
+ * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients, lane by
+ * lane; the lanes are added at the end of a slice. Without clipping gradients are added up as they come. Clipping needs
+ * each sequence's whole gradient first, so a group's gradients stand apart then.
  */
 #include <math.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 typedef struct slice {
     const linear_plan *plan;
     linear_group group;
-    lane *gradient; /* [used], of one group */
-    lane *sums;     /* [used] */
-    lane *forms;    /* what the form asks for */
+    lane *gradient;          /* [used], of one group */
+    lane *sums;              /* [used] */
+    lane *parameterizations; /* what the form asks for */
 } slice;
 
 static slice describe(const linear_plan *plan, lane_memory *memory) {
     const size_t size = plan->size, used = plan->has_gradient ? plan->used : 0;
     slice x = {.plan = plan, .group = {.plan = plan}};
-    size_t forms;
+    size_t parameterizations;
 
     x.group.gram = take_lanes(memory, size * size);
     if (plan->tokens.elements) {
@@ -32,13 +32,13 @@ static slice describe(const linear_plan *plan, lane_memory *memory) {
     }
     x.gradient = take_lanes(memory, used);
     x.sums = take_lanes(memory, used);
-    if (plan->form == ICL_LINEAR_SPARSE)
-        forms = KERNEL(linear_sparse_lanes)(plan);
-    else if (plan->form == ICL_LINEAR_DIAG || plan->form == ICL_LINEAR_GDPP)
-        forms = KERNEL(linear_diagonal_lanes)(plan);
+    if (plan->parameterization == ICL_LINEAR_SPARSE)
+        parameterizations = KERNEL(linear_sparse_lanes)(plan);
+    else if (plan->parameterization == ICL_LINEAR_DIAG || plan->parameterization == ICL_LINEAR_GDPP)
+        parameterizations = KERNEL(linear_diagonal_lanes)(plan);
     else
-        forms = KERNEL(linear_dense_lanes)(plan);
-    x.forms = take_lanes(memory, forms);
+        parameterizations = KERNEL(linear_dense_lanes)(plan);
+    x.parameterizations = take_lanes(memory, parameterizations);
     return x;
 }
 
@@ -60,16 +60,15 @@ static void load_lanes(lane *to, const linear_group *group, const HOST(linear_op
         lanes[i] = i < group->count ? elements[i * from->stride[0]] : 0;
 }
 
-/* All elements of sequences that stand in memory without gaps, squares of them at a time; the last square may cover some again. False where
- * that is not so. */
+/* All elements of sequences that stand in memory without gaps, squares of them at a time; the last square may cover
+ * some again. False where that is not so. */
 static bool load_packed(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows,
                         lane factor) {
 #ifdef LANE_TRANSPOSE
     const size_t size = group->plan->size, all = rows * size;
     const real *elements = from->elements + group->first * from->stride[0];
 
-    if (group->count < LANE_COUNT || from->stride[2] != 1 || (rows > 1 && from->stride[1] != size) ||
-        all < LANE_COUNT)
+    if (group->count < LANE_COUNT || from->stride[2] != 1 || (rows > 1 && from->stride[1] != size) || all < LANE_COUNT)
         return false;
     for (size_t i = 0; i + LANE_COUNT <= all; i += LANE_COUNT)
         transpose_lanes(to + i, elements + i, from->stride[0], factor);
@@ -116,36 +115,36 @@ static data_ahead find_ahead(const linear_group *group, size_t last) {
 
     if (left == 0 || from->stride[0] != length)
         return (data_ahead){NULL, NULL};
-    return (data_ahead){(const char *)first,
-                        (const char *)(first + (left < LANE_COUNT ? left : LANE_COUNT) * length)};
+    return (data_ahead){(const char *)first, (const char *)(first + (left < LANE_COUNT ? left : LANE_COUNT) * length)};
 }
 
-/* ---- Predictions ---- */
+/* ---- Predictions and losses ---- */
 
-lane KERNEL(linear_predicted)(const linear_group *group, lane minus_prediction) {
+lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction) {
     const linear_plan *plan = group->plan;
-    const size_t to_stride = plan->predictions.stride[0], target_stride = plan->targets.stride[0];
-    real *to = plan->predictions.elements + group->first * to_stride;
+    const size_t to_stride = plan->answers.stride[0], target_stride = plan->targets.stride[0];
+    real *to = plan->answers.elements + group->first * to_stride;
     lane slope = lane_set(0);
 
     for (size_t i = 0; i < group->count; i++) {
         const real prediction = -lane_elements(&minus_prediction)[i];
         to[i * to_stride] = prediction;
         if (plan->has_gradient) {
-            const real target = plan->targets.elements[(group->first + i) * target_stride];
-            lane_elements(&slope)[i] = -2 * (prediction - target);
+            const real miss = prediction - plan->targets.elements[(group->first + i) * target_stride];
+            to[i * to_stride] = miss * miss;
+            lane_elements(&slope)[i] = -2 * miss;
         }
     }
     return slope;
 }
 
 static void run_form(const slice *x) {
-    if (x->plan->form == ICL_LINEAR_SPARSE)
-        KERNEL(linear_sparse)(&x->group, x->forms);
-    else if (x->plan->form == ICL_LINEAR_DIAG || x->plan->form == ICL_LINEAR_GDPP)
-        KERNEL(linear_diagonal)(&x->group, x->forms);
+    if (x->plan->parameterization == ICL_LINEAR_SPARSE)
+        KERNEL(linear_sparse)(&x->group, x->parameterizations);
+    else if (x->plan->parameterization == ICL_LINEAR_DIAG || x->plan->parameterization == ICL_LINEAR_GDPP)
+        KERNEL(linear_diagonal)(&x->group, x->parameterizations);
     else
-        KERNEL(linear_dense)(&x->group, x->forms);
+        KERNEL(linear_dense)(&x->group, x->parameterizations);
 }
 
 /* ---- Gradients ---- */
@@ -154,7 +153,7 @@ static void run_form(const slice *x) {
 typedef void range_function(void *context, size_t first, size_t count);
 
 static void each_range(const linear_plan *plan, range_function *visit, void *context) {
-    const bool is_dense = plan->form == ICL_LINEAR_FULL || plan->form == ICL_LINEAR_SPARSE_B;
+    const bool is_dense = plan->parameterization == ICL_LINEAR_FULL || plan->parameterization == ICL_LINEAR_SPARSE_B;
     const size_t square = plan->block * plan->block, last = (plan->depth - 1) * plan->heads * 2 * square;
 
     if (!is_dense) {
@@ -164,7 +163,7 @@ static void each_range(const linear_plan *plan, range_function *visit, void *con
     visit(context, 0, last);
     for (size_t h = 0; h < plan->heads; h++) {
         const size_t p = last + h * 2 * square;
-        if (plan->form == ICL_LINEAR_FULL) /* of the last layer's P only the last row matters */
+        if (plan->parameterization == ICL_LINEAR_FULL) /* of the last layer's P only the last row matters */
             visit(context, p + square - plan->size, plan->size);
         visit(context, p + square, square);
     }
@@ -196,8 +195,7 @@ static void add_squares(void *context, size_t first, size_t count) {
         const lane scaled = lane_multiply(scale, gradient[i]);
         squares[0] = lane_fma(scaled, scaled, squares[0]);
     }
-    x->squares =
-        lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
+    x->squares = lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
 }
 
 static void add_clipped(void *context, size_t first, size_t count) {

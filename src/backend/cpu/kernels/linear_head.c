@@ -1,4 +1,5 @@
-/* The last two layers of a linear transformer with dense P and Q, forwards and back: linear_dense.h has the formulas. */
+/* The last two layers of a linear transformer with dense P and Q, forwards and back:
+ * linear_dense.h has the formulas. */
 #include "backend/cpu/kernels/linear_dense.h"
 
 typedef struct head {
@@ -104,8 +105,7 @@ static lane forward(const head *x) {
         map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(x->plan, x->last, h), size, NULL);
     }
     for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(row_of(x, x->rho_w + k * heads), w, heads, dense_p(x->plan, x->before, k), size,
-                        NULL);
+        map_rows_shared(row_of(x, x->rho_w + k * heads), w, heads, dense_p(x->plan, x->before, k), size, NULL);
     map_back(x, row_of(x, x->y_v), m->x, mapped_row(x, x->rho_v));
     map_by_gram(x, x->rho_w, x->pairs - x->rho_w);
     map_back(x, row_of(x, opposite + x->y_v), w, mapped_row(x, x->rho_w));
@@ -127,8 +127,7 @@ static void reverse_x(const head *x, lane *d_x, const lane *d_y, const lane *d_r
     const size_t size = x->size, count = x->heads * size;
     lanes_copy(d_x, d_y, count);
     for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(d_x, d_rho + k * count, x->heads, dense_p_transposed(x->plan, x->before, k), size,
-                        d_x);
+        map_rows_shared(d_x, d_rho + k * count, x->heads, dense_p_transposed(x->plan, x->before, k), size, d_x);
 }
 
 static void reverse_rows(const head *x) {
@@ -141,11 +140,9 @@ static void reverse_rows(const head *x) {
     lanes_clear(d_query_after, size);
     d_query_after[size - 1] = lane_set(1);
     for (size_t h = 0; h < heads; h++)
-        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size,
-                        d_query_after);
+        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size, d_query_after);
     for (size_t k = 0; k < x->heads_before; k++) {
-        map_rows_shared(row_of(x, opposite + k), d_query_after, 1, dense_p(x->plan, x->before, k), size,
-                        NULL);
+        map_rows_shared(row_of(x, opposite + k), d_query_after, 1, dense_p(x->plan, x->before, k), size, NULL);
         map_rows_shared(row_of(x, opposite + x->rho_v + k * heads), d_y_v, heads,
                         dense_q_transposed(x->plan, x->before, k), size, NULL);
     }
@@ -153,8 +150,7 @@ static void reverse_rows(const head *x) {
     reverse_x(x, m->d_v, d_y_v, mapped_row(x, opposite + x->rho_v));
     lanes_copy(m->d_query, d_query_after, size);
     for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(m->d_query, mapped_row(x, opposite + k), 1, dense_q(x->plan, x->before, k), size,
-                        m->d_query);
+        map_rows_shared(m->d_query, mapped_row(x, opposite + k), 1, dense_q(x->plan, x->before, k), size, m->d_query);
 }
 
 /* The gradients of layer b: of its P only the last row matters, and that may be constant. */
@@ -165,14 +161,14 @@ static void write_last(const head *x, lane slope) {
     lanes_scale(m->d_w, slope, m->d_w, x->heads * size);
     for (size_t h = 0; h < x->heads; h++) {
         lane *last_row = gradient_of_p(x->group, x->last, h) + (size - 1) * size;
-        write_outer(x->group, gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1,
-                    block);
+        write_outer(x->group, gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1, block);
         for (size_t i = 0; i < size && block == size; i++)
             write_element(x->group, last_row + i, lane_multiply(slope, m->d_v[h * size + i]));
     }
 }
 
-/* Those of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T dy_w + (d Q_k q)^T q. */
+/* Those of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T dy_w
+ * + (d Q_k q)^T q. */
 static void write_before(const head *x, lane slope) {
     const head_memory *m = x->m;
     const size_t size = x->size, heads = x->heads, count = heads * size, block = x->plan->block;
@@ -182,8 +178,7 @@ static void write_before(const head *x, lane slope) {
         lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->rho_v + k * heads), count);
         lanes_scale(m->pack_right + count, slope, mapped_row(x, opposite + x->rho_w + k * heads), count);
         lanes_scale(m->pack_right + 2 * count, slope, mapped_row(x, k), size);
-        write_outer(x->group, gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1,
-                    block);
+        write_outer(x->group, gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1, block);
     }
     lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->y_v), count);
     lanes_scale(m->pack_right + count, slope, mapped_row(x, x->y_v), count);
@@ -192,15 +187,14 @@ static void write_before(const head *x, lane slope) {
         lanes_copy(m->pack_left, mapped_row(x, x->rho_v + k * heads), count);
         lanes_copy(m->pack_left + count, mapped_row(x, x->rho_w + k * heads), count);
         lanes_copy(m->pack_left + 2 * count, mapped_row(x, opposite + k), size);
-        write_outer(x->group, gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right,
-                    2 * heads + 1, block);
+        write_outer(x->group, gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right, 2 * heads + 1, block);
     }
 }
 
 /* ---- Both ---- */
 
-void KERNEL(linear_head)(const linear_group *group, const head_memory *m, const lane *gram, const lane *query,
-                         lane *s, lane *d_query) {
+void KERNEL(linear_head)(const linear_group *group, const head_memory *m, const lane *gram, const lane *query, lane *s,
+                         lane *d_query) {
     const linear_plan *plan = group->plan;
     const size_t size = plan->size, heads = plan->heads, before = heads_before(plan);
     const head x = {.group = group,
@@ -222,7 +216,7 @@ void KERNEL(linear_head)(const linear_group *group, const head_memory *m, const 
         KERNEL(linear_pass_query)(group, m, gram, query);
     else
         lanes_copy(m->query, query, size);
-    const lane slope = KERNEL(linear_predicted)(group, forward(&x));
+    const lane slope = KERNEL(linear_answered)(group, forward(&x));
     if (!plan->has_gradient)
         return;
     reverse_rows(&x);

@@ -1,11 +1,13 @@
 /*
- * A layer c of a linear transformer with dense P and Q whose Gram matrix G' = A G A^T is never formed, because only a few vectors are
- * multiplied by it. A row x comes to x G' by products of vectors alone,
+ * A layer c of a linear transformer with dense P and Q whose Gram matrix G' = A G A^T is never formed, because only a
+ * few vectors are multiplied by it. A row x comes to x G' by products of vectors alone,
  *
- *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,  x G' = y + sum of (y Q^T G) P^T,
+ *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,
+ *     x G' = y + sum of (y Q^T G) P^T,
  *
- * 6 H + 1 products with a matrix. The gradient of G' is the sum of l^T r over pairs of such rows, so with S = dG' + dG'^T those of the layer are sums over
- * rows as well, of S A G = sum of (l^T (r A G) + r^T (l A G)): with x all l and r, and y of the row that x is paired with,
+ * 6 H + 1 products with a matrix. The gradient of G' is the sum of l^T r over pairs of such rows, so with S = dG' +
+ * dG'^T those of the layer are sums over rows as well, of S A G = sum of (l^T (r A G) + r^T (l A G)): with x all l and
+ * r, and y of the row that x is paired with,
  *
  *     dP = sum of x^T (y Q^T G),  dQ = sum of (x P G)^T y,
  *     S <- sum over pairs of (l A)^T (r A) + sum of (x P)^T (y Q^T), plus the transpose of both.
@@ -48,8 +50,8 @@ static size_t behind_pairs(const linear_plan *plan, size_t head, size_t row) {
 }
 
 /* x A, from `count` rows x that stand at `row`. */
-static void map_transposed(const linear_group *group, const passed_memory *m, const lane *gram, const lane *x,
-                           lane *to, size_t row, size_t count) {
+static void map_transposed(const linear_group *group, const passed_memory *m, const lane *gram, const lane *x, lane *to,
+                           size_t row, size_t count) {
     const linear_plan *plan = group->plan;
     const size_t size = plan->size;
 
@@ -102,8 +104,8 @@ void KERNEL(linear_pass_query)(const linear_group *group, const head_memory *hea
     map(group, m, gram, query, head->query, last, 1);
 }
 
-void KERNEL(linear_pass_reverse)(const linear_group *group, const head_memory *head, const lane *gram,
-                                 lane slope, lane *s, lane *d_query) {
+void KERNEL(linear_pass_reverse)(const linear_group *group, const head_memory *head, const lane *gram, lane slope,
+                                 lane *s, lane *d_query) {
     const linear_plan *plan = group->plan;
     const passed_memory *m = &head->passed;
     const size_t size = plan->size, rows = rows_of_head(plan), count = rows * size;
@@ -113,10 +115,8 @@ void KERNEL(linear_pass_reverse)(const linear_group *group, const head_memory *h
     lanes_scale(m->x + count - size, slope, head->d_query, size);
     lanes_scale(m->x_p_gram, slope, m->x_p_gram, plan->heads * count);
     for (size_t h = 0; h < plan->heads; h++) {
-        write_outer(group, gradient_of_p(group, plan->full, h), m->x, m->y_q_gram + h * count, rows,
-                    plan->block);
-        write_outer(group, gradient_of_q(group, plan->full, h), m->x_p_gram + h * count, m->y, rows,
-                    plan->block);
+        write_outer(group, gradient_of_p(group, plan->full, h), m->x, m->y_q_gram + h * count, rows, plan->block);
+        write_outer(group, gradient_of_q(group, plan->full, h), m->x_p_gram + h * count, m->y, rows, plan->block);
     }
     if (plan->full == 0)
         return;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "backend/cpu/real.h"
-#include "iclab/ops.h"
+#include "iclab/ops_linear_transformer.h"
 
 /* One operand, by sequence, row and column. NULL elements: absent. */
 typedef struct HOST(linear_operand) {
@@ -15,7 +15,7 @@ typedef struct HOST(linear_operand) {
 } HOST(linear_operand);
 
 typedef struct HOST(linear_plan) {
-    icl_linear_form form;
+    icl_parameterization parameterization;
     size_t size;    /* D */
     size_t context; /* n; of no meaning where a Gram matrix is given */
     size_t depth, heads;
@@ -27,16 +27,17 @@ typedef struct HOST(linear_plan) {
     real factor;
 
     /*
-     * Dense forms: P, Q and their transposes [depth][heads][D][D]; last_rows [heads of the layer before the last][heads of the last][D], the last rows of
-     * the last layer's P, times P of the layer before it. Diagonal forms: weights [depth][2][2], sum over heads of p_k q_l, and parts
-     * [depth][heads][4], (p_x, p_y, q_x, q_y). Sparse form: Q and its transpose
-     * [depth][d][d], summed over heads.
+     * Dense forms: P, Q and their transposes [depth][heads][D][D]; last_rows [heads of the layer before the last][heads
+     * of the last][D], the last rows of the last layer's P, times P of the layer before it. Diagonal forms: weights
+     * [depth][2][2], sum over heads of p_k q_l, and parts [depth][heads][4], (p_x, p_y, q_x, q_y). Sparse form: Q and
+     * its transpose [depth][d][d], summed over heads.
      */
     const real *p, *q, *p_transposed, *q_transposed, *last_rows, *weights, *parts;
 
-    HOST(linear_operand) tokens, gram, query, targets, predictions;
-    HOST(linear_operand) norms; /* present where there is a threshold */
-    const real *threshold;      /* NULL: no clipping */
+    HOST(linear_operand) tokens, gram, query, targets;
+    HOST(linear_operand) answers; /* predictions; with a gradient the losses */
+    HOST(linear_operand) norms;   /* present where there is a threshold */
+    const real *threshold;        /* NULL: no clipping */
 } HOST(linear_plan);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Linear transformers with P = [0 0; 0 1] and Q = [A 0; 0 0]: the x of the tokens never change, and preconditioned gradient descent
- * moves the labels. With G = [H u; u^T .], H [d][d], and A the sum over heads,
+ * Linear transformers with P = [0 0; 0 1] and Q = [A 0; 0 0]: the x of the tokens never change, and preconditioned
+ * gradient descent moves the labels. With G = [H u; u^T .], H [d][d], and A the sum over heads,
  *
  *     r = A^T u,  q_D <- q_D + r^T q_x,  u <- u + H r
  *
@@ -79,7 +79,7 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
             add_gram(group, u + d, r);
         }
     }
-    const lane slope = KERNEL(linear_predicted)(group, value);
+    const lane slope = KERNEL(linear_answered)(group, value);
     if (plan->has_gradient)
         reverse(group, &x, slope);
 }

@@ -4,34 +4,33 @@
 
 #include "backend/cpu/kernels/kernels.h"
 
-void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc,
-                  size_t rows);
+void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows);
 void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
-void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride,
-                   size_t width, real alpha, real beta);
-void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k,
-                        size_t rows, real alpha, real *out, size_t out_row, size_t out_column, size_t width);
+void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
+                   real alpha, real beta);
+void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
+                        real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
 /* Elementwise: one kernel a kind, in the order of the enumerations. */
-#define UNARY_KERNELS(ROW)                                                                                   \
-    ROW(negate)                                                                                              \
-    ROW(absolute)                                                                                            \
-    ROW(square)                                                                                              \
-    ROW(square_root)                                                                                         \
-    ROW(reciprocal)                                                                                          \
-    ROW(exponential)                                                                                         \
-    ROW(logarithm)                                                                                           \
-    ROW(hyperbolic_tangent)                                                                                  \
-    ROW(sigmoid)                                                                                             \
-    ROW(rectify)                                                                                             \
+#define UNARY_KERNELS(ROW)                                                                                             \
+    ROW(negate)                                                                                                        \
+    ROW(absolute)                                                                                                      \
+    ROW(square)                                                                                                        \
+    ROW(square_root)                                                                                                   \
+    ROW(reciprocal)                                                                                                    \
+    ROW(exponential)                                                                                                   \
+    ROW(logarithm)                                                                                                     \
+    ROW(hyperbolic_tangent)                                                                                            \
+    ROW(sigmoid)                                                                                                       \
+    ROW(relu)                                                                                                          \
     ROW(sign)
-#define BINARY_KERNELS(ROW)                                                                                  \
-    ROW(add)                                                                                                 \
-    ROW(subtract)                                                                                            \
-    ROW(multiply)                                                                                            \
-    ROW(divide)                                                                                              \
-    ROW(maximum)                                                                                             \
-    ROW(minimum)                                                                                             \
+#define BINARY_KERNELS(ROW)                                                                                            \
+    ROW(add)                                                                                                           \
+    ROW(subtract)                                                                                                      \
+    ROW(multiply)                                                                                                      \
+    ROW(divide)                                                                                                        \
+    ROW(maximum)                                                                                                       \
+    ROW(minimum)                                                                                                       \
     ROW(equal)
 #define DECLARE_TILE_KERNEL(name) icl_tile_kernel KERNEL(name);
 UNARY_KERNELS(DECLARE_TILE_KERNEL)
@@ -62,13 +61,10 @@ size_t KERNEL(softmax_forward_workspace)(const HOST(softmax_plan) * plan);
 size_t KERNEL(softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
 size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
-void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
-                                    void *workspace);
-void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count,
-                                     void *workspace);
+void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
+void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
 
 size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);
-void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace,
-                          real *sum);
+void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace, real *sum);
 
 #endif

@@ -23,8 +23,8 @@ typedef real vector;
 
 /* Enough chains to hide the latency of two units (4 or 5 cycles each), few enough for 16 registers. */
 #define CHAINS 12
-#define EACH_CHAIN(CHAIN)                                                                                    \
-    CHAIN(0)                                                                                                 \
+#define EACH_CHAIN(CHAIN)                                                                                              \
+    CHAIN(0)                                                                                                           \
     CHAIN(1) CHAIN(2) CHAIN(3) CHAIN(4) CHAIN(5) CHAIN(6) CHAIN(7) CHAIN(8) CHAIN(9) CHAIN(10) CHAIN(11)
 
 static real multiply_add(size_t rounds, real f, real g) {

@@ -1,6 +1,6 @@
 /*
- * Random words and normals with AVX-512: what compilers do not find by themselves is the product of the low halves of 64-bit
- * lanes, and a table lookup inside registers. The bits are those of random_words.h.
+ * Random words and normals with AVX-512: what compilers do not find by themselves is the product of the low halves of
+ * 64-bit lanes, and a table lookup inside registers. The bits are those of random_words.h.
  */
 #ifndef ICLAB_BACKEND_CPU_RANDOM_AVX512_H
 #define ICLAB_BACKEND_CPU_RANDOM_AVX512_H
@@ -13,8 +13,8 @@
 /* Words that random_blocks may write beyond those asked for. */
 #define RANDOM_GROUP 32
 
-/* Eight blocks at a time, a counter word in the low half of each 64-bit lane; the high halves hold whatever is left over, which no
- * product looks at. The lanes' order makes the final interleaving store the blocks in order. */
+/* Eight blocks at a time, a counter word in the low half of each 64-bit lane; the high halves hold whatever is left
+ * over, which no product looks at. The lanes' order makes the final interleaving store the blocks in order. */
 static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_t count, uint32_t *words) {
     const __m512i m0 = _mm512_set1_epi64(ICL_PHILOX_M0), m1 = _mm512_set1_epi64(ICL_PHILOX_M1);
     const __m512i low_half = _mm512_set1_epi64(0xffffffff);
@@ -23,15 +23,12 @@ static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_
         const uint32_t first = low + (uint32_t)block;
         __m512i c0 = _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0));
         __m512i c1 = _mm512_set1_epi64(high);
-        __m512i c2 = _mm512_set1_epi64((uint32_t)key.step),
-                c3 = _mm512_set1_epi64((uint32_t)(key.step >> 32));
+        __m512i c2 = _mm512_set1_epi64((uint32_t)key.step), c3 = _mm512_set1_epi64((uint32_t)(key.step >> 32));
         uint32_t k0 = key.seed, k1 = key.stream;
         UNROLL for (int round = 0; round < ICL_PHILOX_ROUNDS; round++) {
             const __m512i product0 = _mm512_mul_epu32(m0, c0), product1 = _mm512_mul_epu32(m1, c2);
-            c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product1, 32), c1),
-                                  _mm512_set1_epi64(k0));
-            c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product0, 32), c3),
-                                  _mm512_set1_epi64(k1));
+            c0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product1, 32), c1), _mm512_set1_epi64(k0));
+            c2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(product0, 32), c3), _mm512_set1_epi64(k1));
             c1 = product1;
             c3 = product0;
             k0 += ICL_PHILOX_W0;
@@ -72,16 +69,15 @@ static __m512 sixteen_normals(__m512i word) {
     UNROLL for (int k = ICL_NORMAL_TERMS - 1; k >= 0; k--) {
         const __m512 coefficient = _mm512_permutex2var_ps(_mm512_loadu_ps(icl_normal_table[k]), at.octave,
                                                           _mm512_loadu_ps(icl_normal_table[k] + 16));
-        value =
-            k == ICL_NORMAL_TERMS - 1 ? coefficient : _mm512_add_ps(_mm512_mul_ps(value, at.r), coefficient);
+        value = k == ICL_NORMAL_TERMS - 1 ? coefficient : _mm512_add_ps(_mm512_mul_ps(value, at.r), coefficient);
     }
     return with_sign(value, at.sign);
 }
 
 #define NORMALS_AT_A_TIME 4 /* vectors, so that their products do not wait for one another's sums */
 
-/* All but one in 500 such runs of words are in the first half of the octaves, whose coefficients of a power fill one register. The loop
- * over powers stays one, because compilers take its body apart otherwise, vector by vector. */
+/* All but one in 500 such runs of words are in the first half of the octaves, whose coefficients of a power fill one
+ * register. The loop over powers stays one, because compilers take its body apart otherwise, vector by vector. */
 ALWAYS_INLINE void many_normals(const uint32_t *words, float *values) {
     normal_places at[NORMALS_AT_A_TIME];
     __m512 value[NORMALS_AT_A_TIME];
@@ -129,8 +125,7 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
 ALWAYS_INLINE void some_lanes(const size_t blocks, icl_random_key key, const uint64_t *counter, size_t block,
                               uint32_t *words) {
     const __m512i m0 = _mm512_set1_epi64(ICL_PHILOX_M0), m1 = _mm512_set1_epi64(ICL_PHILOX_M1);
-    __m512i c0[2 * BLOCKS_AT_A_TIME], c1[2 * BLOCKS_AT_A_TIME], c2[2 * BLOCKS_AT_A_TIME],
-        c3[2 * BLOCKS_AT_A_TIME];
+    __m512i c0[2 * BLOCKS_AT_A_TIME], c1[2 * BLOCKS_AT_A_TIME], c2[2 * BLOCKS_AT_A_TIME], c3[2 * BLOCKS_AT_A_TIME];
     uint32_t k0 = key.seed, k1 = key.stream;
 
     UNROLL for (size_t i = 0; i < 2 * blocks; i++) {
@@ -162,8 +157,7 @@ ALWAYS_INLINE void some_lanes(const size_t blocks, icl_random_key key, const uin
 }
 
 /* words[4 * b + word][lane] of block counter[lane] + block + b: lanes 0 to 7 and 8 to 15 as above. */
-static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count,
-                         uint32_t *words) {
+static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count, uint32_t *words) {
     size_t b = 0;
 
     for (; b + BLOCKS_AT_A_TIME <= count; b += BLOCKS_AT_A_TIME)
@@ -176,8 +170,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
 static void chi_lanes(const float *row, float *values) {
     const __m512 z = _mm512_loadu_ps(values);
     const __m512i piece = _mm512_cvttps_epi32(_mm512_add_ps(z, _mm512_set1_ps((float)ICL_CHI_PIECES * 0.5F)));
-    const __m512 centre =
-        _mm512_sub_ps(_mm512_cvtepi32_ps(piece), _mm512_set1_ps((float)(ICL_CHI_PIECES - 1) / 2));
+    const __m512 centre = _mm512_sub_ps(_mm512_cvtepi32_ps(piece), _mm512_set1_ps((float)(ICL_CHI_PIECES - 1) / 2));
     const __m512 t = _mm512_sub_ps(z, centre);
     __m512 value = _mm512_permutexvar_ps(piece, _mm512_loadu_ps(row + (ICL_CHI_TERMS - 1) * ICL_CHI_ROW));
 
@@ -219,8 +212,8 @@ ALWAYS_INLINE void transpose_tile(const float *lanes, const uint32_t *rows, __m5
 #define PREFETCHED 32 /* floats ahead: two tiles, so that stores find their lines */
 
 /* The last tile overlaps the one before. */
-static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
-                         float *out, size_t stride) {
+static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences, float *out,
+                         size_t stride) {
     if (elements >= 16 && sequences == 16) {
         for (size_t e = 0; e < elements; e += 16) {
             const size_t at = e + 16 <= elements ? e : elements - 16;

@@ -14,8 +14,7 @@ ALWAYS_INLINE uint32_t high_half(uint32_t a, uint32_t b) {
 }
 
 /* The four words of the block that counts (low, high), `stride` apart. */
-ALWAYS_INLINE void philox_block(icl_random_key key, uint32_t low, uint32_t high, uint32_t *words,
-                                size_t stride) {
+ALWAYS_INLINE void philox_block(icl_random_key key, uint32_t low, uint32_t high, uint32_t *words, size_t stride) {
     uint32_t c0 = low, c1 = high, c2 = (uint32_t)key.step, c3 = (uint32_t)(key.step >> 32);
     uint32_t k0 = key.seed, k1 = key.stream;
     UNROLL for (int round = 0; round < ICL_PHILOX_ROUNDS; round++) {
@@ -50,8 +49,7 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
 #define GRAM_LANES (VECTOR_BYTES / 4)
 
 /* words[4 * b + word][lane] of block counter[lane] + block + b. */
-static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count,
-                         uint32_t *words) {
+static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count, uint32_t *words) {
     for (size_t b = 0; b < count; b++) {
         uint32_t low[GRAM_LANES], high[GRAM_LANES];
         uint32_t *out = words + b * 4 * GRAM_LANES;
@@ -76,8 +74,8 @@ static void chi_lanes(const float *row, float *values) {
     }
 }
 
-static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences,
-                         float *out, size_t stride) {
+static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences, float *out,
+                         size_t stride) {
     for (size_t e = 0; e < elements; e++)
         for (size_t s = 0; s < sequences; s++)
             out[s * stride + e] = lanes[(size_t)rows[e] * GRAM_LANES + s];

@@ -1,18 +1,22 @@
 /*
- * Softmax attention backward, a block of queries or of keys at a time. With G the gradient of out and D_i = G_i . out_i,
- *     dv_j = sum_i p_ij G_i,  t_ij = p_ij (G_i . v_j - D_i),  dq_i = scale sum_j t_ij k_j,  dk_j = scale sum_i t_ij q_i,
+ * Softmax attention backward, a block of queries or of keys at a time. With G the gradient of out and D_i
+ * = G_i . out_i,
+ *     dv_j = sum_i p_ij G_i,  t_ij = p_ij (G_i . v_j - D_i),
+ *     dq_i = scale sum_j t_ij k_j,  dk_j = scale sum_i t_ij q_i,
  * where p_ij = exp(s_ij - log_sum_exp_i) is computed again from s_ij = scale q_i . k_j.
  *
- * In one pass where a task can be a whole sequence. Lanes are a block's keys, and the sums theirs, of dv and dk. Each tile of t, TILE
- * queries by BLOCK keys, also adds its product with the block's keys to dq of its queries, which stays in memory until the last
- * block has passed; there the lanes are coordinates, in bands of BLOCK, so that no tile is ever transposed. 6 d + 4 e flops a pair and
- * an exponential; beside packed rows of a block and a tile it takes queries * d numbers, d rounded up to whole bands.
+ * In one pass where a task can be a whole sequence. Lanes are a block's keys, and the sums theirs, of dv and dk. Each
+ * tile of t, TILE queries by BLOCK keys, also adds its product with the block's keys to dq of its queries, which stays
+ * in memory until the last block has passed; there the lanes are coordinates, in bands of BLOCK, so that no tile is
+ * ever transposed. 6 d + 4 e flops a pair and an exponential; beside packed rows of a block and a tile it takes queries
+ * * d numbers, d rounded up to whole bands.
  *
- * In two passes where a task must be a block, for want of sequences: one that owns queries, for dq, and one that owns keys, for
- * dk and dv. Each has its own s, t and exponential: 8 d + 6 e flops, and nothing that grows with the length.
+ * In two passes where sequences are few and a task must be a block: one that owns queries, for dq, and one that owns
+ * keys, for dk and dv. Each has its own s, t and exponential: 8 d + 6 e flops, and nothing that grows with the length.
  *
- * Sums are in order of keys, or queries, for each number alone, so that a result depends on neither the threads, nor the
- * block it falls into, nor on which of the two it was; with lane_fma it depends on the instruction set, see lanes.h.
+ * Sums are in order of keys, or queries, for each number alone, so that a result depends on neither the threads, nor
+ * the block it falls into, nor on which of the two it was; with lane_fma it depends on the
+ * instruction set, see lanes.h.
  */
 #include "backend/cpu/kernels/exponential.h"
 #include "backend/cpu/kernels/softmax_products.h"
@@ -35,7 +39,8 @@ static void sum_row_terms(const plan *p, size_t sequence, size_t first, size_t c
 
 /* ---- Lanes are queries ---- */
 
-/* What the pass over queries keeps of each lane: log_sum_exp, D, and how many keys of the current tile it attends to. */
+/* What the pass over queries keeps of each lane: log_sum_exp, D, and how many keys of the current
+ * tile it attends to. */
 typedef struct query_state {
     size_t vectors;
     real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
@@ -109,9 +114,9 @@ static size_t band_rows(const plan *p) {
     return p->queries + GROUP;
 }
 
-/* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them attend to all of the block. */
-ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size_t length,
-                         const bool masked) {
+/* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them
+ * attend to all of the block. */
+ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size_t length, const bool masked) {
     const matrix lse = rows_of(&p->log_sum_exp, block->sequence, row);
     const real *row_terms = p->row_terms + block->sequence * p->queries + row;
     const size_t lanes = block->vectors * LANE_COUNT;
@@ -223,8 +228,7 @@ static void store_queries(const plan *p, const key_block *block) {
     const matrix d_q = rows_of(&p->d_q, block->sequence, 0);
     for (size_t i = 0; i < p->queries; i++)
         for (size_t c = 0; c < p->d; c++)
-            d_q.elements[i * d_q.row + c * d_q.column] =
-                p->scale * *in_band(block->sums_q, band_rows(p), i, c);
+            d_q.elements[i * d_q.row + c * d_q.column] = p->scale * *in_band(block->sums_q, band_rows(p), i, c);
 }
 
 void KERNEL(softmax_backward_sequence)(const plan *p, size_t sequence, size_t first, void *workspace) {

@@ -2,10 +2,11 @@
  * Softmax attention forward, a block of queries at a time: the algorithm of cl/attention_softmax.cl.
  *
  * One pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
- * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i), s_ij = scale q_i . k_j.
+ * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i),
+ * s_ij = scale q_i . k_j.
  *
- * Lanes are the block's queries. Packed rows of BLOCK lanes, one for each coordinate of a query and of its sum and one for each key of a
- * tile, are all the memory it takes. 2 (d + e) flops a pair, and an exponential.
+ * Lanes are the block's queries. Packed rows of BLOCK lanes, one for each coordinate of a query and of its sum and one
+ * for each key of a tile, are all the memory it takes. 2 (d + e) flops a pair, and an exponential.
  *
  * Sums are in order of keys for each lane alone, so that a result depends on neither the threads nor the
  * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
@@ -22,7 +23,8 @@ typedef struct softmax_state {
     lane keep[VECTORS]; /* what the sums so far are to be multiplied with */
 } softmax_state;
 
-/* A tile of scores becomes weights relative to the new maximum. masked: some lane does not attend to all of the tile. */
+/* A tile of scores becomes weights relative to the new maximum. masked: some lane does not attend to
+ * all of the tile. */
 ALWAYS_INLINE void weigh(softmax_state *state, real *tile, size_t length, real scale, const bool masked) {
     const size_t lanes = state->vectors * LANE_COUNT;
     real higher[BLOCK], total[BLOCK];
@@ -62,8 +64,8 @@ static void weigh_tile(softmax_state *state, real *tile, size_t length, real sca
 }
 
 /* out and log_sum_exp of `count` queries from what their lanes hold after the last key. */
-static void store_queries(const plan *p, size_t sequence, size_t first, size_t count,
-                          const softmax_state *state, lane *sums) {
+static void store_queries(const plan *p, size_t sequence, size_t first, size_t count, const softmax_state *state,
+                          lane *sums) {
     const matrix out = rows_of(&p->out, sequence, first), lse = rows_of(&p->log_sum_exp, sequence, first);
     for (size_t l = 0; l < count; l++) {
         const bool any = reach_of(p, first + l) > 0;

@@ -1,6 +1,6 @@
 /*
- * What the kernels of softmax attention share: operands as matrices, and their rows as lanes, VECTORS vectors of them. A packed row
- * has room for BLOCK lanes.
+ * What the kernels of softmax attention share: operands as matrices, and their rows as lanes, VECTORS vectors of them.
+ * A packed row has room for BLOCK lanes.
  */
 #ifndef ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
 #define ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
@@ -23,8 +23,8 @@ typedef struct matrix {
 } matrix;
 
 static inline matrix rows_of(const sequences *operand, size_t sequence, size_t row) {
-    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1],
-                    operand->stride[1], operand->stride[2]};
+    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1], operand->stride[1],
+                    operand->stride[2]};
 }
 
 static inline size_t smaller(size_t a, size_t b) {

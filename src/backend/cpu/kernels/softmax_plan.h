@@ -12,8 +12,8 @@ typedef struct HOST(sequences) {
     size_t stride[3];
 } HOST(sequences);
 
-/* Query i attends to the keys j < sources with j < i + reach - queries: reach = queries + keys lets all pass, reach = keys + 1 is the
- * causal mask. */
+/* Query i attends to the keys j < sources with j < i + reach - queries: reach = queries + keys lets all pass, reach =
+ * keys + 1 is the causal mask. */
 typedef struct HOST(softmax_plan) {
     size_t queries, keys, sources, reach, d, e;
     real scale;
@@ -22,8 +22,8 @@ typedef struct HOST(softmax_plan) {
     real *row_terms; /* [batch][queries]: d_out_i . out_i, written by the pass over queries or the only one */
 } HOST(softmax_plan);
 
-/* workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace says, aligned to 64, of this thread alone. */
-typedef void HOST(softmax_kernel)(const HOST(softmax_plan) * plan, size_t sequence, size_t first,
-                                  void *workspace);
+/* workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace says, aligned to
+ * 64, of this thread alone. */
+typedef void HOST(softmax_kernel)(const HOST(softmax_plan) * plan, size_t sequence, size_t first, void *workspace);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Products of a matrix in memory with a block of packed lanes, for the kernels of softmax attention whose lanes are queries, keys or
- * coordinates of one sequence.
+ * Products of a matrix in memory with a block of packed lanes, for the kernels of softmax attention whose lanes are
+ * queries, keys or coordinates of one sequence.
  *
- * All have one form, add_products: GROUP strided elements of a matrix, each times the vectors of one packed row, into sums that stay in
- * registers: GROUP + VECTORS loads for GROUP * VECTORS multiply-adds. Of a block, or a row of coordinates, that NARROW vectors hold,
- * the others are left alone.
+ * All have one form, add_products: GROUP strided elements of a matrix, each times the vectors of one packed row, into
+ * sums that stay in registers: GROUP + VECTORS loads for GROUP * VECTORS multiply-adds. Of a block, or a row of
+ * coordinates, that NARROW vectors hold, the others are left alone.
  */
 #ifndef ICLAB_BACKEND_CPU_SOFTMAX_PRODUCTS_H
 #define ICLAB_BACKEND_CPU_SOFTMAX_PRODUCTS_H
@@ -25,8 +25,8 @@ static inline size_t vectors_for(size_t count) {
 }
 
 /* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v], v < vectors */
-ALWAYS_INLINE void add_products(lane sum[GROUP][VECTORS], const real *from, size_t step,
-                                const size_t at[GROUP], const lane *x, size_t count, const size_t vectors) {
+ALWAYS_INLINE void add_products(lane sum[GROUP][VECTORS], const real *from, size_t step, const size_t at[GROUP],
+                                const lane *x, size_t count, const size_t vectors) {
     for (size_t i = 0; i < count; i++) {
         lane factor[VECTORS];
         UNROLL for (size_t v = 0; v < vectors; v++) factor[v] = x[v];
@@ -55,10 +55,9 @@ ALWAYS_INLINE void multiply_rows(lane *tile, matrix from, size_t length, size_t 
     }
 }
 
-/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width]. Writes up to a
- * multiple of GROUP. */
-static inline void multiply_tile(lane *tile, matrix from, size_t length, size_t width, const lane *x,
-                                 size_t vectors) {
+/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width].
+ * Writes up to a multiple of GROUP. */
+static inline void multiply_tile(lane *tile, matrix from, size_t length, size_t width, const lane *x, size_t vectors) {
     if (vectors == VECTORS)
         multiply_rows(tile, from, length, width, x, VECTORS);
     else
@@ -85,10 +84,10 @@ ALWAYS_INLINE void add_columns(lane *sums, const lane *keep, matrix from, size_t
     }
 }
 
-/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]; keep NULL: 1. Touches
- * sums up to a multiple of GROUP. */
-static inline void add_tile(lane *sums, const lane *keep, matrix from, size_t length, size_t width,
-                            const lane *weights, size_t vectors) {
+/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]; keep
+ * NULL: 1. Touches sums up to a multiple of GROUP. */
+static inline void add_tile(lane *sums, const lane *keep, matrix from, size_t length, size_t width, const lane *weights,
+                            size_t vectors) {
     if (vectors == VECTORS)
         add_columns(sums, keep, from, length, width, weights, VECTORS);
     else

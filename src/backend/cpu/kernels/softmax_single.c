@@ -1,21 +1,24 @@
 /*
- * Softmax attention of one query a sequence, BLOCK sequences at a time: lanes are sequences, because one query would leave all but one
- * lane of a block of queries empty. The formulas of softmax_forward.c and softmax_backward.c; the scores of all keys are kept, so
- * that the maximum is known before the first weight, and the way back is one pass: with a single query no key's gradient is a sum.
+ * Softmax attention of one query a sequence, BLOCK sequences at a time: lanes are sequences, because one query would
+ * leave all but one lane of a block of queries empty. The formulas of softmax_forward.c and softmax_backward.c; the
+ * scores of all keys are kept, so that the maximum is known before the first weight, and the way back is one pass: with
+ * a single query no key's gradient is a sum.
  *
  *     forward:   s_j = q . k_j,  p_j = exp(scale s_j - max),  out = sum_j p_j v_j / sum_j p_j
- *     backward:  p_j = exp(scale s_j - log_sum_exp),  dv_j = p_j G,  t_j = p_j (G . v_j - G . out),  dk_j = scale t_j q,  dq = scale sum_j t_j k_j
+ *     backward:  p_j = exp(scale s_j - log_sum_exp),  dv_j = p_j G,  t_j = p_j (G . v_j - G . out),
+ *                dk_j = scale t_j q,  dq = scale sum_j t_j k_j
  *
- * Keys and values are gathered, d + e strided elements a key and lane, and their gradients scattered: that, and one exponential, is what a
- * key costs beside 2 (d + e) flops forward and 6 d + 3 e backward. Sums are in order of keys, for each lane alone.
+ * Keys and values are gathered, d + e strided elements a key and lane, and their gradients scattered: that, and one
+ * exponential, is what a key costs beside 2 (d + e) flops forward and 6 d + 3 e backward. Sums are in order of keys,
+ * for each lane alone.
  */
 #include "backend/cpu/kernels/exponential.h"
 #include "backend/cpu/kernels/softmax_lanes.h"
 
 /* Row `row` of the sequences from `sequence` on, as a matrix with a row for each sequence. */
 static matrix across(const sequences *operand, size_t sequence, size_t row) {
-    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1],
-                    operand->stride[0], operand->stride[2]};
+    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1], operand->stride[0],
+                    operand->stride[2]};
 }
 
 /* sum = sum over c < width, in order, of x[c] * y[c] */
@@ -44,8 +47,8 @@ static void multiply(lane *out, const lane *weight, const lane *x, size_t width)
 /* ---- Forward ---- */
 
 /* Scores of all keys, and the largest. */
-static void score_keys(const plan *p, size_t first, size_t count, const lane *q, lane *k, lane *scores,
-                       size_t end, real maximum[BLOCK]) {
+static void score_keys(const plan *p, size_t first, size_t count, const lane *q, lane *k, lane *scores, size_t end,
+                       real maximum[BLOCK]) {
     for (size_t l = 0; l < BLOCK; l++)
         maximum[l] = -REAL_MAX;
     for (size_t j = 0; j < end; j++) {
@@ -89,8 +92,7 @@ void KERNEL(softmax_single_forward)(const plan *p, size_t first, size_t count, v
 /* ---- Backward ---- */
 
 /* log_sum_exp and G . out of each lane. */
-static void start_lanes(const plan *p, size_t first, size_t count, real log_sum_exp[BLOCK],
-                        real row_term[BLOCK]) {
+static void start_lanes(const plan *p, size_t first, size_t count, real log_sum_exp[BLOCK], real row_term[BLOCK]) {
     const matrix lse = across(&p->log_sum_exp, first, 0), g = across(&p->d_out, first, 0);
     const matrix out = across(&p->out, first, 0);
 
@@ -99,8 +101,7 @@ static void start_lanes(const plan *p, size_t first, size_t count, real log_sum_
         log_sum_exp[l] = lse.elements[row * lse.row];
         row_term[l] = 0;
         for (size_t c = 0; c < p->e; c++)
-            row_term[l] +=
-                g.elements[row * g.row + c * g.column] * out.elements[row * out.row + c * out.column];
+            row_term[l] += g.elements[row * g.row + c * g.column] * out.elements[row * out.row + c * out.column];
     }
 }
 

@@ -1,6 +1,7 @@
 /*
- * spherical: the factors of a block of rows (ops.h states every product and sum). Plain loops over the rows of a block, which
- * compilers turn into vectors. Included by strict.c. Cost for each row: 2 d + 12 multiplications and additions, 35 more with a radius.
+ * spherical: the factors of a block of rows (ops.h states every product and sum). Plain loops over the rows of a block,
+ * which compilers turn into vectors. Included by strict.c. Cost for each row: 2 d + 12 multiplications and additions,
+ * 35 more with a radius.
  */
 
 /* x cut to [-limit, limit]; -limit where it is no number. */
@@ -61,8 +62,7 @@ static inline float reciprocal_root(float s) {
     return y;
 }
 
-static void spherical(const float *rows, size_t length, const float *normals, const float *table,
-                      float *factors) {
+static void spherical(const float *rows, size_t length, const float *normals, const float *table, float *factors) {
     float squares[ICL_SPHERICAL_ROWS];
 
     for (int i = 0; i < ICL_SPHERICAL_ROWS; i++)

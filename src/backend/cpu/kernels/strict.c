@@ -7,8 +7,8 @@
 #define NUMBER float
 #include "backend/cpu/kernels/gemm_rows.h"
 
-static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k,
-                        float *acc, size_t rows) {
+static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc,
+                        size_t rows) {
     gemm_rows(a, row_stride, k_stride, b, k, acc, rows);
 }
 

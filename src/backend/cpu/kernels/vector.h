@@ -22,7 +22,7 @@
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
-#define DEFINE_VECTOR(name, type)                                                                            \
+#define DEFINE_VECTOR(name, type)                                                                                      \
     typedef type name __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(type)), may_alias))
 #else
 #define DEFINE_VECTOR(name, type) typedef type name
@@ -36,9 +36,10 @@
 #endif
 
 /*
- * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in registers,
- * loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put branches about each
- * access, so that blocks of registers would compile for minutes: there the compiler chooses. The same bits come out.
+ * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in
+ * registers, loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put
+ * branches about each access, so that blocks of registers would compile for minutes: there the compiler chooses. The
+ * same bits come out.
  */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(IS_SANITIZED)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))

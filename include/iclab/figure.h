@@ -1,0 +1,90 @@
+/*
+ * Figures: NAME.csv with the data, NAME.gp with a gnuplot script and, where gnuplot is, NAME.svg and NAME.png.
+ *
+ * Marks, dashes and, in heat maps, signs tell what colours tell, so that a figure can be read without them: ours has
+ * filled marks and full lines, what is published open marks, a reference predictor or a theory dashes.
+ */
+#ifndef ICLAB_FIGURE_H
+#define ICLAB_FIGURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iclab/status.h"
+
+ICL_C_BEGIN
+
+/* Where figures go, and who makes pictures of them. */
+typedef struct icl_drawing {
+    const char *folder;  /* it exists */
+    const char *command; /* what draws, for the record in the script: "iclab reproduce versatile-table1" */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
+    void *user;                           /* handed to the calls above */
+} icl_drawing;
+
+/* ---- Curves ---- */
+
+/* What a curve is to the reader. */
+typedef enum icl_series_style {
+    ICL_SERIES_LINE = 0,  /* ours, many points: a line, and a mark here and there */
+    ICL_SERIES_OURS,      /* ours: filled marks, joined */
+    ICL_SERIES_PUBLISHED, /* theirs: open marks, not joined */
+    ICL_SERIES_REFERENCE, /* a reference predictor or theory: dashed */
+    ICL_SERIES_CLOUD,     /* points alone */
+} icl_series_style;
+
+/* A curve. */
+typedef struct icl_series {
+    const char *label;      /* in the key */
+    icl_series_style style; /* its marks and lines */
+    size_t count;           /* points */
+    const double *x, *y;    /* [count]; NaN: no such point */
+    const double *error;    /* [count] standard errors, or NULL */
+} icl_series;
+
+/* Curves over one pair of axes. */
+typedef struct icl_figure {
+    const char *name;              /* file name without suffix */
+    const char *title;             /* with the paper's number of the figure */
+    const char *x_label, *y_label; /* with units, where there are any */
+    bool log_x, log_y;             /* logarithmic axes */
+    double least_y;                /* smaller values lie below the picture; 0: none do */
+    size_t count;                  /* curves */
+    const icl_series *series;      /* [count] */
+} icl_figure;
+
+/* Writes the figure and draws it. Pictures of that name that lay there before are gone, drawn or not: none is left that
+ * shows other data than the CSV beside it. */
+ICL_API icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure, icl_error *error);
+
+/* A picture by gnuplot commands of one's own, of data that lie in the folder: NAME.gp gives it so many pixels, twice,
+ * for SVG and PNG. */
+ICL_API icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
+                                    const char *commands, icl_error *error);
+
+/* ---- Heat maps ---- */
+
+/* A matrix. Small ones (up to 24 by 24) have a sign in every cell that is not nearly 0, and names at
+ * their rows and columns. */
+typedef struct icl_heat_map {
+    const char *label;                                  /* above it */
+    size_t rows, columns;                               /* extents */
+    const double *values;                               /* [rows][columns]; NaN: no such cell */
+    const char *const *row_names, *const *column_names; /* [rows], [columns]; or NULL */
+} icl_heat_map;
+
+/* Matrices side by side, with one scale that is symmetric about 0. The data are NAME-1.csv, NAME-2.csv, … */
+typedef struct icl_heat_figure {
+    const char *name, *title;                           /* as in icl_figure */
+    const char *row_label, *column_label, *value_label; /* of the axes and the scale; or NULL */
+    size_t count;                                       /* matrices */
+    const icl_heat_map *maps;                           /* [count] */
+} icl_heat_figure;
+
+/* Writes the figure and draws it, as icl_figure_write does. */
+ICL_API icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error);
+
+ICL_C_END
+
+#endif

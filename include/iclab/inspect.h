@@ -1,0 +1,49 @@
+/*
+ * What a trained model computes: its weights, what each part of a layer does and costs, and
+ * which classical algorithm it amounts to.
+ *
+ * Every number is a finding, handed over one by one and written to inspect.csv; inspect.md tells the same in words and
+ * formulas, beside pictures.
+ */
+#ifndef ICLAB_INSPECT_H
+#define ICLAB_INSPECT_H
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "iclab/backend.h"
+#include "iclab/status.h"
+
+ICL_C_BEGIN
+
+/* One number. Texts need only live during the call. */
+typedef struct icl_inspected {
+    size_t layer;          /* from 1; 0: the whole model */
+    const char *what;      /* "w_yx", "tunedrr" */
+    const char *quantity;  /* "loss without it" */
+    double value;          /* NaN: it is not finite */
+    double standard_error; /* 0 where it has none */
+    const char *note;      /* in words; may be NULL */
+} icl_inspected;
+
+/* What to inspect. */
+typedef struct icl_inspect_params {
+    icl_backend *backend;              /* runs the model */
+    const char *run;                   /* folder of a training run */
+    const char *folder;                /* for inspect.md, inspect.csv and pictures; made where it is missing */
+    size_t sequences;                  /* fresh ones that everything is measured on; 0: 8192, fewer for large models */
+    const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
+    void (*report)(void *user, const icl_inspected *found);        /* may be NULL */
+    void (*progress)(void *user, const char *doing, double share); /* share in [0, 1] of one thing; may be NULL */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
+    void *user;                           /* handed to the calls above */
+} icl_inspect_params;
+
+/* Inspects a run. ICL_ERROR_INPUT where the folder holds no run or no trained model, ICL_ERROR_INTERRUPTED when
+ * stopped. *summary, freed with icl_text_free, is what inspect.md begins with. */
+ICL_API icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
+
+ICL_C_END
+
+#endif

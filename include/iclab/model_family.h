@@ -1,0 +1,75 @@
+/*
+ * Models of a program's own: what a family of models provides.
+ *
+ * A program fills in an icl_model_family and hands it to icl_model_create_with, or to icl_trainer_create_with, which
+ * trains it. The families of the library are made in the same way.
+ */
+#ifndef ICLAB_MODEL_FAMILY_H
+#define ICLAB_MODEL_FAMILY_H
+
+#include "iclab/model.h"
+
+ICL_C_BEGIN
+
+/* A family of models: its name and its functions. */
+typedef struct icl_model_family icl_model_family;
+
+/* A model: what its family's functions are given. */
+struct icl_model {
+    const icl_model_family *family;             /* that it is of */
+    icl_task_shape shape;                       /* of the task that it answers */
+    size_t dimension, context;                  /* d = p - 1 and n = T - 1, for families of in-context regression */
+    size_t layers;                              /* see icl_model_layers */
+    unsigned abilities;                         /* icl_model_ability, each its bit; 0: the tape does everything */
+    icl_parameter_info *parameters;             /* [parameter_count], by icl_model_add_parameter */
+    size_t parameter_count, parameter_capacity; /* likewise */
+    size_t size;                                /* of the flat parameter vector */
+    void *state;                                /* the family's own */
+};
+
+/* What a program fills in; functions that are NULL are not asked for. */
+struct icl_model_family {
+    const char *name;     /* the value of model.family, and what messages call it */
+    const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
+
+    /* Refuses a shape that the family cannot answer (icl_model_refuse), names the parameters with
+     * icl_model_add_parameter and sets model->state and, where they differ from 1 and 0, layers and abilities. On
+     * return, also after a failure, model->state is what destroy can free. */
+    icl_status (*create)(const icl_recipe *recipe, icl_model *model, icl_error *error);
+    void (*destroy)(icl_model *model); /* NULL: there is nothing to free */
+
+    /* See icl_model_initialize. */
+    void (*initialize)(const icl_model *model, uint32_t seed, float *values);
+    /* See icl_model_predict_at_depth. The outputs are [B, S, q]. */
+    icl_variable (*predict)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                            size_t depth);
+
+    /* See icl_model_initialize_inserted; for ICL_MODEL_GROWS. */
+    void (*initialize_inserted)(const icl_model *model, size_t layer, uint32_t seed, float *values);
+
+    /* Predictions by the backend's ops for the whole model, for ICL_MODEL_FUSED. See icl_model_predict_fused. */
+    icl_status (*predict_fused)(const icl_model *model, icl_backend *backend, size_t depth,
+                                const icl_model_tensors *with, icl_error *error);
+    /* The gradient likewise. See icl_model_gradient_fused. */
+    icl_status (*gradient_fused)(const icl_model *model, icl_backend *backend, size_t depth,
+                                 const icl_model_tensors *with, icl_error *error);
+};
+
+/* A model of this family, which must outlive it, for tasks of this shape. The recipe gives the family's keys, where
+ * it reads any. */
+ICL_API icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
+                                         icl_model **model, icl_error *error);
+
+/* ICL_ERROR_INPUT that names the model's family, the task's shape and what was expected. */
+ICL_API icl_status icl_model_refuse(const icl_model *model, const char *expected, icl_error *error);
+
+/* Appends a named parameter to the flat vector. The name is printed from the format. */
+ICL_API icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *shape, icl_error *error,
+                                           const char *format, ...) ICL_PRINTF(5, 6);
+
+/* Element `index` of the flat vector's own standard normal numbers, for initialize: a function of the seed alone. */
+ICL_API float icl_model_noise(uint32_t seed, size_t index);
+
+ICL_C_END
+
+#endif

@@ -1,0 +1,32 @@
+/* Numbers as text: strict, exact, and the same in every locale. */
+#ifndef ICLAB_NUMBER_H
+#define ICLAB_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/export.h"
+
+ICL_C_BEGIN
+
+/* Room for any number that the functions below print, with its terminator. */
+#define ICL_NUMBER_CAPACITY 32
+
+/* Reads `length` bytes as one decimal number, the whole of them: [sign] digits [. digits] [e [sign] digits], correctly
+ * rounded. False for anything else: hexadecimal, infinity, NaN, spaces, and values too large for a double. */
+ICL_API bool icl_parse_number(const char *text, size_t length, double *value);
+
+/* The same for a whole number: digits alone, up to 2^64 - 1. */
+ICL_API bool icl_parse_count(const char *text, size_t length, uint64_t *value);
+
+/* The shortest of %.{1…17}g that reads back as the same double, whole numbers below 1e9 in full; "nan", "inf", "-inf"
+ * otherwise. Returns `text`. */
+ICL_API const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACITY]);
+
+/* The same for a float: at most 9 digits. */
+ICL_API const char *icl_format_float(float value, char text[ICL_NUMBER_CAPACITY]);
+
+ICL_C_END
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * A trained model applied in context to a user's table, beside classical regressions, and how far each is from targets
+ * that it did not see.
+ *
+ * Held-out error: the labelled rows are put in a random order and cut in `folds` parts; each part is predicted from the
+ * others, and all of this `repeats` times. Whatever is learned, be it standardization, components, penalties or the
+ * label's scale, is learned from the rows outside the part alone. A row's error is the mean of its squared errors over
+ * the repeats; mse is the mean over rows, and its standard error that of rows that are independent (a fixed table's
+ * folds share rows, so this is an estimate: Bengio and Grandvalet 2004).
+ *
+ * What the model is shown. Its training drew inputs of mean 0 and, mostly, covariance I, and labels y = <w, x> + sigma
+ * eps of variance E|<w, x>|^2 + E[sigma^2]. So features are standardized; whitened where it was trained on the identity
+ * covariance; multiplied by the standard deviation of its inputs; and features that it has beyond the table's are 0, as
+ * if w were. Targets are standardized and multiplied by the standard deviation of a label under its prior with that
+ * many features. Predictions go the same way back.
+ */
+#ifndef ICLAB_PREDICT_H
+#define ICLAB_PREDICT_H
+
+#include "iclab/backend.h"
+#include "iclab/recipe.h"
+#include "iclab/table.h"
+
+ICL_C_BEGIN
+
+/* What the model is compared with, fitted to all the rows that it may learn from:
+ *
+ *   mean     the mean of the targets
+ *   ols      least squares with an intercept (of minimum norm among standardized features where they are collinear)
+ *   ridge    ridge on the standardized features, intercept not penalized; the penalty with the least leave-one-out
+ *            error, of m 10^-4 … m 10^3 in steps of 10^(1/8)
+ *   adarr    ridge in the model's own coordinates with the residual variance estimate as its penalty (Vladymyrov et al.
+ *            2024, section 5): RSS / (m - 1 - rank), where 1 is the intercept's
+ */
+typedef enum icl_reference {
+    ICL_REFERENCE_MEAN = 0,
+    ICL_REFERENCE_OLS,
+    ICL_REFERENCE_RIDGE,
+    ICL_REFERENCE_ADARR,
+    ICL_REFERENCES
+} icl_reference;
+
+/* The model, then the references in their order. */
+enum { ICL_PREDICTORS = 1 + ICL_REFERENCES };
+
+/* "model", "mean", … */
+ICL_API const char *icl_predictor_name(size_t predictor);
+
+/* How features are shown to the model. */
+typedef enum icl_predict_inputs {
+    ICL_INPUTS_AUTO = 0, /* whitened where the model was trained on the identity covariance */
+    ICL_INPUTS_STANDARDIZED,
+    ICL_INPUTS_WHITENED,
+} icl_predict_inputs;
+
+/* What to predict from what. */
+typedef struct icl_predict_params {
+    icl_backend *backend;     /* runs the model */
+    const char *folder;       /* of the run */
+    const icl_recipe *recipe; /* the run's */
+    const icl_table *table;   /* the target last; rows whose target is NaN are not learned from */
+    /* Rows to predict: the table's features in its order; NULL: the table's rows without target. */
+    const icl_table *fresh;
+    size_t folds, repeats;     /* 0: 5 and 10 */
+    size_t context;            /* rows in a prompt at most; 0: 1024, or the n of training for model.scale = raw */
+    size_t prompts;            /* whose predictions are averaged where there are more rows; 0: 16 */
+    uint32_t seed;             /* of the order of rows */
+    icl_predict_inputs inputs; /* how they are shown */
+    void (*report)(void *user, double share); /* of the work that is done, in [0, 1]; may be NULL */
+    void *user;                               /* handed to the calls above */
+} icl_predict_params;
+
+/* Losses are of the full squared error in the target's units. */
+typedef struct icl_predict_score {
+    double mse, se;                     /* on held-out rows, and its standard error */
+    double minus_model, minus_model_se; /* of the difference to the model's errors, row by row */
+    double r_squared;                   /* 1 - mse / mse of the mean: R^2 on rows not seen */
+} icl_predict_score;
+
+/* Rows of a table, standardized and taken apart into principal components, as the model was shown them. */
+typedef struct icl_standardization {
+    size_t features; /* p */
+    size_t rows;     /* m */
+    /* [p + 1], in the table's units, the target last; a deviation of 0: constant in these rows. */
+    double *means;
+    double *deviations;    /* likewise */
+    size_t rank;           /* eigenvalues above rounding */
+    double *eigenvalues;   /* [p], ascending; exactly 0 where below 8 max(m, p) epsilon times the largest */
+    double *eigenvectors;  /* [p][p], row k is eigenvector k */
+    double *products;      /* [p], V^T Z^T y; 0 where the eigenvalue is */
+    double *matrix, *work; /* [p][p] and [3 p + 1], of the fit */
+} icl_standardization;
+
+/* Predictions and how good they are. */
+typedef struct icl_predict_outcome {
+    size_t features, dimension, trained_context; /* of the table; d and n of the model */
+    size_t labelled, folds, repeats;             /* rows with a target, and how they were held out */
+    size_t context, prompts;                     /* of the fit to all labelled rows */
+    bool whitened;                               /* the features */
+    double label_scale;                          /* of that fit: standard deviation of the labels that the model sees */
+    icl_standardization standardization;         /* of that fit */
+    double ridge_penalty;                        /* likewise */
+
+    size_t *rows;                             /* [labelled], in the table */
+    double *heldout;                          /* [labelled][ICL_PREDICTORS], predictions averaged over the repeats */
+    double *squares;                          /* [labelled][ICL_PREDICTORS], squared errors averaged over the repeats */
+    icl_predict_score scores[ICL_PREDICTORS]; /* of the held-out rows */
+    size_t not_finite;                        /* of the model's held-out predictions */
+
+    size_t predicted;    /* rows without a target */
+    size_t *lines;       /* [predicted], in their file */
+    double *predictions; /* [predicted][ICL_PREDICTORS] */
+} icl_predict_outcome;
+
+/* ICL_ERROR_INPUT for a table that the model cannot take: more features than its d, fewer than 4 labelled rows or than
+ * folds, a constant target; and for a model whose targets are not linear in x. */
+ICL_API icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error);
+
+/* NULL is allowed. */
+ICL_API void icl_predict_outcome_destroy(icl_predict_outcome **outcome);
+
+ICL_C_END
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Reference predictors of a program's own: what a model is compared with.
+ *
+ * A program fills in an icl_reference_predictor and hands it to icl_trainer_create_with; icl_evaluate then runs it on
+ * the same sequences as the model. The library's own, for in-context regression, are those of baseline.h.
+ */
+#ifndef ICLAB_REFERENCE_PREDICTOR_H
+#define ICLAB_REFERENCE_PREDICTOR_H
+
+#include "iclab/task.h"
+
+ICL_C_BEGIN
+
+/* What a reference predictor sees: the inputs of `count` sequences on the host, and the batch that they are the first
+ * of, with its side tensors, on its backend. It may look at the targets there only if it is meant to know them. */
+typedef struct icl_shown_sequences {
+    const icl_task *task;   /* what they were drawn from */
+    size_t count;           /* of sequences */
+    const float *inputs;    /* [count][T][p], or symbols [count][T] */
+    const icl_batch *batch; /* on the task's backend */
+} icl_shown_sequences;
+
+typedef struct icl_reference_predictor icl_reference_predictor;
+
+/* A reference predictor: its name and its function. */
+struct icl_reference_predictor {
+    const char *name;     /* of its row in tables */
+    const void *settings; /* the program's own, or NULL */
+
+    /* Writes outputs [count][S][q], as a model gives them. */
+    icl_status (*predict)(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
+                          double *outputs, icl_error *error);
+};
+
+ICL_C_END
+
+#endif

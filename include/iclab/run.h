@@ -1,0 +1,89 @@
+/*
+ * Run folders: everything about one training run.
+ *
+ *     recipe.ini                    complete, re-runnable
+ *     origin                        hash of the parameters it started from, where they are not the recipe's
+ *     run.json                      version, commit, device, seed, command line: where every number comes from
+ *     metrics.csv                   loss, gradient norm and learning rate by step
+ *     model.safetensors             the named matrices
+ *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
+ *     checkpoint/state.safetensors  all that the next step depends on
+ *     report.html, loss.*, adjusted.*   at the end, by iclab train: all of it to look at (run_report.h)
+ */
+#ifndef ICLAB_RUN_H
+#define ICLAB_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "iclab/backend.h"
+#include "iclab/status.h"
+#include "iclab/train.h"
+
+ICL_C_BEGIN
+
+/* The names of these files. */
+#define ICL_RUN_RECIPE     "recipe.ini"
+#define ICL_RUN_ORIGIN     "origin"
+#define ICL_RUN_FACTS      "run.json"
+#define ICL_RUN_METRICS    "metrics.csv"
+#define ICL_RUN_MODEL      "model.safetensors"
+#define ICL_RUN_SNAPSHOTS  "snapshots"
+#define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
+
+/* What run.json says beside version, commit and compiler. */
+typedef struct icl_run_facts {
+    const icl_capabilities *device;            /* that trains it */
+    const char *recipe_name;                   /* as the user gave it */
+    const char *command_line;                  /* may be NULL */
+    const char *gemm;                          /* auto, clblast or native */
+    bool fast_math;                            /* as in icl_backend_params */
+    uint32_t seed;                             /* of training */
+    size_t ranks;                              /* that trained it together; 0 means 1 */
+    uint64_t steps;                            /* done */
+    uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
+    double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
+    const char *status;                        /* running, finished, interrupted or diverged */
+} icl_run_facts;
+
+/* Makes the folder and writes its recipe. ICL_ERROR_INPUT if it already holds a run, ICL_ERROR_IO if
+ * it cannot be written. */
+ICL_API icl_status icl_run_create(const char *folder, const icl_recipe *recipe, icl_error *error);
+
+/* Replaces the recipe of a run that goes on with another budget. */
+ICL_API icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error);
+
+/* Reads the recipe of an existing run over `recipe`. ICL_ERROR_INPUT if the folder holds no run. */
+ICL_API icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error);
+
+/* The recipe name that run.json holds, freed with icl_text_free; "recipe.ini" where it has none. */
+ICL_API icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error);
+
+/* The status that run.json holds, freed with icl_text_free; "" where it has none. */
+ICL_API icl_status icl_run_read_state(const char *folder, char **state, icl_error *error);
+
+/* A number that run.json holds; NaN where it has none. */
+ICL_API icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error);
+
+/* Writes run.json, in place of any before. */
+ICL_API icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);
+
+/* Reads model.safetensors into the model's flat vector (icl_model_size floats). ICL_ERROR_INPUT if it is missing, or
+ * does not hold exactly this model's matrices, all finite. */
+ICL_API icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error);
+
+/* The same of the snapshot that was taken after `step` steps. */
+ICL_API icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
+                                         icl_error *error);
+
+/* The path of a snapshot, freed with icl_text_free. */
+ICL_API icl_status icl_run_snapshot_path(const char *folder, uint64_t step, char **path, icl_error *error);
+
+/* A trainer that holds the run's model, for predictions: it cannot go on with the training. `recipe` is the run's,
+ * perhaps with another [task] or [eval]. ICL_ERROR_INPUT as icl_run_read_model has it. */
+ICL_API icl_status icl_trained_load(icl_backend *backend, const char *folder, const icl_recipe *recipe,
+                                    icl_trainer **trainer, icl_error *error);
+
+ICL_C_END
+
+#endif

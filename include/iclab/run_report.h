@@ -1,0 +1,31 @@
+/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. */
+#ifndef ICLAB_RUN_REPORT_H
+#define ICLAB_RUN_REPORT_H
+
+#include "iclab/evaluate.h"
+#include "iclab/figure.h"
+#include "iclab/run.h"
+
+ICL_C_BEGIN
+
+/* Its name in the run folder. */
+#define ICL_REPORT_FILE "report.html"
+
+/* What a report is made of. */
+typedef struct icl_run_report {
+    const char *folder;               /* of a run, with its metrics */
+    const icl_recipe *recipe;         /* the run's */
+    const icl_run_facts *facts;       /* where its numbers come from */
+    const icl_evaluation *evaluation; /* of the trained model */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* handed to the calls above */
+} icl_run_report;
+
+/* Writes loss and, where there were evaluations on the way, adjusted (figures, see figure.h) and
+ * report.html into the folder. */
+ICL_API icl_status icl_run_report_write(const icl_run_report *run, icl_error *error);
+
+ICL_C_END
+
+#endif

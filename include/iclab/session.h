@@ -1,0 +1,55 @@
+/* A training session: trains in a run folder, with metrics, periodic evaluation and checkpoints, until the budget ends
+ * or it is asked to stop. */
+#ifndef ICLAB_SESSION_H
+#define ICLAB_SESSION_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "iclab/evaluate.h"
+#include "iclab/ranks.h"
+#include "iclab/status.h"
+
+ICL_C_BEGIN
+
+/* The columns of metrics.csv; the last is empty where no evaluation was due. */
+#define ICL_METRICS_HEADER "step,loss,gradient_norm,learning_rate,eval_half_adjusted"
+
+/* What a session reports after each few steps. */
+typedef struct icl_session_progress {
+    uint64_t step, total_steps;                /* done, and in the budget */
+    double loss;                               /* mean over the steps since the last report */
+    double learning_rate;                      /* of the last step */
+    uint64_t skipped_steps, dropped_sequences; /* since step 0: see iclab/train.h */
+    double half_adjusted;                      /* of the last periodic evaluation; NaN before the first */
+    bool evaluated;                            /* just now */
+    double steps_per_second;                   /* lately */
+    double seconds_left;                       /* at that rate */
+} icl_session_progress;
+
+/* What to train, and where. */
+typedef struct icl_session_params {
+    icl_backend *backend;     /* trains it */
+    const icl_recipe *recipe; /* task, model and training */
+    const char *folder;       /* made by icl_run_create */
+    bool resume;              /* go on from the folder's checkpoint, or from the start if it has none yet */
+    /* That train the model together, all by the same calls; rank 0 alone sees the folder. NULL: none. */
+    const icl_ranks *ranks;
+    const volatile sig_atomic_t *stop; /* set to non-zero to stop after the steps in flight; may be NULL */
+    void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
+    void *user;                                                       /* handed to the calls above */
+} icl_session_params;
+
+/* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file (with ranks on
+ * the first alone: icl_session_train takes its state to the others). Nothing is written: a recipe or checkpoint that
+ * is refused leaves no trace. */
+ICL_API icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
+
+/* Trains. The folder holds a checkpoint of the last step afterwards, except after ICL_ERROR_DIVERGED, whose message
+ * names the last checkpoint that stands. ICL_ERROR_INTERRUPTED when asked to stop before the budget ended. metrics.csv
+ * is the same, byte for byte, however often the run was stopped and resumed. */
+ICL_API icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error);
+
+ICL_C_END
+
+#endif

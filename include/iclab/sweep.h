@@ -1,0 +1,147 @@
+/*
+ * Sweeps: a recipe on a grid of values, every cell a run folder, one table of results.
+ *
+ *     [sweep]
+ *     recipe = versatile-table1            ; a recipe's name or file, beside the sweep's own file
+ *                                          or wherever iclab train finds it
+ *     [set]
+ *     train.steps = 500                    ; the same for all cells
+ *     [grid]
+ *     model.layers = 1, 2, 3
+ *     task.noise = "choice:1,3", uniform:5 ; quotes where a value holds a comma
+ *     train.seed = 1..3                    ; seeds are repetitions: the table has their mean
+ *
+ * Keys of the grid are ordered as the table of recipe keys has them, train.seed last; cells row by row, the last key's
+ * values fastest. What a cell is called depends on its values alone, so that a grid can grow and keep the cells it has.
+ */
+#ifndef ICLAB_SWEEP_H
+#define ICLAB_SWEEP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/backend.h"
+#include "iclab/ranks.h"
+#include "iclab/recipe.h"
+#include "iclab/status.h"
+
+ICL_C_BEGIN
+
+/* A recipe with a grid of values. */
+typedef struct icl_sweep icl_sweep;
+
+/* ---- The grid (grid.c) ---- */
+
+/* Reads a sweep's file. ICL_ERROR_INPUT names file, line and what was expected: for keys that there are not, empty
+ * lists, values that are listed twice or that the key does not take. */
+ICL_API icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error);
+ICL_API void icl_sweep_destroy(icl_sweep **sweep);
+
+/* The base recipe as the file names it. */
+ICL_API const char *icl_sweep_recipe_name(const icl_sweep *sweep);
+
+/* How many combinations of values there are: cells are numbered from 0. */
+ICL_API size_t icl_sweep_cells(const icl_sweep *sweep);
+
+/* Keys of the grid, "model.layers", and a cell's value of one. */
+ICL_API size_t icl_sweep_axes(const icl_sweep *sweep);
+ICL_API const char *icl_sweep_axis(const icl_sweep *sweep, size_t axis);
+ICL_API const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis);
+
+/* How many neighbours in the order of cells differ in their seed alone; 1 where the grid has no train.seed. */
+ICL_API size_t icl_sweep_seeds(const icl_sweep *sweep);
+
+/* "layers-3_noise-choice-1-3_seed-2": the name of a cell's folder, freed with icl_text_free. */
+ICL_API icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error);
+
+/* A cell's recipe, complete; destroyed with icl_recipe_destroy. */
+ICL_API icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error);
+
+/* ---- Results (cells.c) ---- */
+
+/* What result.json of a cell holds. */
+typedef struct icl_sweep_result {
+    bool finished;                 /* otherwise the rest is of no meaning */
+    bool diverged;                 /* its numbers are NaN then */
+    uint64_t steps, skipped_steps; /* done; see iclab/train.h */
+    double final_loss;             /* mean of the batch losses in the last tenth of metrics.csv */
+    double mse, se;                /* the model's: see iclab/evaluate.h */
+    double adjusted, adjusted_se;  /* likewise; NaN without an oracle */
+    double seconds;                /* of training, since the cell was last started */
+} icl_sweep_result;
+
+/* Reads a cell's result; one that is not there is no error. ICL_ERROR_INPUT where the file holds something else. */
+ICL_API icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell,
+                                         icl_sweep_result *result, icl_error *error);
+
+/* How many cells are finished. ICL_ERROR_INPUT where a cell's folder holds a run of another recipe, or, with check_all,
+ * where a cell's recipe cannot be trained: creates the trainers of all unfinished cells, one after
+ * another, on the host. */
+ICL_API icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
+                                    icl_error *error);
+
+/* ---- Work (cells.c) ---- */
+
+/* Work on a sweep by one process. */
+typedef struct icl_sweep_work_params {
+    const icl_sweep *sweep;                    /* what to do */
+    const char *folder;                        /* with a folder for each cell */
+    icl_backend *backend;                      /* that does it */
+    const char *command_line, *gemm;           /* for the record, as in icl_run_facts */
+    bool fast_math;                            /* likewise */
+    const volatile sig_atomic_t *stop;         /* may be NULL */
+    long parent;                               /* stop when this is no longer the parent process; 0: whatever it is */
+    void (*say)(void *user, const char *text); /* what is being done, one line; may be NULL */
+    void *user;                                /* handed to the calls above */
+} icl_sweep_work_params;
+
+/*
+ * Trains and evaluates cells until all are finished. Any number of processes, on any machines that share the folder,
+ * may do so at once: a cell belongs to whoever holds the lock on its file in claims/. Locks end with their process, so
+ * that a dead worker's cell is free at once and the next one goes on from its checkpoint; nothing has to be agreed on
+ * beforehand or cleaned up behind. Waits for cells that others hold. A cell that diverges is finished.
+ * ICL_ERROR_INTERRUPTED when stopped.
+ */
+ICL_API icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error);
+
+/* ---- Workers (workers.c) ---- */
+
+/* Work on a sweep by several. */
+typedef struct icl_sweep_workers_params {
+    icl_sweep_work_params work;                 /* but for backend and parent */
+    icl_backend_params device;                  /* but for spec */
+    size_t count;                               /* processes */
+    char (*specs)[ICL_NAME_CAPACITY];           /* [count]: each worker's device */
+    void (*fail)(void *user, const char *text); /* why a worker gives up, one line; may be NULL */
+} icl_sweep_workers_params;
+
+/* Runs icl_sweep_work in `count` processes, each with a device of its own; with one in this process. The process must
+ * have no device open and no threads. Passes a stop on. The first worker's failure becomes the call's, after the
+ * others have finished what they can. */
+ICL_API icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
+
+/* What "auto" or any other spec stands for here, found out by a process that ends again: the device's
+ * own spec and kind. */
+ICL_API icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
+                                            icl_device_kind *kind, icl_error *error);
+
+/* ---- The table (table.c) ---- */
+
+/* The table of all cells for people, and behind it, where there are seeds, that of their means; the same two as CSV
+ * (the second may be empty); lines of JSON, an object a cell and an object for each mean. `results` has one entry
+ * per cell. Free them in any case. */
+typedef struct icl_sweep_texts {
+    char *table, *cells_csv, *means_csv, *json; /* in that order */
+} icl_sweep_texts;
+
+/* Makes the texts from the results of all cells. */
+ICL_API icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results,
+                                         icl_sweep_texts *texts, icl_error *error);
+/* Frees all of them, and sets them to NULL. */
+ICL_API void icl_sweep_free_texts(icl_sweep_texts *texts);
+
+ICL_C_END
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Tasks of a program's own: what a family of tasks provides.
+ *
+ * A program fills in an icl_task_family and hands it to icl_task_create_with, or to icl_trainer_create_with, which
+ * trains on it. The families of the library are made in the same way.
+ */
+#ifndef ICLAB_TASK_FAMILY_H
+#define ICLAB_TASK_FAMILY_H
+
+#include "iclab/task.h"
+
+ICL_C_BEGIN
+
+/* A family of tasks: its name and its functions. */
+typedef struct icl_task_family icl_task_family;
+
+/* A task: what its family's functions are given. */
+struct icl_task {
+    const icl_task_family *family; /* that it is of */
+    icl_task_shape shape;          /* what it asks */
+    icl_task_prior prior;          /* of in-context linear regression; otherwise prior.nonlinear is true */
+    void *state;                   /* the family's own */
+};
+
+/* What a program fills in. */
+struct icl_task_family {
+    const char *name;     /* the value of task.family, and what messages call it */
+    const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
+
+    /* Sets task->shape and task->state. On entry everything but task->family is zero, and prior.nonlinear true. On
+     * return, also after a failure, task->state is what destroy can free. */
+    icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
+    void (*destroy)(icl_task *task); /* NULL: there is nothing to free */
+
+    /* Makes the tensors of an empty batch for the purpose. NULL: inputs and targets as the shape says, zeroed. The
+     * batch owns inputs and scratch; targets, weights and side tensors are these or views of them. icl_batch_release
+     * cleans up, also after a failure. */
+    icl_status (*batch_create)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                               icl_batch *batch, icl_error *error);
+
+    /* Fills the batch: a function of (purpose, seed, step) alone. With strict ops (ops.h), or with numbers that the
+     * host writes, its bits are the same on every backend. */
+    icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error);
+};
+
+/* A task of this family, which must outlive it. The recipe gives the family's keys, where it reads any.
+ * ICL_ERROR_INPUT where the shape that the family set is none. */
+ICL_API icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe *recipe, icl_task **task,
+                                        icl_error *error);
+
+/* Adds a side tensor, a view that the batch does not own, under a name that outlives the batch. For batch_create; at
+ * most ICL_MAX_SIDES. */
+ICL_API icl_status icl_batch_add_side(icl_batch *batch, const char *name, icl_tensor tensor, icl_error *error);
+
+ICL_C_END
+
+#endif

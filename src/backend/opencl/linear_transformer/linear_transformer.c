@@ -1,0 +1,331 @@
+/*
+ * Whole linear transformers: cl/linear_transformer.cl computes predictions and the gradients' sums of each unit of
+ * sequences, cl/linear_transformer_sum.cl adds these up. Two launches, or one where only predictions are wanted.
+ *
+ * In token space layers carry the tokens on. Those of the sparse form turn them into Gram matrices first, whatever
+ * space the caller asks for, and so do others where linear_cut.c says so: the polynomial is the same one.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/source.h"
+
+/* The operands of either op; absent ones are NULL. */
+typedef struct operands {
+    const icl_tensor *answers, *gradient, *norms, *parameters, *data, *query, *targets, *threshold;
+    icl_tensor last_token; /* the query, where tokens are given */
+} operands;
+
+#define SUM_ELEMENTS 8 /* of a block in cl/linear_transformer_sum.cl, on GPUs */
+
+/* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the answers. */
+typedef struct vector {
+    cl_mem memory;
+    cl_uint offset;
+    cl_int stride;
+} vector;
+
+static vector vector_of(const operands *of, const icl_tensor *tensor) {
+    const icl_tensor *from = tensor ? tensor : of->answers;
+    return (vector){icl_memory_of(from), (cl_uint)from->offset, (cl_int)from->stride[0]};
+}
+
+#define VECTOR_ARGUMENTS(v) ICL_MEMORY_ARGUMENT((v).memory), ICL_ARGUMENT((v).offset), ICL_ARGUMENT((v).stride)
+
+/* Strides: sequence, row, column. */
+static icl_view sequence_view(const icl_tensor *t) {
+    icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
+    view.stride.s[0] = (cl_int)t->stride[0];
+    view.stride.s[1] = t->rank == 3 ? (cl_int)t->stride[1] : 0;
+    view.stride.s[2] = (cl_int)t->stride[t->rank - 1];
+    return view;
+}
+
+/* About how many operations a unit takes on a GPU: the products of matrices, of which the backward pass has two for
+ * each of the forward one. */
+static double work_of_unit(const icl_linear_cut *c, cl_uint rows) {
+    const double size = c->key.size, layers = (double)c->key.depth * c->key.heads * (c->key.train ? 9 : 3);
+    return 2 * size * size * (size * layers + rows) * (double)c->per_unit;
+}
+
+/* What a launch needs to know. */
+typedef struct plan {
+    icl_linear_cut cut;
+    icl_linear_program *program;
+    bool is_straight;
+    size_t teams;
+} plan;
+
+static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                               const plan *p, cl_mem partial, cl_mem scratch, icl_error *error) {
+    const icl_linear_cut *c = &p->cut;
+    icl_linear_program *program = p->program;
+    const vector answers = vector_of(of, of->answers), norms = vector_of(of, of->norms),
+                 parameters = vector_of(of, of->parameters), targets = vector_of(of, of->targets),
+                 threshold = vector_of(of, of->threshold);
+    const icl_view data = sequence_view(of->data), query = sequence_view(of->query);
+    const cl_uint rows = (cl_uint)(c->key.tokens ? of->data->shape[1] - 1 : 0), batch = (cl_uint)of->answers->shape[0];
+    const cl_uint4 shape = {{batch, rows, c->key.size, (cl_uint)c->per_unit}};
+    const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.copy}};
+    const cl_uint4 parts = {{c->key.kept, (cl_uint)c->p_size, (cl_uint)c->q_size, c->key.shared_pitch}};
+    const cl_uint4 lengths = {
+        {(cl_uint)c->expanded_length, (cl_uint)c->state_length, (cl_uint)c->length, (cl_uint)c->scratch_length}};
+    const cl_uint units = (cl_uint)c->units;
+    const cl_float factor = (cl_float)params->factor,
+                   repeats = c->key.copy == ICL_COPY_SPARSE ? (cl_float)params->heads : 1;
+    icl_status status = ICL_OK;
+    char definitions[ICL_LINEAR_DEFINITIONS];
+
+    if (!p->is_straight)
+        ICL_TRY(icl_linear_prepare_steps(opencl, program, error));
+    cl_mem steps = p->is_straight ? scratch : program->block->memory; /* straight lines read none */
+    const cl_uint step_count = (cl_uint)program->steps, given = program->given;
+    const icl_argument arguments[] = {
+        VECTOR_ARGUMENTS(answers),
+        VECTOR_ARGUMENTS(norms),
+        VECTOR_ARGUMENTS(parameters),
+        ICL_VIEW(data),
+        ICL_VIEW(query),
+        VECTOR_ARGUMENTS(targets),
+        ICL_MEMORY_ARGUMENT(threshold.memory),
+        ICL_ARGUMENT(threshold.offset),
+        ICL_MEMORY_ARGUMENT(steps),
+        ICL_ARGUMENT(step_count),
+        ICL_ARGUMENT(given),
+        ICL_ARGUMENT(shape),
+        ICL_ARGUMENT(model),
+        ICL_ARGUMENT(parts),
+        ICL_ARGUMENT(lengths),
+        ICL_GROUP_UNITS(units, work_of_unit(c, rows)),
+        ICL_ARGUMENT(c->flags),
+        ICL_ARGUMENT(factor),
+        ICL_ARGUMENT(repeats),
+        ICL_MEMORY_ARGUMENT(partial),
+        ICL_MEMORY_ARGUMENT(scratch),
+        {c->state_length * sizeof(cl_float), NULL}, /* local memory, where the kernel takes it */
+    };
+    const size_t count = sizeof arguments / sizeof *arguments - !c->is_local;
+    icl_linear_interpreter_definitions(c, definitions);
+    program->is_lost = !p->is_straight;
+    const icl_specialization interpreter = {.definitions = definitions},
+                             lines = icl_linear_straight_special(opencl, program);
+    ICL_TRY(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, p->is_straight ? &lines : &interpreter,
+                                   p->teams * c->team, arguments, count, error));
+    program->is_lost = false;
+    opencl->straight_launches += p->is_straight;
+    if (opencl->lanes > 1) /* a team asks once more than it is given a unit */
+        program->given += units + (cl_uint)p->teams;
+done:
+    return status;
+}
+
+static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                             const icl_linear_cut *c, cl_mem partial, icl_error *error) {
+    const vector gradient = vector_of(of, of->gradient);
+    const cl_uint count = (cl_uint)c->units, length = (cl_uint)c->length, part_length = (cl_uint)c->part_length;
+    const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.copy}};
+    const cl_uint2 sizes = {{(cl_uint)c->p_size, (cl_uint)c->q_size}};
+    const cl_uint shared_heads = c->key.copy == ICL_COPY_SPARSE, batch = (cl_uint)of->answers->shape[0];
+    const bool is_gpu = opencl->lanes == 1; /* where a work-group takes a unit */
+    const size_t block = opencl->lanes > 1 ? opencl->lanes : SUM_ELEMENTS;
+    const cl_uint blocks = (cl_uint)((c->part_length + block - 1) / block);
+    const cl_uint units = (cl_uint)(params->layers * params->heads * 2) * blocks;
+    const icl_argument unit_count = is_gpu ? ICL_GROUP_UNITS(units, (double)count * SUM_ELEMENTS)
+                                           : ICL_UNITS(units, (double)count * (double)opencl->lanes);
+
+    return ICL_LAUNCH(opencl, ICL_KERNEL_linear_transformer_sum, is_gpu ? units * opencl->local_size : units, error,
+                      VECTOR_ARGUMENTS(gradient), ICL_MEMORY_ARGUMENT(partial), ICL_ARGUMENT(count),
+                      ICL_ARGUMENT(length), ICL_ARGUMENT(model), ICL_ARGUMENT(sizes), ICL_ARGUMENT(part_length),
+                      ICL_ARGUMENT(shared_heads), ICL_ARGUMENT(batch), ICL_ARGUMENT(blocks), unit_count);
+}
+
+/* Work-items of a GPU that run in step: 64 on some, 32 or fewer on others. */
+static icl_status find_wave(icl_opencl *opencl, icl_error *error) {
+    icl_status status = ICL_OK;
+    size_t together = 1;
+    icl_compiled compiled;
+
+    if (opencl->lanes == 1) {
+        ICL_TRY(icl_opencl_kernel(opencl, ICL_KERNEL_linear_transformer_sum, &compiled, error));
+        ICL_CL_TRY(opencl, "clGetKernelWorkGroupInfo",
+                   clGetKernelWorkGroupInfo(compiled.kernel, opencl->device,
+                                            CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof together, &together,
+                                            NULL));
+    }
+    opencl->wave = together == 64 ? 64 : 32;
+done:
+    return status;
+}
+
+/* Cuts the work for a straight-line program where that may be and is due, else for the interpreter. */
+static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                            bool is_gram, bool may_be_straight, plan *p, icl_error *error) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    icl_status status = ICL_OK;
+
+    if (opencl->wave == 0)
+        ICL_TRY(find_wave(opencl, error));
+    icl_linear_job job = {
+        .params = params,
+        .size = of->query->shape[1],
+        .batch = of->answers->shape[0],
+        .rows = is_gram ? 0 : of->data->shape[1],
+        .train = of->gradient != NULL,
+        .clips = of->threshold != NULL,
+        .has_norms = of->norms != NULL,
+        .is_contiguous = of->parameters->stride[0] == 1,
+        .is_straight = may_be_straight && opencl->lanes == 1 && opencl->straight != ICL_STRAIGHT_NEVER,
+        .lanes = opencl->lanes,
+        .wave = opencl->wave,
+        .local_memory = device->local_memory,
+        .max_allocation = device->max_allocation,
+    };
+    if (job.is_straight) {
+        ICL_TRY(icl_linear_cut_of(&job, &p->cut, error));
+        ICL_TRY(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
+        ICL_TRY(icl_linear_prepare_straight(opencl, p->program, &p->cut, &p->is_straight, error));
+    }
+    if (!p->is_straight) {
+        job.is_straight = false;
+        ICL_TRY(icl_linear_cut_of(&job, &p->cut, error));
+        ICL_TRY(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
+    }
+    /* One team for each core of a CPU, because what it works on fills its cache. */
+    const size_t team = p->cut.team, bytes = p->cut.scratch_length * sizeof(cl_float);
+    const size_t most = opencl->lanes > 1 ? device->compute_units : opencl->max_items / team;
+    const size_t fit = icl_opencl_items_with_scratch(opencl, p->cut.units * team, bytes / team) / team;
+    p->teams = fit < most ? fit : most;
+    if (p->teams > p->cut.most_teams)
+        p->teams = p->cut.most_teams;
+done:
+    return status;
+}
+
+static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                              const plan *p, icl_error *error) {
+    const icl_linear_cut *c = &p->cut;
+    icl_block *partial = NULL, *scratch = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_pool_take(opencl, (p->teams * c->scratch_length + ICL_LINEAR_PADDING) * sizeof(cl_float), &scratch, error));
+    if (of->gradient)
+        ICL_TRY(icl_pool_take(opencl, (c->units * c->length + ICL_LINEAR_PADDING) * sizeof(cl_float), &partial, error));
+    ICL_TRY(launch_teams(opencl, params, of, p, partial ? partial->memory : scratch->memory, scratch->memory, error));
+    if (partial)
+        ICL_TRY(launch_sum(opencl, params, of, c, partial->memory, error));
+done:
+    icl_pool_give(opencl, partial);
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* ---- Straight lines beside the interpreter ---- */
+
+enum { OUTPUTS = 3 };
+
+/* Runs the plan, and copies what it wrote: answers, gradient and norms, one behind the other, `count` numbers. */
+static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+                               const plan *p, float *values, icl_error *error) {
+    const icl_tensor *const outputs[OUTPUTS] = {of->answers, of->gradient, of->norms};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(launch_plan(opencl, params, of, p, error));
+    for (int i = 0; i < OUTPUTS; i++)
+        if (outputs[i]) {
+            ICL_TRY(icl_tensor_read(*outputs[i], values, error));
+            values += icl_tensor_count(outputs[i]);
+        }
+done:
+    return status;
+}
+
+/* The first of two rows' numbers that differ in their bits, two NaN aside; `count` where none do. */
+static size_t first_difference(const float *one, const float *other, size_t count) {
+    size_t i = 0;
+    while (i < count && (memcmp(&one[i], &other[i], sizeof *one) == 0 || (one[i] != one[i] && other[i] != other[i])))
+        i++;
+    return i;
+}
+
+/*
+ * The launch that is the first of a straight-line program: is it right? The self-test has seen the interpreter alone,
+ * and a run that is resumed begins with the interpreter again, so that both must give the same bits. What remains in
+ * the outputs is the interpreter's.
+ */
+static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_transformer_params *params,
+                                           const operands *of, bool is_gram, const plan *straight, icl_error *error) {
+    const icl_tensor *const outputs[OUTPUTS] = {of->answers, of->gradient, of->norms};
+    const size_t launches = opencl->backend->statistics.launches;
+    icl_linear_program *program = straight->program;
+    icl_status status = ICL_OK;
+    float *lines = NULL;
+    size_t count = 0;
+    plan steps = {0};
+
+    for (int i = 0; i < OUTPUTS; i++)
+        count += outputs[i] ? icl_tensor_count(outputs[i]) : 0;
+    ICL_TRY(icl_allocate(2 * count, sizeof *lines, "a straight-line program's results", &lines, error));
+    float *const expected = lines + count;
+    ICL_TRY(run_and_read(opencl, params, of, straight, lines, error));
+    opencl->backend->statistics.launches = launches; /* the one that is asked for is the interpreter's */
+    ICL_TRY(make_plan(opencl, params, of, is_gram, false, &steps, error));
+    ICL_TRY(run_and_read(opencl, params, of, &steps, expected, error));
+    const size_t at = first_difference(lines, expected, count);
+    program->is_compared = true;
+    program->is_refused = at < count;
+    if (program->is_refused)
+        icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+                      "linear transformer: the interpreter serves instead of a straight-line program, whose "
+                      "result %zu on %s "
+                      "is %.9g, expected the bits of %.9g",
+                      at, opencl->backend->capabilities.name, (double)lines[at], (double)expected[at]);
+done:
+    icl_free(&lines);
+    return status;
+}
+
+static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *of,
+                      const icl_tensor *tokens, const icl_tensor *gram, const icl_tensor *query, icl_error *error) {
+    const bool is_gram = gram->buffer != NULL;
+    icl_status status = ICL_OK;
+    plan p = {0};
+
+    ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_LINEAR_TRANSFORMER, error));
+    of->data = is_gram ? gram : tokens;
+    of->query = query;
+    if (!is_gram) {
+        const size_t shape[] = {tokens->shape[0], tokens->shape[2]};
+        of->last_token = icl_tensor_slice(*tokens, 1, tokens->shape[1] - 1, 1);
+        of->last_token.rank = 2;
+        of->last_token.shape[1] = shape[1];
+        of->last_token.stride[1] = tokens->stride[2];
+        of->query = &of->last_token;
+    }
+    ICL_TRY(make_plan(opencl, params, of, is_gram, true, &p, error));
+    /* Those that were asked for, and relaxed arithmetic, whose bits may differ, are not compared. */
+    if (p.is_straight && !p.program->is_compared && opencl->straight == ICL_STRAIGHT_LATER && !opencl->fast_math)
+        status = compare_with_interpreter(opencl, params, of, is_gram, &p, error);
+    else
+        status = launch_plan(opencl, params, of, &p, error);
+done:
+    return status;
+}
+
+icl_status icl_opencl_linear_transformer_predict(icl_backend *backend, const void *params, const icl_tensor *tensors,
+                                                 icl_error *error) {
+    operands of = {.answers = &tensors[0], .parameters = &tensors[1]};
+    return run(icl_opencl_of(backend), params, &of, &tensors[2], &tensors[3], &tensors[4], error);
+}
+
+icl_status icl_opencl_linear_transformer_gradient(icl_backend *backend, const void *params, const icl_tensor *tensors,
+                                                  icl_error *error) {
+    operands of = {.answers = &tensors[0],
+                   .gradient = &tensors[1],
+                   .norms = tensors[2].buffer ? &tensors[2] : NULL,
+                   .parameters = &tensors[3],
+                   .targets = &tensors[7],
+                   .threshold = tensors[8].buffer ? &tensors[8] : NULL};
+    return run(icl_opencl_of(backend), params, &of, &tensors[4], &tensors[5], &tensors[6], error);
+}

@@ -1,0 +1,44 @@
+/* The steps of a linear transformer, and how the work is cut: what linear_transformer.c launches. */
+#ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
+#define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
+
+#include "backend/opencl/opencl.h"
+#include "cl/linear_steps.h"
+
+/* How the kernel copies parameters; as in cl/linear_transformer.cl. */
+typedef enum icl_linear_copy {
+    ICL_COPY_DENSE = 0,
+    ICL_COPY_CORNER,
+    ICL_COPY_DIAGONAL,
+    ICL_COPY_SPARSE,
+} icl_linear_copy;
+
+/* Everything that the steps depend on. Compared bytewise: no padding. */
+typedef struct icl_linear_key {
+    cl_uint copy, size, depth, layers, heads; /* size: D */
+    cl_uint pitch, sides;                     /* of a matrix of the team's: from row to row; rows, with padding */
+    cl_uint shared_pitch, kept; /* of a dense part: from row to row; rows that are parameters, and columns */
+    cl_uint is_direct;          /* shared holds all layers, not only those in use */
+    cl_uint is_short;           /* the second element of a diagonal Q is no parameter */
+    cl_uint train, keep, tokens, scaled;
+    cl_uint rows;        /* n + 1 where layers carry tokens on, 0 where they carry Gram matrices */
+    cl_uint passes;      /* the layer before the last two is passed on to vectors, not carried on */
+    cl_uint keeps_first; /* A G of the first layer is kept for the backward pass */
+    cl_uint most_rows;   /* of tokens at a time; 0: as many as the work of a layer has room for */
+} icl_linear_key;
+
+/* Elements of the team's memory that the steps work on. */
+size_t icl_linear_state_length(const icl_linear_key *key);
+
+/* Steps, and the objects that they work on: matrices, and groups of vectors. Freed by icl_linear_steps_clear. */
+typedef struct icl_linear_steps {
+    struct step *steps; /* STEP_WORDS numbers each, and behind them one of zeros */
+    size_t count;
+    cl_uint *objects; /* where in the team's memory each begins, upwards, and where the last one ends */
+    size_t object_count;
+} icl_linear_steps;
+
+icl_status icl_linear_compose(const icl_linear_key *key, icl_linear_steps *composed, icl_error *error);
+void icl_linear_steps_clear(icl_linear_steps *composed);
+
+#endif

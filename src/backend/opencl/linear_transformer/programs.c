@@ -1,0 +1,146 @@
+/*
+ * Programs of steps: those that the interpreter reads, written to the device once, and those that
+ * are compiled as straight lines.
+ *
+ * A straight-line program takes seconds to compile, and the interpreter gives the same bits. So a key's first launches
+ * go to the interpreter, and who trains gets the other from then on.
+ */
+#include <string.h>
+
+#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/source.h"
+
+#define MOST_PROGRAMS 32
+
+/* Launches of a key before its straight-line program is compiled. */
+#define FIRST_LAUNCHES 8
+
+static void release(icl_opencl *opencl, icl_linear_program *program) {
+    icl_pool_give(opencl, program->block);
+    icl_text_release(&program->text);
+    icl_free(&program);
+}
+
+void icl_linear_programs_forget(icl_opencl *opencl) {
+    while (opencl->linear_programs) {
+        icl_linear_program *program = opencl->linear_programs;
+        opencl->linear_programs = program->next;
+        release(opencl, program);
+    }
+}
+
+/* Forgets the program that was made first, where there are many. */
+static void make_room(icl_opencl *opencl) {
+    size_t count = 0;
+    for (icl_linear_program **p = &opencl->linear_programs; *p; p = &(*p)->next)
+        if (++count == MOST_PROGRAMS) {
+            release(opencl, *p);
+            *p = NULL;
+            return;
+        }
+}
+
+/* Composes the steps and writes them to the device. */
+static icl_status write_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_linear_steps composed = {0};
+
+    ICL_TRY(icl_linear_compose(&program->key, &composed, error));
+    const size_t bytes = composed.count * STEP_WORDS * sizeof(cl_uint) + sizeof program->given;
+    ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
+    program->steps = composed.count;
+    ICL_CL_TRY(
+        opencl, "clEnqueueWriteBuffer",
+        clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE, 0, bytes, composed.steps, 0, NULL, NULL));
+done:
+    if (status != ICL_OK) {
+        icl_pool_give(opencl, program->block);
+        program->block = NULL;
+    }
+    icl_linear_steps_clear(&composed);
+    return status;
+}
+
+static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    program->given = 0;
+    ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
+               clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE,
+                                    program->steps * STEP_WORDS * sizeof(cl_uint), sizeof program->given,
+                                    &program->given, 0, NULL, NULL));
+    program->is_lost = false;
+done:
+    return status;
+}
+
+icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
+                                   icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_linear_program *made = NULL;
+
+    for (icl_linear_program *p = opencl->linear_programs; p; p = p->next)
+        if (memcmp(&p->key, key, sizeof *key) == 0) {
+            *found = p;
+            return ICL_OK;
+        }
+    ICL_TRY(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
+    made->key = *key;
+    make_room(opencl);
+    made->next = opencl->linear_programs;
+    opencl->linear_programs = *found = made;
+done:
+    return status;
+}
+
+icl_status icl_linear_prepare_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (!program->block)
+        ICL_TRY(write_steps(opencl, program, error));
+    if (program->is_lost)
+        ICL_TRY(count_anew(opencl, program, error));
+done:
+    return status;
+}
+
+/* ---- Straight lines ---- */
+
+static bool is_due(const icl_opencl *opencl, icl_linear_program *program) {
+    if (opencl->lanes > 1 || opencl->straight == ICL_STRAIGHT_NEVER || program->is_refused)
+        return false;
+    program->launches += program->launches <= FIRST_LAUNCHES;
+    /* Relaxed arithmetic may give other bits: a run keeps to one of the two. */
+    return opencl->straight == ICL_STRAIGHT_ALWAYS || opencl->fast_math || program->launches > FIRST_LAUNCHES;
+}
+
+icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program) {
+    return (icl_specialization){.options = icl_linear_register_option(&program->key, opencl->register_option),
+                                .definitions = program->text.bytes};
+}
+
+icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
+                                       bool *is_ready, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_error why = {0};
+    icl_compiled compiled;
+
+    *is_ready = false;
+    if (!is_due(opencl, program))
+        return ICL_OK;
+    if (!program->text.bytes)
+        ICL_TRY(icl_linear_source(cut, opencl->backend->capabilities.local_memory, &program->text, error));
+    program->is_refused = !program->text.bytes;
+    if (program->is_refused)
+        return ICL_OK;
+    const icl_specialization special = icl_linear_straight_special(opencl, program);
+    if (icl_opencl_variant(opencl, ICL_KERNEL_linear_transformer, &special, &compiled, &why) != ICL_OK) {
+        icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+                      "linear transformer: the interpreter serves instead of a straight-line program: %s", why.message);
+        program->is_refused = true;
+        return ICL_OK;
+    }
+    *is_ready = true;
+done:
+    return status;
+}

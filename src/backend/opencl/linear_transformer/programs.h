@@ -1,0 +1,38 @@
+/* The programs of steps that a backend has used. */
+#ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAMS_H
+#define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAMS_H
+
+#include "backend/opencl/linear_transformer/cut.h"
+#include "iclab/text.h"
+
+/* The steps of a key. They are kept, because writing them waits for the queue. Behind those on the device stands a
+ * number, 0 at first, that the teams of a CPU count up when they ask for a unit. */
+typedef struct icl_linear_program {
+    icl_linear_key key;
+    size_t steps;
+    cl_uint given;    /* what that number will be when all that is queued has run */
+    bool is_lost;     /* unknown, because a launch failed */
+    icl_block *block; /* NULL: not written yet */
+    size_t launches;  /* as far as they were counted */
+    icl_text text;    /* of the straight lines; empty: not made yet */
+    bool is_refused;  /* they do not fit, the driver does not compile them, or they gave other bits */
+    bool is_compared; /* with what the interpreter gives */
+    struct icl_linear_program *next;
+} icl_linear_program;
+
+/* It belongs to the backend. */
+icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
+                                   icl_error *error);
+
+/* Puts the steps on the device, and the number behind them in order. */
+icl_status icl_linear_prepare_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error);
+
+/* How the straight-line program is compiled. */
+icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program);
+
+/* Counts a launch, and says whether it is one for the straight-line program, which is then compiled. What a driver
+ * cannot compile is logged once, and left to the interpreter. */
+icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
+                                       bool *is_ready, icl_error *error);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * Conformance cases: one op on given shapes, layouts and values, with the exact result and how far a device
+ * may be from it.
+ *
+ * The truth is computed here by plain double loops that share no code with any backend, and beside each element stands
+ * a forward error bound that any conforming device meets, derived in truth_*.c (standard model of floating-point
+ * arithmetic: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., chapters 2-4; elementary
+ * functions: the error limits of the OpenCL 1.2 specification, section 7.4). An error above its bound is a
+ * bug, not a tolerance.
+ */
+#ifndef ICLAB_CONFORMANCE_CASE_H
+#define ICLAB_CONFORMANCE_CASE_H
+
+#include "backend/contract.h"
+#include "iclab/compare.h"
+
+/* What the inputs hold. */
+typedef enum icl_values {
+    ICL_VALUES_RANDOM = 0, /* normal */
+    ICL_VALUES_INTEGERS,   /* small whole numbers: sums and products are exact, so index errors show exactly */
+    ICL_VALUES_LARGE,      /* normal times 2^40 */
+    ICL_VALUES_SMALL,      /* normal times 2^-40 */
+    ICL_VALUES_CANCELLING, /* pairs x, -x (1 + 2^-12): sums far smaller than their terms */
+    ICL_VALUES_SPECIAL,    /* random with NaN, infinities, zeros of both signs, and the largest number */
+    ICL_VALUES_ABSORBED,   /* 1, then terms that vanish when each is added to 1: what a sum in plain order loses */
+    ICL_VALUES_COUNT
+} icl_values;
+
+/* How the operands lie in memory. Whatever the layout, every buffer has guard elements around and between. */
+typedef enum icl_layout {
+    ICL_LAYOUT_PLAIN = 0,  /* contiguous */
+    ICL_LAYOUT_PADDED,     /* a slice of a larger tensor: gaps on every axis and an odd offset */
+    ICL_LAYOUT_TRANSPOSED, /* padded, and the last two axes swapped in memory */
+    ICL_LAYOUT_COUNT
+} icl_layout;
+
+typedef union icl_case_params {
+    double value; /* fill */
+    icl_random_params random;
+    icl_gram_params gram;
+    icl_unary_kind unary;
+    icl_binary_kind binary;
+    icl_scale_add_params scale_add;
+    icl_reduce_params reduce;
+    icl_matmul_params matmul;
+    icl_attention_params attention;
+    icl_linear_transformer_params linear_transformer;
+    icl_update_params update;
+    struct {
+        double fraction;
+        bool is_first; /* there is no value yet */
+    } threshold;
+} icl_case_params;
+
+typedef struct icl_case {
+    char name[ICL_CASE_NAME_CAPACITY]; /* unique: "matmul [7, 33] x [33, 5] padded random" */
+    icl_op op;
+    icl_case_params params;
+    icl_values values;
+    icl_layout layout;
+    unsigned in_place; /* bit i: input i is the first output's own view, which is then read and overwritten */
+    uint32_t seed;
+    int rank[ICL_MAX_OPERANDS]; /* -1: absent operand */
+    size_t shape[ICL_MAX_OPERANDS][ICL_MAX_RANK];
+} icl_case;
+
+/* Every case, in a fixed order; the seed chooses the values. *cases is freed with icl_free. */
+icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error);
+
+/* The length of the part of the name that names the op and its kind, everything before the shapes; and
+ * whether two have it alike. */
+size_t icl_case_title_length(const icl_case *c);
+bool icl_case_same_title(const icl_case *a, const icl_case *b);
+
+/* Number of elements of an operand; 0 when it is absent. */
+size_t icl_case_count(const icl_case *c, int operand);
+
+/* Writes the initial values of one operand, inputs and updated states alike, as floats in row-major order. Some depend
+ * on others (a softmax backward pass needs the forward pass's results), so `operands` holds all operands written
+ * before, last to first. */
+void icl_case_inputs(const icl_case *c, int operand, float *const *operands);
+
+/* The exact result and its bound for one device precision. */
+typedef struct icl_truth {
+    const icl_case *c;
+    double unit; /* unit roundoff of the device: 2^-24, or 2^-53 */
+    /* In: all values as given; after: outputs replaced by the exact results. */
+    double *operand[ICL_MAX_OPERANDS];
+    double *bound[ICL_MAX_OPERANDS]; /* outputs only; NULL for inputs */
+} icl_truth;
+
+/* gamma_k = k u / (1 - k u), Higham (3.1): the relative error of k roundings in a row. */
+double icl_gamma(double k, double unit);
+
+/* A parameter as the device sees it: rounded once to its precision. */
+double icl_device_rounded(const icl_truth *truth, double value);
+
+/* ---- What is known of an op beside its slot in a backend ---- */
+
+/* The list of cases while it is built (cases.h). */
+typedef struct icl_case_list icl_case_list;
+
+/* Operands that the benchmark times an op on. */
+typedef struct icl_timed_shape {
+    const char *name;
+    icl_case_params params;
+    struct {
+        int rank; /* -1: absent */
+        size_t of[ICL_MAX_RANK];
+    } shapes[ICL_MAX_OPERANDS];
+    bool is_long; /* timed only where its name is asked for */
+} icl_timed_shape;
+
+/* One constant for each op, icl_described_NAME, in the cases_*.c of its family. */
+typedef struct icl_described_op {
+    /* The op on these operands; those that are absent have no buffer. */
+    icl_status (*call)(const icl_case *c, icl_backend *backend, const icl_tensor *operands, icl_error *error);
+
+    /* Replaces the outputs by the exact results and fills in their bounds (truth_*.c). */
+    icl_status (*truth)(icl_truth *truth, icl_error *error);
+
+    /* Adds the cases; of a family that adds them all at once the first op has it, the others NULL. */
+    void (*cases)(icl_case_list *list);
+
+    /* The domain, where it is smaller than all numbers: as icl_case_inputs. NULL: none. */
+    void (*inputs)(const icl_case *c, int operand, float *const *operands);
+
+    /* Whether the op reads the old values of an output. NULL: of none. */
+    bool (*is_updated)(const icl_case *c, int output);
+
+    /* Additions and multiplications of one call by the textbook, counted alike for every device whatever its kernel
+     * does. NULL: none are counted, bytes are what matters. */
+    double (*flops)(const icl_case *c);
+
+    /* Writes what the benchmark times, where an operand must not hold normal numbers, which all of them do before. */
+    icl_status (*fill)(const icl_case *c, icl_backend *backend, const icl_tensor *operands, icl_error *error);
+    const icl_timed_shape *timed;
+    size_t timed_count;
+} icl_described_op;
+
+const icl_described_op *icl_describe(icl_op op);
+
+/* Runs the case on a backend and judges it. The status says whether it could be run at all. Clear
+ * the result either way. */
+icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result *result, icl_error *error);
+void icl_case_result_clear(icl_case_result *result);
+
+bool icl_case_passed(const icl_case_result *result);
+
+#endif

@@ -1,0 +1,104 @@
+/* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
+#include "conformance/cases.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/status.h"
+
+static const char *const value_names[ICL_VALUES_COUNT] = {"random",     "integers", "large",   "small",
+                                                          "cancelling", "special",  "absorbed"};
+static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed"};
+
+#define DECLARE(name, outputs, inputs) extern const icl_described_op icl_described_##name;
+ICL_EVERY_OP(DECLARE)
+#undef DECLARE
+
+const icl_described_op *icl_describe(icl_op op) {
+    static const icl_described_op *const described[ICL_OP_COUNT] = {
+#define ROW(name, outputs, inputs) &icl_described_##name,
+        ICL_EVERY_OP(ROW)
+#undef ROW
+    };
+    return described[op];
+}
+
+/* FNV-1a. A case's values follow from its name, so that they stay as they are when others come and go. */
+static uint32_t hash_of(const char *name) {
+    uint32_t hash = 2166136261U;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    return hash;
+}
+
+static void add_one(icl_case_list *list, icl_case c, const char *what) {
+    size_t used;
+    if (list->status == ICL_OK && list->count == list->capacity) {
+        icl_case *grown = NULL;
+        const size_t capacity = list->capacity ? 2 * list->capacity : 256;
+        list->status = icl_allocate(capacity, sizeof *grown, "conformance cases", &grown, list->error);
+        if (list->status == ICL_OK && list->count > 0)
+            memcpy(grown, list->cases, list->count * sizeof *grown);
+        if (list->status == ICL_OK) {
+            icl_free(&list->cases);
+            list->cases = grown;
+            list->capacity = capacity;
+        }
+    }
+    if (list->status != ICL_OK)
+        return;
+    used = (size_t)snprintf(c.name, sizeof c.name, "%s ", what);
+    for (int i = 0; i < icl_op_infos[c.op].outputs + icl_op_infos[c.op].inputs; i++) {
+        if (c.rank[i] < 0 || used >= sizeof c.name)
+            continue;
+        used += (size_t)snprintf(c.name + used, sizeof c.name - used, "(");
+        for (int axis = 0; axis < c.rank[i] && used < sizeof c.name; axis++)
+            used += (size_t)snprintf(c.name + used, sizeof c.name - used, "%s%zu", axis ? "x" : "", c.shape[i][axis]);
+        if (used < sizeof c.name)
+            used += (size_t)snprintf(c.name + used, sizeof c.name - used, ")");
+    }
+    if (used < sizeof c.name)
+        snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout], value_names[c.values]);
+    c.seed = list->seed * 1000003U + hash_of(c.name);
+    list->cases[list->count++] = c;
+}
+
+void icl_case_set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1, size_t s2, size_t s3) {
+    const size_t shape[ICL_MAX_RANK] = {s0, s1, s2, s3};
+    c->rank[operand] = rank;
+    memcpy(c->shape[operand], shape, sizeof shape);
+}
+
+void icl_cases_add(icl_case_list *list, icl_case c, const char *what) {
+    for (int layout = 0; layout < ICL_LAYOUT_COUNT; layout++) {
+        c.layout = (icl_layout)layout;
+        add_one(list, c, what);
+    }
+}
+
+size_t icl_case_title_length(const icl_case *c) {
+    return strcspn(c->name, "(") - 1;
+}
+
+bool icl_case_same_title(const icl_case *a, const icl_case *b) {
+    const size_t length = icl_case_title_length(a);
+    return icl_case_title_length(b) == length && strncmp(a->name, b->name, length) == 0;
+}
+
+icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
+    icl_case_list list = {.seed = seed, .error = error};
+
+    *cases = NULL;
+    *count = 0;
+    for (int op = 0; op < ICL_OP_COUNT; op++)
+        if (icl_describe((icl_op)op)->cases)
+            icl_describe((icl_op)op)->cases(&list);
+    if (list.status != ICL_OK) {
+        icl_free(&list.cases);
+        return list.status;
+    }
+    *cases = list.cases;
+    *count = list.count;
+    return ICL_OK;
+}

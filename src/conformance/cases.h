@@ -1,0 +1,70 @@
+/* The list of cases while it is built, for cases_*.c: a file a family of ops, as truth_*.c. */
+#ifndef ICLAB_CONFORMANCE_CASES_H
+#define ICLAB_CONFORMANCE_CASES_H
+
+#include "conformance/case.h"
+
+/* Running out of memory is remembered and reported once, at the end. */
+struct icl_case_list {
+    icl_case *cases;
+    uint32_t seed;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+};
+
+/* Gives an operand its extents, of which the first `rank` count; a rank of -1 leaves the operand out. */
+void icl_case_set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1, size_t s2, size_t s3);
+
+/* Adds the case in every layout, under the name `what` with its shapes, layout and values behind it. */
+void icl_cases_add(icl_case_list *list, icl_case c, const char *what);
+
+/* The values of a case's kind, as icl_case_inputs has it for an op without a domain; is_positive: their magnitudes. */
+void icl_case_values(const icl_case *c, int operand, bool is_positive, float *values);
+
+/* Value number `index` of a kind from its random word and the value before it. */
+float icl_case_value(icl_values kind, uint32_t word, size_t index, float previous);
+
+/* Length of the parameter vector by the layout that ops.h documents, not by what a backend makes of it. */
+size_t icl_truth_parameters(const icl_linear_transformer_params *params, size_t d);
+
+/* The truth of each family, in truth_*.c. */
+icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error);
+icl_status icl_truth_random_fill(icl_truth *truth, icl_error *error);
+icl_status icl_truth_gram_sample(icl_truth *truth, icl_error *error);
+icl_status icl_truth_spherical(icl_truth *truth, icl_error *error);
+icl_status icl_truth_reduce(icl_truth *truth, icl_error *error);
+icl_status icl_truth_matmul(icl_truth *truth, icl_error *error);
+icl_status icl_truth_attention(icl_truth *truth, icl_error *error);
+icl_status icl_truth_linear_transformer(icl_truth *truth, icl_error *error);
+icl_status icl_truth_track_threshold(icl_truth *truth, icl_error *error);
+icl_status icl_truth_update_step(icl_truth *truth, icl_error *error);
+
+/* What the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
+void icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands);
+
+/* ---- Rows of a description ---- */
+
+/* Defines call_NAME for icl_described_op.call: an expression in c, on, t and error. */
+#define ICL_CASE_CALL(name, expression)                                                                                \
+    static icl_status call_##name(const icl_case *c, icl_backend *on, const icl_tensor *t, icl_error *error) {         \
+        (void)c;                                                                                                       \
+        return expression;                                                                                             \
+    }
+
+#define ICL_TIMED(rows) .timed = (rows), .timed_count = sizeof(rows) / sizeof *(rows)
+
+/* clang-format off */
+#define ICL_ABSENT         {-1, {0}}
+#define ICL_AXIS(a)        {1, {a}}
+#define ICL_AXES2(a, b)    {2, {a, b}}
+#define ICL_AXES3(a, b, c) {3, {a, b, c}}
+/* clang-format on */
+
+/* Elements beyond the nearest caches, and the sequences of the literature's steps: 2048 of 20
+ * pairs in 20 dimensions. */
+#define ICL_MILLIONS  ((size_t)4 << 20)
+#define ICL_BATCH     2048
+#define ICL_SEQUENCES ICL_AXES3(ICL_BATCH, 21, 21)
+
+#endif

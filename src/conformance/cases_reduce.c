@@ -1,0 +1,59 @@
+/* Reductions. Cases: every kind over inner, outer and split axes, and over empty ones. */
+#include "conformance/cases.h"
+
+/* Random terms hardly tell a tree from a sum in plain order, whose error grows with n: rounding goes up
+ * as often as down. */
+static void add_absorbed(icl_case_list *list, icl_reduce_kind kind) {
+    static const size_t counts[] = {257, 4099, 100003};
+    for (size_t s = 0; s < sizeof counts / sizeof *counts && (kind == ICL_SUM || kind == ICL_MEAN); s++) {
+        icl_case c = {.op = ICL_OP_reduce, .params = {.reduce = {kind, 1}}, .values = ICL_VALUES_ABSORBED};
+        icl_case_set_shape(&c, 0, 1, 1, 0, 0, 0);
+        icl_case_set_shape(&c, 1, 1, counts[s], 0, 0, 0);
+        icl_cases_add(list, c, icl_reduce_name(kind));
+    }
+}
+
+static void cases(icl_case_list *list) {
+    static const struct {
+        int rank;
+        size_t shape[ICL_MAX_RANK];
+        unsigned axes;
+    } shapes[] = {
+        {1, {1}, 1},         {1, {7}, 1},         {1, {33}, 1},           {1, {257}, 1},          {1, {100003}, 1},
+        {2, {33, 255}, 1},   {2, {33, 255}, 2},   {2, {255, 33}, 3},      {3, {9, 21, 11}, 3},    {3, {9, 21, 11}, 4},
+        {3, {9, 21, 11}, 2}, {3, {9, 21, 11}, 5}, {4, {3, 5, 7, 11}, 10}, {4, {3, 5, 7, 11}, 15}, {3, {4, 0, 3}, 2},
+        {2, {2048, 1}, 1},   {2, {3, 4}, 0},      {2, {0, 5}, 2},
+    };
+    for (int kind = 0; kind < ICL_REDUCE_COUNT; kind++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_CANCELLING, ICL_VALUES_INTEGERS,
+                                                ICL_VALUES_LARGE};
+            const icl_reduce_kind k = (icl_reduce_kind)kind;
+            icl_case c = {.op = ICL_OP_reduce, .params = {.reduce = {k, shapes[s].axes}}, .values = values[s % 4]};
+            c.rank[0] = c.rank[1] = shapes[s].rank;
+            for (int axis = 0; axis < shapes[s].rank; axis++) {
+                c.shape[1][axis] = shapes[s].shape[axis];
+                c.shape[0][axis] = shapes[s].axes >> axis & 1 ? 1 : shapes[s].shape[axis];
+            }
+            if (k == ICL_MAX || k == ICL_ARGMAX)
+                c.values = s % 2 ? ICL_VALUES_SPECIAL : ICL_VALUES_INTEGERS;
+            icl_cases_add(list, c, icl_reduce_name(k));
+        }
+        add_absorbed(list, (icl_reduce_kind)kind);
+    }
+}
+
+ICL_CASE_CALL(reduce, icl_reduce(on, c->params.reduce.kind, c->params.reduce.axes, t[0], t[1], error))
+
+static double flops(const icl_case *c) {
+    return (double)icl_case_count(c, 1);
+}
+
+static const icl_timed_shape timed[] = {
+    {"reduce sum (4Mi)", {.reduce = {ICL_SUM, 1}}, {ICL_AXIS(1), ICL_AXIS(ICL_MILLIONS)}},
+    {"reduce sum of rows (2048x2048)", {.reduce = {ICL_SUM, 2}}, {ICL_AXES2(2048, 1), ICL_AXES2(2048, 2048)}},
+    {"reduce sum of columns (2048x2048)", {.reduce = {ICL_SUM, 1}}, {ICL_AXES2(1, 2048), ICL_AXES2(2048, 2048)}},
+};
+
+const icl_described_op icl_described_reduce = {
+    .call = call_reduce, .truth = icl_truth_reduce, .cases = cases, .flops = flops, ICL_TIMED(timed)};

@@ -1,0 +1,155 @@
+/*
+ * Optimizer steps, with clipping and its thresholds.
+ *
+ * The constants beta, 1 - beta and the bias corrections are computed in double and rounded once (ops.h), so each
+ * contributes at most u relative.
+ */
+#include <math.h>
+
+#include "conformance/cases.h"
+
+/* Operands of update_step. */
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS };
+
+/* The gradient that a step takes: clipped by this factor, with this relative error. */
+typedef struct step {
+    double factor, relative;
+} step;
+
+static void adam(icl_truth *truth, const icl_adam_params *p, const step *s, size_t i) {
+    const double u = truth->unit, g = s->factor * truth->operand[GRADIENT][i];
+    const double parameter = truth->operand[PARAMETERS][i], correction1 = 1 - pow(p->beta1, (double)p->step),
+                 correction2 = 1 - pow(p->beta2, (double)p->step);
+    const double kept = p->beta1 * truth->operand[FIRST][i], fresh = (1 - p->beta1) * g;
+    const double fresh_square = (1 - p->beta2) * g * g;
+    const double m = kept + fresh;
+    const double v = p->beta2 * truth->operand[SECOND][i] + fresh_square;
+    const double denominator = sqrt(v / correction2) + p->epsilon;
+    const double update = p->learning_rate * (m / correction1) / denominator;
+    const double decayed = parameter * (1 - p->learning_rate * p->weight_decay);
+
+    /* m: a rounded constant, a product and the sum: 3 roundings a term. v: one more for g * g, and all terms are
+     * positive. The gradient's own error counts once in m and twice in v. */
+    const double m_bound = icl_gamma(3, u) * (fabs(kept) + fabs(fresh)) + 1.01 * s->relative * fabs(fresh);
+    const double v_bound = icl_gamma(5, u) * v + 2.02 * s->relative * fresh_square;
+    /* The update: m's error; half of v's relative error plus the division by the correction (5u + u) and sqrt (6u) in
+     * the denominator, epsilon and the sum (2u); two divisions (10u), the correction (u), the rate
+     * and its product (2u). */
+    const double update_bound = p->learning_rate * m_bound / correction1 / denominator * 1.01 +
+                                (icl_gamma(2.5 + 6 + 6 + 2 + 10 + 1 + 2, u) + 1.01 * s->relative) * fabs(update);
+    truth->operand[FIRST][i] = m;
+    truth->bound[FIRST][i] = m_bound;
+    truth->operand[SECOND][i] = v;
+    truth->bound[SECOND][i] = v_bound;
+    truth->operand[PARAMETERS][i] = decayed - update;
+    truth->bound[PARAMETERS][i] =
+        update_bound + icl_gamma(4, u) * fabs(decayed) + icl_gamma(1, u) * fabs(decayed - update);
+}
+
+static void sgd(icl_truth *truth, const icl_sgd_params *p, const step *s, size_t i) {
+    const double u = truth->unit, g = s->factor * truth->operand[GRADIENT][i];
+    const double parameter = truth->operand[PARAMETERS][i], kept = p->momentum * truth->operand[FIRST][i];
+    const double velocity = kept + g;
+    const double velocity_bound = icl_gamma(3, u) * (fabs(kept) + fabs(g)) + 1.01 * s->relative * fabs(g);
+    const double update = p->learning_rate * velocity;
+
+    truth->operand[FIRST][i] = velocity;
+    truth->bound[FIRST][i] = velocity_bound;
+    truth->operand[PARAMETERS][i] = parameter - update;
+    truth->bound[PARAMETERS][i] = 1.01 * p->learning_rate * velocity_bound + icl_gamma(2, u) * fabs(update) +
+                                  icl_gamma(1, u) * fabs(parameter - update);
+}
+
+/*
+ * A new threshold: share_of_one = 1 / (fraction B) is rounded once and the product once (2u r, r <= 6), the difference,
+ * the rate and its product once each: the exponent is off by less than 0.1 (12 + 5 + 2 * 5) u = 2.7 u. exp is off by 3
+ * ulp (6u), the last product rounds once. The first one: each term meets the division (2.5 ulp), its product, ceil(B /
+ * 64) + 6 additions, and the last product with the rounded factor, and all terms are positive.
+ */
+static size_t track(const icl_truth *truth, double fraction, int norms, double *threshold, double *bound) {
+    const size_t count = icl_case_count(truth->c, norms);
+    double sum = 0;
+    size_t finite = 0, above = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const double norm = truth->operand[norms][i];
+        if (!isfinite(norm))
+            continue;
+        finite++;
+        above += norm > *threshold;
+        sum += norm * 0x1p-40; /* far from overflow */
+    }
+    *bound = 0;
+    if (*threshold > 0) {
+        const double excess = (double)above / (fraction * (double)count) - 1;
+        *threshold *= exp(ICL_THRESHOLD_RATE * fmin(excess, ICL_THRESHOLD_LEAP));
+        *bound = icl_gamma(10, truth->unit) * *threshold;
+    } else if (finite > 0) {
+        *threshold = ICL_THRESHOLD_FIRST * (sum / (double)finite) * 0x1p40;
+        *bound = icl_gamma(ceil((double)count / 64) + 13, truth->unit) * *threshold;
+    }
+    return count - finite;
+}
+
+icl_status icl_truth_track_threshold(icl_truth *truth, icl_error *error) {
+    const double fraction = truth->c->params.threshold.fraction;
+    (void)error;
+    truth->operand[1][0] = (double)track(truth, fraction, 2, truth->operand[0], &truth->bound[0][0]);
+    truth->bound[1][0] = 0;
+    return ICL_OK;
+}
+
+/* ---- The end of a training step ---- */
+
+/*
+ * The loss: ceil(B / 64) + 6 additions, the rounded 1 / B and its product. The norm: a square (scaling by 2^-32 is
+ * exact) and ceil(N / 64) + 6 additions, halved by the root, which is off by 3 ulp (6u); squares that underflow are a
+ * float's below 2^-126, so elements below 2^-31 may be lost.
+ */
+static double measure(icl_truth *truth) {
+    const size_t size = icl_case_count(truth->c, GRADIENT), batch = icl_case_count(truth->c, LOSSES);
+    const bool is_double = truth->unit < 0x1p-30;
+    double loss = 0, size_of_loss = 0, squares = 0;
+
+    for (size_t i = 0; i < batch; i++) {
+        loss += truth->operand[LOSSES][i];
+        size_of_loss += fabs(truth->operand[LOSSES][i]);
+    }
+    for (size_t i = 0; i < size; i++)
+        squares += truth->operand[GRADIENT][i] * truth->operand[GRADIENT][i];
+    truth->operand[MEASURES][0] = loss / (double)batch;
+    truth->bound[MEASURES][0] = icl_gamma(ceil((double)batch / 64) + 8, truth->unit) * size_of_loss / (double)batch;
+    truth->operand[MEASURES][1] = sqrt(squares);
+    truth->bound[MEASURES][1] = icl_gamma((ceil((double)size / 64) + 7) / 2 + 6, truth->unit) * sqrt(squares) +
+                                (is_double ? 0 : sqrt((double)size) * 0x1p-31);
+    return sqrt(squares);
+}
+
+icl_status icl_truth_update_step(icl_truth *truth, icl_error *error) {
+    const icl_update_params *p = &truth->c->params.update;
+    const double limit = icl_device_rounded(truth, p->clip), norm = measure(truth);
+    const bool is_clipped = limit > 0 && norm > limit, is_adam = p->kind == ICL_UPDATE_ADAM;
+    const bool follows = truth->c->rank[NORMS] >= 0;
+    /* A clipped gradient: the norm's error, the division's 2.5 ulp, the rounded limit, and the product. A norm within
+     * its error of the limit may be clipped or not, by a factor that is as near to 1. */
+    const double norm_error = norm > 0 ? truth->bound[MEASURES][1] / norm : 0;
+    const bool may_be_clipped = limit > 0 && norm * (1 + norm_error) >= limit;
+    const step s = {is_clipped ? limit / norm : 1, may_be_clipped ? 1.01 * norm_error + icl_gamma(7, truth->unit) : 0};
+
+    (void)error;
+    truth->operand[MEASURES][2] = 0;
+    truth->bound[MEASURES][2] = 0;
+    if (follows)
+        truth->operand[MEASURES][2] =
+            (double)track(truth, p->fraction, NORMS, truth->operand[THRESHOLD], &truth->bound[THRESHOLD][0]);
+    for (size_t i = 0; i < icl_case_count(truth->c, PARAMETERS); i++) {
+        truth->bound[PARAMETERS][i] = truth->bound[FIRST][i] = 0;
+        if (is_adam)
+            truth->bound[SECOND][i] = 0;
+        if (isfinite(norm) && is_adam)
+            adam(truth, &p->adam, &s, i);
+        else if (isfinite(norm))
+            sgd(truth, &p->sgd, &s, i);
+    }
+    return ICL_OK;
+}

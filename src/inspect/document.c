@@ -1,0 +1,200 @@
+/* What an inspection writes: the same sections, tables and pictures as Markdown and as HTML, and
+ * every number as CSV. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/number.h"
+#include "iclab/run_report.h"
+#include "inspect/inspecting.h"
+
+/* ---- Findings ---- */
+
+icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, icl_error *error) {
+    const double standard_error = found->standard_error > 0 ? found->standard_error : (double)NAN;
+    icl_status status = ICL_OK;
+
+    if (run->params->report)
+        run->params->report(run->params->user, found);
+    ICL_TRY(icl_text_print(&run->table, error, "%zu,", found->layer));
+    ICL_TRY(icl_text_field(&run->table, found->what, ",", error));
+    ICL_TRY(icl_text_field(&run->table, found->quantity, ",", error));
+    ICL_TRY(icl_text_number_field(&run->table, found->value, ",", error));
+    ICL_TRY(icl_text_number_field(&run->table, standard_error, ",", error));
+    ICL_TRY(icl_text_field(&run->table, found->note ? found->note : "", "\n", error));
+done:
+    return status;
+}
+
+const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]) {
+    snprintf(text, ICL_INSPECT_CELL, isnan(value) ? "-" : "%.4g", value);
+    return text;
+}
+
+const char *icl_inspect_measured(double value, double standard_error, char text[ICL_INSPECT_CELL]) {
+    if (standard_error > 0 && isfinite(value))
+        snprintf(text, ICL_INSPECT_CELL, "%.4g +- %.2g", value, standard_error);
+    else
+        icl_inspect_number(value, text);
+    return text;
+}
+
+/* ---- Sections ---- */
+
+icl_status icl_inspect_section(icl_inspecting *run, const char *heading, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&run->markdown, error, "## %s\n\n", heading));
+    ICL_TRY(icl_report_section(run->report, heading, error));
+done:
+    return status;
+}
+
+icl_status icl_inspect_paragraph(icl_inspecting *run, icl_error *error, const char *format, ...) {
+    char text[2048];
+    va_list arguments;
+    icl_status status = ICL_OK;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ICL_TRY(icl_text_print(&run->markdown, error, "%s\n\n", text));
+    ICL_TRY(icl_report_paragraph(run->report, text, error));
+done:
+    return status;
+}
+
+static icl_status add_picture(icl_inspecting *run, const char *name, const char *title, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&run->markdown, error, "![%s](%s.svg)\n\n", title, name));
+    ICL_TRY(icl_report_picture(run->report, run->params->folder, name, title, error));
+done:
+    return status;
+}
+
+icl_status icl_inspect_figure(icl_inspecting *run, const icl_figure *figure, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_figure_write(&run->drawing, figure, error));
+    ICL_TRY(add_picture(run, figure->name, figure->title, error));
+done:
+    return status;
+}
+
+icl_status icl_inspect_heat_maps(icl_inspecting *run, const icl_heat_figure *figure, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_heat_figure_write(&run->drawing, figure, error));
+    ICL_TRY(add_picture(run, figure->name, figure->title, error));
+done:
+    return status;
+}
+
+/* ---- Tables ---- */
+
+icl_status icl_inspect_table_begin(icl_inspecting *run, const icl_report_column *columns, size_t count,
+                                   icl_error *error) {
+    icl_status status = ICL_OK;
+
+    run->columns = count;
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(icl_text_print(&run->markdown, error, "| %s %s", columns[i].heading, i + 1 < count ? "" : "|\n"));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(icl_text_print(&run->markdown, error, "| %s %s", columns[i].is_number ? "---:" : "---",
+                               i + 1 < count ? "" : "|\n"));
+    ICL_TRY(icl_report_table_begin(run->report, columns, count, error));
+done:
+    return status;
+}
+
+icl_status icl_inspect_table_row(icl_inspecting *run, icl_report_tone tone, const char *const *cells,
+                                 icl_error *error) {
+    const char *mark = tone == ICL_TONE_STRONG ? "**" : "";
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < run->columns; i++) {
+        const char *around = cells[i][0] != '\0' ? mark : "";
+        ICL_TRY(icl_text_print(&run->markdown, error, "| %s%s%s %s", around, cells[i], around,
+                               i + 1 < run->columns ? "" : "|\n"));
+    }
+    ICL_TRY(icl_report_table_row(run->report, tone, cells, error));
+done:
+    return status;
+}
+
+icl_status icl_inspect_table_end(icl_inspecting *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&run->markdown, error, "\n"));
+    ICL_TRY(icl_report_table_end(run->report, error));
+done:
+    return status;
+}
+
+/* ---- Files ---- */
+
+static icl_status write_file(const icl_inspecting *run, const char *name, const icl_text *text, icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_path_join(run->params->folder, name, &path, error));
+    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status write_markdown(icl_inspecting *run, const char *title, icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(run->params->backend);
+    icl_text whole = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&whole, error, "# %s\n\n%s\n\n", title, run->lead.bytes));
+    ICL_TRY(icl_text_append(&whole, run->markdown.bytes, run->markdown.length, error));
+    ICL_TRY(icl_text_print(&whole, error,
+                           "---\n\nDevice %s (%s), evaluation sequences of seed %u. Every number is in inspect.csv.\n",
+                           device->spec, device->name, (unsigned)run->seed));
+    ICL_TRY(write_file(run, "inspect.md", &whole, error));
+done:
+    icl_text_release(&whole);
+    return status;
+}
+
+static icl_status write_report(icl_inspecting *run, const char *title, icl_error *error) {
+    char seed[ICL_INSPECT_CELL], *path = NULL, *recipe = NULL;
+    const icl_report_fact facts[] = {{"run", run->params->run}, {"seed of the evaluation sequences", seed}};
+    icl_status status = ICL_OK;
+
+    snprintf(seed, sizeof seed, "%u", (unsigned)run->seed);
+    ICL_TRY(icl_report_section(run->report, "Where the numbers come from", error));
+    ICL_TRY(icl_report_provenance(run->report,
+                                  &(icl_provenance){.facts = facts,
+                                                    .count = sizeof facts / sizeof *facts,
+                                                    .device = icl_backend_capabilities(run->params->backend)},
+                                  error));
+    ICL_TRY(icl_recipe_write(run->recipe, &recipe, error));
+    ICL_TRY(icl_report_listing(run->report, "The run's recipe", recipe, error));
+    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, path, error));
+done:
+    icl_free(&path);
+    icl_free(&recipe);
+    return status;
+}
+
+icl_status icl_inspect_write(icl_inspecting *run, icl_error *error) {
+    icl_text title = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&title, error, "What %s computes", run->params->run));
+    ICL_TRY(write_markdown(run, title.bytes, error));
+    ICL_TRY(write_report(run, title.bytes, error));
+    ICL_TRY(write_file(run, "inspect.csv", &run->table, error));
+done:
+    icl_text_release(&title);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* Singular values of learned matrices, and what a matrix sees of a subspace. Row-major, in double. */
+#ifndef ICLAB_NUMERIC_SINGULAR_H
+#define ICLAB_NUMERIC_SINGULAR_H
+
+#include <stddef.h>
+
+#include "iclab/status.h"
+
+/* The smallest and largest singular value of a square block [size, size] of a matrix whose rows lie `stride` apart:
+ * roots of the extreme eigenvalues of A^T A, so values below 1e-8 of the largest one are lost in rounding.
+ * ICL_ERROR_INPUT where it is not finite. */
+icl_status icl_singular_extremes(const double *block, size_t size, size_t stride, double *smallest, double *largest,
+                                 icl_error *error);
+
+/*
+ * How well M [d, d] keeps to k of d directions: rho(M, B) = ||B'^T M B'||_2 / sigma_min(B^T M B), where B is the first
+ * k columns of an orthogonal matrix [d, d] and B' the others (Collins et al. 2024, arXiv 2402.11639, section 4). 0
+ * where M = B A B^T, 1 for M = I, infinite where M is blind to a direction of B.
+ */
+icl_status icl_subspace_alignment(const double *M, const double *rotation, size_t d, size_t k, double *rho,
+                                  icl_error *error);
+
+#endif

@@ -1,0 +1,71 @@
+#include "numeric/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* NaN counts as largest: it sorts last. */
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return isnan(x) || isnan(y) ? !!isnan(x) - !!isnan(y) : (x > y) - (x < y);
+}
+
+double icl_median(double *values, size_t count) {
+    if (count == 0)
+        return (double)NAN;
+    qsort(values, count, sizeof *values, ascending);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
+double icl_lower_median(double *values, size_t count) {
+    if (count == 0)
+        return (double)NAN;
+    qsort(values, count, sizeof *values, ascending);
+    return values[(count - 1) / 2];
+}
+
+double icl_trimmed_mean(double *values, size_t count, double share) {
+    qsort(values, count, sizeof *values, ascending);
+    return icl_mean(values, count - (size_t)(share * (double)count));
+}
+
+double icl_mean(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+double icl_standard_error(const double *values, size_t count) {
+    const double mean = icl_mean(values, count);
+    double square = 0;
+
+    for (size_t i = 0; i < count; i++)
+        square += (values[i] - mean) * (values[i] - mean);
+    return count > 1 ? sqrt(square / (double)(count - 1) / (double)count) : 0;
+}
+
+double icl_slope(const double *x, const double *y, size_t count, double *standard_error) {
+    const double x_mean = icl_mean(x, count), y_mean = icl_mean(y, count);
+    double xx = 0, xy = 0, residual = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        xx += (x[i] - x_mean) * (x[i] - x_mean);
+        xy += (x[i] - x_mean) * (y[i] - y_mean);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double miss = y[i] - y_mean - xy / xx * (x[i] - x_mean);
+        residual += miss * miss;
+    }
+    if (standard_error)
+        *standard_error = count > 2 ? sqrt(residual / (double)(count - 2) / xx) : 0;
+    return xy / xx;
+}
+
+double icl_tail_index(double *values, size_t count, size_t largest) {
+    double sum = 0;
+
+    qsort(values, count, sizeof *values, ascending);
+    for (size_t i = 0; i < largest; i++)
+        sum += log(values[count - 1 - i] / values[count - 1 - largest]);
+    return (double)largest / sum;
+}

@@ -1,0 +1,33 @@
+/* What the reproductions of "Transformers learn in-context by gradient descent" (von Oswald et al. 2022, arXiv
+ * 2212.07677) share. */
+#ifndef ICLAB_PAPERS_GRADIENT_DESCENT_GRADIENT_DESCENT_H
+#define ICLAB_PAPERS_GRADIENT_DESCENT_GRADIENT_DESCENT_H
+
+#include "papers/reproduce.h"
+#include "probe/descent.h"
+#include "probe/sensitivity.h"
+
+enum { ICL_GD_DIMENSION = 10, ICL_GD_CONTEXT = 10 };
+
+/* One step of gradient descent on x uniform on [-a, a]^d, w ~ N(0, I), n pairs: its best rate for raw sums, and half of
+ * the expected squared error. With S = sum_j x_j x_j^T, v = a^2 / 3 and E x^4 = a^4 / 5 the error is v / 2 tr
+ * E (I - rate S)^2. */
+typedef struct icl_gd_step {
+    double rate, half_loss;
+} icl_gd_step;
+icl_gd_step icl_gd_best_step(double a, size_t d, size_t n);
+
+/* Writes weights that are the descent's into every part of the model, whatever its form: P's diagonal is (-input …
+ * -input, -rate), Q's (n … n, 0), since models divide their sums by n; in the sparse form A = -rate n I. A tied
+ * model takes the first step's. */
+void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t d, size_t n, float *values);
+
+/* Compares the sensitivities of the trainer's model with those of the descent, on evaluation sequences. */
+icl_status icl_gd_align(const icl_reproducing *run, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
+                        icl_alignment *alignment, icl_error *error);
+
+/* Makes the last corner of every full layer's P `corner`, and Q the other way, which changes no prediction: for
+ * averaging weights. */
+void icl_gd_normalise_full(const icl_model *model, double corner, float *values);
+
+#endif

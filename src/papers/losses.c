@@ -1,0 +1,99 @@
+#include "papers/losses.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "run/sequences.h"
+
+icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
+                              icl_trainer **trainer, icl_error *error) {
+    char folder[128];
+    icl_status status = ICL_OK;
+
+    snprintf(folder, sizeof folder, "runs/%s", cell);
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, run->params->seed));
+    ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
+    icl_reproduce_say(run, "training %s, seed %" PRIu32, cell, run->params->seed);
+    ICL_TRY(icl_reproduce_train_from(run, folder, recipe, initial, trainer, error));
+done:
+    return status;
+}
+
+/* Sums over the sequences so far, of one vector. */
+typedef struct sums {
+    double loss, square, excess, excess_square;
+} sums;
+
+static double error_of(double sum, double square, double count) {
+    const double mean = sum / count, variance = square / count - mean * mean;
+    return variance > 0 ? sqrt(variance / count) : 0;
+}
+
+/* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,
+ * and is read by the others. */
+static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
+                            size_t count, double *first, sums *to, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_trainer_set_parameters(trainer, parameters, error));
+    ICL_TRY(icl_sequences_predict(sequences, trainer, error));
+    for (size_t i = 0; i < count; i++) {
+        const double miss = (double)sequences->model[i] - (double)sequences->targets[i];
+        const double loss = miss * miss;
+        if (is_first)
+            first[i] = loss;
+        to->loss += loss;
+        to->square += loss * loss;
+        to->excess += loss - first[i];
+        to->excess_square += (loss - first[i]) * (loss - first[i]);
+    }
+done:
+    return status;
+}
+
+static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, icl_trainer *trainer, size_t total,
+                          size_t count, const float *const *parameters, double *first, sums *to, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    const size_t chunk = sequences->chunk;
+    for (size_t number = 0, done = 0; done < total; number++, done += chunk) {
+        const size_t left = total - done, used = left < chunk ? left : chunk;
+        ICL_TRY(icl_reproduce_poll(run, error));
+        ICL_TRY(icl_sequences_sample(sequences, number, error));
+        ICL_TRY(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
+        for (size_t i = 0; i < count; i++)
+            ICL_TRY(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));
+    }
+done:
+    return status;
+}
+
+icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,
+                                const float *const *parameters, icl_paired_loss *losses, icl_error *error) {
+    icl_sequences drawn = {0};
+    const double n = (double)sequences;
+    float *own = NULL;
+    double *first = NULL;
+    sums *to = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *own, "parameters", &own, error));
+    ICL_TRY(icl_allocate(count, sizeof *to, "sums of losses", &to, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, own, error));
+    ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(trainer), run->params->seed, &drawn, error));
+    ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
+    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, to, error));
+    for (size_t i = 0; i < count; i++)
+        losses[i] = (icl_paired_loss){to[i].loss / n, error_of(to[i].loss, to[i].square, n), to[i].excess / n,
+                                      error_of(to[i].excess, to[i].excess_square, n)};
+    ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
+done:
+    icl_sequences_release(&drawn);
+    icl_free(&own);
+    icl_free(&first);
+    icl_free(&to);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* What reproductions share: trained cells, and losses of several parameter vectors of one model
+ * on the same sequences. */
+#ifndef ICLAB_PAPERS_LOSSES_H
+#define ICLAB_PAPERS_LOSSES_H
+
+#include "papers/reproduce.h"
+
+/* Trains the recipe in the folder runs/CELL, with the run's seed for training and evaluation; from other initial
+ * parameters than the recipe's, where these are given. */
+icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
+                              icl_trainer **trainer, icl_error *error);
+
+/* One parameter vector's full squared error. */
+typedef struct icl_paired_loss {
+    double mse, se;
+    double excess, excess_se; /* above the first vector's squared error, sequence by sequence: it scatters far less */
+} icl_paired_loss;
+
+/* Evaluates `count` parameter vectors of the trainer's model on the same `sequences` sequences of the run's seed, drawn
+ * for evaluation. The trainer then holds the parameters that it came with. */
+icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,
+                                const float *const *parameters, icl_paired_loss *losses, icl_error *error);
+
+#endif

@@ -1,0 +1,28 @@
+/* The reproductions, as the files of the papers define them and the table (reproductions.c) lists them. */
+#ifndef ICLAB_PAPERS_PAPERS_H
+#define ICLAB_PAPERS_PAPERS_H
+
+#include "papers/reproduce.h"
+
+/* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) */
+extern const icl_reproduction icl_versatile_table1, icl_versatile_profile, icl_versatile_weights, icl_versatile_layers;
+
+/* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for
+ * in-context learning" (arXiv 2306.00297) */
+extern const icl_reproduction icl_precondition_theory, icl_precondition_rotation, icl_precondition_lbfgs,
+    icl_precondition_depth, icl_precondition_context;
+
+/* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
+extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;
+
+/* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts to Function Lipschitzness"
+ * (arXiv 2402.11639) */
+extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window_context, icl_window_generalize,
+    icl_window_subspace;
+
+/* Ahn, Cheng, Song, Yun, Jadbabaie, Sra 2023, "Linear attention is (maybe) all you need (to understand transformer
+ * optimization)" (arXiv 2310.01082) */
+extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_landscape_condition,
+    icl_landscape_smoothness;
+
+#endif

@@ -1,0 +1,174 @@
+/* What a reproduction leaves for people: figures, and the report that has them beside the findings. */
+#include "papers/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/run_report.h"
+
+/* ---- Figures ---- */
+
+static icl_drawing drawing_of(const icl_reproducing *run, char *command, size_t size) {
+    icl_reproduce_command(run, command, size);
+    return (icl_drawing){
+        .folder = run->params->folder, .command = command, .draw = run->params->draw, .user = run->params->user};
+}
+
+/* Keeps the name for the report, once. */
+static icl_status remember(icl_reproducing *run, const char *name, icl_error *error) {
+    for (const char *line = run->pictures.bytes; line && *line; line += strcspn(line, "\n") + 1)
+        if (strcspn(line, "\n") == strlen(name) && strncmp(line, name, strlen(name)) == 0)
+            return ICL_OK;
+    return icl_text_print(&run->pictures, error, "%s\n", name);
+}
+
+icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error) {
+    char command[128];
+    const icl_drawing drawing = drawing_of(run, command, sizeof command);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_figure_write(&drawing, figure, error));
+    ICL_TRY(remember(run, figure->name, error));
+done:
+    return status;
+}
+
+icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error) {
+    char command[128];
+    const icl_drawing drawing = drawing_of(run, command, sizeof command);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_heat_figure_write(&drawing, figure, error));
+    ICL_TRY(remember(run, figure->name, error));
+done:
+    return status;
+}
+
+/* ---- The table ---- */
+
+icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
+    static const icl_report_column columns[] = {{"what", false},   {"quantity", false}, {"ours", true},
+                                                {"target", true},  {"known", false},    {"note", false},
+                                                {"verdict", false}};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_create(&run->report, error));
+    ICL_TRY(icl_report_section(run->report, "Findings", error));
+    ICL_TRY(icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error));
+done:
+    return status;
+}
+
+icl_status icl_record_discard(const icl_reproducing *run, icl_error *error) {
+    char *old = NULL;
+    const icl_status status = icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error);
+
+    if (status == ICL_OK)
+        (void)remove(old);
+    icl_free(&old);
+    return status;
+}
+
+icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+    static const char *const signs[] = {"", "\u2264 ", "\u2265 "};
+    static const icl_report_tone tones[] = {ICL_TONE_PLAIN, ICL_TONE_GOOD, ICL_TONE_BAD};
+    const icl_judgement judgement = icl_finding_judge(finding);
+    const icl_finding_text text = icl_finding_write(finding, " \u00b1 ", signs);
+    const char *evidence = icl_evidence_name(finding->evidence);
+    const char *source = finding->source ? finding->source : "";
+    char known[256], verdict[64], miss[32];
+
+    snprintf(known, sizeof known, "%s%s%s", evidence, evidence[0] && source[0] ? ": " : "", source);
+    if (judgement == ICL_MISSED)
+        snprintf(verdict, sizeof verdict, "\u2717 missed by %s", icl_finding_number(icl_finding_miss(finding), miss));
+    else
+        snprintf(verdict, sizeof verdict, "%s", judgement == ICL_MET ? "\u2713 met" : "shown");
+    const char *const cells[] = {
+        finding->what, finding->quantity, text.ours, text.target, known, finding->note ? finding->note : "", verdict};
+    return icl_report_table_row(run->report, tones[judgement], cells, error);
+}
+
+/* ---- The file ---- */
+
+static icl_status add_pictures(icl_reproducing *run, icl_error *error) {
+    icl_text name = {0}, caption = {0};
+    icl_status status = ICL_OK;
+
+    if (run->pictures.length > 0)
+        ICL_TRY(icl_report_section(run->report, "Pictures", error));
+    for (const char *line = run->pictures.bytes; line && *line; line += strcspn(line, "\n") + 1) {
+        name.length = caption.length = 0;
+        ICL_TRY(icl_text_append(&name, line, strcspn(line, "\n"), error));
+        ICL_TRY(icl_text_print(&caption, error,
+                               "%s: the data lie beside this report as CSV; gnuplot %s.gp draws it again.", name.bytes,
+                               name.bytes));
+        ICL_TRY(icl_report_picture(run->report, run->params->folder, name.bytes, caption.bytes, error));
+    }
+done:
+    icl_text_release(&name);
+    icl_text_release(&caption);
+    return status;
+}
+
+static icl_status add_provenance(icl_reproducing *run, double seconds, icl_error *error) {
+    const icl_reproduce_params *params = run->params;
+    char command_line[256], seed[16], took[32];
+
+    icl_reproduce_command(run, command_line, sizeof command_line);
+    snprintf(seed, sizeof seed, "%" PRIu32, params->seed);
+    snprintf(took, sizeof took, "%.3g s", seconds);
+    const icl_report_fact facts[] = {
+        {"command", params->command_line ? params->command_line : command_line},
+        {"source", run->reproduction->source ? run->reproduction->source : ""},
+        {"scale", icl_scale_name(params->scale)},
+        {"first seed", seed},
+        {"took", took},
+    };
+    return icl_report_provenance(
+        run->report,
+        &(icl_provenance){.facts = facts,
+                          .count = sizeof facts / sizeof *facts,
+                          .device = params->backend ? icl_backend_capabilities(params->backend) : NULL,
+                          .gemm = params->gemm,
+                          .fast_math = params->fast_math},
+        error);
+}
+
+icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error) {
+    static const char explanation[] =
+        "Each number of ours stands beside its target with the tolerance that was set beforehand. A target "
+        "is "
+        "known because it was read in the paper or its code, computed in closed form or independently of "
+        "training, inferred from what the paper says, or recalled, and then never judged. \u00b1 behind ours "
+        "is "
+        "one standard error.";
+    icl_text lead = {0}, title = {0};
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_table_end(run->report, error));
+    ICL_TRY(icl_report_paragraph(run->report, explanation, error));
+    ICL_TRY(add_pictures(run, error));
+    ICL_TRY(add_provenance(run, seconds, error));
+    ICL_TRY(icl_text_print(&title, error, "iclab reproduce %s", run->reproduction->name));
+    ICL_TRY(icl_text_print(&lead, error, "%zu findings, ", run->findings));
+    ICL_TRY(run->missed > 0 ? icl_text_print(&lead, error, "%zu of them missed", run->missed)
+                            : icl_text_print(&lead, error, "none missed"));
+    ICL_TRY(icl_text_print(&lead, error, "%s%s.", run->reproduction->about ? ": " : "",
+                           run->reproduction->about ? run->reproduction->about : ""));
+    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, path, error));
+done:
+    icl_free(&path);
+    icl_text_release(&title);
+    icl_text_release(&lead);
+    return status;
+}
+
+void icl_record_release(icl_reproducing *run) {
+    icl_report_destroy(&run->report);
+    icl_text_release(&run->pictures);
+}

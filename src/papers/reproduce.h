@@ -1,0 +1,184 @@
+/*
+ * Reproductions: published tables and figures by name, computed afresh and judged.
+ *
+ * One reproduction is a row of a paper's table (reproductions.c) and a function that trains or evaluates what it needs
+ * and hands over findings, each a number of ours beside the published one, and figures. The frame prints, judges and
+ * writes them. Settings stand in recipes (tools/recipes), published numbers beside the code that uses
+ * them, with their source.
+ */
+#ifndef ICLAB_PAPERS_REPRODUCE_H
+#define ICLAB_PAPERS_REPRODUCE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/backend.h"
+#include "iclab/evaluate.h"
+#include "iclab/figure.h"
+#include "iclab/recipe.h"
+#include "iclab/session.h"
+#include "iclab/status.h"
+#include "iclab/text.h"
+#include "report/report.h"
+
+typedef enum icl_scale {
+    ICL_SCALE_CI = 0, /* seconds: the same code and verdicts on less, part of the tests */
+    ICL_SCALE_SHORT,  /* minutes on two cores */
+    ICL_SCALE_FULL,   /* all that the paper shows */
+    ICL_SCALES
+} icl_scale;
+
+/* How a target is known. */
+typedef enum icl_evidence {
+    ICL_EVIDENCE_NONE = 0, /* there is no target: the number is shown */
+    ICL_READ,              /* printed in the paper, its reviews or its authors' code */
+    ICL_COMPUTED,          /* a closed form, or computed independently of training */
+    ICL_INFERRED,          /* follows from what the paper says */
+    ICL_RECALLED,          /* from memory: shown as such, and never judged */
+} icl_evidence;
+
+typedef enum icl_criterion {
+    ICL_WITHIN = 0, /* |ours - target| <= tolerance */
+    ICL_AT_MOST,    /* ours <= target + tolerance: as good, or better */
+    ICL_AT_LEAST,   /* ours >= target - tolerance */
+} icl_criterion;
+
+/* One number of ours beside a published one. Texts need only live during the call. */
+typedef struct icl_finding {
+    const char *what;      /* "3 layers, diag, sigma in {1, 3}" */
+    const char *quantity;  /* "half adjusted loss" */
+    double ours;           /* NaN: nothing came out, for which `note` has the reason; that misses a target */
+    double standard_error; /* of ours; 0 where it has none */
+    double target, tolerance;
+    icl_criterion criterion;
+    icl_evidence evidence;
+    const char *source; /* "table 1"; may be NULL */
+    const char *note;   /* "seed 2 of 3; median .021"; may be NULL */
+} icl_finding;
+
+typedef enum icl_judgement { ICL_SHOWN = 0, ICL_MET, ICL_MISSED } icl_judgement;
+
+/* Met or missed by the criterion; shown without a target or for a recalled one. */
+icl_judgement icl_finding_judge(const icl_finding *finding);
+
+/* "shown", "met", "missed"; "", "read", "computed", "inferred", "recalled"; "ci", "short", "full". */
+const char *icl_judgement_name(icl_judgement judgement);
+const char *icl_evidence_name(icl_evidence evidence);
+const char *icl_scale_name(icl_scale scale);
+
+/* How the finding reads: ours, "0.1105 +- 0.0003", and the target, "<= 0.118 +- 0.006"; with "-" where there is none.
+ * `plus_minus` and `signs` for the criteria in their order are texts of the medium: ASCII for a terminal. */
+typedef struct icl_finding_text {
+    char ours[96], target[96];
+} icl_finding_text;
+
+icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_minus, const char *const signs[3]);
+
+/* As many digits as tell it from zero and from its neighbours: four significant ones. */
+const char *icl_finding_number(double value, char text[32]);
+
+/* By how much ours misses: the distance beyond the tolerance; 0 for anything that is not missed; NaN
+ * if nothing came out. */
+double icl_finding_miss(const icl_finding *finding);
+
+/* ---- One run of a reproduction ---- */
+
+typedef struct icl_reproduction icl_reproduction;
+
+typedef struct icl_reproduce_params {
+    icl_backend *backend;
+    icl_scale scale;
+    uint32_t seed; /* first seed of training and of evaluation; 0 means 1 */
+    /* Made where it is missing: runs, findings.csv, figures, report.html; the first finding replaces the old ones of
+     * the last three. Finished runs that it holds are evaluated anew but not trained again; unfinished ones go on from
+     * their checkpoint. */
+    const char *folder;
+    const char *only;         /* only the cells whose name contains this; NULL: all */
+    const char *gemm;         /* for the record, as in icl_run_facts; NULL: auto */
+    const char *command_line; /* for the record; NULL: one that says name, scale and seed */
+    bool fast_math;
+    const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
+    void (*report)(void *user, const icl_reproduction *reproduction, const icl_finding *finding); /* may be NULL */
+    void (*say)(void *user, const char *text);                          /* what is being done, one line; may be NULL */
+    void (*progress)(void *user, const icl_session_progress *progress); /* of each training; may be NULL */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
+    void *user;
+} icl_reproduce_params;
+
+/* What a reproduction's function is given. */
+typedef struct icl_reproducing {
+    const icl_reproduce_params *params;
+    const icl_reproduction *reproduction;
+    size_t findings, missed;
+    char *table;        /* findings.csv so far */
+    icl_report *report; /* report.html so far: the table of findings, open at its end */
+    icl_text pictures;  /* names of the figures, one a line */
+} icl_reproducing;
+
+struct icl_reproduction {
+    const char *name;             /* "versatile-table1" */
+    const char *source;           /* "arXiv 2402.14180, table 1" */
+    const char *about;            /* one line */
+    const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL where a scale is the one below it */
+    icl_status (*run)(icl_reproducing *run, icl_error *error);
+};
+
+/* All of them, paper by paper. */
+const icl_reproduction *const *icl_reproductions(size_t *count);
+
+/* One by its name. ICL_ERROR_INPUT names the nearest known. */
+icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error);
+
+typedef struct icl_reproduce_summary {
+    size_t findings, missed;
+    double seconds;
+} icl_reproduce_summary;
+
+/* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left
+ * nothing. ICL_ERROR_INTERRUPTED when stopped: what is finished stands. */
+icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                         icl_reproduce_summary *summary, icl_error *error);
+
+/* ---- For the functions of reproductions ---- */
+
+/* Judges, reports and records one finding. */
+icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error);
+
+/* Whether a cell of that name is wanted (params->only). */
+bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
+
+/* The command that does it again, with scale and seed. */
+void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size);
+
+/* ICL_ERROR_INTERRUPTED once a stop was asked for; loops that do not train call it every second or so. */
+icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error);
+
+/* Says what is being done. */
+void icl_reproduce_say(icl_reproducing *run, const char *format, ...) ICL_PRINTF(2, 3);
+
+/* A recipe of tools/recipes by name, with overrides: texts "section.key=value", ended by NULL. */
+icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, icl_recipe **recipe, icl_error *error);
+
+/* One more override, printed from the format. */
+icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
+
+/* Trains the recipe in the run folder `cell` below params->folder, or goes on with what it holds, or only loads what is
+ * finished there. The trainer holds the last step's parameters, rounded as the folder's file has them.
+ * ICL_ERROR_DIVERGED and ICL_ERROR_INTERRUPTED as icl_session_train has them; then *trainer is NULL. */
+icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl_recipe *recipe, icl_trainer **trainer,
+                               icl_error *error);
+
+/* The same from other initial parameters, icl_model_size of them, than the recipe's; NULL: the recipe's. */
+icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                    const float *initial, icl_trainer **trainer, icl_error *error);
+
+/* ---- Figures: see figure.h. They go to params->folder and into the report ---- */
+
+icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);
+
+icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error);
+
+#endif

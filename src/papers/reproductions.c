@@ -1,0 +1,59 @@
+/* The table of reproductions, paper by paper. */
+#include "iclab/nearest.h"
+#include "papers/papers.h"
+#include "papers/reproduce.h"
+
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static const icl_reproduction *const table[] = {
+    /* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" */
+    &icl_versatile_table1,
+    &icl_versatile_profile,
+    &icl_versatile_weights,
+    &icl_versatile_layers,
+    /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
+    &icl_precondition_theory,
+    &icl_precondition_rotation,
+    &icl_precondition_lbfgs,
+    &icl_precondition_depth,
+    &icl_precondition_context,
+    /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
+    &icl_gd_construction,
+    &icl_gd_trained,
+    &icl_gd_recurrent,
+    /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need
+     * (to understand transformer optimization)" */
+    &icl_landscape_adam_sgd,
+    &icl_landscape_noise,
+    &icl_landscape_condition,
+    &icl_landscape_smoothness,
+    /* Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention
+     * Adapts to Function Lipschitzness" */
+    &icl_window_lipschitz,
+    &icl_window_noise,
+    &icl_window_context,
+    &icl_window_generalize,
+    &icl_window_subspace,
+};
+
+const icl_reproduction *const *icl_reproductions(size_t *count) {
+    *count = COUNT_OF(table);
+    return table;
+}
+
+icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error) {
+    const char *names[COUNT_OF(table)];
+
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        names[i] = table[i]->name;
+        if (strcmp(name, names[i]) == 0) {
+            *reproduction = table[i];
+            return ICL_OK;
+        }
+    }
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "reproduce: %s: unknown; the nearest known one is %s (iclab reproduce --list has them all)", name,
+                    icl_nearest(name, names, COUNT_OF(table)));
+}

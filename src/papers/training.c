@@ -1,0 +1,82 @@
+/* Training runs of reproductions: recipes by name, and run folders that are taken up where they stopped. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/recipe.h"
+#include "papers/reproduce.h"
+#include "run/cell.h"
+#include "run/recipe_find.h"
+
+/* ---- Recipes ---- */
+
+icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, icl_recipe **recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *made = NULL;
+    char *path = NULL;
+
+    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(icl_recipe_find_by_name(name, &path, error));
+    ICL_TRY(icl_recipe_load(made, path, error));
+    for (; overrides && *overrides; overrides++)
+        ICL_TRY(icl_recipe_override(made, *overrides, error));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_free(&path);
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) {
+    char assignment[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(assignment, sizeof assignment, format, arguments);
+    va_end(arguments);
+    return icl_recipe_override(recipe, assignment, error);
+}
+
+/* ---- Run folders ---- */
+
+static void say_begin(void *user, const char *folder, uint64_t step, uint64_t total_steps) {
+    (void)step;
+    icl_reproduce_say(user, "training %s, %" PRIu64 " steps", icl_path_name(folder), total_steps);
+}
+
+icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                    const float *initial, icl_trainer **trainer, icl_error *error) {
+    const icl_reproduce_params *params = run->params;
+    icl_status status = ICL_OK;
+    char *folder = NULL, command_line[256];
+
+    icl_reproduce_command(run, command_line, sizeof command_line);
+    ICL_TRY(icl_path_join(params->folder, cell, &folder, error));
+    const icl_cell_params with = {
+        .session = {.backend = params->backend,
+                    .recipe = recipe,
+                    .folder = folder,
+                    .stop = params->stop,
+                    .report = params->progress,
+                    .user = params->user},
+        .initial = initial,
+        .recipe_name = run->reproduction->name,
+        .command_line = command_line,
+        .gemm = params->gemm,
+        .fast_math = params->fast_math,
+        .begin = say_begin,
+        .user = run,
+    };
+    ICL_TRY(icl_cell_train(&with, trainer, error));
+done:
+    icl_free(&folder);
+    return status;
+}
+
+icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl_recipe *recipe, icl_trainer **trainer,
+                               icl_error *error) {
+    return icl_reproduce_train_from(run, cell, recipe, NULL, trainer, error);
+}

@@ -1,0 +1,446 @@
+#include "iclab/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "predict/outcome.h"
+#include "predict/prompts.h"
+#include "predict/references.h"
+#include "predict/splits.h"
+
+/* Defaults. */
+enum { FOLDS = 5, REPEATS = 10, PROMPTS = 16, LONGEST_CONTEXT = 1024 };
+
+/* With more labelled rows, so many held-out predictions in all are enough. */
+enum { MOST_HELD_OUT = 10000 };
+
+/* Fewer rows say nothing about an error. */
+enum { FEWEST_ROWS = 4 };
+
+/* Queries that are turned into the model's coordinates at once. */
+enum { BLOCK = 1024 };
+
+/* A fit to some rows, and memory for it. */
+typedef struct row_fit {
+    icl_standardization standardization;
+    icl_references references;
+    icl_model_scale scale;
+    size_t context, prompts;
+    double *row, *rotated;      /* [p] */
+    double *inputs, *labels;    /* [context][d] and [context] */
+    double *queries, *outcomes; /* [BLOCK][d] and [BLOCK] */
+    size_t *shown;              /* [rows], a prompt's rows first */
+    size_t capacity;            /* of inputs and labels, rows */
+} row_fit;
+
+typedef struct prediction_run {
+    const icl_predict_params *params;
+    icl_predict_outcome *outcome;
+    icl_prompter prompter;
+    double input_square, signal_square; /* of the model's prior: see measure_prior */
+    row_fit fit;
+} prediction_run;
+
+/* ---- The model's coordinates ---- */
+
+/* Mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T, over d. */
+static void measure_prior(const icl_task_prior *prior, double *input, double *signal) {
+    const size_t d = prior->dimension;
+    const double *r = prior->covariance_root, *c = prior->weight_root;
+
+    *input = *signal = r || c ? 0 : 1;
+    for (size_t i = 0; i < d && (r || c); i++)
+        for (size_t j = 0; j < d; j++) {
+            double product = 0; /* of R^T C */
+            for (size_t k = 0; k < d; k++)
+                product += (r ? r[k * d + i] : i == k) * (c ? c[k * d + j] : k == j);
+            *input += (r ? r[j * d + i] * r[j * d + i] : i == j) / (double)d;
+            *signal += product * product / (double)d;
+        }
+}
+
+static icl_model_scale model_scale(const prediction_run *run) {
+    const icl_task_prior *prior = icl_prompter_prior(&run->prompter);
+    const icl_standardization *z = &run->fit.standardization;
+    const bool whitened = run->outcome->whitened;
+    size_t used = 0;
+    double label;
+
+    for (size_t k = 0; k < z->features; k++)
+        used += whitened ? z->eigenvalues[k] > 0 : z->deviations[k] > 0;
+    label = sqrt(run->signal_square * (double)used + prior->mean_square_noise);
+    return (icl_model_scale){whitened, sqrt(run->input_square), label > 0 ? label : 1, prior->mean_square_noise};
+}
+
+/* Features [p] as the model sees them, [d]: components in the order of their eigenvalues, largest first, or the
+ * features themselves. */
+static void place(row_fit *fit, size_t dimension, const double *features, double *placed) {
+    const icl_standardization *z = &fit->standardization;
+    const size_t p = z->features;
+
+    memset(placed, 0, dimension * sizeof *placed);
+    icl_standardize(z, features, fit->row);
+    if (fit->scale.whitened)
+        icl_standardization_rotate(z, fit->row, fit->rotated);
+    for (size_t k = 0; k < p; k++) {
+        if (!fit->scale.whitened)
+            placed[k] = fit->scale.input * fit->row[k];
+        else if (z->eigenvalues[k] > 0)
+            placed[p - 1 - k] = fit->scale.input * sqrt((double)z->rows / z->eigenvalues[k]) * fit->rotated[k];
+    }
+}
+
+/* ---- Fitting and predicting ---- */
+
+/* Rows of a prompt, and prompts, when there are `rows` to learn from. */
+static void plan_prompts(prediction_run *run, size_t rows) {
+    const icl_predict_params *params = run->params;
+    const size_t longest = params->context > 0              ? params->context
+                           : run->prompter.takes_any_length ? LONGEST_CONTEXT
+                                                            : run->prompter.trained_context;
+
+    run->fit.context = rows < longest ? rows : longest;
+    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : PROMPTS;
+}
+
+static icl_status reserve_context(prediction_run *run, icl_error *error) {
+    row_fit *fit = &run->fit;
+    icl_status status = ICL_OK;
+
+    if (fit->context <= fit->capacity)
+        return ICL_OK;
+    icl_free(&fit->inputs);
+    icl_free(&fit->labels);
+    fit->capacity = 0;
+    ICL_TRY(icl_allocate(fit->context, run->outcome->dimension * sizeof(double), "context", &fit->inputs, error));
+    ICL_TRY(icl_allocate(fit->context, sizeof(double), "context", &fit->labels, error));
+    fit->capacity = fit->context;
+done:
+    return status;
+}
+
+static icl_status fit_rows(prediction_run *run, const icl_table_rows *rows, icl_error *error) {
+    row_fit *fit = &run->fit;
+    icl_status status;
+
+    plan_prompts(run, rows->count);
+    ICL_TRY(reserve_context(run, error));
+    ICL_TRY(icl_standardization_fit(&fit->standardization, rows, error));
+    fit->scale = model_scale(run);
+    icl_references_fit(&fit->references, &fit->standardization, &fit->scale, rows);
+done:
+    return status;
+}
+
+/* Shows the model prompt number `prompt` of a fit. */
+static icl_status show_prompt(prediction_run *run, const icl_table_rows *rows, uint64_t split, size_t prompt,
+                              icl_error *error) {
+    const icl_table *table = rows->table;
+    const size_t d = run->outcome->dimension;
+    row_fit *fit = &run->fit;
+    icl_status status = ICL_OK;
+
+    memcpy(fit->shown, rows->indices, rows->count * sizeof *fit->shown);
+    if (fit->context < rows->count)
+        ICL_TRY(
+            icl_shuffle(run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt, rows->count, fit->shown, error));
+    for (size_t i = 0; i < fit->context; i++) {
+        const double *row = table->values + fit->shown[i] * table->columns;
+        place(fit, d, row, fit->inputs + i * d);
+        fit->labels[i] = fit->scale.label * icl_standardize_target(&fit->standardization, row[table->columns - 1]);
+    }
+    ICL_TRY(icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error));
+done:
+    return status;
+}
+
+/* Adds the model's predictions after the prompt at hand, each times `weight`, to the first column of predictions
+ * [count][ICL_PREDICTORS]. */
+static icl_status add_predictions(prediction_run *run, const icl_table_rows *queries, double weight,
+                                  double *predictions, icl_error *error) {
+    const size_t d = run->outcome->dimension, p = run->outcome->features;
+    row_fit *fit = &run->fit;
+    const double mean = fit->standardization.means[p], scale = fit->standardization.deviations[p] / fit->scale.label;
+    icl_status status = ICL_OK;
+
+    for (size_t first = 0; first < queries->count; first += BLOCK) {
+        const size_t left = queries->count - first, count = left < BLOCK ? left : BLOCK;
+        for (size_t i = 0; i < count; i++)
+            place(fit, d, queries->table->values + queries->indices[first + i] * queries->table->columns,
+                  fit->queries + i * d);
+        ICL_TRY(icl_prompter_predict(&run->prompter, count, fit->queries, fit->outcomes, error));
+        for (size_t i = 0; i < count; i++)
+            predictions[(first + i) * ICL_PREDICTORS] += weight * (mean + scale * fit->outcomes[i]);
+    }
+done:
+    return status;
+}
+
+/* Split number 0 is the last: it predicts the rows without targets. */
+static void report(const prediction_run *run, uint64_t split, size_t prompt) {
+    const double splits = (double)(run->outcome->folds * run->outcome->repeats);
+    const double done = split > 0 ? (double)(split - 1) : splits;
+
+    if (run->params->report)
+        run->params->report(run->params->user, (done + (double)(prompt + 1) / (double)run->fit.prompts) / (splits + 1));
+}
+
+/* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
+static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, uint64_t split,
+                               const icl_table_rows *queries, double *predictions, icl_error *error) {
+    row_fit *fit = &run->fit;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < queries->count; i++) {
+        double *row = predictions + i * ICL_PREDICTORS;
+        row[0] = 0;
+        icl_references_predict(&fit->references, &fit->standardization,
+                               queries->table->values + queries->indices[i] * queries->table->columns, row + 1);
+    }
+    for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
+        ICL_TRY(show_prompt(run, rows, split, prompt, error));
+        ICL_TRY(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
+        report(run, split, prompt);
+    }
+done:
+    return status;
+}
+
+/* ---- Held-out errors ---- */
+
+/* Predicts items [first, end) of `order` from the others. */
+static icl_status predict_fold(prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
+                               size_t *training, double *predictions, icl_error *error) {
+    const icl_table *table = run->params->table;
+    const size_t count = run->outcome->labelled;
+    const icl_table_rows rows = {table, training, count - (end - first)};
+    const icl_table_rows queries = {table, order + first, end - first};
+    icl_status status;
+
+    memcpy(training, order, first * sizeof *training);
+    memcpy(training + first, order + end, (count - end) * sizeof *training);
+    ICL_TRY(fit_rows(run, &rows, error));
+    ICL_TRY(predict_rows(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error));
+done:
+    return status;
+}
+
+/* Adds one repetition's predictions, of the items of `order`, which are places in outcome->rows, to the averages. */
+static void add_repeat(icl_predict_outcome *outcome, const icl_table *table, const size_t *places,
+                       const double *predictions) {
+    for (size_t i = 0; i < outcome->labelled; i++) {
+        const size_t row = outcome->rows[places[i]];
+        const double target = table->values[(row + 1) * table->columns - 1];
+        for (size_t j = 0; j < ICL_PREDICTORS; j++) {
+            const double prediction = predictions[i * ICL_PREDICTORS + j], error = prediction - target;
+            const size_t at = places[i] * ICL_PREDICTORS + j;
+            outcome->heldout[at] += prediction / (double)outcome->repeats;
+            outcome->squares[at] += error * error / (double)outcome->repeats;
+        }
+        outcome->not_finite += !isfinite(predictions[i * ICL_PREDICTORS]);
+    }
+}
+
+static icl_status hold_out(prediction_run *run, icl_error *error) {
+    icl_predict_outcome *outcome = run->outcome;
+    const size_t count = outcome->labelled;
+    size_t *places = NULL, *order = NULL, *training = NULL;
+    double *predictions = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(count, sizeof *places, "order of rows", &places, error));
+    ICL_TRY(icl_allocate(count, sizeof *order, "order of rows", &order, error));
+    ICL_TRY(icl_allocate(count, sizeof *training, "order of rows", &training, error));
+    ICL_TRY(icl_allocate(count * ICL_PREDICTORS, sizeof *predictions, "predictions", &predictions, error));
+    for (size_t repeat = 0; repeat < outcome->repeats; repeat++) {
+        for (size_t i = 0; i < count; i++)
+            places[i] = i;
+        ICL_TRY(icl_shuffle(run->params->seed, ICL_SPLIT_STREAM, repeat, count, places, error));
+        for (size_t i = 0; i < count; i++)
+            order[i] = outcome->rows[places[i]];
+        for (size_t fold = 0; fold < outcome->folds; fold++) {
+            size_t first, end;
+            icl_fold_range(count, outcome->folds, fold, &first, &end);
+            ICL_TRY(
+                predict_fold(run, order, first, end, 1 + repeat * outcome->folds + fold, training, predictions, error));
+        }
+        add_repeat(outcome, run->params->table, places, predictions);
+    }
+done:
+    icl_free(&places);
+    icl_free(&order);
+    icl_free(&training);
+    icl_free(&predictions);
+    return status;
+}
+
+/* ---- Rows without targets ---- */
+
+static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
+    const icl_predict_params *params = run->params;
+    const icl_table *table = params->fresh ? params->fresh : params->table;
+    icl_predict_outcome *outcome = run->outcome;
+    const icl_table_rows rows = {params->table, outcome->rows, outcome->labelled};
+    size_t *indices = NULL;
+    icl_status status;
+
+    ICL_TRY(fit_rows(run, &rows, error));
+    outcome->context = run->fit.context;
+    outcome->prompts = run->fit.prompts;
+    outcome->label_scale = run->fit.scale.label;
+    outcome->ridge_penalty = run->fit.references.ridge_penalty;
+    ICL_TRY(icl_allocate(table->rows, sizeof *indices, "rows to predict", &indices, error));
+    for (size_t i = 0; i < table->rows; i++)
+        if (params->fresh || isnan(table->values[(i + 1) * table->columns - 1]))
+            indices[outcome->predicted++] = i;
+    ICL_TRY(icl_allocate(outcome->predicted, sizeof *outcome->lines, "lines", &outcome->lines, error));
+    ICL_TRY(
+        icl_allocate(outcome->predicted * ICL_PREDICTORS, sizeof(double), "predictions", &outcome->predictions, error));
+    for (size_t i = 0; i < outcome->predicted; i++)
+        outcome->lines[i] = table->lines[indices[i]];
+    if (outcome->predicted > 0) {
+        const icl_table_rows queries = {table, indices, outcome->predicted};
+        ICL_TRY(predict_rows(run, &rows, 0, &queries, outcome->predictions, error));
+    }
+done:
+    icl_free(&indices);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static icl_status find_labelled(const icl_table *table, icl_predict_outcome *outcome, icl_error *error) {
+    const size_t target = table->columns - 1;
+    double least = HUGE_VAL, most = -HUGE_VAL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(table->rows, sizeof *outcome->rows, "labelled rows", &outcome->rows, error));
+    for (size_t i = 0; i < table->rows; i++) {
+        const double value = table->values[i * table->columns + target];
+        if (isnan(value))
+            continue;
+        outcome->rows[outcome->labelled++] = i;
+        least = fmin(least, value);
+        most = fmax(most, value);
+    }
+    if (outcome->labelled < FEWEST_ROWS)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d", table->name,
+                        outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS);
+    if (outcome->labelled < outcome->folds)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows", table->name,
+                        outcome->labelled, outcome->folds);
+    if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: column %zu (%s): the target is the same in every row: expected one that varies",
+                          table->name, table->numbers[target], table->names[target]);
+done:
+    return status;
+}
+
+static icl_status check_features(const prediction_run *run, icl_error *error) {
+    const icl_table *table = run->params->table;
+    const size_t features = run->outcome->features, d = run->outcome->dimension;
+
+    if (features == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature",
+                        table->name);
+    if (features > d)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu features: expected at most %zu, the d of the model in %s; choose columns, or "
+                        "train a model with task.d = %zu",
+                        table->name, features, d, run->params->folder, features);
+    return ICL_OK;
+}
+
+/* Rows of a fold, or those to be predicted. */
+static size_t most_queries(const prediction_run *run) {
+    const icl_predict_outcome *outcome = run->outcome;
+    const icl_predict_params *params = run->params;
+    const size_t fold = (outcome->labelled + outcome->folds - 1) / outcome->folds;
+    const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - outcome->labelled;
+    return fold > unlabelled ? fold : unlabelled;
+}
+
+static icl_status allocate_fit(prediction_run *run, icl_error *error) {
+    const size_t p = run->outcome->features, d = run->outcome->dimension;
+    row_fit *fit = &run->fit;
+    icl_status status;
+
+    ICL_TRY(icl_standardization_create(p, &fit->standardization, error));
+    ICL_TRY(icl_references_create(p, &fit->references, error));
+    ICL_TRY(icl_allocate(p, sizeof(double), "row", &fit->row, error));
+    ICL_TRY(icl_allocate(p, sizeof(double), "row", &fit->rotated, error));
+    ICL_TRY(icl_allocate(BLOCK * d, sizeof(double), "queries", &fit->queries, error));
+    ICL_TRY(icl_allocate(BLOCK, sizeof(double), "queries", &fit->outcomes, error));
+    ICL_TRY(icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error));
+done:
+    return status;
+}
+
+static void release_run(prediction_run *run) {
+    icl_prompter_release(&run->prompter);
+    icl_standardization_release(&run->fit.standardization);
+    icl_references_release(&run->fit.references);
+    icl_free(&run->fit.row);
+    icl_free(&run->fit.rotated);
+    icl_free(&run->fit.inputs);
+    icl_free(&run->fit.labels);
+    icl_free(&run->fit.queries);
+    icl_free(&run->fit.outcomes);
+    icl_free(&run->fit.shown);
+}
+
+static size_t default_repeats(size_t rows) {
+    const size_t repeats = MOST_HELD_OUT / rows;
+    return repeats < 1 ? 1 : repeats > REPEATS ? REPEATS : repeats;
+}
+
+static icl_status prepare(prediction_run *run, icl_error *error) {
+    const icl_predict_params *params = run->params;
+    icl_predict_outcome *outcome = run->outcome;
+    icl_status status;
+
+    outcome->folds = params->folds > 0 ? params->folds : FOLDS;
+    outcome->features = params->table->columns - 1;
+    outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
+    outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
+    ICL_TRY(check_features(run, error));
+    ICL_TRY(find_labelled(params->table, outcome, error));
+    outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
+    ICL_TRY(
+        icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run), &run->prompter, error));
+    measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);
+    outcome->whitened = params->inputs == ICL_INPUTS_AUTO
+                            ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0
+                            : params->inputs == ICL_INPUTS_WHITENED;
+    ICL_TRY(allocate_fit(run, error));
+    ICL_TRY(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions", &outcome->heldout,
+                         error));
+    ICL_TRY(
+        icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares, error));
+done:
+    return status;
+}
+
+icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error) {
+    prediction_run run = {.params = params};
+    icl_predict_outcome *made = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "predictions", &made, error));
+    run.outcome = made;
+    ICL_TRY(prepare(&run, error));
+    ICL_TRY(hold_out(&run, error));
+    ICL_TRY(icl_predict_score_all(made, error));
+    ICL_TRY(predict_unlabelled(&run, error));
+    made->standardization = run.fit.standardization;
+    run.fit.standardization = (icl_standardization){0};
+    *outcome = made;
+    made = NULL;
+done:
+    release_run(&run);
+    icl_predict_outcome_destroy(&made);
+    return status;
+}

@@ -1,0 +1,99 @@
+#include "report/figure_script.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+
+icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
+                            size_t width, size_t height, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
+    ICL_TRY(icl_text_print(script, error,
+                           "set datafile separator ','\n"
+                           "do for [kind in 'svg png'] {\n"
+                           "options = 'size %zu,%zu noenhanced background \"#ffffff\"'\n"
+                           "if (kind eq 'svg') { eval 'set terminal svg dynamic '.options }\n"
+                           "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') "
+                           "> 0 ? 'pngcairo ' : 'png ').options }\n"
+                           "set output '%s.'.kind\n"
+                           "set title ",
+                           width, height, name));
+    ICL_TRY(icl_text_quote(script, title, ICL_SCRIPT_QUOTE, error));
+    ICL_TRY(icl_text_print(script, error, " noenhanced\n"));
+done:
+    return status;
+}
+
+icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
+                            const char *commands, icl_error *error) {
+    icl_text script = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_script_begin(&script, drawing, name, "", width, height, error));
+    ICL_TRY(icl_text_append(&script, commands, strlen(commands), error));
+    ICL_TRY(icl_script_finish(&script, drawing, name, error));
+done:
+    icl_text_release(&script);
+    return status;
+}
+
+icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (!label)
+        return ICL_OK;
+    ICL_TRY(icl_text_print(script, error, "set %slabel ", axis));
+    ICL_TRY(icl_text_quote(script, label, ICL_SCRIPT_QUOTE, error));
+    ICL_TRY(icl_text_print(script, error, " noenhanced\n"));
+done:
+    return status;
+}
+
+static icl_status path_of(const icl_drawing *drawing, const char *name, const char *suffix, char **path,
+                          icl_error *error) {
+    icl_text file = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&file, error, "%s%s", name, suffix));
+    ICL_TRY(icl_path_join(drawing->folder, file.bytes, path, error));
+done:
+    icl_text_release(&file);
+    return status;
+}
+
+icl_status icl_figure_file(const icl_drawing *drawing, const char *name, const char *suffix, const icl_text *content,
+                           icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(path_of(drawing, name, suffix, &path, error));
+    ICL_TRY(icl_file_write(path, content->bytes ? content->bytes : "", content->length, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_script_finish(icl_text *script, const icl_drawing *drawing, const char *name, icl_error *error) {
+    static const char *const pictures[] = {".svg", ".png"};
+    icl_text file = {0};
+    char *old = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(script, error, "unset output\n}\n"));
+    ICL_TRY(icl_figure_file(drawing, name, ".gp", script, error));
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        ICL_TRY(path_of(drawing, name, pictures[i], &old, error));
+        (void)remove(old);
+        icl_free(&old);
+    }
+    ICL_TRY(icl_text_print(&file, error, "%s.gp", name));
+    if (drawing->draw)
+        ICL_TRY(drawing->draw(drawing->user, drawing->folder, file.bytes, error));
+done:
+    icl_free(&old);
+    icl_text_release(&file);
+    return status;
+}

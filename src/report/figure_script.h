@@ -1,0 +1,25 @@
+/* What the scripts of curves and of heat maps share. */
+#ifndef ICLAB_REPORT_FIGURE_SCRIPT_H
+#define ICLAB_REPORT_FIGURE_SCRIPT_H
+
+#include "iclab/figure.h"
+#include "iclab/text.h"
+
+/* What quotes a string in gnuplot such that nothing in it is special. */
+#define ICL_SCRIPT_QUOTE '\''
+
+/* What every script begins with: gnuplot runs the rest twice, once for each kind of picture, of so many pixels. */
+icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
+                            size_t width, size_t height, icl_error *error);
+
+/* "set xlabel '…'"; nothing where the label is NULL. */
+icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error);
+
+/* Ends the script, writes it as NAME.gp, and draws. */
+icl_status icl_script_finish(icl_text *script, const icl_drawing *drawing, const char *name, icl_error *error);
+
+/* Writes a file of the figure: its name, then the suffix. */
+icl_status icl_figure_file(const icl_drawing *drawing, const char *name, const char *suffix, const icl_text *content,
+                           icl_error *error);
+
+#endif

@@ -1,0 +1,262 @@
+#include "report/report.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "report/report_text.h"
+
+struct icl_report {
+    icl_text body;
+    unsigned pictures;
+    size_t columns; /* of the table that is open */
+    bool is_number[ICL_REPORT_MAX_COLUMNS];
+};
+
+/* Of the figures only their own light background is inverted in the dark, hues kept. */
+static const char style[] =
+    ":root{--ink:#1a1d21;--soft:#5a626c;--line:#d9dde2;--paper:#fff;--band:#f5f7f9;--mark:#0b5cad;"
+    "--good:#0a6b3d;--bad:#a8281c}\n"
+    "@media (prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4af;--line:#363d45;--paper:#15181c;"
+    "--band:#1d2126;--mark:#7db8f0;--good:#6fcf97;--bad:#ff8f80}figure svg{filter:invert(.92) "
+    "hue-rotate(180deg)}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\n"
+    "main{max-width:58rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\n"
+    "h1{font-size:1.9rem;line-height:1.2;margin:0 0 .75rem;overflow-wrap:anywhere}\n"
+    "h2{font-size:1.2rem;margin:2.5rem 0 .75rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}\n"
+    "p{margin:.6rem 0;overflow-wrap:anywhere}\n"
+    ".lead{font-size:1.1rem;border-left:.25rem solid var(--mark);padding-left:.9rem}\n"
+    ".scroll{overflow-x:auto;margin:1rem 0}\n"
+    "table{border-collapse:collapse;width:100%;font-size:.9rem}\n"
+    "th,td{padding:.35rem .7rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
+    "th{color:var(--soft);font-weight:600;white-space:nowrap;border-bottom:2px solid var(--line)}\n"
+    ".n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+    ".strong td{font-weight:700;background:var(--band)}\n"
+    ".good td:last-child{color:var(--good)}\n"
+    ".bad td{background:var(--band)}.bad td:last-child{color:var(--bad);font-weight:700}\n"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:1rem 0;font-size:.9rem}\n"
+    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
+    "figure{margin:1.5rem 0}figure svg{display:block;width:100%;height:auto;border-radius:.4rem}\n"
+    "figcaption{margin-top:.5rem;color:var(--soft);font-size:.85rem}\n"
+    "summary{cursor:pointer;color:var(--mark)}\n"
+    "pre{overflow-x:auto;padding:1rem;background:var(--band);border-radius:.4rem;font-size:.8rem;"
+    "line-height:1.45}\n"
+    "footer{margin-top:3rem;color:var(--soft);font-size:.8rem}\n"
+    "@media print{body{font-size:10pt}main{max-width:none;padding:0}h2{break-after:avoid}"
+    "tr,figure{break-inside:avoid}figure svg{filter:none}.scroll,pre{overflow:visible}}\n";
+
+static const char head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src data:\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n"
+    "<meta name=\"generator\" content=\"iclab " ICL_VERSION "\">\n";
+
+icl_status icl_report_create(icl_report **report, icl_error *error) {
+    return icl_allocate(1, sizeof **report, "report", report, error);
+}
+
+void icl_report_destroy(icl_report **report) {
+    if (*report)
+        icl_text_release(&(*report)->body);
+    icl_free(report);
+}
+
+/* <tag>text</tag> and a new line. */
+static icl_status add_element(icl_text *html, const char *tag, const char *content, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(html, error, "<%s>", tag));
+    ICL_TRY(icl_html_escape(html, content, error));
+    ICL_TRY(icl_text_print(html, error, "</%.*s>\n", (int)strcspn(tag, " "), tag));
+done:
+    return status;
+}
+
+icl_status icl_report_section(icl_report *report, const char *heading, icl_error *error) {
+    return add_element(&report->body, "h2", heading, error);
+}
+
+icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error *error) {
+    return add_element(&report->body, "p", text, error);
+}
+
+static icl_status add_facts(icl_text *html, const icl_report_fact *facts, size_t count, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        ICL_TRY(add_element(html, "dt", facts[i].name, error));
+        ICL_TRY(add_element(html, "dd", facts[i].value, error));
+    }
+done:
+    return status;
+}
+
+static icl_status add_device(icl_text *html, const icl_provenance *provenance, icl_error *error) {
+    const icl_capabilities *device = provenance->device;
+    char name[2 * ICL_NAME_CAPACITY + 8];
+
+    if (!device)
+        return ICL_OK;
+    snprintf(name, sizeof name, "%s (%s)", device->name, device->spec);
+    const icl_report_fact facts[] = {
+        {"device", name},
+        {"platform", device->platform},
+        {"driver", device->driver},
+        {"matrix products", provenance->gemm ? provenance->gemm : "auto"},
+        {"arithmetic", provenance->fast_math ? "relaxed: error bounds do not hold" : "strict"},
+    };
+    return add_facts(html, facts, sizeof facts / sizeof *facts, error);
+}
+
+icl_status icl_report_provenance(icl_report *report, const icl_provenance *provenance, icl_error *error) {
+    const icl_report_fact program[] = {
+        {"iclab", ICL_VERSION " (" ICL_COMMIT ")"},
+        {"compiler", ICL_COMPILER},
+    };
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_section(report, "Where these numbers come from", error));
+    ICL_TRY(icl_text_print(&report->body, error, "<dl>\n"));
+    ICL_TRY(add_facts(&report->body, provenance->facts, provenance->count, error));
+    ICL_TRY(add_device(&report->body, provenance, error));
+    ICL_TRY(add_facts(&report->body, program, sizeof program / sizeof *program, error));
+    ICL_TRY(icl_text_print(&report->body, error, "</dl>\n"));
+done:
+    return status;
+}
+
+icl_status icl_report_listing(icl_report *report, const char *heading, const char *text, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&report->body, error, "<details>\n"));
+    ICL_TRY(add_element(&report->body, "summary", heading, error));
+    ICL_TRY(add_element(&report->body, "pre", text, error));
+    ICL_TRY(icl_text_print(&report->body, error, "</details>\n"));
+done:
+    return status;
+}
+
+/* ---- Tables ---- */
+
+icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count,
+                                  icl_error *error) {
+    icl_status status = ICL_OK;
+
+    assert(count <= ICL_REPORT_MAX_COLUMNS);
+    report->columns = count;
+    ICL_TRY(icl_text_print(&report->body, error, "<div class=\"scroll\">\n<table>\n<thead>\n<tr>\n"));
+    for (size_t i = 0; i < count; i++) {
+        report->is_number[i] = columns[i].is_number;
+        ICL_TRY(add_element(&report->body, columns[i].is_number ? "th class=\"n\"" : "th", columns[i].heading, error));
+    }
+    ICL_TRY(icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n"));
+done:
+    return status;
+}
+
+icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error) {
+    static const char *const openings[] = {"<tr>\n", "<tr class=\"strong\">\n", "<tr class=\"good\">\n",
+                                           "<tr class=\"bad\">\n"};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_append(&report->body, openings[tone], strlen(openings[tone]), error));
+    for (size_t i = 0; i < report->columns; i++)
+        ICL_TRY(add_element(&report->body, report->is_number[i] ? "td class=\"n\"" : "td", cells[i], error));
+    ICL_TRY(icl_text_print(&report->body, error, "</tr>\n"));
+done:
+    return status;
+}
+
+icl_status icl_report_table_end(icl_report *report, icl_error *error) {
+    return icl_text_print(&report->body, error, "</tbody>\n</table>\n</div>\n");
+}
+
+/* ---- Pictures ---- */
+
+/* *svg stays NULL where there is no such picture. */
+static icl_status read_picture(const char *folder, const char *name, char **svg, size_t *size, icl_error *error) {
+    icl_text file = {0};
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&file, error, "%s.svg", name));
+    ICL_TRY(icl_path_join(folder, file.bytes, &path, error));
+    if (icl_path_exists(path))
+        ICL_TRY(icl_file_read(path, 0, svg, size, error));
+done:
+    icl_free(&path);
+    icl_text_release(&file);
+    return status;
+}
+
+/* What stands in the place of a picture that is not there, or not taken in for that reason. */
+static icl_status add_absence(icl_report *report, const char *name, const char *reason, icl_error *error) {
+    icl_text line = {0};
+    icl_status status = ICL_OK;
+
+    if (reason)
+        ICL_TRY(icl_text_print(&line, error, "%s.svg is not shown here: %s", name, reason));
+    else
+        ICL_TRY(icl_text_print(&line, error,
+                               "%s was not drawn, because there is no gnuplot here: in this report's folder, "
+                               "gnuplot %s.gp draws "
+                               "%s.svg and %s.png.",
+                               name, name, name, name));
+    ICL_TRY(icl_report_paragraph(report, line.bytes, error));
+done:
+    icl_text_release(&line);
+    return status;
+}
+
+icl_status icl_report_picture(icl_report *report, const char *folder, const char *name, const char *caption,
+                              icl_error *error) {
+    icl_error refusal = {0};
+    char *svg = NULL;
+    size_t size = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_picture(folder, name, &svg, &size, error));
+    ICL_TRY(icl_text_print(&report->body, error, "<figure>\n"));
+    if (svg)
+        status = icl_html_svg(&report->body, svg, size, ++report->pictures, caption ? caption : name, &refusal);
+    if (!svg || status == ICL_ERROR_INPUT)
+        ICL_TRY(add_absence(report, name, svg ? refusal.message : NULL, error));
+    else if (status != ICL_OK)
+        ICL_TRY(icl_fail(error, status, "%s", refusal.message));
+    if (caption)
+        ICL_TRY(add_element(&report->body, "figcaption", caption, error));
+    ICL_TRY(icl_text_print(&report->body, error, "</figure>\n"));
+done:
+    icl_free(&svg);
+    return status;
+}
+
+/* ---- The file ---- */
+
+icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *path,
+                            icl_error *error) {
+    icl_text page = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_append(&page, head, sizeof head - 1, error));
+    ICL_TRY(add_element(&page, "title", title, error));
+    ICL_TRY(icl_text_print(&page, error, "<style>\n%s</style>\n</head>\n<body>\n<main>\n", style));
+    ICL_TRY(add_element(&page, "h1", title, error));
+    if (lead)
+        ICL_TRY(add_element(&page, "p class=\"lead\"", lead, error));
+    ICL_TRY(icl_text_append(&page, report->body.bytes, report->body.length, error));
+    ICL_TRY(icl_text_print(&page, error,
+                           "<footer>Written by iclab " ICL_VERSION " (" ICL_COMMIT
+                           "). This file holds all that it shows.</footer>\n"
+                           "</main>\n</body>\n</html>\n"));
+    ICL_TRY(icl_file_write(path, page.bytes, page.length, error));
+done:
+    icl_text_release(&page);
+    return status;
+}

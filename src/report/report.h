@@ -1,0 +1,81 @@
+/*
+ * Reports: one HTML file that holds all it shows. It opens without network and runs no script (its own policy forbids
+ * both), follows the reader's light or dark, prints, and shows whatever text it is given as text.
+ *
+ * A report is filled from top to bottom; title and lead are known last and are given to icl_report_write. All texts are
+ * UTF-8 and need only live during the call.
+ */
+#ifndef ICLAB_REPORT_REPORT_H
+#define ICLAB_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "iclab/backend.h"
+#include "iclab/status.h"
+
+#define ICL_REPORT_MAX_COLUMNS 16
+
+typedef struct icl_report icl_report;
+
+icl_status icl_report_create(icl_report **report, icl_error *error);
+void icl_report_destroy(icl_report **report);
+
+icl_status icl_report_section(icl_report *report, const char *heading, icl_error *error);
+icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error *error);
+
+/* A name and what it is. */
+typedef struct icl_report_fact {
+    const char *name, *value;
+} icl_report_fact;
+
+/* Where numbers come from: what the caller knows (recipe, seed, command line, …), then the device with its driver, how
+ * it multiplied matrices ("auto" where NULL), and this program's version, commit and compiler.
+ * device: NULL where there was none. */
+typedef struct icl_provenance {
+    const icl_report_fact *facts;
+    size_t count;
+    const icl_capabilities *device;
+    const char *gemm;
+    bool fast_math;
+} icl_provenance;
+
+icl_status icl_report_provenance(icl_report *report, const icl_provenance *provenance, icl_error *error);
+
+/* Text of a machine, as it stands, folded away behind its heading. */
+icl_status icl_report_listing(icl_report *report, const char *heading, const char *text, icl_error *error);
+
+/* ---- Tables: begin, rows, end ---- */
+
+typedef struct icl_report_column {
+    const char *heading;
+    bool is_number; /* set flush right */
+} icl_report_column;
+
+/* What a row is to the reader. Colour never says it alone: the cells do. */
+typedef enum icl_report_tone {
+    ICL_TONE_PLAIN = 0,
+    ICL_TONE_STRONG, /* the row that the table is about */
+    ICL_TONE_GOOD,
+    ICL_TONE_BAD,
+} icl_report_tone;
+
+/* Up to ICL_REPORT_MAX_COLUMNS columns, of which every row has a cell. A table that is too wide scrolls by itself. */
+icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count, icl_error *error);
+icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error);
+icl_status icl_report_table_end(icl_report *report, icl_error *error);
+
+/* ---- Pictures ---- */
+
+/* Takes in NAME.svg of the folder, which a figure wrote (figure.h). Where there is none, or one that holds more than
+ * shapes and text, a line in its place says so and how to draw it. The caption may be NULL. */
+icl_status icl_report_picture(icl_report *report, const char *folder, const char *name, const char *caption,
+                              icl_error *error);
+
+/* ---- The file ---- */
+
+/* Writes the report, atomically. lead: the result in a sentence or two, or NULL. */
+icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *path,
+                            icl_error *error);
+
+#endif

@@ -1,0 +1,357 @@
+/* Text and pictures as parts of an HTML page. Nothing in a picture is believed before it is checked. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "report/report_text.h"
+
+/* ---- Text ---- */
+
+/* Length of the UTF-8 character at `text`, or 0 where there is none that HTML allows. */
+static size_t character_length(const unsigned char *text) {
+    const size_t length = text[0] < 0x80   ? 1
+                          : text[0] < 0xc2 ? 0
+                          : text[0] < 0xe0 ? 2
+                          : text[0] < 0xf0 ? 3
+                          : text[0] < 0xf5 ? 4
+                                           : 0;
+
+    if (length == 1)
+        return (text[0] >= ' ' && text[0] != 127) || text[0] == '\n' || text[0] == '\t' ? 1 : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90))
+        return 0;
+    return length;
+}
+
+static const char *entity_of(char c) {
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default:
+        return NULL;
+    }
+}
+
+icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    while (*content) {
+        const size_t length = character_length((const unsigned char *)content);
+        const char *shown = length == 0 ? "\xef\xbf\xbd" : entity_of(*content);
+        ICL_TRY(shown ? icl_text_append(html, shown, strlen(shown), error)
+                      : icl_text_append(html, content, length, error));
+        content += length > 0 ? length : 1;
+    }
+done:
+    return status;
+}
+
+/* ---- Pictures ---- */
+
+#define MAX_DEPTH 64
+
+/* A part of the file. */
+typedef struct span {
+    const char *start;
+    size_t length;
+} span;
+
+typedef struct svg_reader {
+    const char *at, *end;
+    icl_text *html;
+    unsigned number;
+    const char *label;
+    span open[MAX_DEPTH]; /* names of the elements that are open */
+    size_t depth;
+    bool done; /* the root was closed */
+    icl_error *error;
+} svg_reader;
+
+static icl_status refuse(const svg_reader *reader, const char *what) {
+    return icl_fail(reader->error, ICL_ERROR_INPUT, "it holds %s: expected a well-formed picture of shapes and text",
+                    what);
+}
+
+static bool equals(span name, const char *text) {
+    return name.length == strlen(text) && memcmp(name.start, text, name.length) == 0;
+}
+
+static bool starts(span value, const char *text) {
+    return value.length >= strlen(text) && memcmp(value.start, text, strlen(text)) == 0;
+}
+
+static bool is_among(span name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (equals(name, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void skip_spaces(svg_reader *reader) {
+    while (reader->at < reader->end && is_space(*reader->at))
+        reader->at++;
+}
+
+static bool is_name_part(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == ':' ||
+           c == '_';
+}
+
+static span read_name(svg_reader *reader) {
+    span name = {reader->at, 0};
+    while (reader->at < reader->end && is_name_part(*reader->at))
+        reader->at++;
+    name.length = (size_t)(reader->at - name.start);
+    return name;
+}
+
+/* Moves behind the next such text; false if there is none. */
+static bool skip_past(svg_reader *reader, const char *text) {
+    const size_t length = strlen(text);
+    for (; (size_t)(reader->end - reader->at) >= length; reader->at++)
+        if (memcmp(reader->at, text, length) == 0) {
+            reader->at += length;
+            return true;
+        }
+    return false;
+}
+
+static icl_status append(const svg_reader *reader, const char *bytes, size_t length) {
+    return icl_text_append(reader->html, bytes, length, reader->error);
+}
+
+/* Text or an attribute's value, in which every '&' begins an entity already or becomes one. */
+static icl_status append_value(const svg_reader *reader, span value) {
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < value.length; i++) {
+        const char c = value.start[i];
+        if (c == '&') {
+            size_t stop = i + 1;
+            while (stop < value.length && (is_name_part(value.start[stop]) || value.start[stop] == '#'))
+                stop++;
+            ICL_TRY(stop > i + 1 && stop < value.length && value.start[stop] == ';' ? append(reader, "&", 1)
+                                                                                    : append(reader, "&amp;", 5));
+        } else if (c == '"' || c == '<' || c == '>') {
+            ICL_TRY(append(reader, entity_of(c), strlen(entity_of(c))));
+        } else {
+            ICL_TRY(append(reader, &value.start[i], 1));
+        }
+    }
+done:
+    return status;
+}
+
+/* A value in which references to ids, "#x" and "url(#x)", get the picture's prefix. */
+static icl_status append_reference(const svg_reader *reader, span value) {
+    const char *hash = memchr(value.start, '#', value.length);
+    icl_status status = ICL_OK;
+
+    if (!hash)
+        return append_value(reader, value);
+    const span before = {value.start, (size_t)(hash + 1 - value.start)};
+    const span after = {hash + 1, value.length - before.length};
+    ICL_TRY(append_value(reader, before));
+    ICL_TRY(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
+    ICL_TRY(append_value(reader, after));
+done:
+    return status;
+}
+
+static bool holds(span value, const char *text) {
+    for (size_t i = 0; i < value.length; i++)
+        if (starts((span){value.start + i, value.length - i}, text))
+            return true;
+    return false;
+}
+
+/* Attributes that HTML has no use for, or that the page decides. */
+static bool is_left_out(span element, span name) {
+    return equals(name, "xmlns") || starts(name, "xmlns:") ||
+           (equals(element, "svg") && (equals(name, "width") || equals(name, "height")));
+}
+
+static icl_status copy_attribute(const svg_reader *reader, span element, span name, span value) {
+    const bool is_link = equals(name, "href") || equals(name, "xlink:href");
+    const bool refers = holds(value, "url(");
+    const bool is_id = equals(name, "id");
+    icl_status status = ICL_OK;
+
+    if (is_left_out(element, name))
+        return ICL_OK;
+    if (starts(name, "on") || equals(name, "src") || (equals(name, "style") && holds(value, "\\")))
+        return refuse(reader, "a script or a style of another kind");
+    if ((is_link && !starts(value, "#") && !starts(value, "data:image/png;base64,")) ||
+        (refers && !starts(value, "url(#") && !starts(value, "url('#")))
+        return refuse(reader, "a link");
+    ICL_TRY(append(reader, " ", 1));
+    ICL_TRY(append(reader, name.start, name.length));
+    ICL_TRY(append(reader, "=\"", 2));
+    if (is_id)
+        ICL_TRY(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
+    ICL_TRY(refers || (is_link && starts(value, "#")) ? append_reference(reader, value) : append_value(reader, value));
+    ICL_TRY(append(reader, "\"", 1));
+done:
+    return status;
+}
+
+/* = "value" behind an attribute's name; false where there is none. */
+static bool read_value(svg_reader *reader, span *value) {
+    char quote;
+
+    skip_spaces(reader);
+    if (reader->at == reader->end || *reader->at++ != '=')
+        return false;
+    skip_spaces(reader);
+    if (reader->at == reader->end || (*reader->at != '"' && *reader->at != '\''))
+        return false;
+    quote = *reader->at++;
+    value->start = reader->at;
+    while (reader->at < reader->end && *reader->at != quote)
+        reader->at++;
+    value->length = (size_t)(reader->at - value->start);
+    if (reader->at == reader->end)
+        return false;
+    reader->at++;
+    return true;
+}
+
+static icl_status copy_attributes(svg_reader *reader, span element) {
+    icl_status status = ICL_OK;
+
+    for (skip_spaces(reader); reader->at < reader->end && *reader->at != '>' && *reader->at != '/';
+         skip_spaces(reader)) {
+        const span name = read_name(reader);
+        span value;
+        if (name.length == 0 || !read_value(reader, &value))
+            return refuse(reader, "a broken tag");
+        ICL_TRY(copy_attribute(reader, element, name, value));
+    }
+done:
+    return status;
+}
+
+/* Behind "<" and a name. */
+static icl_status copy_opening(svg_reader *reader, span name) {
+    static const char *const known[] = {"svg",     "g",           "defs",     "rect",          "circle", "ellipse",
+                                        "path",    "polygon",     "polyline", "line",          "text",   "tspan",
+                                        "use",     "clipPath",    "mask",     "pattern",       "image",  "filter",
+                                        "feFlood", "feComposite", "stop",     "linearGradient"};
+    icl_status status = ICL_OK;
+    bool is_closed;
+
+    if (!is_among(name, known, sizeof known / sizeof *known) || equals(name, "svg") != (reader->depth == 0))
+        return refuse(reader, "an element of another kind");
+    ICL_TRY(append(reader, "<", 1));
+    ICL_TRY(append(reader, name.start, name.length));
+    if (reader->depth == 0) {
+        ICL_TRY(append(reader, " role=\"img\" aria-label=\"", 24));
+        ICL_TRY(icl_html_escape(reader->html, reader->label, reader->error));
+        ICL_TRY(append(reader, "\"", 1));
+    }
+    ICL_TRY(copy_attributes(reader, name));
+    is_closed = reader->at < reader->end && *reader->at == '/';
+    reader->at += is_closed;
+    if (reader->at == reader->end || *reader->at != '>' || (!is_closed && reader->depth == MAX_DEPTH))
+        return refuse(reader, "a broken tag");
+    reader->at++;
+    ICL_TRY(is_closed ? append(reader, "/>", 2) : append(reader, ">", 1));
+    if (!is_closed)
+        reader->open[reader->depth++] = name;
+    reader->done = reader->depth == 0;
+done:
+    return status;
+}
+
+/* Behind "</". */
+static icl_status copy_closing(svg_reader *reader) {
+    const span name = read_name(reader);
+    icl_status status = ICL_OK;
+
+    skip_spaces(reader);
+    if (reader->depth == 0 || reader->at == reader->end || *reader->at != '>' ||
+        name.length != reader->open[reader->depth - 1].length ||
+        memcmp(name.start, reader->open[reader->depth - 1].start, name.length) != 0)
+        return refuse(reader, "a closing tag without its opening one");
+    reader->at++;
+    reader->depth--;
+    reader->done = reader->depth == 0;
+    ICL_TRY(append(reader, "</", 2));
+    ICL_TRY(append(reader, name.start, name.length));
+    ICL_TRY(append(reader, ">", 1));
+done:
+    return status;
+}
+
+/* Behind "<". Titles are gnuplot's names of its parts, which a browser would show as hints. */
+static icl_status copy_tag(svg_reader *reader) {
+    const span rest = {reader->at, (size_t)(reader->end - reader->at)};
+    span name;
+
+    if (starts(rest, "!--"))
+        return skip_past(reader, "-->") ? ICL_OK : refuse(reader, "a comment without end");
+    if (starts(rest, "/")) {
+        reader->at++;
+        return copy_closing(reader);
+    }
+    name = read_name(reader);
+    if (equals(name, "title"))
+        return skip_past(reader, "</title>") ? ICL_OK : refuse(reader, "a title without end");
+    if (equals(name, "desc"))
+        return skip_past(reader, "</desc>") ? ICL_OK : refuse(reader, "a description without end");
+    return copy_opening(reader, name);
+}
+
+/* From the root's tag to its end. */
+static icl_status copy_tree(svg_reader *reader) {
+    icl_status status = ICL_OK;
+
+    while (!reader->done && reader->at < reader->end) {
+        const char *tag = memchr(reader->at, '<', (size_t)(reader->end - reader->at));
+        const span content = {reader->at, (size_t)((tag ? tag : reader->end) - reader->at)};
+        ICL_TRY(append_value(reader, content));
+        reader->at = tag ? tag + 1 : reader->end;
+        if (tag)
+            ICL_TRY(copy_tag(reader));
+    }
+    if (!reader->done)
+        return refuse(reader, "no end");
+    skip_spaces(reader);
+    if (reader->at < reader->end)
+        return refuse(reader, "something behind its end");
+    ICL_TRY(append(reader, "\n", 1));
+done:
+    return status;
+}
+
+icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, unsigned number, const char *label,
+                        icl_error *error) {
+    const size_t before = html->length;
+    svg_reader reader = {.at = svg, .end = svg + size, .html = html, .number = number, .label = label, .error = error};
+    icl_status status;
+
+    if (!skip_past(&reader, "<svg"))
+        return refuse(&reader, "no svg element");
+    reader.at -= 4;
+    status = copy_tree(&reader);
+    if (status != ICL_OK && html->bytes) {
+        html->length = before;
+        html->bytes[before] = '\0';
+    }
+    return status;
+}

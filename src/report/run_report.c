@@ -1,0 +1,281 @@
+#include "iclab/run_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/recipe.h"
+#include "iclab/text.h"
+#include "report/report.h"
+#include "run/evaluation_text.h"
+#include "run/metrics.h"
+
+#define LOSS_FIGURE     "loss"
+#define ADJUSTED_FIGURE "adjusted"
+
+/* ---- Pictures ---- */
+
+static const icl_score *find_score(const icl_evaluation *evaluation, const char *predictor) {
+    for (size_t i = 0; i < evaluation->count; i++)
+        if (strcmp(evaluation->scores[i].predictor, predictor) == 0)
+            return &evaluation->scores[i];
+    return NULL;
+}
+
+/* A curve of training, and predictors as levels beside it. */
+typedef struct levels {
+    icl_series series[4];
+    size_t count;
+    double ends[2];
+    double values[4][2];
+    char labels[4][96];
+} levels;
+
+static void add_level(levels *all, const char *predictor, double value) {
+    const size_t i = all->count;
+
+    if (!isfinite(value) || value <= 0)
+        return;
+    all->values[i][0] = all->values[i][1] = value;
+    snprintf(all->labels[i], sizeof all->labels[i], "%s, at the end", predictor);
+    all->series[i] = (icl_series){
+        .label = all->labels[i], .style = ICL_SERIES_REFERENCE, .count = 2, .x = all->ends, .y = all->values[i]};
+    all->count++;
+}
+
+/* Less than a decade is drawn on a plain axis: a logarithmic one would have a number at its ends alone. */
+static bool spans_a_decade(const levels *all) {
+    double least = (double)INFINITY, most = 0;
+
+    for (size_t s = 0; s < all->count; s++)
+        for (size_t i = 0; i < all->series[s].count; i++)
+            if (all->series[s].y[i] > 0) {
+                least = fmin(least, all->series[s].y[i]);
+                most = fmax(most, all->series[s].y[i]);
+            }
+    return most > 10 * least;
+}
+
+static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
+                            icl_error *error) {
+    const icl_score *bayes = find_score(run->evaluation, "bayes");
+    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
+
+    if (metrics->rows_a_point == 1)
+        snprintf(all.labels[0], sizeof all.labels[0], "training loss");
+    else
+        snprintf(all.labels[0], sizeof all.labels[0], "training loss, means of %zu rows of metrics.csv",
+                 metrics->rows_a_point);
+    all.series[0] = (icl_series){.label = all.labels[0],
+                                 .style = ICL_SERIES_LINE,
+                                 .count = metrics->count,
+                                 .x = metrics->steps,
+                                 .y = metrics->loss};
+    add_level(&all, "the model on fresh sequences", run->evaluation->scores[0].mse);
+    if (bayes)
+        add_level(&all, "bayes, the floor", bayes->mse);
+    return icl_figure_write(drawing,
+                            &(icl_figure){.name = LOSS_FIGURE,
+                                          .title = "Training",
+                                          .x_label = "step",
+                                          .y_label = "squared error (squares of y's unit)",
+                                          .log_y = spans_a_decade(&all),
+                                          .count = all.count,
+                                          .series = all.series},
+                            error);
+}
+
+static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
+                                icl_error *error) {
+    const icl_score *bayes = find_score(run->evaluation, "bayes");
+    const icl_score *ridge = find_score(run->evaluation, "constrr");
+    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
+
+    all.series[0] = (icl_series){.label = "the model, on the same few sequences every time",
+                                 .style = ICL_SERIES_OURS,
+                                 .count = metrics->evaluations,
+                                 .x = metrics->evaluated_at,
+                                 .y = metrics->half_adjusted};
+    if (ridge)
+        add_level(&all, "constrr", ridge->half_adjusted);
+    if (bayes)
+        add_level(&all, "bayes, the floor", bayes->half_adjusted);
+    return icl_figure_write(drawing,
+                            &(icl_figure){.name = ADJUSTED_FIGURE,
+                                          .title = "Half of the adjusted loss on the way",
+                                          .x_label = "step",
+                                          .y_label = "half the squared distance to the oracle (squares of y's unit)",
+                                          .log_y = spans_a_decade(&all),
+                                          .count = all.count,
+                                          .series = all.series},
+                            error);
+}
+
+static icl_status add_pictures(const icl_run_report *run, icl_report *report, icl_error *error) {
+    const icl_drawing drawing = {.folder = run->folder, .command = "iclab train", .draw = run->draw, .user = run->user};
+    icl_metrics metrics;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_metrics_read(run->folder, &metrics, error));
+    if (metrics.count > 0) {
+        ICL_TRY(icl_report_section(report, "Training", error));
+        ICL_TRY(draw_loss(run, &drawing, &metrics, error));
+        ICL_TRY(icl_report_picture(report, run->folder, LOSS_FIGURE,
+                                   "The training loss: the mean squared error of the steps' own batches. Data: "
+                                   "loss.csv; every step: metrics.csv.",
+                                   error));
+    }
+    if (metrics.evaluations > 0) {
+        ICL_TRY(draw_adjusted(run, &drawing, &metrics, error));
+        ICL_TRY(icl_report_picture(report, run->folder, ADJUSTED_FIGURE,
+                                   "Evaluations during training, beside what the final table has. Data: "
+                                   "adjusted.csv.",
+                                   error));
+    }
+done:
+    icl_metrics_release(&metrics);
+    return status;
+}
+
+/* ---- The evaluation ---- */
+
+/* Columns of a task without reference predictors: there is no oracle to be adjusted by. */
+enum { PLAIN_COLUMNS = 3 };
+
+static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
+    double numbers[ICL_SCORE_COLUMNS];
+    char texts[ICL_SCORE_COLUMNS][16];
+    const char *cells[ICL_SCORE_COLUMNS + 2] = {score->predictor};
+
+    icl_score_columns(score, numbers);
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
+        cells[i + 1] = icl_loss_text(numbers[i], texts[i]);
+    cells[ICL_SCORE_COLUMNS + 1] = score->constants;
+    return icl_report_table_row(report, is_model ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
+}
+
+static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {
+    static const icl_report_column columns[] = {
+        {"predictor", false},  {"mse", true},    {"\u00b1", true},  {"half adjusted", true},    {"\u00b1", true},
+        {"above Bayes", true}, {"median", true}, {"trimmed", true}, {"fitted constants", false}};
+    static const char explanation[] = "\u00b1 is one standard error. Half adjusted: half the mean squared "
+                                      "distance to the prediction of the "
+                                      "oracle, ridge regression that knows sigma. Above Bayes: the same to "
+                                      "the best prediction possible without "
+                                      "knowing sigma. Median and trimmed (without the largest 1 %) of half "
+                                      "adjusted show whether a few sequences "
+                                      "carry it.";
+    const bool has_oracle = !isnan(run->evaluation->scores[0].half_adjusted);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_section(report, has_oracle ? "Beside the reference predictors" : "On fresh sequences", error));
+    ICL_TRY(
+        icl_report_table_begin(report, columns, has_oracle ? sizeof columns / sizeof *columns : PLAIN_COLUMNS, error));
+    for (size_t i = 0; i < run->evaluation->count; i++)
+        ICL_TRY(add_score(report, &run->evaluation->scores[i], i == 0, error));
+    ICL_TRY(icl_report_table_end(report, error));
+    ICL_TRY(icl_report_paragraph(report, has_oracle ? explanation : "\u00b1 is one standard error.", error));
+done:
+    return status;
+}
+
+/* ---- Where it comes from ---- */
+
+static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_error *error) {
+    const icl_run_facts *facts = run->facts;
+    char seed[16], steps[160], took[96];
+
+    snprintf(seed, sizeof seed, "%" PRIu32, facts->seed);
+    snprintf(steps, sizeof steps, "%" PRIu64 " (%" PRIu64 " skipped; %" PRIu64 " sequences left out)", facts->steps,
+             facts->skipped_steps, facts->dropped_sequences);
+    snprintf(took, sizeof took, "%.3g s, and %.3g s to its first step", facts->training_seconds,
+             facts->startup_seconds);
+    const icl_report_fact rows[] = {
+        {"command", facts->command_line ? facts->command_line : ""},
+        {"recipe", facts->recipe_name},
+        {"seed", seed},
+        {"steps", steps},
+        {"this command trained for", took},
+    };
+    return icl_report_provenance(report,
+                                 &(icl_provenance){.facts = rows,
+                                                   .count = sizeof rows / sizeof *rows,
+                                                   .device = facts->device,
+                                                   .gemm = facts->gemm,
+                                                   .fast_math = facts->fast_math},
+                                 error);
+}
+
+/* The keys that are not at their defaults; then all of them. */
+static icl_status add_recipe(const icl_run_report *run, icl_report *report, icl_error *error) {
+    static const icl_report_column columns[] = {
+        {"key", false}, {"value", false}, {"default", false}, {"meaning", false}};
+    size_t count;
+    const icl_recipe_key *keys = icl_recipe_keys(run->recipe, &count);
+    char name[96], *text = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_section(report, "Recipe", error));
+    ICL_TRY(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < count; i++) {
+        const char *value = icl_recipe_value(run->recipe, keys[i].section, keys[i].name);
+        snprintf(name, sizeof name, "%s.%s", keys[i].section, keys[i].name);
+        const char *const cells[] = {name, value, keys[i].default_value, keys[i].help ? keys[i].help : ""};
+        if (strcmp(value, keys[i].default_value) != 0)
+            ICL_TRY(icl_report_table_row(report, ICL_TONE_PLAIN, cells, error));
+    }
+    ICL_TRY(icl_report_table_end(report, error));
+    ICL_TRY(icl_recipe_write(run->recipe, &text, error));
+    ICL_TRY(icl_report_listing(report, "The whole recipe: trains this very run again", text, error));
+done:
+    icl_free(&text);
+    return status;
+}
+
+/* ---- The whole ---- */
+
+/* "On 100000 fresh sequences the model's half adjusted loss is 0.0534 ± 0.0003; bayes, the floor, has 0.0502." */
+static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_error *error) {
+    const icl_score *model = &run->evaluation->scores[0], *bayes = find_score(run->evaluation, "bayes");
+    const bool has_oracle = !isnan(model->half_adjusted);
+    char loss[16], spread[16], floor_loss[16];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
+                           run->evaluation->sequences, has_oracle ? "half adjusted loss" : "mean squared error",
+                           icl_loss_text(has_oracle ? model->half_adjusted : model->mse, loss),
+                           icl_loss_text(has_oracle ? model->half_adjusted_se : model->se, spread)));
+    if (bayes && has_oracle)
+        ICL_TRY(icl_text_print(lead, error, "; bayes, the floor for any predictor that is not told sigma, has %s",
+                               icl_loss_text(bayes->half_adjusted, floor_loss)));
+    ICL_TRY(icl_text_print(lead, error, "."));
+done:
+    return status;
+}
+
+icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
+    icl_report *report = NULL;
+    icl_text lead = {0}, title = {0};
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_create(&report, error));
+    ICL_TRY(add_evaluation(run, report, error));
+    ICL_TRY(add_pictures(run, report, error));
+    ICL_TRY(add_facts(run, report, error));
+    ICL_TRY(add_recipe(run, report, error));
+    ICL_TRY(write_lead(run, &lead, error));
+    ICL_TRY(icl_text_print(&title, error, "%s, seed %" PRIu32 ", %" PRIu64 " steps",
+                           icl_path_name(run->facts->recipe_name), run->facts->seed, run->facts->steps));
+    ICL_TRY(icl_path_join(run->folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+done:
+    icl_free(&path);
+    icl_text_release(&title);
+    icl_text_release(&lead);
+    icl_report_destroy(&report);
+    return status;
+}

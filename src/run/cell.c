@@ -1,0 +1,171 @@
+#include "run/cell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/hash.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
+
+icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *held = NULL;
+    char *path = NULL, *held_text = NULL, *wanted_text = NULL;
+
+    *found = false;
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    if (!icl_path_exists(path))
+        goto done;
+    ICL_TRY(icl_recipe_create_complete(&held, error));
+    ICL_TRY(icl_recipe_load(held, path, error));
+    ICL_TRY(icl_recipe_reset_unused(held, error));
+    ICL_TRY(icl_recipe_write(held, &held_text, error));
+    ICL_TRY(icl_recipe_write(recipe, &wanted_text, error));
+    *found = true;
+    if (strcmp(held_text, wanted_text) != 0)
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: holds a run of another recipe: expected another folder, or the same settings and "
+                          "version as when it was made",
+                          path);
+done:
+    icl_recipe_destroy(&held);
+    icl_free(&path);
+    icl_free(&held_text);
+    icl_free(&wanted_text);
+    return status;
+}
+
+/* ---- What a run started from ---- */
+
+/* The hash of the parameters that were given, as text: no recipe can say what a run grew from. */
+static icl_status origin_of(const icl_cell_params *params, const icl_trainer *trainer, char text[32], char **path,
+                            icl_error *error) {
+    const size_t size = icl_model_size(icl_trainer_model(trainer));
+
+    snprintf(text, 32, "%016" PRIx64 "\n", icl_hash(params->initial, size * sizeof *params->initial));
+    return icl_path_join(params->session.folder, ICL_RUN_ORIGIN, path, error);
+}
+
+/* Before the recipe, which makes the folder a run. */
+static icl_status write_origin(const icl_cell_params *params, const icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, text[32];
+
+    ICL_TRY(icl_folder_create(params->session.folder, error));
+    ICL_TRY(origin_of(params, trainer, text, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status check_origin(const icl_cell_params *params, const icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *held = NULL, wanted[32];
+    size_t size;
+
+    ICL_TRY(origin_of(params, trainer, wanted, &path, error));
+    if (icl_path_exists(path))
+        ICL_TRY(icl_file_read(path, 0, &held, &size, error));
+    if (!held || strcmp(held, wanted) != 0)
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: holds a run that started from other parameters: expected another folder, or this "
+                          "folder removed",
+                          params->session.folder);
+done:
+    icl_free(&path);
+    icl_free(&held);
+    return status;
+}
+
+/* ---- Training ---- */
+
+/* What a run's record says beside what the trainer knows. */
+typedef struct run_times {
+    double start, first_step, end;
+} run_times;
+
+static icl_status write_facts(const icl_cell_params *params, const icl_trainer *trainer, const run_times *times,
+                              const char *state, icl_error *error) {
+    const icl_session_params *session = &params->session;
+    const icl_train_progress progress = icl_trainer_progress(trainer);
+    const icl_run_facts facts = {
+        .device = icl_backend_capabilities(session->backend),
+        .recipe_name = params->recipe_name,
+        .command_line = params->command_line,
+        .gemm = params->gemm ? params->gemm : "auto",
+        .fast_math = params->fast_math,
+        .seed = (uint32_t)icl_recipe_count(session->recipe, "train", "seed"),
+        .steps = progress.step,
+        .skipped_steps = progress.skipped_steps,
+        .dropped_sequences = progress.dropped_sequences,
+        .startup_seconds = times->first_step - times->start,
+        .training_seconds = times->end - times->first_step,
+        .status = state,
+    };
+    return icl_run_write_facts(session->folder, &facts, error);
+}
+
+/* Whether all of it was done and written: a run that was killed at its last checkpoint still lacks its model. One that
+ * diverged would do so again. */
+static icl_status is_finished(const char *folder, const icl_trainer *trainer, bool *finished, icl_error *error) {
+    const icl_train_progress progress = icl_trainer_progress(trainer);
+    icl_status status = ICL_OK;
+    char *state = NULL;
+
+    ICL_TRY(icl_run_read_state(folder, &state, error));
+    if (strcmp(state, "diverged") == 0)
+        ICL_TRY(icl_fail(error, ICL_ERROR_DIVERGED, "%s: holds a run that diverged", folder));
+    *finished = progress.step >= progress.total_steps && strcmp(state, "finished") == 0;
+done:
+    icl_free(&state);
+    return status;
+}
+
+static icl_status train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error) {
+    icl_session_params session = params->session;
+    run_times times = {.start = icl_clock_seconds()};
+    bool finished = false;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_cell_find(session.folder, session.recipe, &session.resume, error));
+    ICL_TRY(icl_session_prepare(&session, trainer, error));
+    if (params->initial && icl_trainer_progress(*trainer).step == 0)
+        ICL_TRY(icl_trainer_set_parameters(*trainer, params->initial, error));
+    if (params->initial)
+        ICL_TRY((session.resume ? check_origin : write_origin)(params, *trainer, error));
+    if (!session.resume)
+        ICL_TRY(icl_run_create(session.folder, session.recipe, error));
+    ICL_TRY(is_finished(session.folder, *trainer, &finished, error));
+    if (finished)
+        goto done;
+    if (params->begin)
+        params->begin(params->user, session.folder, icl_trainer_progress(*trainer).step,
+                      icl_trainer_progress(*trainer).total_steps);
+    times.first_step = times.end = icl_clock_seconds();
+    status = icl_session_train(&session, *trainer, error);
+    times.end = icl_clock_seconds();
+    if (status == ICL_OK)
+        status = write_facts(params, *trainer, &times, "finished", error);
+    else if (status == ICL_ERROR_INTERRUPTED || status == ICL_ERROR_DIVERGED)
+        (void)write_facts(params, *trainer, &times, status == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
+done:
+    return status;
+}
+
+icl_status icl_cell_train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_trainer *made = NULL;
+
+    ICL_TRY(train(params, &made, error));
+    ICL_TRY(icl_trainer_round_parameters(made, error));
+    *trainer = made;
+    made = NULL;
+done:
+    icl_trainer_destroy(&made);
+    return status;
+}

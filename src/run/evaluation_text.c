@@ -1,0 +1,206 @@
+/* Evaluations as text: a table for people, lines of JSON for programs. */
+#include "run/evaluation_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/evaluate.h"
+#include "iclab/json.h"
+
+static const char *loss_key(const icl_score *score) {
+    return score->loss_kind == ICL_LOSS_SQUARED_ERROR ? "mse" : "loss";
+}
+
+static void add_loss(icl_json *json, const icl_score *score, double loss, double se, double accuracy) {
+    icl_json_number(json, loss_key(score), loss);
+    icl_json_number(json, "se", se);
+    if (icl_loss_has_accuracy(score->loss_kind))
+        icl_json_number(json, "accuracy", accuracy);
+}
+
+static void add_positions(icl_json *json, const icl_score *score) {
+    for (size_t s = 0; s < score->position_count; s++) {
+        const icl_position_score *at = &score->positions[s];
+        icl_json row = {0};
+        icl_json_count(&row, "position", at->position);
+        add_loss(&row, score, at->loss, at->se, at->accuracy);
+        icl_json_append(json, "positions", &row);
+    }
+}
+
+icl_status icl_score_json(const icl_score *score, char **text, icl_error *error) {
+    icl_json json = {0};
+
+    icl_json_text(&json, "predictor", score->predictor);
+    add_loss(&json, score, score->mse, score->se, score->accuracy);
+    icl_json_number(&json, "adjusted", score->adjusted);
+    icl_json_number(&json, "half_adjusted", score->half_adjusted);
+    icl_json_number(&json, "half_adjusted_se", score->half_adjusted_se);
+    icl_json_number(&json, "half_above_bayes", score->half_above_bayes);
+    icl_json_number(&json, "adjusted_median", score->adjusted_median);
+    icl_json_number(&json, "adjusted_trimmed", score->adjusted_trimmed);
+    icl_json_text(&json, "constants", score->constants);
+    add_positions(&json, score);
+    return icl_json_finish(&json, false, text, error);
+}
+
+const char *icl_loss_text(double value, char text[16]) {
+    if (isnan(value))
+        snprintf(text, 16, "-");
+    else if (value == 0 || (fabs(value) >= 0.001 && fabs(value) < 10000))
+        snprintf(text, 16, "%.4f", value);
+    else
+        snprintf(text, 16, "%.2e", value);
+    return text;
+}
+
+void icl_score_columns(const icl_score *score, double values[ICL_SCORE_COLUMNS]) {
+    const double shown[ICL_SCORE_COLUMNS] = {score->mse,
+                                             score->se,
+                                             score->half_adjusted,
+                                             score->half_adjusted_se,
+                                             score->half_above_bayes,
+                                             0.5 * score->adjusted_median,
+                                             0.5 * score->adjusted_trimmed};
+    memcpy(values, shown, sizeof shown);
+}
+
+static void write_row(FILE *stream, const icl_score *score) {
+    double numbers[ICL_SCORE_COLUMNS];
+    char text[16];
+
+    icl_score_columns(score, numbers);
+    fprintf(stream, "%-12s", score->predictor);
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
+        fprintf(stream, " %11s", icl_loss_text(numbers[i], text));
+    fputc('\n', stream);
+}
+
+static void write_constants(FILE *stream, const icl_evaluation *evaluation) {
+    bool first = true;
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        if (score->constants[0] == '\0')
+            continue;
+        fprintf(stream, "%s%s: %s", first ? "constants: " : "\n           ", score->predictor, score->constants);
+        first = false;
+    }
+    if (!first)
+        fputc('\n', stream);
+}
+
+/* What predictors are compared by: the distance to the oracle, where there is one, else the loss. */
+static double compared(const icl_score *score, double *standard_error) {
+    const bool adjusted = !isnan(score->half_adjusted);
+    *standard_error = adjusted ? score->half_adjusted_se : score->se;
+    return adjusted ? score->half_adjusted : score->mse;
+}
+
+/* Names the predictors that the model beats: by more than two standard errors of either mean together. */
+static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
+    double model_se, other_se;
+    const double model = compared(&evaluation->scores[0], &model_se);
+    size_t beaten = 0;
+
+    if (evaluation->count < 2)
+        return;
+    fprintf(stream, "\nthe model is better than:");
+    for (size_t i = 1; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        const double other = compared(score, &other_se);
+        if (other - model > 2 * (model_se + other_se))
+            fprintf(stream, "%s %s", beaten++ > 0 ? "," : "", score->predictor);
+    }
+    fprintf(stream, "%s\n", beaten > 0 ? "" : " none of them");
+}
+
+/* ---- Several scored positions, and losses with an accuracy ---- */
+
+static void write_means(FILE *stream, const icl_evaluation *evaluation) {
+    const icl_score *model = &evaluation->scores[0];
+    const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind);
+    char text[16];
+
+    fprintf(stream, "%-12s %11s %11s%s\n", "predictor", loss_key(model), "+-", has_accuracy ? "    accuracy" : "");
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        fprintf(stream, "%-12s", score->predictor);
+        fprintf(stream, " %11s", icl_loss_text(score->mse, text));
+        fprintf(stream, " %11s", icl_loss_text(score->se, text));
+        if (has_accuracy)
+            fprintf(stream, " %11s", icl_loss_text(score->accuracy, text));
+        fputc('\n', stream);
+    }
+}
+
+/* Rows of the curve that a table shows: all, or so many at even distances, the first and the last among them. */
+enum { MOST_ROWS = 20 };
+
+static void write_curve(FILE *stream, const icl_evaluation *evaluation) {
+    const icl_score *scores = evaluation->scores;
+    const size_t count = scores[0].position_count, rows = count < MOST_ROWS ? count : MOST_ROWS;
+    char text[16];
+
+    if (count == 0)
+        return;
+    fprintf(stream, "\n%-12s", "position");
+    for (size_t i = 0; i < evaluation->count; i++)
+        fprintf(stream, " %11s", scores[i].predictor);
+    fputc('\n', stream);
+    for (size_t row = 0; row < rows; row++) {
+        const size_t s = row * (count - 1) / (rows - 1);
+        fprintf(stream, "%-12zu", scores[0].positions[s].position);
+        for (size_t i = 0; i < evaluation->count; i++)
+            fprintf(stream, " %11s", icl_loss_text(scores[i].positions[s].loss, text));
+        fputc('\n', stream);
+    }
+}
+
+static void write_plain(FILE *stream, const icl_evaluation *evaluation) {
+    write_means(stream, evaluation);
+    write_curve(stream, evaluation);
+    write_verdict(stream, evaluation);
+    fprintf(stream, "\n%" PRIu64 " fresh sequences, mean %s; +- is one standard error.\n", evaluation->sequences,
+            icl_loss_name(evaluation->scores[0].loss_kind));
+}
+
+/* ---- In-context regression ---- */
+
+static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
+    fprintf(stream, "%-12s %11s %11s %11s %11s %11s %11s %11s\n", "predictor", "mse", "+-", "half adj.", "+-",
+            "above Bayes", "median", "trimmed");
+    for (size_t i = 0; i < evaluation->count; i++)
+        write_row(stream, &evaluation->scores[i]);
+    write_verdict(stream, evaluation);
+    write_constants(stream, evaluation);
+    fprintf(stream,
+            "\n%" PRIu64
+            " fresh sequences; +- is one standard error. half adj.: half the mean squared distance to the\n"
+            "oracle's prediction (ridge that knows sigma); above Bayes: the same to the best prediction "
+            "possible without\n"
+            "knowing sigma; median and trimmed (without the largest 1 %%) of half adj. show whether a few "
+            "sequences carry it.\n",
+            evaluation->sequences);
+}
+
+icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error) {
+    const bool is_plain = evaluation->curves || icl_loss_has_accuracy(evaluation->scores[0].loss_kind);
+    icl_status status = ICL_OK;
+    char *memory = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&memory, &size);
+
+    if (!stream)
+        return icl_fail(error, ICL_ERROR_MEMORY, "table: no memory");
+    (is_plain ? write_plain : write_adjusted)(stream, evaluation);
+    if (fclose(stream) != 0 || !memory)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "table: no memory");
+    else
+        status = icl_duplicate(memory, text, error);
+    free(memory);
+    return status;
+}

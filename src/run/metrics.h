@@ -1,0 +1,28 @@
+/* The metrics.csv of a run, as curves of a few hundred points. */
+#ifndef ICLAB_RUN_METRICS_H
+#define ICLAB_RUN_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/status.h"
+
+/* Points of a curve at most. */
+#define ICL_METRICS_POINTS 400
+
+typedef struct icl_metrics {
+    uint64_t rows;        /* in the file */
+    size_t rows_a_point;  /* of which a point of the loss is the mean */
+    size_t count;         /* points of the loss */
+    double *steps, *loss; /* [count]: the last step of each group of rows, and the mean of its finite losses */
+    size_t evaluations;
+    double *evaluated_at,
+        *half_adjusted; /* [evaluations]: at most ICL_METRICS_POINTS of them, evenly chosen, with the last */
+} icl_metrics;
+
+/* Reads the metrics of a run folder. ICL_ERROR_INPUT if the table has other columns than
+ * ICL_METRICS_HEADER. Release it in any case. */
+icl_status icl_metrics_read(const char *folder, icl_metrics *metrics, icl_error *error);
+void icl_metrics_release(icl_metrics *metrics);
+
+#endif

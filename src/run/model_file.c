@@ -1,0 +1,257 @@
+#include "iclab/model_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/safetensors.h"
+#include "iclab/number.h"
+#include "iclab/recipe.h"
+
+/* ---- Tensors ---- */
+
+/* "[11, 11]" */
+static const char *write_shape(int rank, const size_t *shape, char text[128]) {
+    size_t used = 0;
+
+    for (int axis = 0; axis < rank && used < 96; axis++)
+        used += (size_t)snprintf(text + used, 128 - used, "%s%zu", axis > 0 ? ", " : "[", shape[axis]);
+    snprintf(text + used, 128 - used, rank > 0 ? "]" : "[]");
+    return text;
+}
+
+static icl_status read_parameter(const char *path, const icl_safetensors *file, const icl_parameter_info *info,
+                                 float *values, icl_error *error) {
+    const icl_named_tensor *tensor = icl_safetensors_find(file, info->name);
+    char found[128], expected[128];
+    const float *data;
+
+    write_shape(info->rank, info->shape, expected);
+    if (!tensor)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no tensor %s: expected one of shape %s, as the recipe has it",
+                        path, info->name, expected);
+    if (tensor->type != ICL_ELEMENT_F32 || tensor->rank != info->rank ||
+        memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is %s %s: expected F32 %s, as the recipe has it", path,
+                        info->name, tensor->type == ICL_ELEMENT_F32 ? "F32" : "F64",
+                        write_shape(tensor->rank, tensor->shape, found), expected);
+    data = tensor->data;
+    for (size_t i = 0; i < info->count; i++)
+        if (!isfinite(data[i]))
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s holds NaN or infinity: expected finite numbers",
+                            path, info->name);
+    memcpy(values + info->offset, data, info->count * sizeof *values);
+    return ICL_OK;
+}
+
+static icl_status read_tensors(const char *path, const icl_safetensors *file, const icl_model *model, float *values,
+                               icl_error *error) {
+    const size_t count = icl_model_parameter_count(model);
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(read_parameter(path, file, icl_model_parameter(model, i), values, error));
+    if (icl_safetensors_count(file) != count)
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: holds %zu tensors: expected the %zu of the recipe's model", path,
+                          icl_safetensors_count(file), count);
+done:
+    return status;
+}
+
+icl_status icl_model_file_read(const char *path, const icl_model *model, float *values, icl_error *error) {
+    icl_safetensors *file = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    ICL_TRY(read_tensors(path, file, model, values, error));
+done:
+    icl_safetensors_destroy(&file);
+    return status;
+}
+
+/* ---- What the file says about its model ---- */
+
+static const char *find_metadata(const icl_safetensors *file, const char *section, const char *key) {
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", section, key);
+    return icl_safetensors_metadata(file, name);
+}
+
+static icl_status read_extent(const icl_safetensors *file, const char *path, const char *key, size_t *extent,
+                              icl_error *error) {
+    const char *text = find_metadata(file, "task", key);
+    uint64_t value = 0;
+
+    if (!text || !icl_parse_count(text, strlen(text), &value) || value == 0 || value > UINT32_MAX)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: task.%s = %s in the metadata: expected a whole number, 1 or more",
+                        path, key, text ? text : "(none)");
+    *extent = (size_t)value;
+    return ICL_OK;
+}
+
+/* The recipe of the model that the metadata describes. Keys that it lacks, from a version that did not know them, have
+ * their defaults. */
+static icl_status describe(const icl_safetensors *file, const char *path, icl_recipe **recipe, icl_error *error) {
+    size_t d = 0, n = 0;
+    const icl_recipe_key *key;
+    char assignment[256];
+    icl_recipe *made = NULL;
+    icl_error refused = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(read_extent(file, path, "d", &d, error));
+    ICL_TRY(read_extent(file, path, "n", &n, error));
+    for (size_t i = 0; (key = icl_recipe_known_key(i)) && status == ICL_OK; i++) {
+        const char *value = find_metadata(file, key->section, key->name);
+        const bool is_extent =
+            strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0);
+        if ((strcmp(key->section, "model") != 0 && !is_extent) || !value)
+            continue;
+        snprintf(assignment, sizeof assignment, "%s.%s=%.128s", key->section, key->name, value);
+        status = icl_recipe_override(made, assignment, &refused);
+    }
+    if (status == ICL_OK)
+        status = icl_recipe_reset_unused(made, &refused);
+    if (status != ICL_OK)
+        ICL_TRY(icl_fail(error, status, "%s: its metadata: %s", path, refused.message));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+static icl_status create_described(const icl_safetensors *file, const char *path, icl_model **model, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_error refused = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(describe(file, path, &recipe, error));
+    status = icl_model_create(recipe,
+                              icl_regression_shape((size_t)icl_recipe_count(recipe, "task", "d"),
+                                                   (size_t)icl_recipe_count(recipe, "task", "n")),
+                              model, &refused);
+    if (status != ICL_OK)
+        ICL_TRY(icl_fail(error, status, "%s: its metadata: %s", path, refused.message));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+icl_status icl_model_file_recipe(const char *path, icl_recipe **recipe, icl_error *error) {
+    icl_safetensors *file = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    ICL_TRY(describe(file, path, recipe, error));
+done:
+    icl_safetensors_destroy(&file);
+    return status;
+}
+
+icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl_recipe *recipe, icl_trainer **trainer,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_trainer *made = NULL;
+    icl_recipe *whole = NULL;
+    float *values = NULL;
+
+    ICL_TRY(icl_recipe_clone(recipe, &whole, error));
+    /* The model as it is now has all its layers, whatever depth training began with; and no
+     * training batch is needed. */
+    ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
+    ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
+    ICL_TRY(icl_trainer_create(backend, whole, &made, error));
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(made)), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_model_file_read(path, icl_trainer_model(made), values, error));
+    ICL_TRY(icl_trainer_set_parameters(made, values, error));
+    *trainer = made;
+    made = NULL;
+done:
+    icl_free(&values);
+    icl_recipe_destroy(&whole);
+    icl_trainer_destroy(&made);
+    return status;
+}
+
+/* What no conversion can change. */
+static icl_status check_keys(const icl_safetensors *file, const char *path, const icl_recipe *recipe,
+                             icl_error *error) {
+    static const char *const keys[][2] = {
+        {"model", "family"}, {"task", "d"}, {"model", "heads"}, {"model", "scale"}, {"model", "attention"}};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *found = find_metadata(file, keys[i][0], keys[i][1]);
+        const char *expected = icl_recipe_value(recipe, keys[i][0], keys[i][1]);
+        if (found && icl_recipe_is_used(recipe, keys[i][0], keys[i][1]) && strcmp(found, expected) != 0)
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: is a model of %s.%s = %s: expected %s as in the recipe", path,
+                            keys[i][0], keys[i][1], found, expected);
+    }
+    return ICL_OK;
+}
+
+/* ---- Starting from it ---- */
+
+static bool same_layout(const icl_model *a, const icl_model *b) {
+    const size_t count = icl_model_parameter_count(a);
+
+    if (count != icl_model_parameter_count(b) || icl_model_layers(a) != icl_model_layers(b))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const icl_parameter_info *one = icl_model_parameter(a, i), *other = icl_model_parameter(b, i);
+        if (strcmp(one->name, other->name) != 0 || one->rank != other->rank ||
+            memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* P and Q of `from` become those of the full model; layers that it lacks start as ones that change nothing. */
+static icl_status embed(const char *path, const icl_model *from, const float *from_values, const icl_recipe *recipe,
+                        const icl_model *model, float *values, icl_error *error) {
+    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "train", "seed");
+    icl_error refused = {0};
+    icl_status status;
+
+    if (icl_model_layers(from) < icl_model_layers(model) && !icl_recipe_flag(recipe, "model", "tied"))
+        for (size_t layer = icl_model_layers(from) - 1; layer + 1 < icl_model_layers(model); layer++)
+            icl_model_initialize_inserted(model, layer, seed, values);
+    status = icl_model_embed(from, from_values, model, values, &refused);
+    if (status != ICL_OK)
+        return icl_fail(error, status, "%s: %s", path, refused.message);
+    for (size_t i = 0; i < icl_model_size(model); i++)
+        if (!isfinite(values[i]))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: its parameters make matrices beyond the range of floats: expected finite ones", path);
+    return ICL_OK;
+}
+
+icl_status icl_model_file_start(const char *path, const icl_recipe *recipe, const icl_model *model, float *values,
+                                icl_error *error) {
+    icl_safetensors *file = NULL;
+    icl_model *from = NULL;
+    float *from_values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    if (!find_metadata(file, "model", "family")) {
+        ICL_TRY(read_tensors(path, file, model, values, error));
+        goto done;
+    }
+    ICL_TRY(check_keys(file, path, recipe, error));
+    ICL_TRY(create_described(file, path, &from, error));
+    if (same_layout(from, model)) {
+        ICL_TRY(read_tensors(path, file, model, values, error));
+        goto done;
+    }
+    ICL_TRY(icl_allocate(icl_model_size(from), sizeof *from_values, "parameters", &from_values, error));
+    ICL_TRY(read_tensors(path, file, from, from_values, error));
+    ICL_TRY(embed(path, from, from_values, recipe, model, values, error));
+done:
+    icl_free(&from_values);
+    icl_model_destroy(&from);
+    icl_safetensors_destroy(&file);
+    return status;
+}

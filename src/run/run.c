@@ -1,0 +1,211 @@
+#include "iclab/run.h"
+
+#include <cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/json.h"
+#include "iclab/model_file.h"
+
+/* ---- The recipe ---- */
+
+icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    ICL_TRY(icl_recipe_write(recipe, &text, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_create(const char *folder, const icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    if (icl_path_exists(path)) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: already holds a run: expected another folder, or the run resumed", folder);
+        goto done;
+    }
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(icl_run_write_recipe(folder, recipe, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
+    if (!icl_path_exists(path)) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: not a run: expected a folder that iclab train wrote, with a " ICL_RUN_RECIPE " in it",
+                          folder);
+        goto done;
+    }
+    ICL_TRY(icl_recipe_load(recipe, path, error));
+    ICL_TRY(icl_recipe_reset_unused(recipe, error)); /* older runs hold every key */
+done:
+    icl_free(&path);
+    return status;
+}
+
+/* ---- run.json ---- */
+
+icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
+    const icl_capabilities *device = facts->device;
+    icl_status status = ICL_OK;
+    icl_json json = {0};
+    char *path = NULL, *text = NULL;
+
+    icl_json_text(&json, "version", ICL_VERSION);
+    icl_json_text(&json, "commit", ICL_COMMIT);
+    icl_json_text(&json, "compiler", ICL_COMPILER);
+    icl_json_text(&json, "recipe", facts->recipe_name);
+    icl_json_count(&json, "seed", facts->seed);
+    icl_json_text(&json, "device", device->spec);
+    icl_json_text(&json, "device_name", device->name);
+    icl_json_text(&json, "device_kind", icl_device_kind_name(device->kind));
+    icl_json_text(&json, "platform", device->platform);
+    icl_json_text(&json, "driver", device->driver);
+    icl_json_text(&json, "gemm", facts->gemm);
+    icl_json_flag(&json, "fast_math", facts->fast_math);
+    icl_json_count(&json, "ranks", facts->ranks > 0 ? facts->ranks : 1);
+    icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
+    icl_json_count(&json, "steps", facts->steps);
+    icl_json_count(&json, "skipped_steps", facts->skipped_steps);
+    icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
+    icl_json_number(&json, "startup_seconds", facts->startup_seconds);
+    icl_json_number(&json, "training_seconds", facts->training_seconds);
+    icl_json_text(&json, "status", facts->status);
+    ICL_TRY(icl_json_finish(&json, true, &text, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    icl_free(&text);
+    return status;
+}
+
+/* *facts, to be deleted, is NULL where there is no run.json or it cannot be read. */
+static icl_status read_facts(const char *folder, cJSON **facts, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    *facts = NULL;
+    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
+    if (icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
+        *facts = cJSON_ParseWithLength(text, size);
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+static icl_status read_text(const char *folder, const char *name, const char *otherwise, char **text,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    const cJSON *entry;
+    cJSON *facts = NULL;
+
+    ICL_TRY(read_facts(folder, &facts, error));
+    entry = cJSON_GetObjectItemCaseSensitive(facts, name);
+    ICL_TRY(icl_duplicate(cJSON_IsString(entry) ? entry->valuestring : otherwise, text, error));
+done:
+    cJSON_Delete(facts);
+    return status;
+}
+
+icl_status icl_run_read_recipe_name(const char *folder, char **name, icl_error *error) {
+    return read_text(folder, "recipe", ICL_RUN_RECIPE, name, error);
+}
+
+icl_status icl_run_read_state(const char *folder, char **state, icl_error *error) {
+    return read_text(folder, "status", "", state, error);
+}
+
+icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error) {
+    icl_status status = ICL_OK;
+    const cJSON *entry;
+    cJSON *facts = NULL;
+
+    ICL_TRY(read_facts(folder, &facts, error));
+    entry = cJSON_GetObjectItemCaseSensitive(facts, name);
+    *number = cJSON_IsNumber(entry) ? entry->valuedouble : (double)NAN;
+done:
+    cJSON_Delete(facts);
+    return status;
+}
+
+/* ---- The model ---- */
+
+static icl_status find_model(const char *folder, char **path, icl_error *error) {
+    icl_status status = icl_path_join(folder, ICL_RUN_MODEL, path, error);
+
+    if (status == ICL_OK && !icl_path_exists(*path))
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: missing: expected a trained model; a run that is unfinished can be resumed", *path);
+    return status;
+}
+
+icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(find_model(folder, &path, error));
+    ICL_TRY(icl_model_file_read(path, model, values, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_trained_load(icl_backend *backend, const char *folder, const icl_recipe *recipe, icl_trainer **trainer,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(find_model(folder, &path, error));
+    ICL_TRY(icl_model_file_load(backend, path, recipe, trainer, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_run_snapshot_path(const char *folder, uint64_t step, char **path, icl_error *error) {
+    icl_status status = ICL_OK;
+    char name[64];
+
+    snprintf(name, sizeof name, "%s/%" PRIu64 ".safetensors", ICL_RUN_SNAPSHOTS, step);
+    ICL_TRY(icl_path_join(folder, name, path, error));
+done:
+    return status;
+}
+
+icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
+                                 icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(icl_run_snapshot_path(folder, step, &path, error));
+    if (icl_path_exists(path))
+        status = icl_model_file_read(path, model, values, error);
+    else
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: missing: expected a run whose train.snapshot_every divides %" PRIu64, path, step);
+done:
+    icl_free(&path);
+    return status;
+}

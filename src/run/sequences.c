@@ -1,0 +1,73 @@
+#include "run/sequences.h"
+
+#include "core/allocate.h"
+
+#define MAX_CHUNK 2048
+
+/* Elements of a chunk's tokens at most: 64 MiB of floats. */
+#define MAX_ELEMENTS ((size_t)1 << 24)
+
+static size_t chunk_size(const icl_task *task) {
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t fitting = MAX_ELEMENTS / (shape->positions * (shape->symbols > 0 ? 1 : shape->inputs));
+    return fitting > MAX_CHUNK ? MAX_CHUNK : fitting > 0 ? fitting : 1;
+}
+
+icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
+                                icl_error *error) {
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t chunk = chunk_size(task), answers = shape->scored * shape->outputs;
+    icl_batch *batch = &sequences->batch;
+    icl_status status = ICL_OK;
+
+    *sequences = (icl_sequences){.backend = backend, .task = task, .seed = seed, .chunk = chunk};
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, chunk, batch, error));
+    ICL_TRY(
+        icl_allocate(icl_tensor_count(&batch->inputs), sizeof(float), "evaluation inputs", &sequences->inputs, error));
+    ICL_TRY(icl_allocate(chunk, sizeof(float), "evaluation noise", &sequences->noise, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch->targets), sizeof(float), "evaluation targets", &sequences->targets,
+                         error));
+    if (batch->weights.buffer)
+        ICL_TRY(icl_allocate(chunk * shape->scored, sizeof(float), "evaluation weights", &sequences->weights, error));
+    ICL_TRY(icl_allocate(chunk, answers * sizeof(float), "evaluation predictions", &sequences->model, error));
+    return ICL_OK;
+done:
+    icl_sequences_release(sequences);
+    return status;
+}
+
+void icl_sequences_release(icl_sequences *sequences) {
+    icl_batch_release(&sequences->batch);
+    icl_free(&sequences->inputs);
+    icl_free(&sequences->noise);
+    icl_free(&sequences->targets);
+    icl_free(&sequences->weights);
+    icl_free(&sequences->model);
+}
+
+icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_error *error) {
+    return icl_task_sample(sequences->task, sequences->backend, ICL_FOR_EVALUATION, sequences->seed, chunk,
+                           &sequences->batch, error);
+}
+
+icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error) {
+    return icl_trainer_predict(trainer, &sequences->batch, sequences->model, error);
+}
+
+icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
+                               double *predictions, icl_error *error) {
+    const icl_batch *batch = &sequences->batch;
+    const icl_tensor noise = icl_batch_side(batch, ICL_SIDE_NOISE);
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_read(batch->inputs, sequences->inputs, error));
+    if (noise.buffer)
+        ICL_TRY(icl_tensor_read(noise, sequences->noise, error));
+    ICL_TRY(icl_tensor_read(batch->targets, sequences->targets, error));
+    if (batch->weights.buffer)
+        ICL_TRY(icl_tensor_read(batch->weights, sequences->weights, error));
+    if (predictors)
+        ICL_TRY(icl_predictors_run(predictors, count, sequences->inputs, sequences->noise, predictions, error));
+done:
+    return status;
+}

@@ -1,0 +1,354 @@
+#include "iclab/session.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "iclab/csv.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/model_file.h"
+#include "iclab/run.h"
+#include "run/recipe_keys.h"
+#include "train/trainer.h"
+
+/* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
+#define SECONDS_A_CHUNK 0.2
+#define MAX_CHUNK       4096
+
+typedef struct session {
+    const icl_session_params *params;
+    icl_trainer *trainer;
+    icl_evaluator *evaluator; /* NULL when eval.every is 0 */
+    icl_csv *metrics;
+    char *checkpoint, *model, *metrics_path;
+    uint64_t evaluate_every, checkpoint_every, metrics_every, snapshot_every;
+    uint64_t checkpoint_step; /* of the last checkpoint on disk */
+    size_t chunk;
+    bool is_first;    /* of the ranks: it has the folder, the others train along */
+    bool has_stopped; /* because it was asked to */
+    icl_session_progress progress;
+} session;
+
+static const icl_recipe_key keys[] = {
+    {"train", "init", ICL_KEY_TEXT, "",
+     .help = "model.safetensors to start from, instead of model.initialization; empty: none"},
+    {"train", "metrics_every", ICL_KEY_COUNT, "1", 1, ICL_MAX_STEPS, .help = "steps between rows of metrics.csv"},
+    {"train", "checkpoint_every", ICL_KEY_COUNT, "1000", 0, ICL_MAX_STEPS,
+     .help = "steps between checkpoints; 0: at the end alone"},
+    {"train", "snapshot_every", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+     .help = "steps between copies of the model that are kept, from step 0 on; 0: none"},
+};
+const icl_recipe_group icl_session_keys = ICL_RECIPE_GROUP(keys);
+
+static const icl_recipe_key evaluation_keys[] = {
+    {"eval", "every", ICL_KEY_COUNT, "1000", 0, ICL_MAX_STEPS,
+     .help = "steps between evaluations during training; 0: none"},
+    {"eval", "every_sequences", ICL_KEY_COUNT, "8192", 2, 1e8,
+     .help = "sequences of such an evaluation, always the same"},
+};
+const icl_recipe_group icl_session_evaluation_keys = ICL_RECIPE_GROUP(evaluation_keys);
+
+/* ---- Setting up ---- */
+
+/* The start that train.init names, in place of the trainer's own. */
+static icl_status start_from_file(icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
+    const char *path = icl_recipe_text(recipe, "train", "init");
+    const icl_model *model = icl_trainer_model(trainer);
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    if (path[0] == '\0')
+        return ICL_OK;
+    if (icl_recipe_count(recipe, "train", "growth") > 0)
+        return icl_recipe_reject(recipe, "train", "growth", error,
+                                 "0 beside train.init: a model that is there has all its layers");
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_model_file_start(path, recipe, model, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_trainer *made = NULL;
+    char *checkpoint = NULL, *model = NULL;
+    bool restored = false;
+
+    ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
+    ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
+    ICL_TRY(icl_trainer_set_ranks(made, params->ranks, error));
+    if (params->resume && icl_ranks_is_first(params->ranks)) {
+        ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
+        ICL_TRY(icl_path_join(params->folder, ICL_RUN_MODEL, &model, error));
+        if (icl_path_exists(checkpoint)) {
+            ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+            restored = true;
+        } else if (icl_path_exists(model)) {
+            status = icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
+            goto done;
+        } /* else it stopped before its first checkpoint, and begins again */
+    }
+    if (!restored && icl_ranks_is_first(params->ranks))
+        ICL_TRY(start_from_file(made, params->recipe, error));
+    *trainer = made;
+    made = NULL;
+done:
+    icl_free(&checkpoint);
+    icl_free(&model);
+    icl_trainer_destroy(&made);
+    return status;
+}
+
+static icl_status make_paths(session *run, icl_error *error) {
+    const char *folder = run->params->folder;
+    icl_status status = ICL_OK;
+    char *checkpoint_folder = NULL, *snapshots = NULL;
+
+    ICL_TRY(icl_path_join(folder, "checkpoint", &checkpoint_folder, error));
+    ICL_TRY(icl_folder_create(checkpoint_folder, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_CHECKPOINT, &run->checkpoint, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &run->model, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &run->metrics_path, error));
+    if (run->snapshot_every > 0) {
+        ICL_TRY(icl_path_join(folder, ICL_RUN_SNAPSHOTS, &snapshots, error));
+        ICL_TRY(icl_folder_create(snapshots, error));
+    }
+done:
+    icl_free(&checkpoint_folder);
+    icl_free(&snapshots);
+    return status;
+}
+
+static bool is_due(uint64_t step, uint64_t every) {
+    return every > 0 && step % every == 0;
+}
+
+static uint64_t next_due(uint64_t step, uint64_t every, uint64_t otherwise) {
+    const uint64_t due = every > 0 ? step - step % every + every : otherwise;
+    return due < otherwise ? due : otherwise;
+}
+
+/* Keeps the model as it is after this step, where the recipe asks for that. */
+static icl_status take_snapshot(const session *run, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    if (!is_due(step, run->snapshot_every))
+        return ICL_OK;
+    ICL_TRY(icl_run_snapshot_path(run->params->folder, step, &path, error));
+    ICL_TRY(icl_trainer_export(run->trainer, path, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static void read_intervals(session *run) {
+    const icl_recipe *recipe = run->params->recipe;
+
+    run->evaluate_every = icl_recipe_count(recipe, "eval", "every");
+    run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
+    run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
+    run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
+    run->chunk = 1;
+    run->progress.half_adjusted = (double)NAN;
+    run->checkpoint_step = icl_trainer_progress(run->trainer).step;
+}
+
+static icl_status open_folder(session *run, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_paths(run, error));
+    if (run->params->resume && icl_path_exists(run->metrics_path))
+        ICL_TRY(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
+    else
+        ICL_TRY(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
+    /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
+    if (!icl_path_exists(run->checkpoint) || !run->params->resume)
+        ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+    if (step == 0)
+        ICL_TRY(take_snapshot(run, error));
+done:
+    return status;
+}
+
+static void close_session(session *run) {
+    icl_evaluator_destroy(&run->evaluator);
+    icl_csv_destroy(&run->metrics);
+    icl_free(&run->checkpoint);
+    icl_free(&run->model);
+    icl_free(&run->metrics_path);
+}
+
+/* ---- Steps ---- */
+
+/* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
+static icl_status save(session *run, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_csv_flush(run->metrics, error));
+    ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+    ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
+    run->checkpoint_step = icl_trainer_progress(run->trainer).step;
+done:
+    return status;
+}
+
+/* Rows for the steps of the last run, which followed step `before`. The last of them carries the
+ * evaluation, if there was one. */
+static icl_status add_rows(session *run, uint64_t before, double half_adjusted, icl_error *error) {
+    icl_status status = ICL_OK;
+    size_t count;
+    const float *losses = icl_trainer_losses(run->trainer, &count);
+    const float *norms = icl_trainer_gradient_norms(run->trainer, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t step = before + i + 1;
+        const double evaluated = i + 1 == count ? half_adjusted : (double)NAN;
+        const double values[] = {(double)losses[i], (double)norms[i], icl_trainer_rate_at(run->trainer, step - 1),
+                                 evaluated};
+        if (is_due(step, run->metrics_every) || !isnan(evaluated))
+            ICL_TRY(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
+    }
+done:
+    return status;
+}
+
+/* One line: what happened, and what is left of the run. */
+static icl_status explain_divergence(const session *run, icl_error *error) {
+    if (error) {
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, "; %s keeps step %" PRIu64, run->checkpoint,
+                 run->checkpoint_step);
+    }
+    return ICL_ERROR_DIVERGED;
+}
+
+static void report(session *run, uint64_t before, double seconds) {
+    const icl_train_progress trained = icl_trainer_progress(run->trainer);
+    icl_session_progress *progress = &run->progress;
+    const double rate = seconds > 0 ? (double)(trained.step - before) / seconds : 0;
+
+    progress->step = trained.step;
+    progress->total_steps = trained.total_steps;
+    progress->loss = trained.loss;
+    progress->learning_rate = trained.learning_rate;
+    progress->skipped_steps = trained.skipped_steps;
+    progress->dropped_sequences = trained.dropped_sequences;
+    /* Smoothed, so that the time left does not jump. */
+    progress->steps_per_second = progress->steps_per_second > 0 ? 0.8 * progress->steps_per_second + 0.2 * rate : rate;
+    progress->seconds_left =
+        progress->steps_per_second > 0 ? (double)(trained.total_steps - trained.step) / progress->steps_per_second : 0;
+    if (run->params->report)
+        run->params->report(run->params->user, progress);
+}
+
+/* Its sequences are made when they are first needed: a run starts training at once. */
+static icl_status evaluate(session *run, double *half_adjusted, icl_error *error) {
+    const icl_recipe *recipe = run->params->recipe;
+    icl_status status = ICL_OK;
+
+    if (!run->evaluator)
+        ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
+                                     (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
+                                     (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator, error));
+    ICL_TRY(icl_evaluator_half_adjusted(run->evaluator, run->trainer, half_adjusted, error));
+done:
+    return status;
+}
+
+/* What rank 0 alone does after steps: evaluations, rows and files. */
+static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
+    double half_adjusted = (double)NAN;
+    icl_status status = ICL_OK;
+
+    run->progress.evaluated = is_due(step, run->evaluate_every);
+    if (run->progress.evaluated) {
+        ICL_TRY(evaluate(run, &half_adjusted, error));
+        run->progress.half_adjusted = half_adjusted;
+    }
+    ICL_TRY(add_rows(run, before, half_adjusted, error));
+    ICL_TRY(take_snapshot(run, error));
+    if (is_due(step, run->checkpoint_every))
+        ICL_TRY(save(run, error));
+    report(run, before, seconds);
+done:
+    return status;
+}
+
+/* One pace for all ranks: rank 0's clock and stop flag decide how many steps come next. */
+static icl_status keep_pace(session *run, size_t steps, double seconds, icl_error *error) {
+    struct {
+        double seconds;
+        uint64_t stop;
+    } first = {seconds, run->params->stop && *run->params->stop};
+    const icl_status status = icl_ranks_share(run->params->ranks, &first, sizeof first, error);
+
+    run->has_stopped = first.stop;
+    if (first.seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
+        run->chunk *= 2;
+    else if (first.seconds > SECONDS_A_CHUNK && run->chunk > 1)
+        run->chunk /= 2;
+    return status;
+}
+
+/* Runs up to the next evaluation or checkpoint, or for a chunk. */
+static icl_status advance(session *run, icl_error *error) {
+    const uint64_t before = icl_trainer_progress(run->trainer).step;
+    const uint64_t total = icl_trainer_progress(run->trainer).total_steps;
+    const uint64_t due =
+        next_due(before, run->evaluate_every,
+                 next_due(before, run->checkpoint_every, next_due(before, run->snapshot_every, total)));
+    const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
+    const double start = icl_clock_seconds();
+    double seconds;
+    icl_status status = icl_trainer_run(run->trainer, steps, error);
+
+    if (status == ICL_ERROR_DIVERGED && run->is_first) {
+        (void)add_rows(run, before, (double)NAN, NULL);
+        (void)icl_csv_flush(run->metrics, NULL);
+        return explain_divergence(run, error);
+    }
+    if (status != ICL_OK)
+        return status;
+    seconds = icl_clock_seconds() - start;
+    if (run->is_first)
+        status = follow_up(run, before, before + steps, seconds, error);
+    ICL_TRY(icl_ranks_agree(run->params->ranks, status, error));
+    ICL_TRY(keep_pace(run, steps, seconds, error));
+done:
+    return status;
+}
+
+icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
+    session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
+    const uint64_t total = icl_trainer_progress(trainer).total_steps;
+    icl_status status = icl_trainer_follow_first(trainer, error);
+
+    if (status != ICL_OK)
+        return status;
+    read_intervals(&run);
+    if (run.is_first)
+        status = open_folder(&run, error);
+    ICL_TRY(icl_ranks_agree(params->ranks, status, error));
+    ICL_TRY(keep_pace(&run, 0, SECONDS_A_CHUNK, error));
+    while (icl_trainer_progress(trainer).step < total && !run.has_stopped)
+        ICL_TRY(advance(&run, error));
+    if (run.is_first)
+        status = save(&run, error);
+    ICL_TRY(icl_ranks_agree(params->ranks, status, error));
+    if (icl_trainer_progress(trainer).step < total)
+        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
+                          icl_trainer_progress(trainer).step, total);
+done:
+    close_session(&run);
+    return status;
+}

@@ -1,0 +1,402 @@
+/* The cells of a sweep: which are finished, and how to finish the others beside other workers. */
+#include <cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "core/lock.h"
+#include "iclab/evaluate.h"
+#include "iclab/file.h"
+#include "iclab/json.h"
+#include "iclab/number.h"
+#include "iclab/run.h"
+#include "iclab/sweep.h"
+#include "run/cell.h"
+
+#define RESULT "result.json"
+#define CLAIMS "claims"
+
+/* How long to wait before looking again at cells that others hold. */
+#define WAIT_NANOSECONDS 100000000
+
+/* The final loss is the mean over this share of metrics.csv: a single batch's is noisy. */
+#define FINAL_SHARE 10
+
+/* folder/NAME, of a cell. */
+static icl_status cell_path(const icl_sweep *sweep, const char *folder, size_t cell, char **path, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *name = NULL;
+
+    ICL_TRY(icl_sweep_cell_name(sweep, cell, &name, error));
+    ICL_TRY(icl_path_join(folder, name, path, error));
+done:
+    icl_free(&name);
+    return status;
+}
+
+/* ---- Results ---- */
+
+static double number_of(const cJSON *object, const char *name) {
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(entry) ? entry->valuedouble : (double)NAN;
+}
+
+static uint64_t count_of(const cJSON *object, const char *name) {
+    const double number = number_of(object, name);
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+/* From a cell's own folder. A result that cannot be read is none: the cell is evaluated again. */
+static icl_status read_result(const char *cell_folder, icl_sweep_result *result, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    cJSON *object = NULL;
+    size_t size;
+
+    *result = (icl_sweep_result){0};
+    ICL_TRY(icl_path_join(cell_folder, RESULT, &path, error));
+    if (!icl_path_exists(path) || icl_file_read(path, 0, &text, &size, NULL) != ICL_OK)
+        goto done;
+    object = cJSON_ParseWithLength(text, size);
+    if (!cJSON_IsObject(object))
+        goto done;
+    *result = (icl_sweep_result){
+        .finished = true,
+        .diverged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "diverged")),
+        .steps = count_of(object, "steps"),
+        .skipped_steps = count_of(object, "skipped_steps"),
+        .final_loss = number_of(object, "final_loss"),
+        .mse = number_of(object, "mse"),
+        .se = number_of(object, "se"),
+        .adjusted = number_of(object, "adjusted"),
+        .adjusted_se = number_of(object, "adjusted_se"),
+        .seconds = number_of(object, "seconds"),
+    };
+done:
+    cJSON_Delete(object);
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell, icl_sweep_result *result,
+                                 icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    ICL_TRY(cell_path(sweep, folder, cell, &path, error));
+    ICL_TRY(read_result(path, result, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status write_result(const char *cell_folder, const icl_sweep_result *result, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_json json = {0};
+    char *path = NULL, *text = NULL;
+
+    icl_json_flag(&json, "diverged", result->diverged);
+    icl_json_count(&json, "steps", result->steps);
+    icl_json_count(&json, "skipped_steps", result->skipped_steps);
+    icl_json_number(&json, "final_loss", result->final_loss);
+    icl_json_number(&json, "mse", result->mse);
+    icl_json_number(&json, "se", result->se);
+    icl_json_number(&json, "adjusted", result->adjusted);
+    icl_json_number(&json, "adjusted_se", result->adjusted_se);
+    icl_json_number(&json, "seconds", result->seconds);
+    ICL_TRY(icl_json_finish(&json, true, &text, error));
+    ICL_TRY(icl_path_join(cell_folder, RESULT, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    icl_free(&text);
+    return status;
+}
+
+/* ---- What there is ---- */
+
+/* Whether the cell could be trained, by what its trainer, made and thrown away, has to say. */
+static icl_status check_recipe(icl_backend *backend, const char *name, const icl_recipe *recipe, icl_error *error) {
+    const icl_session_params session = {.backend = backend, .recipe = recipe};
+    icl_trainer *trainer = NULL;
+    icl_error reason = {0};
+    icl_status status = icl_session_prepare(&session, &trainer, &reason);
+
+    if (status != ICL_OK)
+        status = icl_fail(error, status, "%s (cell %s)", reason.message, name);
+    icl_trainer_destroy(&trainer);
+    return status;
+}
+
+static icl_status survey_cell(const icl_sweep *sweep, const char *folder, size_t cell, icl_backend *backend,
+                              size_t *finished, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *recipe = NULL;
+    icl_sweep_result result;
+    char *path = NULL;
+    bool found;
+
+    ICL_TRY(cell_path(sweep, folder, cell, &path, error));
+    ICL_TRY(icl_sweep_cell_recipe(sweep, cell, &recipe, error));
+    ICL_TRY(icl_cell_find(path, recipe, &found, error));
+    ICL_TRY(read_result(path, &result, error));
+    *finished += result.finished;
+    if (backend && !result.finished)
+        ICL_TRY(check_recipe(backend, icl_path_name(path), recipe, error));
+done:
+    icl_recipe_destroy(&recipe);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_backend *backend = NULL;
+
+    *finished = 0;
+    if (check_all)
+        ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, error));
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++)
+        ICL_TRY(survey_cell(sweep, folder, cell, backend, finished, error));
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+/* ---- One cell ---- */
+
+typedef struct worker {
+    const icl_sweep_work_params *params;
+    volatile sig_atomic_t stop; /* what sessions look at */
+} worker;
+
+static void say(const worker *w, const char *format, ...) ICL_PRINTF(2, 3);
+
+static void say(const worker *w, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+
+    if (!w->params->say)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    w->params->say(w->params->user, text);
+}
+
+/* A worker whose parent is gone stops like one that is told to, or it would go on unseen. */
+static void look_for_stop(worker *w) {
+    const icl_sweep_work_params *params = w->params;
+
+    if ((params->stop && *params->stop) || (params->parent != 0 && (long)getppid() != params->parent))
+        w->stop = 1;
+}
+
+static void look_in_session(void *user, const icl_session_progress *progress) {
+    (void)progress;
+    look_for_stop(user);
+}
+
+static void say_begin(void *user, const char *folder, uint64_t step, uint64_t total_steps) {
+    const worker *w = user;
+    const char *device = icl_backend_capabilities(w->params->backend)->spec;
+
+    if (step > 0)
+        say(w, "%s: going on from step %" PRIu64 " of %" PRIu64 " on %s", icl_path_name(folder), step, total_steps,
+            device);
+    else
+        say(w, "%s: training %" PRIu64 " steps on %s", icl_path_name(folder), total_steps, device);
+}
+
+/* The loss of a row of metrics.csv; false where it has none. */
+static bool loss_of(const char *row, double *loss) {
+    const size_t line = strcspn(row, "\n"), step = strcspn(row, ",");
+
+    if (step >= line)
+        return false;
+    return icl_parse_number(row + step + 1, strcspn(row + step + 1, ",\n"), loss);
+}
+
+static icl_status read_final_loss(const char *cell_folder, double *loss, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    size_t size, rows = 0, row = 0, used = 0;
+    double sum = 0, value;
+
+    ICL_TRY(icl_path_join(cell_folder, ICL_RUN_METRICS, &path, error));
+    ICL_TRY(icl_file_read(path, 0, &text, &size, error));
+    for (const char *c = text; *c != '\0'; c++)
+        rows += *c == '\n';
+    rows -= rows > 0; /* the header */
+    for (const char *line = strchr(text, '\n'); line && line[1] != '\0'; line = strchr(line + 1, '\n'), row++)
+        if (row >= rows - (rows + FINAL_SHARE - 1) / FINAL_SHARE && loss_of(line + 1, &value)) {
+            sum += value;
+            used++;
+        }
+    *loss = used > 0 ? sum / (double)used : (double)NAN;
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+/* The model's row of the table alone. */
+static icl_status evaluate(const worker *w, const icl_recipe *recipe, icl_trainer *trainer, icl_sweep_result *result,
+                           icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *alone = NULL;
+    icl_evaluation *evaluation = NULL;
+
+    ICL_TRY(icl_recipe_clone(recipe, &alone, error));
+    ICL_TRY(icl_recipe_override(alone, "eval.predictors=", error));
+    ICL_TRY(icl_evaluate(w->params->backend, trainer, alone, &evaluation, error));
+    result->mse = evaluation->scores[0].mse;
+    result->se = evaluation->scores[0].se;
+    result->adjusted = evaluation->scores[0].adjusted;
+    result->adjusted_se = evaluation->scores[0].adjusted_se;
+done:
+    icl_evaluation_destroy(&evaluation);
+    icl_recipe_destroy(&alone);
+    return status;
+}
+
+static void say_end(const worker *w, const char *cell_folder, const icl_sweep_result *result) {
+    if (result->diverged)
+        say(w, "%s: diverged", icl_path_name(cell_folder));
+    else
+        say(w, "%s: finished, loss %.4g, error %.4g, in %.3g s", icl_path_name(cell_folder), result->final_loss,
+            result->mse, result->seconds);
+}
+
+/* What came out, written as the last thing: with it the cell is finished. */
+static icl_status finish_cell(worker *w, const char *cell_folder, const icl_recipe *recipe, icl_trainer *trainer,
+                              icl_error *error) {
+    const double nan = (double)NAN;
+    icl_sweep_result result = {
+        .diverged = !trainer, .final_loss = nan, .mse = nan, .se = nan, .adjusted = nan, .adjusted_se = nan};
+    icl_status status = ICL_OK;
+
+    if (trainer) {
+        result.steps = icl_trainer_progress(trainer).step;
+        result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
+        ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
+        ICL_TRY(evaluate(w, recipe, trainer, &result, error));
+    }
+    ICL_TRY(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
+    ICL_TRY(write_result(cell_folder, &result, error));
+    say_end(w, cell_folder, &result);
+done:
+    return status;
+}
+
+static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_error *error) {
+    const icl_sweep_work_params *params = w->params;
+    icl_status status = ICL_OK;
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+
+    ICL_TRY(icl_sweep_cell_recipe(params->sweep, cell, &recipe, error));
+    const icl_cell_params with = {
+        .session = {.backend = params->backend,
+                    .recipe = recipe,
+                    .folder = cell_folder,
+                    .stop = &w->stop,
+                    .report = look_in_session,
+                    .user = w},
+        .recipe_name = icl_sweep_recipe_name(params->sweep),
+        .command_line = params->command_line,
+        .gemm = params->gemm,
+        .fast_math = params->fast_math,
+        .begin = say_begin,
+        .user = w,
+    };
+    status = icl_cell_train(&with, &trainer, error);
+    if (status == ICL_OK || status == ICL_ERROR_DIVERGED)
+        status = finish_cell(w, cell_folder, recipe, trainer, error);
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- All of them ---- */
+
+/* Looks at the result again once the claim is held: its former holder may have finished the cell. */
+static icl_status claim_and_work(worker *w, size_t cell, const char *cell_folder, bool *finished, icl_error *error) {
+    const icl_sweep_work_params *params = w->params;
+    icl_status status = ICL_OK;
+    icl_sweep_result result;
+    icl_lock *claim = NULL;
+    char *claims = NULL, *path = NULL;
+
+    ICL_TRY(icl_path_join(params->folder, CLAIMS, &claims, error));
+    ICL_TRY(icl_path_join(claims, icl_path_name(cell_folder), &path, error));
+    ICL_TRY(icl_lock_try(path, &claim, error));
+    if (!claim)
+        goto done;
+    ICL_TRY(read_result(cell_folder, &result, error));
+    if (!result.finished)
+        ICL_TRY(work_on(w, cell, cell_folder, error));
+    *finished = true;
+done:
+    icl_lock_release(&claim);
+    icl_free(&path);
+    icl_free(&claims);
+    return status;
+}
+
+/* One round over the cells that are not known to be finished. *left: those that others hold. */
+static icl_status work_through(worker *w, bool *finished, size_t *left, icl_error *error) {
+    const icl_sweep_work_params *params = w->params;
+    icl_status status = ICL_OK;
+    icl_sweep_result result;
+    char *path = NULL;
+
+    *left = 0;
+    for (size_t cell = 0; cell < icl_sweep_cells(params->sweep); cell++) {
+        if (finished[cell])
+            continue;
+        look_for_stop(w);
+        if (w->stop)
+            ICL_TRY(icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all cells were finished"));
+        ICL_TRY(cell_path(params->sweep, params->folder, cell, &path, error));
+        ICL_TRY(read_result(path, &result, error));
+        finished[cell] = result.finished;
+        if (!result.finished)
+            ICL_TRY(claim_and_work(w, cell, path, &finished[cell], error));
+        *left += !finished[cell];
+        icl_free(&path);
+    }
+done:
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error) {
+    worker w = {.params = params};
+    icl_status status = ICL_OK;
+    char *claims = NULL;
+    bool *finished = NULL;
+    size_t left;
+
+    ICL_TRY(icl_path_join(params->folder, CLAIMS, &claims, error));
+    ICL_TRY(icl_folder_create(claims, error));
+    ICL_TRY(icl_allocate(icl_sweep_cells(params->sweep), sizeof *finished, "cells of a sweep", &finished, error));
+    for (;;) {
+        ICL_TRY(work_through(&w, finished, &left, error));
+        if (left == 0)
+            break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NANOSECONDS}, NULL);
+    }
+done:
+    icl_free(&finished);
+    icl_free(&claims);
+    return status;
+}

@@ -1,0 +1,106 @@
+#include "run/sweep/list.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/csv_reader.h"
+#include "iclab/number.h"
+
+static icl_status reserve(icl_list *list, icl_error *error) {
+    const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
+    char **larger = NULL;
+    icl_status status;
+
+    if (list->count == ICL_SWEEP_MOST)
+        return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
+    if (list->count < list->capacity)
+        return ICL_OK;
+    status = icl_allocate(capacity, sizeof *larger, "list of values", &larger, error);
+    if (status != ICL_OK)
+        return status;
+    if (list->count > 0)
+        memcpy(larger, list->values, list->count * sizeof *larger);
+    icl_free(&list->values);
+    list->values = larger;
+    list->capacity = capacity;
+    return ICL_OK;
+}
+
+static icl_status append(icl_list *list, const char *text, size_t length, icl_error *error) {
+    icl_status status = reserve(list, error);
+
+    if (status == ICL_OK)
+        status = icl_allocate(length + 1, 1, "value of a list", &list->values[list->count], error);
+    if (status == ICL_OK)
+        memcpy(list->values[list->count++], text, length);
+    return status;
+}
+
+/* Whether the text is FIRST..LAST. */
+static bool parse_range(const char *text, size_t length, uint64_t *first, uint64_t *last) {
+    size_t digits = 0;
+
+    while (digits < length && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    return digits + 2 < length && text[digits] == '.' && text[digits + 1] == '.' &&
+           icl_parse_count(text, digits, first) && icl_parse_count(text + digits + 2, length - digits - 2, last);
+}
+
+static icl_status append_range(icl_list *list, uint64_t first, uint64_t last, icl_error *error) {
+    icl_status status = ICL_OK;
+    char text[ICL_NUMBER_CAPACITY];
+
+    if (first > last)
+        return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST..LAST with the smaller number first");
+    for (uint64_t value = first; status == ICL_OK; value++) {
+        snprintf(text, sizeof text, "%" PRIu64, value);
+        status = append(list, text, strlen(text), error);
+        if (value == last)
+            break;
+    }
+    return status;
+}
+
+static icl_status append_field(icl_list *list, const char *field, icl_error *error) {
+    const size_t length = strlen(field);
+    uint64_t first, last;
+
+    if (length == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "expected values separated by commas, none of them empty");
+    if (parse_range(field, length, &first, &last))
+        return append_range(list, first, last, error);
+    return append(list, field, length, error);
+}
+
+icl_status icl_list_parse(const char *text, icl_list *list, icl_error *error) {
+    const icl_csv_source source = {.path = "list", .text = text, .size = strlen(text)};
+    icl_status status = ICL_OK;
+    icl_csv_reader *reader = NULL;
+    icl_csv_record record;
+    bool found = false;
+
+    *list = (icl_list){0};
+    ICL_TRY(icl_csv_reader_open(&source, &reader, error));
+    status = icl_csv_reader_next(reader, &record, &found, error);
+    if (status == ICL_ERROR_INPUT) /* its own message would say where in a file */
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "expected values separated by commas, with quotes around one that holds a comma");
+    ICL_TRY(status);
+    if (!found)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "expected at least one value"));
+    for (size_t i = 0; i < record.count; i++)
+        ICL_TRY(append_field(list, record.fields[i], error));
+done:
+    icl_csv_reader_close(&reader);
+    return status;
+}
+
+void icl_list_clear(icl_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        icl_free(&list->values[i]);
+    icl_free(&list->values);
+    *list = (icl_list){0};
+}

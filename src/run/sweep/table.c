@@ -1,0 +1,280 @@
+/* Results of a sweep as text: tables for people, CSV, lines of JSON; of the cells, and of means over seeds. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/json.h"
+#include "iclab/number.h"
+#include "iclab/sweep.h"
+#include "numeric/statistics.h"
+
+/* ---- Means over seeds ---- */
+
+typedef struct mean {
+    double value, se;
+} mean;
+
+/* Of the cells of one point of the grid but for the seed, those that diverged left out. */
+typedef struct point {
+    size_t seeds, diverged;
+    mean final_loss, mse, adjusted;
+} point;
+
+typedef double take_number(const icl_sweep_result *result);
+
+static double take_final_loss(const icl_sweep_result *result) {
+    return result->final_loss;
+}
+
+static double take_mse(const icl_sweep_result *result) {
+    return result->mse;
+}
+
+static double take_adjusted(const icl_sweep_result *result) {
+    return result->adjusted;
+}
+
+/* Mean and standard error, sd / sqrt(n), in new memory on the way; NaN where there is nothing to tell them from. */
+static icl_status find_mean(const icl_sweep_result *results, size_t count, take_number *take, mean *found,
+                            icl_error *error) {
+    icl_status status = ICL_OK;
+    double *values = NULL;
+    size_t used = 0;
+
+    ICL_TRY(icl_allocate(count, sizeof *values, "numbers of seeds", &values, error));
+    for (size_t i = 0; i < count; i++)
+        if (!results[i].diverged)
+            values[used++] = take(&results[i]);
+    found->value = used > 0 ? icl_mean(values, used) : (double)NAN;
+    found->se = used > 1 ? icl_standard_error(values, used) : (double)NAN;
+done:
+    icl_free(&values);
+    return status;
+}
+
+static icl_status find_point(const icl_sweep_result *results, size_t count, point *found, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    *found = (point){.seeds = count};
+    for (size_t i = 0; i < count; i++)
+        found->diverged += results[i].diverged;
+    ICL_TRY(find_mean(results, count, take_final_loss, &found->final_loss, error));
+    ICL_TRY(find_mean(results, count, take_mse, &found->mse, error));
+    ICL_TRY(find_mean(results, count, take_adjusted, &found->adjusted, error));
+done:
+    return status;
+}
+
+/* ---- Rows of any of the tables ---- */
+
+enum { MOST_NUMBERS = 9 };
+
+typedef struct column {
+    const char *name;
+    double value;
+    bool is_count;
+} column;
+
+typedef struct row {
+    const icl_sweep *sweep;
+    size_t cell; /* any of those that it is about */
+    size_t axes; /* of which it shows the values */
+    size_t count;
+    column columns[MOST_NUMBERS];
+} row;
+
+static row row_of_cell(const icl_sweep *sweep, size_t cell, const icl_sweep_result *result) {
+    return (row){sweep,
+                 cell,
+                 icl_sweep_axes(sweep),
+                 9,
+                 {{"steps", (double)result->steps, true},
+                  {"skipped_steps", (double)result->skipped_steps, true},
+                  {"diverged", result->diverged, true},
+                  {"final_loss", result->final_loss, false},
+                  {"mse", result->mse, false},
+                  {"se", result->se, false},
+                  {"adjusted", result->adjusted, false},
+                  {"adjusted_se", result->adjusted_se, false},
+                  {"seconds", result->seconds, false}}};
+}
+
+static row row_of_point(const icl_sweep *sweep, size_t cell, const point *found) {
+    return (row){sweep,
+                 cell,
+                 icl_sweep_axes(sweep) - 1,
+                 8,
+                 {{"seeds", (double)found->seeds, true},
+                  {"diverged", (double)found->diverged, true},
+                  {"mean_final_loss", found->final_loss.value, false},
+                  {"se_final_loss", found->final_loss.se, false},
+                  {"mean_mse", found->mse.value, false},
+                  {"se_mse", found->mse.se, false},
+                  {"mean_adjusted", found->adjusted.value, false},
+                  {"se_adjusted", found->adjusted.se, false}}};
+}
+
+/* ---- CSV and JSON ---- */
+
+static void write_quoted(FILE *stream, const char *text) {
+    fprintf(stream, strpbrk(text, ", ") ? "\"%s\"" : "%s", text);
+}
+
+static void write_csv(FILE *stream, const row *of, bool is_first) {
+    for (size_t axis = 0; axis < of->axes && is_first; axis++)
+        fprintf(stream, "%s,", icl_sweep_axis(of->sweep, axis));
+    for (size_t i = 0; i < of->count && is_first; i++)
+        fprintf(stream, "%s%s", of->columns[i].name, i + 1 < of->count ? "," : "\n");
+    for (size_t axis = 0; axis < of->axes; axis++) {
+        write_quoted(stream, icl_sweep_value(of->sweep, of->cell, axis));
+        fputc(',', stream);
+    }
+    for (size_t i = 0; i < of->count; i++) {
+        char text[ICL_NUMBER_CAPACITY];
+        fprintf(stream, "%s%s", isnan(of->columns[i].value) ? "" : icl_format_number(of->columns[i].value, text),
+                i + 1 < of->count ? "," : "\n");
+    }
+}
+
+static icl_status write_json(FILE *stream, const row *of, const char *name, icl_error *error) {
+    icl_json json = {0};
+    char *text = NULL;
+    icl_status status;
+
+    if (name)
+        icl_json_text(&json, "cell", name);
+    for (size_t axis = 0; axis < of->axes; axis++)
+        icl_json_text(&json, icl_sweep_axis(of->sweep, axis), icl_sweep_value(of->sweep, of->cell, axis));
+    for (size_t i = 0; i < of->count; i++)
+        if (of->columns[i].is_count)
+            icl_json_count(&json, of->columns[i].name, (uint64_t)of->columns[i].value);
+        else
+            icl_json_number(&json, of->columns[i].name, of->columns[i].value);
+    status = icl_json_finish(&json, false, &text, error);
+    if (status == ICL_OK)
+        fprintf(stream, "%s\n", text);
+    icl_free(&text);
+    return status;
+}
+
+/* ---- For people ---- */
+
+/* The width of each axis's column, in new memory. */
+static icl_status measure(const icl_sweep *sweep, size_t **widths, icl_error *error) {
+    const size_t axes = icl_sweep_axes(sweep);
+    const icl_status status = icl_allocate(axes, sizeof **widths, "widths of columns", widths, error);
+
+    for (size_t axis = 0; axis < axes && status == ICL_OK; axis++) {
+        (*widths)[axis] = strlen(icl_sweep_axis(sweep, axis));
+        for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
+            const size_t length = strlen(icl_sweep_value(sweep, cell, axis));
+            if (length > (*widths)[axis])
+                (*widths)[axis] = length;
+        }
+    }
+    return status;
+}
+
+static int width_of(const column *of) {
+    const int length = (int)strlen(of->name);
+    return length > 9 ? length : 9;
+}
+
+static void write_for_people(FILE *stream, const row *of, const size_t *widths, bool is_first) {
+    for (size_t axis = 0; axis < of->axes && is_first; axis++)
+        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_axis(of->sweep, axis));
+    for (size_t i = 0; i < of->count && is_first; i++)
+        fprintf(stream, "%*s%s", width_of(&of->columns[i]), of->columns[i].name, i + 1 < of->count ? "  " : "\n");
+    for (size_t axis = 0; axis < of->axes; axis++)
+        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_value(of->sweep, of->cell, axis));
+    for (size_t i = 0; i < of->count; i++) {
+        const column *shown = &of->columns[i];
+        char text[32] = "-";
+        if (!isnan(shown->value))
+            snprintf(text, sizeof text, shown->is_count ? "%.0f" : "%.4g", shown->value);
+        fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < of->count ? "  " : "\n");
+    }
+}
+
+/* ---- All of it ---- */
+
+enum { TABLE = 0, CELLS_CSV, MEANS_CSV, JSON, TEXTS };
+
+typedef struct writer {
+    FILE *streams[TEXTS];
+    char *memory[TEXTS];
+    size_t sizes[TEXTS];
+    size_t *widths;
+} writer;
+
+static icl_status write_cells(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *name = NULL;
+
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
+        const row of = row_of_cell(sweep, cell, &results[cell]);
+        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
+        write_csv(w->streams[CELLS_CSV], &of, cell == 0);
+        ICL_TRY(icl_sweep_cell_name(sweep, cell, &name, error));
+        ICL_TRY(write_json(w->streams[JSON], &of, name, error));
+        icl_free(&name);
+    }
+done:
+    icl_free(&name);
+    return status;
+}
+
+static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+    const size_t seeds = icl_sweep_seeds(sweep);
+    icl_status status = ICL_OK;
+    point found;
+
+    if (seeds < 2)
+        return ICL_OK;
+    fprintf(w->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell += seeds) {
+        ICL_TRY(find_point(results + cell, seeds, &found, error));
+        const row of = row_of_point(sweep, cell, &found);
+        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
+        write_csv(w->streams[MEANS_CSV], &of, cell == 0);
+        ICL_TRY(write_json(w->streams[JSON], &of, NULL, error));
+    }
+done:
+    return status;
+}
+
+icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_texts *texts,
+                                 icl_error *error) {
+    char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json};
+    icl_status status = ICL_OK;
+    writer w = {{NULL}, {NULL}, {0}, NULL};
+
+    ICL_TRY(measure(sweep, &w.widths, error));
+    for (int i = 0; i < TEXTS; i++) {
+        w.streams[i] = open_memstream(&w.memory[i], &w.sizes[i]);
+        if (!w.streams[i])
+            ICL_TRY(icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory"));
+    }
+    ICL_TRY(write_cells(&w, sweep, results, error));
+    ICL_TRY(write_means(&w, sweep, results, error));
+done:
+    for (int i = 0; i < TEXTS; i++) {
+        if (w.streams[i] && fclose(w.streams[i]) != 0 && status == ICL_OK)
+            status = icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory");
+        if (status == ICL_OK)
+            status = icl_duplicate(w.memory[i], made[i], error);
+        free(w.memory[i]);
+    }
+    icl_free(&w.widths);
+    return status;
+}
+
+void icl_sweep_free_texts(icl_sweep_texts *texts) {
+    icl_free(&texts->table);
+    icl_free(&texts->cells_csv);
+    icl_free(&texts->means_csv);
+    icl_free(&texts->json);
+}

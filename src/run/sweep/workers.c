@@ -1,0 +1,217 @@
+/* Worker processes on one machine, each with a device of its own. */
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/sweep.h"
+
+/* How often the workers are looked after. */
+#define PAUSE_NANOSECONDS 20000000
+
+/* ---- One worker ---- */
+
+static icl_status work(const icl_sweep_workers_params *params, size_t index, long parent, icl_error *error) {
+    icl_sweep_work_params work = params->work;
+    icl_backend_params device = params->device;
+    icl_backend *backend = NULL;
+    icl_status status = ICL_OK;
+
+    device.spec = params->specs[index];
+    ICL_TRY(icl_backend_open(&device, &backend, error));
+    work.backend = backend;
+    work.parent = parent;
+    ICL_TRY(icl_sweep_work(&work, error));
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+/* What a worker's process does, up to its exit code: the status. */
+static int work_apart(const icl_sweep_workers_params *params, size_t index, long parent) {
+    icl_error error = {0};
+    const icl_status status = work(params, index, parent, &error);
+    char text[ICL_NAME_CAPACITY + ICL_ERROR_CAPACITY];
+
+    if (status != ICL_OK && status != ICL_ERROR_INTERRUPTED && params->fail) {
+        snprintf(text, sizeof text, "%s: %s", params->specs[index], error.message);
+        params->fail(params->work.user, text);
+    }
+    return (int)status;
+}
+
+/* ---- All of them ---- */
+
+typedef struct workers {
+    const icl_sweep_workers_params *params;
+    pid_t *processes; /* [count]; 0: ended */
+    size_t running, stopped;
+    bool told_to_stop;
+    icl_status status; /* of the first that failed */
+    icl_error *error;
+} workers;
+
+static void take_end(workers *all, size_t index, int state) {
+    const char *spec = all->params->specs[index];
+    const icl_status ended = WIFEXITED(state) ? (icl_status)WEXITSTATUS(state) : ICL_ERROR_DEVICE;
+
+    all->processes[index] = 0;
+    all->running--;
+    all->stopped += ended == ICL_ERROR_INTERRUPTED;
+    if (ended == ICL_OK || ended == ICL_ERROR_INTERRUPTED || all->status != ICL_OK)
+        return;
+    if (WIFSIGNALED(state))
+        all->status = icl_fail(all->error, ended, "worker %zu on %s was ended by signal %d; the same command goes on",
+                               index, spec, WTERMSIG(state));
+    else
+        all->status = icl_fail(all->error, ended, "worker %zu on %s gave up (%s); the same command goes on", index,
+                               spec, icl_status_name(ended));
+}
+
+static void tell_to_stop(workers *all) {
+    for (size_t i = 0; i < all->params->count; i++)
+        if (all->processes[i] > 0)
+            (void)kill(all->processes[i], SIGTERM);
+    all->told_to_stop = true;
+}
+
+static void look_after(workers *all) {
+    const volatile sig_atomic_t *stop = all->params->work.stop;
+
+    while (all->running > 0) {
+        for (size_t i = 0; i < all->params->count; i++) {
+            int state = 0;
+            if (all->processes[i] > 0 && waitpid(all->processes[i], &state, WNOHANG) == all->processes[i])
+                take_end(all, i, state);
+        }
+        if (stop && *stop && !all->told_to_stop)
+            tell_to_stop(all);
+        if (all->running > 0)
+            (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+    }
+}
+
+static icl_status start_all(workers *all, icl_error *error) {
+    const long parent = (long)getpid();
+
+    assert(all->processes);
+    (void)fflush(NULL); /* or every worker would have what is not printed yet */
+    for (size_t i = 0; i < all->params->count; i++) {
+        const pid_t process = fork();
+        if (process == 0)
+            _exit(work_apart(all->params, i, parent));
+        if (process < 0)
+            return icl_file_fail(error, "start", "a worker process", errno);
+        all->processes[i] = process;
+        all->running++;
+    }
+    return ICL_OK;
+}
+
+icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error) {
+    workers all = {.params = params, .error = error};
+    icl_status status = ICL_OK;
+
+    if (params->count == 1)
+        return work(params, 0, 0, error);
+    ICL_TRY(icl_allocate(params->count, sizeof *all.processes, "worker processes", &all.processes, error));
+    status = start_all(&all, error);
+    if (status != ICL_OK)
+        tell_to_stop(&all);
+    look_after(&all);
+    if (status == ICL_OK)
+        status = all.status;
+    if (status == ICL_OK && all.stopped > 0)
+        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all cells were finished");
+done:
+    icl_free(&all.processes);
+    return status;
+}
+
+/* ---- What a spec stands for ---- */
+
+typedef struct finding {
+    icl_status status;
+    icl_device_kind kind;
+    char spec[ICL_NAME_CAPACITY];
+    icl_error error;
+} finding;
+
+static void find_device(const icl_backend_params *params, finding *found) {
+    icl_backend *backend = NULL;
+
+    found->status = icl_backend_open(params, &backend, &found->error);
+    if (found->status == ICL_OK) {
+        const icl_capabilities *device = icl_backend_capabilities(backend);
+        found->kind = device->kind;
+        snprintf(found->spec, sizeof found->spec, "%s", device->spec);
+    }
+    icl_backend_close(&backend);
+}
+
+/* As many bytes as a finding has, or false. */
+static bool read_finding(int pipe_end, finding *found) {
+    char *to = (char *)found;
+    size_t left = sizeof *found;
+
+    while (left > 0) {
+        const ssize_t count = read(pipe_end, to, left);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        to += count;
+        left -= (size_t)count;
+    }
+    return true;
+}
+
+/* In the process that ends again. A finding is larger than a pipe is sure to hold, so it may take several writes. */
+static void write_finding(int pipe_end, const finding *found) {
+    const char *from = (const char *)found;
+
+    for (size_t left = sizeof *found; left > 0;) {
+        const ssize_t count = write(pipe_end, from, left);
+        if (count < 0 && errno != EINTR)
+            return;
+        from += count > 0 ? count : 0;
+        left -= count > 0 ? (size_t)count : 0;
+    }
+}
+
+icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
+                                    icl_device_kind *kind, icl_error *error) {
+    finding found = {0};
+    int ends[2];
+    bool whole;
+    pid_t process;
+
+    if (pipe(ends) != 0)
+        return icl_file_fail(error, "make", "a pipe", errno);
+    (void)fflush(NULL);
+    process = fork();
+    if (process == 0) {
+        find_device(params, &found);
+        write_finding(ends[1], &found);
+        _exit(0);
+    }
+    close(ends[1]);
+    whole = process > 0 && read_finding(ends[0], &found);
+    close(ends[0]);
+    while (process > 0 && waitpid(process, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    if (!whole)
+        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it failed",
+                        params->spec ? params->spec : "auto");
+    if (found.status != ICL_OK)
+        return icl_fail(error, found.status, "%s", found.error.message);
+    snprintf(spec, ICL_NAME_CAPACITY, "%s", found.spec);
+    *kind = found.kind;
+    return ICL_OK;
+}

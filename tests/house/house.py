@@ -1,0 +1,124 @@
+"""The house: no include runs upwards, no room is too large, no files include each other in a circle.
+
+A room is a folder of src; it uses only rooms that stand before it in src/meson.build. The papers come after them, the
+command's files in tools last. A room with more than a fifth of the lines of src must have floors, that is folders, and
+none may have more than a third.
+
+Usage: house.py SOURCE_FOLDER; prints TAP.
+"""
+
+import pathlib
+import re
+import sys
+
+LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
+
+
+def read_rooms(root):
+    rooms = re.findall(r"^subdir\('(\w+)'\)", (root / "src/meson.build").read_text(), re.M)
+    return rooms + ["papers"]
+
+
+def read_files(root):
+    """Each file's name as an #include has it, with its text; a file of the command as tools/NAME."""
+    files = {}
+    for folder, prefix in (("src", ""), ("tools", "tools/")):
+        for path in sorted((root / folder).rglob("*.[ch]")):
+            files[prefix + path.relative_to(root / folder).as_posix()] = path.read_text()
+    return files
+
+
+def includes_of(name, text, files):
+    for line in re.findall(r'^\s*#\s*include "([^"]+)"', text, re.M):
+        for candidate in (line, (pathlib.PurePosixPath(name).parent / line).as_posix()):
+            if candidate in files:
+                yield candidate
+
+
+def upward(files, rooms):
+    rank = {room: number for number, room in enumerate(rooms + ["tools"])}
+    found = []
+    for name, text in files.items():
+        room = name.split("/")[0]
+        for other in includes_of(name, text, files):
+            if rank[other.split("/")[0]] > rank[room]:
+                found.append(f"{name} includes {other}")
+    return found
+
+
+def circles(files):
+    """Files that include each other in a loop, each loop once."""
+    uses = {name: sorted(set(includes_of(name, text, files))) for name, text in files.items()}
+    state, path, found = {}, [], []
+
+    def visit(name):
+        state[name] = "open"
+        path.append(name)
+        for other in uses[name]:
+            if state.get(other) == "open":
+                found.append(" -> ".join(path[path.index(other) :] + [other]))
+            elif other not in state:
+                visit(other)
+        path.pop()
+        state[name] = "done"
+
+    for name in sorted(uses):
+        if name not in state:
+            visit(name)
+    return found
+
+
+def oversized(files, rooms, root):
+    lines = {room: 0 for room in rooms}
+    for name, text in files.items():
+        room = name.split("/")[0]
+        if room in lines:
+            lines[room] += text.count("\n")
+    total, found = sum(lines.values()), []
+    for room, count in lines.items():
+        share = count / total
+        has_floors = any(path.is_dir() for path in (root / "src" / room).iterdir())
+        if share > LARGEST or (share > WITH_FLOORS and not has_floors):
+            found.append(f"{room} has {100 * share:.1f} % of {total} lines{'' if has_floors else ' and no floors'}")
+    return found
+
+
+def strangers(files, rooms):
+    known = set(rooms) | {"tools"}
+    return sorted({name for name in files if name.split("/")[0] not in known})
+
+
+def planted(files, rooms):
+    """The rules notice what they are there for."""
+    low, high = f"{rooms[0]}/planted.h", f"{rooms[-1]}/planted.h"
+    with_upward = {**files, low: f'#include "{high}"\n', high: ""}
+    first, second = f"{rooms[0]}/one.h", f"{rooms[0]}/two.h"
+    with_circle = {**files, first: f'#include "{second}"\n', second: f'#include "{first}"\n'}
+    return [
+        ("an include that runs upwards is noticed", f"{low} includes {high}" in upward(with_upward, rooms)),
+        ("a circle is noticed", f"{first} -> {second} -> {first}" in circles(with_circle)),
+        ("a folder that is no room is noticed", strangers({**files, "attic/file.c": ""}, rooms) == ["attic/file.c"]),
+    ]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    rooms, files = read_rooms(root), read_files(root)
+    rows = [
+        ("every file stands in a room", strangers(files, rooms)),
+        ("no include runs upwards", upward(files, rooms)),
+        ("no files include each other in a circle", circles(files)),
+        ("no room is too large", oversized(files, rooms, root)),
+    ]
+    checks = [(title, not found, found) for title, found in rows]
+    checks += [(title, noticed, []) for title, noticed in planted(files, rooms)]
+    for number, (title, good, found) in enumerate(checks, 1):
+        for line in found:
+            print("#", line)
+        print("ok" if good else "not ok", number, "-", title)
+    print(f"1..{len(checks)}")
+    return 0 if all(good for _, good, _ in checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

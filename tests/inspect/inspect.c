@@ -1,0 +1,383 @@
+/*
+ * Inspection of models whose algorithm is known, because their weights were made: it has to be named, with its
+ * constants, and every part's role and cost has to be what follows from the construction.
+ */
+#include "iclab/inspect.h"
+
+#include <math.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
+#include "iclab/train.h"
+#include "papers/gradient_descent/gradient_descent.h"
+#include "run/sequences.h"
+#include "tap.h"
+
+#include "../core/scratch.h"
+
+enum { D = 3, N = 8, WIDTH = D + 1, MOST_FOUND = 400, SEQUENCES = 1000, MOST_SIZE = 4 * WIDTH * WIDTH };
+
+typedef struct found {
+    size_t layer;
+    char what[64], quantity[128], note[512];
+    double value, standard_error;
+} found;
+
+typedef struct fixture {
+    scratch_folder scratch, run, out;
+    icl_backend *backend;
+    icl_recipe *recipe;
+    icl_trainer *trainer;
+    float values[MOST_SIZE];
+    char *summary;
+    size_t count;
+    found all[MOST_FOUND];
+} fixture;
+
+static void collect(void *user, const icl_inspected *is) {
+    fixture *f = user;
+    found *to = &f->all[f->count < MOST_FOUND ? f->count++ : MOST_FOUND - 1];
+
+    to->layer = is->layer;
+    to->value = is->value;
+    to->standard_error = is->standard_error;
+    snprintf(to->what, sizeof to->what, "%s", is->what);
+    snprintf(to->quantity, sizeof to->quantity, "%s", is->quantity);
+    snprintf(to->note, sizeof to->note, "%s", is->note ? is->note : "");
+}
+
+/* The number whose quantity holds the text; NULL where there is none. */
+static const found *find(const fixture *f, size_t layer, const char *what, const char *quantity) {
+    for (size_t i = 0; i < f->count; i++)
+        if (f->all[i].layer == layer && strcmp(f->all[i].what, what) == 0 && strstr(f->all[i].quantity, quantity))
+            return &f->all[i];
+    return NULL;
+}
+
+static double value_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
+    const found *is = find(f, layer, what, quantity);
+    return is ? is->value : (double)NAN;
+}
+
+static const char *note_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
+    const found *is = find(f, layer, what, quantity);
+    return is ? is->note : "(not found)";
+}
+
+/* The formula of a layer. */
+static const char *formula_of(const fixture *f, size_t layer) {
+    const found *is = find(f, layer, "formula", "");
+    return is ? is->quantity : "(not found)";
+}
+
+/* ---- Models that are made ---- */
+
+/* A trainer of the recipe with these overrides, texts ended by NULL. */
+static icl_status open_fixture(fixture *f, const char *const *overrides, icl_error *error) {
+    static const char *const base[] = {"task.d=3", "task.n=8", "train.batch=1", "train.growth=0", "eval.every=0"};
+    icl_status status = ICL_OK;
+
+    scratch_open(&f->scratch);
+    snprintf(f->run.folder, sizeof f->run.folder, "%.200s/run", f->scratch.folder);
+    snprintf(f->out.folder, sizeof f->out.folder, "%.200s/out", f->scratch.folder);
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &f->backend, error));
+    ICL_TRY(icl_recipe_create_complete(&f->recipe, error));
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++)
+        ICL_TRY(icl_recipe_override(f->recipe, base[i], error));
+    for (; *overrides; overrides++)
+        ICL_TRY(icl_recipe_override(f->recipe, *overrides, error));
+    ICL_TRY(icl_trainer_create(f->backend, f->recipe, &f->trainer, error));
+    ICL_TRY(icl_trainer_get_parameters(f->trainer, f->values, error));
+done:
+    return status;
+}
+
+static void close_fixture(fixture *f) {
+    icl_free(&f->summary);
+    icl_trainer_destroy(&f->trainer);
+    icl_recipe_destroy(&f->recipe);
+    icl_backend_close(&f->backend);
+    scratch_close(&f->run);
+    scratch_close(&f->out);
+    scratch_close(&f->scratch);
+}
+
+/* Writes a run folder with f->values, and inspects it. */
+static icl_status inspect(fixture *f, icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_trainer_set_parameters(f->trainer, f->values, error));
+    ICL_TRY(icl_run_create(f->run.folder, f->recipe, error));
+    ICL_TRY(icl_path_join(f->run.folder, ICL_RUN_MODEL, &path, error));
+    ICL_TRY(icl_trainer_export(f->trainer, path, error));
+    ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = f->backend,
+                                              .run = f->run.folder,
+                                              .folder = f->out.folder,
+                                              .sequences = SEQUENCES,
+                                              .report = collect,
+                                              .user = f},
+                        &f->summary, error));
+    tap_note("%s", f->summary);
+done:
+    icl_free(&path);
+    return status;
+}
+
+static void note_formulas(const fixture *f, size_t layers) {
+    for (size_t layer = 1; layer <= layers; layer++)
+        tap_note("layer %zu: %s (%s)", layer, formula_of(f, layer), note_of(f, layer, "formula", ""));
+}
+
+/* ---- Gradient descent ---- */
+
+static void test_descent(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=1", "model.parameterization=full", "task.noise=uniform:1",
+                                            NULL};
+    const double rate = .0625;
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a full layer")) {
+        icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){1, &rate, NULL}, D, N, f.values);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 1);
+            tap_ok(tap, strstr(f.summary, "is, to rounding, 1 step of gradient descent (steps 0.0625)") != NULL,
+                   "a constructed step is named with its size");
+            tap_ok(tap, strcmp(formula_of(&f, 1), "y <- y - 0.0625 <a, x>") == 0, "and is its formula");
+            tap_ok(tap, fabs(value_of(&f, 1, "w_yx", "n times the coefficient") + N * rate) < 1e-6, "n w_yx");
+            tap_ok(tap, value_of(&f, 1, "gradient descent: w_yx", "distance") < 1e-6, "its distance from the pattern");
+            tap_ok(tap, value_of(&f, 0, "gd:1", "cosine") > 1 - 1e-9, "the cosine of sensitivities is 1");
+            tap_ok(tap, value_of(&f, 1, "w_yy", "predictions move") == 0, "the other terms do nothing");
+            tap_ok(tap, value_of(&f, 1, "w_yx", "predictions move") == 1, "without the step it predicts nothing");
+        }
+    }
+    close_fixture(&f);
+}
+
+static void test_gdpp(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=2", "model.parameterization=full", "task.noise=uniform:1",
+                                            NULL};
+    const double rates[] = {.05, .09}, inputs[] = {.03, .04};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two full layers")) {
+        icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){2, rates, inputs}, D, N, f.values);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 2);
+            tap_ok(tap,
+                   strstr(f.summary, "is, to rounding, 2 steps of GD++ (steps 0.05, 0.09; input steps 0.03)") != NULL,
+                   "two constructed steps of GD++ are named with their constants");
+            tap_ok(tap, strcmp(formula_of(&f, 1), "y <- y - 0.05 <a, x>; x <- x - 0.03 S x") == 0, "the first layer");
+            tap_ok(tap, strcmp(formula_of(&f, 2), "y <- y - 0.09 <a, x>") == 0, "the last, whose x is never read");
+            tap_ok(tap, strstr(note_of(&f, 2, "w_xx", "predictions move"), "no layer reads") != NULL, "and why");
+            tap_ok(tap, strstr(note_of(&f, 1, "w_xx", "predictions move"), "preconditioning: shrinks") != NULL,
+                   "w_xx preconditions");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* ---- Layers that do something else, or nothing ---- */
+
+/* w_yy alone, then w_yx alone (theorem 5.2 of arXiv 2402.14180): y <- y - .002 l y, then a step. */
+static void test_rescaling(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=2", "model.parameterization=diag", "task.noise=choice:1,3",
+                                            "model.scale=raw", NULL};
+    static const float made[] = {0, -.002F, 0, 1, 0, -.08F, 1, 0}; /* P and Q as (x, y), layer by layer */
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two diagonal layers")) {
+        memcpy(f.values, made, sizeof made);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 2);
+            tap_ok(tap, strcmp(formula_of(&f, 1), "y <- y - 0.002 l y") == 0, "a planted rescaling");
+            tap_ok(tap, strcmp(formula_of(&f, 2), "y <- y - 0.08 <a, x>") == 0, "and a step");
+            tap_ok(tap, strstr(note_of(&f, 1, "w_yy", "predictions move"), "rescaling: shrinks labels") != NULL,
+                   "w_yy is said to shrink labels");
+            tap_ok(tap,
+                   value_of(&f, 1, "w_yy", "above the model's") >
+                       2 * find(&f, 1, "w_yy", "above the model's")->standard_error,
+                   "and to be needed: the loss rises by %.3f", value_of(&f, 1, "w_yy", "above the model's"));
+            tap_ok(tap, strstr(f.summary, "to rounding") == NULL, "no classical algorithm is the same");
+        }
+    }
+    close_fixture(&f);
+}
+
+static void test_idle_layer(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=2", "model.parameterization=full", NULL};
+    const double rates[] = {.05, 0};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two full layers")) {
+        icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){2, rates, NULL}, D, N, f.values);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 2);
+            tap_ok(tap, strcmp(note_of(&f, 2, "formula", ""), "this layer does nothing") == 0,
+                   "a layer of zeros is said to do nothing");
+            tap_ok(tap, value_of(&f, 2, "all of the layer", "predictions move") == 0, "predictions do not need it");
+            tap_ok(tap, strstr(f.summary, "is, to rounding, 1 step of gradient descent (steps 0.05)") != NULL,
+                   "the rest is one step");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* Q's block of x is -a Sigma^-1 where w ~ N(0, Sigma^-1): a preconditioned step (theorem 3 of arXiv 2306.00297). */
+static void test_preconditioned(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=1",
+                                            "model.parameterization=sparse",
+                                            "task.noise=fixed:0",
+                                            "task.covariance=spectrum:1,2,4",
+                                            "task.weights=inverse-covariance",
+                                            "model.scale=raw",
+                                            NULL};
+    static const float inverse[] = {1, .5F, .25F};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a sparse layer")) {
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            f.values[i] = i % (D + 1) == 0 ? -.0625F * inverse[i / D] : 0;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            note_formulas(&f, 1);
+            tap_ok(tap,
+                   strstr(f.summary, "is, to rounding, 1 step of gradient descent preconditioned") != NULL &&
+                       strstr(f.summary, "(steps 0.0625)") != NULL,
+                   "a preconditioned step is named with its size");
+            tap_ok(tap, strcmp(formula_of(&f, 1), "y <- y - 0.0625 <a, Sigma^-1 x>") == 0, "and is its formula");
+            tap_ok(tap, value_of(&f, 1, "A of the gradient step", "Dist(R^T A R, I)") < 1e-6,
+                   "in white inputs A is a multiple of I");
+            /* A = a diag(1, 1/2, 1/4): mean 7/12, and sum of squares 21/16. */
+            tap_ok(tap,
+                   fabs(value_of(&f, 1, "A of the gradient step", "Dist(A, I)") -
+                        sqrt(1 - 3 * (7.0 / 12) * (7.0 / 12) / (21.0 / 16))) < 1e-6,
+                   "and as they are it is not");
+            tap_ok(tap, value_of(&f, 1, "sparse: P = [0 0; 0 1], Q = [A 0; 0 0]", "distance") < 1e-6,
+                   "the layer is of the sparse pattern");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* ---- The cost of pruning, computed directly ---- */
+
+static double squared_error(const icl_sequences *drawn, size_t i) {
+    const double miss = (double)drawn->model[i] - (double)drawn->targets[i];
+    return miss * miss;
+}
+
+/* The mean of the squared error without w_xx of the first layer (p_x = 0) above that of the model,
+ * on the inspection's sequences. */
+static icl_status direct_cost(fixture *f, double *cost, double *standard_error, icl_error *error) {
+    icl_sequences drawn = {0};
+    double squares = 0, whole[SEQUENCES];
+    float pruned[MOST_SIZE];
+    icl_status status = ICL_OK;
+
+    memcpy(pruned, f->values, sizeof pruned);
+    pruned[0] = 0;
+    *cost = 0;
+    ICL_TRY(icl_sequences_create(f->backend, icl_trainer_task(f->trainer), 1, &drawn, error));
+    ICL_TRY(icl_sequences_sample(&drawn, 0, error));
+    ICL_TRY(icl_tensor_read(drawn.batch.targets, drawn.targets, error));
+    ICL_TRY(icl_sequences_predict(&drawn, f->trainer, error));
+    for (size_t i = 0; i < SEQUENCES; i++)
+        whole[i] = squared_error(&drawn, i);
+    ICL_TRY(icl_trainer_set_parameters(f->trainer, pruned, error));
+    ICL_TRY(icl_sequences_predict(&drawn, f->trainer, error));
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        const double rise = squared_error(&drawn, i) - whole[i];
+        *cost += rise / SEQUENCES;
+        squares += rise * rise;
+    }
+    *standard_error = sqrt((squares / SEQUENCES - *cost * *cost) / (SEQUENCES - 1));
+done:
+    icl_sequences_release(&drawn);
+    return status;
+}
+
+static void test_cost(tap_run *tap) {
+    static const char *const overrides[] = {"model.layers=2", "model.parameterization=gd++", "model.scale=raw", NULL};
+    static const float made[] = {-.02F, -.03F, 1, 0, -.1F, 1}; /* P as (x, y) and Q's x, layer by layer */
+    double cost = 0, standard_error = 0;
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two layers of GD++")) {
+        memcpy(f.values, made, sizeof made);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected") &&
+            tap_status(tap, direct_cost(&f, &cost, &standard_error, &error), &error, "computed directly")) {
+            const found *is = find(&f, 1, "w_xx", "above the model's");
+            tap_ok(tap, is && fabs(is->value - cost) < 1e-5 * (1 + fabs(cost)), "the cost of w_xx: %.6f, directly %.6f",
+                   is ? is->value : 0, cost);
+            tap_ok(tap, is && fabs(is->standard_error / standard_error - 1) < 1e-3,
+                   "its standard error: %.6f, directly %.6f", is ? is->standard_error : 0, standard_error);
+        }
+    }
+    close_fixture(&f);
+}
+
+/* ---- Attention over labels ---- */
+
+static void test_window(tap_run *tap) {
+    static const char *const overrides[] = {"model.family=softmax", "model.layers=1", "task.family=functions",
+                                            "task.inputs=sphere", NULL};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a window")) {
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            f.values[i] = i % (D + 1) == 0 ? 4 : 0;
+        f.values[0] = 5;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, fabs(value_of(&f, 0, "M", "spectral norm") - 5) < 1e-6, "the spectral norm of M");
+            tap_ok(tap, fabs(value_of(&f, 0, "M", "multiple of I") - 13.0 / 3) < 1e-6, "the multiple of I in it");
+            tap_ok(tap, fabs(value_of(&f, 0, "M", "Dist") - sqrt((57 - 169.0 / 3) / 57)) < 1e-6, "its distance");
+            tap_ok(tap, value_of(&f, 0, "window", "labels") > 1 && value_of(&f, 0, "window", "labels") < N,
+                   "it averages over %.2f labels", value_of(&f, 0, "window", "labels"));
+            tap_ok(tap, strstr(f.summary, "Nadaraya-Watson") != NULL, "it is named");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* The same without the softmax: a step of gradient descent. */
+static void test_linear_attention(tap_run *tap) {
+    static const char *const overrides[] = {"model.family=softmax",  "model.attention=linear", "model.layers=1",
+                                            "task.family=functions", "task.inputs=sphere",     NULL};
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "linear attention")) {
+        for (size_t i = 0; i < (size_t)D * D; i++)
+            f.values[i] = i % (D + 1) == 0 ? 2 : 0;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap,
+                   strstr(f.summary, "one step of gradient descent") && strstr(f.summary, "of size 0.25 for raw sums"),
+                   "it is a step of 2 / n");
+            tap_ok(tap, value_of(&f, 0, "window", "over that of w I") == 1, "and nothing else");
+        }
+    }
+    close_fixture(&f);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    test_descent(&tap);
+    test_gdpp(&tap);
+    test_rescaling(&tap);
+    test_idle_layer(&tap);
+    test_preconditioned(&tap);
+    test_cost(&tap);
+    test_window(&tap);
+    test_linear_attention(&tap);
+    return tap_done(&tap);
+}

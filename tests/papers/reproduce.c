@@ -1,0 +1,212 @@
+/* The frame of reproductions: what is met and what is missed, what findings.csv and figures hold, and that a failing
+ * function ends a run. */
+#include "papers/reproduce.h"
+
+#include <math.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "tap.h"
+
+#include "../core/scratch.h"
+
+/* ---- Judging ---- */
+
+static void test_judging(tap_run *tap) {
+    const double nan = (double)NAN;
+    const struct {
+        icl_finding finding;
+        icl_judgement judgement;
+        double miss;
+        const char *name;
+    } cases[] = {
+        {{.ours = 1, .target = 2, .tolerance = 1, .evidence = ICL_READ}, ICL_MET, 0, "at the edge below"},
+        {{.ours = 3, .target = 2, .tolerance = 1, .evidence = ICL_READ}, ICL_MET, 0, "at the edge above"},
+        {{.ours = 3.5, .target = 2, .tolerance = 1, .evidence = ICL_READ}, ICL_MISSED, .5, "too large"},
+        {{.ours = .75, .target = 2, .tolerance = 1, .evidence = ICL_READ}, ICL_MISSED, .25, "too small"},
+        {{.ours = -9, .target = 2, .tolerance = 1, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED},
+         ICL_MET,
+         0,
+         "at most: better"},
+        {{.ours = 4, .target = 2, .tolerance = 1, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED},
+         ICL_MISSED,
+         1,
+         "at most: worse"},
+        {{.ours = 9, .target = 2, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED}, ICL_MET, 0, "at least: more"},
+        {{.ours = 1, .target = 2, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED},
+         ICL_MISSED,
+         1,
+         "at least: less"},
+        {{.ours = 99, .target = 2, .evidence = ICL_RECALLED}, ICL_SHOWN, 0, "a recalled target never fails"},
+        {{.ours = nan}, ICL_SHOWN, 0, "no target"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tap_ok(tap,
+               icl_finding_judge(&cases[i].finding) == cases[i].judgement &&
+                   icl_finding_miss(&cases[i].finding) == cases[i].miss,
+               "%s: %s", cases[i].name, icl_judgement_name(cases[i].judgement));
+    for (int criterion = ICL_WITHIN; criterion <= ICL_AT_LEAST; criterion++) {
+        const icl_finding nothing = {.ours = nan, .criterion = (icl_criterion)criterion, .evidence = ICL_READ};
+        tap_ok(tap, icl_finding_judge(&nothing) == ICL_MISSED && isnan(icl_finding_miss(&nothing)),
+               "nothing came out: missed, whatever the criterion (%d)", criterion);
+    }
+}
+
+/* ---- A run ---- */
+
+static icl_status find_two(icl_reproducing *run, icl_error *error) {
+    static const double x[] = {1, 2, 4}, y[] = {.5, (double)NAN, .125}, errors[] = {.1, .1, .2};
+    const icl_series series[] = {{"ours", ICL_SERIES_OURS, 3, x, y, errors},
+                                 {"it's theirs", ICL_SERIES_PUBLISHED, 2, x, y, NULL}};
+    const icl_figure figure = {"curve", "A curve", "steps", "loss", .log_y = true, .count = 2, .series = series};
+    const icl_heat_map map = {"P", 1, 3, x};
+    icl_status status = ICL_OK;
+
+    if (icl_reproduce_wants(run, "cell-one"))
+        ICL_TRY(icl_reproduce_found(run,
+                                    &(icl_finding){.what = "a \"quoted\" cell, with comma",
+                                                   .quantity = "loss",
+                                                   .ours = .25,
+                                                   .standard_error = .5,
+                                                   .target = .125,
+                                                   .tolerance = .0625,
+                                                   .evidence = ICL_READ,
+                                                   .source = "table 9",
+                                                   .note = "one"},
+                                    error));
+    if (icl_reproduce_wants(run, "cell-two"))
+        ICL_TRY(icl_reproduce_found(run, &(icl_finding){.what = "plain", .quantity = "loss", .ours = 2}, error));
+    ICL_TRY(icl_reproduce_figure(run, &figure, error));
+    ICL_TRY(icl_reproduce_heat_maps(run, &(icl_heat_figure){.name = "map", .title = "A map", .count = 1, .maps = &map},
+                                    error));
+done:
+    return status;
+}
+
+static icl_status fail_at_once(icl_reproducing *run, icl_error *error) {
+    (void)run;
+    return icl_fail(error, ICL_ERROR_MEMORY, "nothing left");
+}
+
+static void check_file(tap_run *tap, const char *folder, const char *name, const char *expected) {
+    char *path = NULL, *text = NULL;
+    size_t size = 0;
+    icl_error error = {0};
+    icl_status status = icl_path_join(folder, name, &path, &error);
+
+    if (status == ICL_OK)
+        status = icl_file_read(path, 0, &text, &size, &error);
+    if (tap_status(tap, status, &error, name) &&
+        !tap_ok(tap, text && strcmp(text, expected) == 0, "%s holds what it should", name))
+        tap_note("seen: %s", text);
+    icl_free(&text);
+    (void)remove(path);
+    icl_free(&path);
+}
+
+static void remove_file(const char *folder, const char *name) {
+    char *path = NULL;
+    icl_error error = {0};
+
+    if (icl_path_join(folder, name, &path, &error) == ICL_OK)
+        (void)remove(path);
+    icl_free(&path);
+}
+
+/* The report has the findings, their verdicts, and each figure once. */
+static void check_report(tap_run *tap, const char *folder) {
+    static const char *const parts[] = {
+        "iclab reproduce example", "2 findings, 1 of them missed.", "a &quot;quoted&quot; cell, with comma",
+        "0.25 \u00b1 0.5",         "0.125 \u00b1 0.0625",           "\u2717 missed by 0.0625",
+        "read: table 9",           "curve.gp draws curve.svg",      "map.gp draws map.svg"};
+    char *path = NULL, *text = NULL;
+    size_t size;
+    icl_error error = {0};
+    icl_status status = icl_path_join(folder, "report.html", &path, &error);
+
+    if (status == ICL_OK)
+        status = icl_file_read(path, 0, &text, &size, &error);
+    if (tap_status(tap, status, &error, "report.html"))
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+            tap_ok(tap, text && strstr(text, parts[i]), "the report has: %s", parts[i]);
+    icl_free(&text);
+    icl_free(&path);
+}
+
+static void test_run(tap_run *tap, const char *folder) {
+    const icl_reproduction reproduction = {.name = "example", .run = find_two};
+    const icl_reproduce_params params = {.folder = folder};
+    icl_reproduce_summary summary;
+    icl_error error = {0};
+
+    tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "a run");
+    tap_ok(tap, summary.findings == 2 && summary.missed == 1, "two findings, one of them missed");
+    check_file(tap, folder, "findings.csv",
+               "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n"
+               "\"a \"\"quoted\"\" cell, with comma\",\"loss\",0.25,0.5,0.125,0.0625,missed,read,\"table "
+               "9\",\"one\"\n"
+               "\"plain\",\"loss\",2,,,,shown,,\"\",\"\"\n");
+    check_file(tap, folder, "curve.csv",
+               "\"ours: steps\",\"ours: loss\",\"ours: standard error\","
+               "\"it's theirs: steps\",\"it's theirs: loss\",\"it's theirs: standard error\"\n"
+               "1,0.5,0.1,1,0.5,\n2,,0.1,2,,\n4,0.125,0.2,,,\n");
+    check_file(tap, folder, "map-1.csv", "1,2,4\n");
+    check_report(tap, folder);
+    remove_file(folder, "curve.gp");
+    remove_file(folder, "map.gp");
+}
+
+static void test_choice(tap_run *tap, const char *folder) {
+    const icl_reproduction reproduction = {.name = "example", .run = find_two};
+    icl_reproduce_params params = {.folder = folder, .only = "two"};
+    icl_reproduce_summary summary;
+    icl_error error = {0};
+
+    tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "--only two");
+    tap_ok(tap, summary.findings == 1 && summary.missed == 0, "one finding is left");
+    params.only = "three";
+    tap_ok(tap,
+           icl_reproduce(&reproduction, &params, &summary, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "--only three"),
+           "--only that leaves nothing: %s", error.message);
+}
+
+static void test_failures(tap_run *tap, const char *folder) {
+    const icl_reproduction failing = {.name = "failing", .run = fail_at_once};
+    const volatile sig_atomic_t stop = SIGINT;
+    const icl_reproduce_params params = {.folder = folder, .stop = &stop};
+    const icl_reproducing run = {.params = &params, .reproduction = &failing};
+    const icl_reproduction *found = NULL;
+    icl_reproduce_summary summary;
+    icl_error error = {0};
+
+    tap_ok(tap, icl_reproduce(&failing, &params, &summary, &error) == ICL_ERROR_MEMORY, "a failure is passed on");
+    tap_ok(tap, icl_reproduce_poll(&run, &error) == ICL_ERROR_INTERRUPTED, "a request to stop: %s", error.message);
+    tap_ok(tap,
+           icl_reproduction_find("versatile-tabel1", &found, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "versatile-table1"),
+           "an unknown name: %s", error.message);
+    tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->run, "a known one");
+}
+
+int main(void) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+    char folder[512];
+
+    scratch_open(&scratch);
+    snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "run"));
+    test_judging(&tap);
+    test_run(&tap, folder);
+    test_choice(&tap, folder);
+    test_failures(&tap, folder);
+    remove_file(folder, "findings.csv");
+    remove_file(folder, "curve.csv");
+    remove_file(folder, "curve.gp");
+    remove_file(folder, "map.gp");
+    remove_file(folder, "map-1.csv");
+    remove_file(folder, "report.html");
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}

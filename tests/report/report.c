@@ -1,0 +1,214 @@
+/* Reports: well-formed whatever they are given, everything shown as text, and nothing in them that
+ * a browser would fetch or run. */
+#include "report/report.h"
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "report/report_text.h"
+#include "tap.h"
+
+#include "../core/scratch.h"
+
+static const char hostile[] = "<script>alert('1')</script> & \"quoted\" \x01\xff\xc3\xa9";
+
+static const char picture[] =
+    "<?xml version=\"1.0\"?>\n<svg width=\"9\" height=\"9\" viewBox=\"0 0 9 9\" "
+    "xmlns=\"http://www.w3.org/2000/svg\"\n"
+    " xmlns:xlink=\"http://www.w3.org/1999/xlink\"><title>a <b></title>\n<!-- <script> -->\n"
+    "<defs><circle id='dot' r='1'/></defs>\n<g clip-path=\"url(#dot)\" ><use xlink:href = '#dot' />"
+    "<text>1 &lt; 2 & 3</text></g>\n</svg>\n";
+
+/* ---- Well-formedness ---- */
+
+/* Every tag is closed by its own, in order, but for the elements that HTML never closes and
+ * those that close themselves. */
+static bool is_balanced(const char *html) {
+    enum { MOST = 64, NAME = 32 };
+    char open[MOST][NAME];
+    int depth = 0;
+
+    for (const char *at = strchr(html, '<'); at; at = strchr(at + 1, '<')) {
+        char name[NAME] = "";
+        const char *end = strchr(at, '>');
+        const bool closes = at[1] == '/';
+        if (!end)
+            return false;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1 + closes, " />\n"), at + 1 + closes);
+        if (at[1] == '!' || strcmp(name, "meta") == 0 || end[-1] == '/')
+            continue;
+        if (closes && (depth == 0 || strcmp(open[--depth], name) != 0))
+            return false;
+        if (!closes && depth < MOST)
+            strcpy(open[depth++], name);
+    }
+    return depth == 0;
+}
+
+static size_t count_of(const char *text, const char *part) {
+    size_t count = 0;
+    for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+/* ---- A whole report ---- */
+
+static icl_status fill(icl_report *report, const char *folder, icl_error *error) {
+    static const icl_report_column columns[] = {{"what <b>", false}, {"loss", true}};
+    static const char *const rows[][2] = {{hostile, "0.5"}, {"plain", "1"}};
+    const icl_report_fact facts[] = {{"name <i>", hostile}, {"empty", ""}};
+    const icl_provenance provenance = {.facts = facts, .count = 2};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_section(report, hostile, error));
+    ICL_TRY(icl_report_paragraph(report, hostile, error));
+    ICL_TRY(icl_report_table_begin(report, columns, 2, error));
+    ICL_TRY(icl_report_table_row(report, ICL_TONE_BAD, rows[0], error));
+    ICL_TRY(icl_report_table_row(report, ICL_TONE_PLAIN, rows[1], error));
+    ICL_TRY(icl_report_table_end(report, error));
+    ICL_TRY(icl_report_picture(report, folder, "picture", hostile, error));
+    ICL_TRY(icl_report_picture(report, folder, "picture", NULL, error));
+    ICL_TRY(icl_report_picture(report, folder, "missing", hostile, error));
+    ICL_TRY(icl_report_picture(report, folder, "script", NULL, error));
+    ICL_TRY(icl_report_provenance(report, &provenance, error));
+    ICL_TRY(icl_report_listing(report, hostile, hostile, error));
+done:
+    return status;
+}
+
+static icl_status write_report(scratch_folder *scratch, char **html, icl_error *error) {
+    icl_report *report = NULL;
+    size_t size;
+    icl_status status = ICL_OK;
+
+    scratch_write(scratch, "picture.svg", picture, sizeof picture - 1);
+    scratch_write(scratch, "script.svg", "<svg><script>x</script></svg>", 29);
+    ICL_TRY(icl_report_create(&report, error));
+    ICL_TRY(fill(report, scratch->folder, error));
+    ICL_TRY(icl_report_write(report, hostile, hostile, scratch_path(scratch, "report.html"), error));
+    ICL_TRY(icl_file_read(scratch_path(scratch, "report.html"), 0, html, &size, error));
+done:
+    icl_report_destroy(&report);
+    return status;
+}
+
+static void check_report(tap_run *tap, scratch_folder *scratch) {
+    char *html = NULL;
+    icl_error error = {0};
+
+    if (!tap_status(tap, write_report(scratch, &html, &error), &error, "a report of hostile texts") || !html)
+        return;
+    tap_ok(tap, is_balanced(html), "every tag is closed, in order");
+    tap_ok(tap, !strstr(html, "<script") && !strstr(html, "<i>") && !strstr(html, "<b>"), "no markup but its own");
+    tap_ok(tap, !strstr(html, "http:") && !strstr(html, "https:") && !strstr(html, "src=") && !strstr(html, "@import"),
+           "nothing to fetch");
+    tap_ok(tap, strstr(html, "default-src 'none'") != NULL, "and a policy that forbids it");
+    tap_ok(tap,
+           count_of(html, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;quoted&quot; "
+                          "\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9") == 12,
+           "the hostile text is shown as it is, wherever it stands (%zu)",
+           count_of(html, "&lt;script&gt;alert(&#39;1&#39;)"));
+    tap_ok(tap,
+           strstr(html, "id=\"p1-dot\"") && strstr(html, "id=\"p2-dot\"") && strstr(html, "href=\"#p1-dot\"") &&
+               strstr(html, "url(#p2-dot)"),
+           "the ids of two pictures differ, and what refers to them follows");
+    tap_ok(tap, strstr(html, "1 &lt; 2 &amp; 3") && !strstr(html, "width=\"9\""),
+           "their text is there, their size the page's");
+    tap_ok(tap, strstr(html, "gnuplot missing.gp draws missing.svg") != NULL,
+           "a picture that was not drawn is spoken of");
+    tap_ok(tap, strstr(html, "script.svg is not shown here: it holds") != NULL,
+           "and so is one that holds more than a picture");
+    icl_free(&html);
+}
+
+/* ---- Pictures that are refused ---- */
+
+static void check_refusals(tap_run *tap) {
+    static const char *const bad[] = {
+        "",
+        "no picture",
+        "<svg>",
+        "<svg",
+        "<svg x",
+        "<svg x=",
+        "<svg x='1",
+        "<svg x=1></svg>",
+        "<svg></g></svg>",
+        "<svg><g></svg>",
+        "<svg></svg><svg></svg>",
+        "<svg><svg></svg></svg>",
+        "<svg><script></script></svg>",
+        "<svg><SCRIPT></SCRIPT></svg>",
+        "<svg><style>@import url(x)</style></svg>",
+        "<svg><foreignObject></foreignObject></svg>",
+        "<svg><a href='#x'></a></svg>",
+        "<svg onload='alert(1)'></svg>",
+        "<svg><use href='http://example.org/x.svg#y'/></svg>",
+        "<svg><image href='data:image/svg+xml,x'/></svg>",
+        "<svg><image href='//example.org/x.png'/></svg>",
+        "<svg><rect fill='url(http://example.org/x#y)'/></svg>",
+        "<svg><rect style='fill: url(//example.org/x)'/></svg>",
+        "<svg><rect style='fill: u\\72l(//example.org/x)'/></svg>",
+        "<svg><!-- </svg>",
+        "<svg><title></svg>",
+        "<svg><![CDATA[x]]></svg>",
+        "<svg><g/ x></svg>",
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        icl_text html = {0};
+        icl_error error = {0};
+        icl_status status = icl_text_print(&html, &error, "before");
+        if (status == ICL_OK)
+            status = icl_html_svg(&html, bad[i], strlen(bad[i]), 1, "x", &error);
+        tap_ok(tap, status == ICL_ERROR_INPUT && html.bytes && strcmp(html.bytes, "before") == 0, "refused: %s (%s)",
+               bad[i], error.message);
+        icl_text_release(&html);
+    }
+}
+
+/* A file cut off anywhere is refused. */
+static void check_truncation(tap_run *tap) {
+    const size_t whole = strlen(picture) - 1; /* without its newline */
+    size_t accepted = 0;
+
+    for (size_t size = 0; size <= whole; size++) {
+        icl_text html = {0};
+        accepted += icl_html_svg(&html, picture, size, 1, "x", NULL) == ICL_OK;
+        icl_text_release(&html);
+    }
+    tap_ok(tap, accepted == 1, "of all beginnings of a picture the whole one alone is taken (%zu)", accepted);
+}
+
+/* A file with any one byte changed is refused, or taken in as a well-formed tree nevertheless. */
+static void check_damage(tap_run *tap) {
+    static const char others[] = "<>/\"'=& #!x:";
+    char damaged[sizeof picture];
+    size_t accepted = 0, bad = 0;
+
+    for (size_t i = 0; i + 1 < sizeof picture; i++)
+        for (const char *other = others; *other; other++) {
+            icl_text html = {0};
+            memcpy(damaged, picture, sizeof picture);
+            damaged[i] = *other;
+            if (icl_html_svg(&html, damaged, sizeof picture - 1, 1, "x", NULL) == ICL_OK) {
+                accepted++;
+                bad += !html.bytes || !is_balanced(html.bytes) || strstr(html.bytes, "href=\"h") != NULL;
+            }
+            icl_text_release(&html);
+        }
+    tap_ok(tap, bad == 0 && accepted > 0, "of all changes of one byte %zu are taken in, all well-formed", accepted);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    check_report(&tap, &scratch);
+    check_refusals(&tap);
+    check_truncation(&tap);
+    check_damage(&tap);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
