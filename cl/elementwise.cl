@@ -5,54 +5,61 @@
  * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function)
  * per element; 4 bytes for each element read and written.
  */
+#include "../include/iclab/kinds.h"
 #include "common.h"
-#include "kinds.h"
+
+/* The formula of each kind, unary_NAME: a row of the list that has none does not compile. */
+#define UNARY(name, formula)                                                                                           \
+    static floats unary_##name(floats x) {                                                                             \
+        return formula;                                                                                                \
+    }
+UNARY(negate, -x)
+UNARY(absolute, fabs(x))
+UNARY(square, x *x)
+UNARY(square_root, sqrt(x))
+UNARY(reciprocal, (floats)(1.0f) / x)
+UNARY(exponential, exp(x))
+UNARY(logarithm, log(x))
+UNARY(hyperbolic_tangent, tanh(x))
+UNARY(sigmoid, (floats)(1.0f) / ((floats)(1.0f) + exp(-x)))
+UNARY(relu, select(fmax(x, (floats)(0.0f)), x, isnan(x)))
+UNARY(sign, select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
+                   select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x)))
 
 static floats apply_unary(uint kind, floats x) {
+#define CASE(kind, name, positive)                                                                                     \
+    case kind:                                                                                                         \
+        return unary_##name(x);
     switch (kind) {
-    case KIND_NEGATE:
-        return -x;
-    case KIND_ABSOLUTE:
-        return fabs(x);
-    case KIND_SQUARE:
-        return x * x;
-    case KIND_SQUARE_ROOT:
-        return sqrt(x);
-    case KIND_RECIPROCAL:
-        return (floats)(1.0f) / x;
-    case KIND_EXPONENTIAL:
-        return exp(x);
-    case KIND_LOGARITHM:
-        return log(x);
-    case KIND_HYPERBOLIC_TANGENT:
-        return tanh(x);
-    case KIND_SIGMOID:
-        return (floats)(1.0f) / ((floats)(1.0f) + exp(-x));
-    case KIND_RELU:
-        return select(fmax(x, (floats)(0.0f)), x, isnan(x));
-    default: /* KIND_SIGN */
-        return select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
-                      select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x));
+        ICL_UNARY_KINDS(CASE)
+    default:
+        return x; /* the host knows no other kind */
     }
+#undef CASE
 }
 
-static floats apply_binary(uint kind, floats a, floats b) {
-    switch (kind) {
-    case KIND_ADD:
-        return a + b;
-    case KIND_SUBTRACT:
-        return a - b;
-    case KIND_MULTIPLY:
-        return a * b;
-    case KIND_DIVIDE:
-        return a / b;
-    case KIND_MAXIMUM:
-        return select(fmax(a, b), a + b, isunordered(a, b));
-    case KIND_MINIMUM:
-        return select(fmin(a, b), a + b, isunordered(a, b));
-    default: /* KIND_EQUAL */
-        return select((floats)(0.0f), (floats)(1.0f), isequal(a, b));
+#define BINARY(name, formula)                                                                                          \
+    static floats binary_##name(floats a, floats b) {                                                                  \
+        return formula;                                                                                                \
     }
+BINARY(add, a + b)
+BINARY(subtract, a - b)
+BINARY(multiply, a *b)
+BINARY(divide, a / b)
+BINARY(maximum, select(fmax(a, b), a + b, isunordered(a, b)))
+BINARY(minimum, select(fmin(a, b), a + b, isunordered(a, b)))
+BINARY(equal, select((floats)(0.0f), (floats)(1.0f), isequal(a, b)))
+
+static floats apply_binary(uint kind, floats a, floats b) {
+#define CASE(kind, name)                                                                                               \
+    case kind:                                                                                                         \
+        return binary_##name(a, b);
+    switch (kind) {
+        ICL_BINARY_KINDS(CASE)
+    default:
+        return a;
+    }
+#undef CASE
 }
 
 __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment, uint segments,

@@ -34,7 +34,7 @@ static uint factor_length(uint d, uint columns, uint full, uint i) {
 }
 
 static floats noise_level(uints word, uint distribution, float2 range, uint choice_count, choice_table choice) {
-    if (distribution == KIND_UNIFORM)
+    if (distribution == ICL_UNIFORM)
         return range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word >> 8)) * 0x1p-24f);
     return chosen(word, choice_count, choice);
 }
@@ -54,16 +54,16 @@ static floats noise_level(uints word, uint distribution, float2 range, uint choi
 
 #define CHI_ROW 16 /* pieces of a row of the packed table; the last ones are unused */
 
-/* T_k: the polynomial of each lane's piece. row: [CHI_TERMS][CHI_ROW]. */
+/* T_k: the polynomial of each lane's piece. row: [ICL_CHI_TERMS][CHI_ROW]. */
 static floats chi_from_normal(floats z, __global const float *row) {
-    const ints piece = ICL_PASTE(convert_int, LANES)(z + (floats)((float)(CHI_PIECES / 2)));
-    const floats t = z - (TO_FLOATS(piece) - (floats)(0.5f * (float)(CHI_PIECES - 1)));
+    const ints piece = ICL_PASTE(convert_int, LANES)(z + (floats)((float)(ICL_CHI_PIECES / 2)));
+    const floats t = z - (TO_FLOATS(piece) - (floats)(0.5f * (float)(ICL_CHI_PIECES - 1)));
     floats value = (floats)(0.0f);
 #if LANES == 4
     int at[LANES];
     STORE_LANES(piece, at);
 #endif
-    UNROLL for (int term = CHI_TERMS - 1; term >= 0; term--) {
+    UNROLL for (int term = ICL_CHI_TERMS - 1; term >= 0; term--) {
 #if LANES >= 8
         __global const floats *of_term = (__global const floats *)(row + term * CHI_ROW);
         floats coefficient = PICK(of_term[0], AS_UINTS(piece));
@@ -74,7 +74,7 @@ static floats chi_from_normal(floats z, __global const float *row) {
         __global const float *of_term = row + term * CHI_ROW;
         const floats coefficient = (floats)(of_term[at[0]], of_term[at[1]], of_term[at[2]], of_term[at[3]]);
 #endif
-        value = term == CHI_TERMS - 1 ? coefficient : value * t + coefficient;
+        value = term == ICL_CHI_TERMS - 1 ? coefficient : value * t + coefficient;
     }
     return value;
 }
@@ -192,7 +192,7 @@ static void draw_rows(__global floats *lanes, __global const float *chi, ulong s
     }
     for (uint i = 0; i < columns; i++) {
         const uint row = trapezoid(columns, i) + i;
-        SET(row, chi_from_normal(GET(row), chi + i * (CHI_TERMS * CHI_ROW)));
+        SET(row, chi_from_normal(GET(row), chi + i * (ICL_CHI_TERMS * CHI_ROW)));
     }
 }
 
@@ -302,7 +302,7 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
                          uint2 step, uint distribution, float2 range, uint choice_count, float16 choices,
                          __global float *scratch, uint scratch_rows, uint table_rows) {
     const uint batch = sizes.s0, d = sizes.s1, columns = sizes.s2, extent = d + 1;
-    const uint chi_length = columns * (CHI_TERMS * CHI_ROW);
+    const uint chi_length = columns * (ICL_CHI_TERMS * CHI_ROW);
     __global float *packed = scratch + get_global_id(0) * scratch_rows * LANES;
     __global uint *place = (__global uint *)(packed + chi_length + 2 * d * d * has_roots);
     __global float *packed_roots = packed + chi_length;
@@ -310,11 +310,11 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
     KEEP_CHOICES(choice, choices);
     if (get_global_id(0) >= units.s1)
         return;
-    for (uint i = 0; i < columns * CHI_TERMS; i++) {
-        const uint row = i / CHI_TERMS, term = i % CHI_TERMS;
+    for (uint i = 0; i < columns * ICL_CHI_TERMS; i++) {
+        const uint row = i / ICL_CHI_TERMS, term = i % ICL_CHI_TERMS;
         __global const float *from = chi + c_offset + (int)row * c_stride.s1 + (int)term * c_stride.s3;
         for (uint piece = 0; piece < CHI_ROW; piece++)
-            packed[i * CHI_ROW + piece] = piece < CHI_PIECES ? from[(int)piece * c_stride.s2] : 0.0f;
+            packed[i * CHI_ROW + piece] = piece < ICL_CHI_PIECES ? from[(int)piece * c_stride.s2] : 0.0f;
     }
     for (uint i = 0; i < 2 * d * d * has_roots; i++) {
         const uint row = i / d, which = row / d;
@@ -352,11 +352,11 @@ __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __g
 #else
 
 static float chi_from_normal(float z, __global const float *row, int piece_stride, int stride) {
-    const int piece = convert_int(z + (float)(CHI_PIECES / 2));
-    const float t = z - (convert_float(piece) - 0.5f * (float)(CHI_PIECES - 1));
+    const int piece = convert_int(z + (float)(ICL_CHI_PIECES / 2));
+    const float t = z - (convert_float(piece) - 0.5f * (float)(ICL_CHI_PIECES - 1));
     __global const float *coefficient = row + piece * piece_stride;
-    float value = coefficient[(CHI_TERMS - 1) * stride];
-    for (int term = CHI_TERMS - 2; term >= 0; term--)
+    float value = coefficient[(ICL_CHI_TERMS - 1) * stride];
+    for (int term = ICL_CHI_TERMS - 2; term >= 0; term--)
         value = value * t + coefficient[term * stride];
     return value;
 }

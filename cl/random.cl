@@ -103,12 +103,12 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
         word[2] = (uints)(step.s0);
         word[3] = (uints)(step.s1);
         philox(&word[0], &word[1], &word[2], &word[3], seed, stream);
-        if (distribution == KIND_NORMAL)
+        if (distribution == ICL_NORMAL)
             normals_from_words(word, value);
         else
             UNROLL for (int w = 0; w < BLOCK; w++) value[w] =
-                distribution == KIND_UNIFORM ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
-                                             : chosen(word[w], choice_count, choice);
+                distribution == ICL_UNIFORM ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)
+                                            : chosen(word[w], choice_count, choice);
 #if LANES == 1
         interleave(value, &run);
 #else

@@ -7,8 +7,8 @@
  * so that a term passes through at most 32 + ceil(log2 n) additions. Cost per input element: 1 flop (2
  * for squares), 4 bytes.
  */
+#include "../include/iclab/kinds.h"
 #include "common.h"
-#include "kinds.h"
 
 /* Addition, or the larger one with NaN winning. */
 static floats combine(uint is_max, floats a, floats b) {

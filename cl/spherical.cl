@@ -4,8 +4,8 @@
  * Index mapping: a unit is LANES rows, which may lie anywhere; rows are counted in row-major order of the shape. Cost
  * for each row: 2 d + 12 flops, 35 more with a radius; 8 d bytes, 4 more with a radius.
  */
+#include "../include/iclab/kinds.h"
 #include "common.h"
-#include "kinds.h"
 
 static floats gather(__global const float *from, const int *at) {
 #if LANES == 1
@@ -67,8 +67,8 @@ static floats power_of_two(floats exponent) {
 
 static floats radius_at(__global const float *table, int4 stride, floats z) {
     const floats cut = cut_to(z, 6.99f);
-    const ints piece = TO_INTS(cut + (float)CHI_PIECES * 0.5f);
-    const floats t = cut - (TO_FLOATS(piece) - (float)(CHI_PIECES - 1) * 0.5f);
+    const ints piece = TO_INTS(cut + (float)ICL_CHI_PIECES * 0.5f);
+    const floats t = cut - (TO_FLOATS(piece) - (float)(ICL_CHI_PIECES - 1) * 0.5f);
     const ints start = piece * stride.s2;
     int at[LANES];
     floats sum;
@@ -77,8 +77,8 @@ static floats radius_at(__global const float *table, int4 stride, floats z) {
 #else
     ICL_PASTE(vstore, LANES)(start, 0, at);
 #endif
-    sum = gather(table + (CHI_TERMS - 1) * stride.s3, at);
-    for (int term = CHI_TERMS - 2; term >= 0; term--)
+    sum = gather(table + (ICL_CHI_TERMS - 1) * stride.s3, at);
+    for (int term = ICL_CHI_TERMS - 2; term >= 0; term--)
         sum = sum * t + gather(table + term * stride.s3, at);
     return power_of_two(sum);
 }

@@ -15,6 +15,7 @@
 #include "iclab/host.h"
 #include "iclab/inspect.h"
 #include "iclab/json.h"
+#include "iclab/kinds.h"
 #include "iclab/log.h"
 #include "iclab/loss.h"
 #include "iclab/model.h"

@@ -13,6 +13,7 @@
 #ifndef ICLAB_OPS_H
 #define ICLAB_OPS_H
 
+#include "iclab/kinds.h"
 #include "iclab/random.h"
 #include "iclab/tensor.h"
 
@@ -29,10 +30,6 @@ ICL_API icl_status icl_copy(icl_backend *backend, icl_tensor out, icl_tensor in,
 /* Strict. Fills out with random numbers (random.h). */
 ICL_API icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out,
                                    icl_error *error);
-
-/* Pieces of a quantile function as a piecewise polynomial, and the coefficients of each. */
-#define ICL_CHI_PIECES 14
-#define ICL_CHI_TERMS  8
 
 /*
  * Strict. Spherical distributions from normal ones: rows along the last axis, out = r x / ||x||, so that rows x of
@@ -55,35 +52,7 @@ ICL_API icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tenso
 
 /* ---- Elementwise ---- */
 
-/* What icl_unary computes of each element x. */
-typedef enum icl_unary_kind {
-    ICL_NEGATE = 0,
-    ICL_ABSOLUTE,
-    ICL_SQUARE,
-    ICL_SQUARE_ROOT,
-    ICL_RECIPROCAL,
-    ICL_EXPONENTIAL,
-    ICL_LOGARITHM,
-    ICL_HYPERBOLIC_TANGENT,
-    ICL_SIGMOID, /* 1 / (1 + exp(-x)) */
-    ICL_RELU,    /* max(x, 0); NaN stays NaN */
-    ICL_SIGN,    /* -1, 0 or 1; NaN stays NaN */
-    ICL_UNARY_COUNT
-} icl_unary_kind;
-
-/* What icl_binary computes of each pair of elements. */
-typedef enum icl_binary_kind {
-    ICL_ADD = 0,
-    ICL_SUBTRACT,
-    ICL_MULTIPLY,
-    ICL_DIVIDE,
-    ICL_MAXIMUM, /* NaN if either is NaN */
-    ICL_MINIMUM, /* NaN if either is NaN */
-    ICL_EQUAL,   /* 1 where a == b, else 0 */
-    ICL_BINARY_COUNT
-} icl_binary_kind;
-
-/* Their names, such as "square_root"; static storage. */
+/* The names of the kinds (kinds.h), such as "square_root"; static storage. */
 ICL_API const char *icl_unary_name(icl_unary_kind kind);
 ICL_API const char *icl_binary_name(icl_binary_kind kind);
 
@@ -102,19 +71,7 @@ ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double al
 
 /* ---- Reductions ---- */
 
-/* What icl_reduce makes of the elements of the reduced axes. */
-typedef enum icl_reduce_kind {
-    ICL_SUM = 0,
-    ICL_MEAN,   /* of nothing: NaN */
-    ICL_MAX,    /* of nothing: -infinity; NaN if any element is NaN */
-    ICL_ARGMAX, /* row-major index within the reduced axes of the first largest element, as a number; the
-                           first NaN counts as largest; of nothing: -1 */
-    ICL_SUM_OF_SQUARES,
-    ICL_NORM, /* square root of the sum of squares */
-    ICL_REDUCE_COUNT
-} icl_reduce_kind;
-
-/* Its name, such as "sum_of_squares"; static storage. */
+/* The name of a kind (kinds.h), such as "sum_of_squares"; static storage. */
 ICL_API const char *icl_reduce_name(icl_reduce_kind kind);
 
 /* Reduces the axes whose bits are set in `axes` (bit 0 = axis 0). out has the input's rank, with extent 1 on each

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "iclab/export.h"
+#include "iclab/kinds.h"
 
 ICL_C_BEGIN
 
@@ -23,13 +24,6 @@ typedef struct icl_random_key {
     uint32_t stream; /* one per purpose, so that purposes never share numbers */
     uint64_t step;   /* of training, or whatever counts there */
 } icl_random_key;
-
-/* What is made from a random word. */
-typedef enum icl_distribution {
-    ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
-    ICL_NORMAL,      /* mean 0, variance 1 */
-    ICL_CHOICE,      /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
-} icl_distribution;
 
 /* Most values of ICL_CHOICE. */
 #define ICL_MAX_CHOICES 16

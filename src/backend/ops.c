@@ -6,13 +6,16 @@
 #include "backend/dispatch.h"
 #include "iclab/status.h"
 
-static const char *const unary_names[ICL_UNARY_COUNT] = {
-    "negate",    "absolute",           "square",  "square_root", "reciprocal", "exponential",
-    "logarithm", "hyperbolic_tangent", "sigmoid", "relu",        "sign",
+static const char *const unary_names[] = {
+#define NAME(kind, name, positive) #name,
+    ICL_UNARY_KINDS(NAME)
+#undef NAME
 };
 
-static const char *const binary_names[ICL_BINARY_COUNT] = {
-    "add", "subtract", "multiply", "divide", "maximum", "minimum", "equal",
+static const char *const binary_names[] = {
+#define NAME(kind, name) #name,
+    ICL_BINARY_KINDS(NAME)
+#undef NAME
 };
 
 static const char *const reduce_names[ICL_REDUCE_COUNT] = {

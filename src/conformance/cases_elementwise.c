@@ -123,8 +123,9 @@ static void cases(icl_case_list *list) {
 
 /* A square root or logarithm of a negative number is NaN everywhere and tests nothing. */
 static void unary_inputs(const icl_case *c, int operand, float *const *operands) {
-    const bool is_positive = c->params.unary == ICL_SQUARE_ROOT || c->params.unary == ICL_LOGARITHM;
-    icl_case_values(c, operand, is_positive && c->values != ICL_VALUES_SPECIAL, operands[operand]);
+#define POSITIVE(kind, name, positive) positive,
+    static const bool takes_positive[] = {ICL_UNARY_KINDS(POSITIVE)};
+    icl_case_values(c, operand, takes_positive[c->params.unary] && c->values != ICL_VALUES_SPECIAL, operands[operand]);
 }
 
 static double scale_add_flops(const icl_case *c) {

@@ -9,76 +9,56 @@
 
 #include "conformance/cases.h"
 
-#define ULP 2.0 /* in units of u */
-
-static const double divide_error = 2.5 * ULP;
+/* In units of u. */
+#define ULP      2.0
+#define DIVISION (2.5 * ULP)
 
 /* The exact value, and its relative error bound in units of u. */
-static double unary_truth(icl_unary_kind kind, double x, double *units) {
-    *units = 0;
-    switch (kind) {
-    case ICL_NEGATE:
-        return -x;
-    case ICL_ABSOLUTE:
-        return fabs(x);
-    case ICL_SQUARE:
-        *units = 1;
-        return x * x;
-    case ICL_SQUARE_ROOT:
-        *units = 3 * ULP;
-        return sqrt(x);
-    case ICL_RECIPROCAL:
-        *units = divide_error;
-        return 1 / x;
-    case ICL_EXPONENTIAL:
-        *units = 3 * ULP;
-        return exp(x);
-    case ICL_LOGARITHM:
-        *units = 3 * ULP;
-        return log(x);
-    case ICL_HYPERBOLIC_TANGENT:
-        *units = 5 * ULP;
-        return tanh(x);
-    case ICL_SIGMOID:
-        /* e = exp(-x) (1 + 6u); 1 + e rounds once, and e's error counts at most in full; then one division. */
-        *units = 3 * ULP + 1 + divide_error;
-        return 1 / (1 + exp(-x));
-    case ICL_RELU:
-        return isnan(x) ? x : fmax(x, 0);
-    case ICL_SIGN:
-        return isnan(x) ? x : (double)((x > 0) - (x < 0));
-    case ICL_UNARY_COUNT:
-        break;
-    }
-    return (double)NAN;
-}
+typedef struct exact {
+    double value, units;
+} exact;
 
-static double binary_truth(icl_binary_kind kind, double a, double b, double *units) {
-    *units = 0;
-    switch (kind) {
-    case ICL_ADD:
-        *units = 1;
-        return a + b;
-    case ICL_SUBTRACT:
-        *units = 1;
-        return a - b;
-    case ICL_MULTIPLY:
-        *units = 1;
-        return a * b;
-    case ICL_DIVIDE:
-        *units = divide_error;
-        return a / b;
-    case ICL_MAXIMUM:
-        return isnan(a) || isnan(b) ? (double)NAN : fmax(a, b);
-    case ICL_MINIMUM:
-        return isnan(a) || isnan(b) ? (double)NAN : fmin(a, b);
-    case ICL_EQUAL:
-        return a == b;
-    case ICL_BINARY_COUNT:
-        break;
+/* The exact result of each kind, unary_NAME: a row of the list that has none does not compile. */
+#define UNARY(name, units, value)                                                                                      \
+    static exact unary_##name(double x) {                                                                              \
+        return (exact){value, units};                                                                                  \
     }
-    return (double)NAN;
-}
+UNARY(negate, 0, -x)
+UNARY(absolute, 0, fabs(x))
+UNARY(square, 1, x *x)
+UNARY(square_root, 3 * ULP, sqrt(x))
+UNARY(reciprocal, DIVISION, 1 / x)
+UNARY(exponential, 3 * ULP, exp(x))
+UNARY(logarithm, 3 * ULP, log(x))
+UNARY(hyperbolic_tangent, 5 * ULP, tanh(x))
+/* e = exp(-x) (1 + 6u); 1 + e rounds once, and e's error counts at most in full; then one division. */
+UNARY(sigmoid, 3 * ULP + 1 + DIVISION, 1 / (1 + exp(-x)))
+UNARY(relu, 0, isnan(x) ? x : fmax(x, 0))
+UNARY(sign, 0, isnan(x) ? x : (double)((x > 0) - (x < 0)))
+
+static exact (*const unary_exact[])(double) = {
+#define ROW(kind, name, positive) unary_##name,
+    ICL_UNARY_KINDS(ROW)
+#undef ROW
+};
+
+#define BINARY(name, units, value)                                                                                     \
+    static exact binary_##name(double a, double b) {                                                                   \
+        return (exact){value, units};                                                                                  \
+    }
+BINARY(add, 1, a + b)
+BINARY(subtract, 1, a - b)
+BINARY(multiply, 1, a *b)
+BINARY(divide, DIVISION, a / b)
+BINARY(maximum, 0, isnan(a) || isnan(b) ? (double)NAN : fmax(a, b))
+BINARY(minimum, 0, isnan(a) || isnan(b) ? (double)NAN : fmin(a, b))
+BINARY(equal, 0, a == b)
+
+static exact (*const binary_exact[])(double, double) = {
+#define ROW(kind, name) binary_##name,
+    ICL_BINARY_KINDS(ROW)
+#undef ROW
+};
 
 /* out = fl(fl(alpha a) + fl(beta b)): the products' errors, and the sum's. */
 static double scale_add_truth(const icl_truth *truth, double a, double b, double *bound) {
@@ -112,25 +92,27 @@ icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error) {
 
     for (size_t i = 0; i < count; i++) {
         const double a = c->op == ICL_OP_fill ? 0 : broadcast_element(truth, 1, i);
-        double *out = &truth->operand[0][i], *bound = &truth->bound[0][i], units = 0;
+        double *out = &truth->operand[0][i], *bound = &truth->bound[0][i];
+        exact of_kind;
         switch (c->op) {
         case ICL_OP_fill:
-            *out = icl_device_rounded(truth, c->params.value);
+            of_kind = (exact){icl_device_rounded(truth, c->params.value), 0};
             break;
         case ICL_OP_copy:
-            *out = a;
+            of_kind = (exact){a, 0};
             break;
         case ICL_OP_unary:
-            *out = unary_truth(c->params.unary, a, &units);
+            of_kind = unary_exact[c->params.unary](a);
             break;
         case ICL_OP_binary:
-            *out = binary_truth(c->params.binary, a, broadcast_element(truth, 2, i), &units);
+            of_kind = binary_exact[c->params.binary](a, broadcast_element(truth, 2, i));
             break;
         default:
             *out = scale_add_truth(truth, a, broadcast_element(truth, 2, i), bound);
             continue;
         }
-        *bound = units * truth->unit * fabs(*out);
+        *out = of_kind.value;
+        *bound = of_kind.units * truth->unit * fabs(*out);
     }
     return ICL_OK;
 }

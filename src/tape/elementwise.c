@@ -158,16 +158,29 @@ static icl_status binary_backward(icl_tape *tape, const icl_node *node, icl_tens
         icl_status status = ICL_OK;
         if (!icl_gradient_wanted(tape, node->inputs[own]))
             continue;
-        if (kind == ICL_ADD || (kind == ICL_SUBTRACT && own == 0))
+        switch (kind) {
+        case ICL_ADD:
             status = icl_gradient_share(tape, node->inputs[own], node, gradient, error);
-        else if (kind == ICL_SUBTRACT)
-            status = icl_gradient_add(tape, node->inputs[own], -1.0, gradient, error);
-        else if (kind == ICL_MULTIPLY)
+            break;
+        case ICL_SUBTRACT:
+            status = own == 0 ? icl_gradient_share(tape, node->inputs[0], node, gradient, error)
+                              : icl_gradient_add(tape, node->inputs[1], -1.0, gradient, error);
+            break;
+        case ICL_MULTIPLY:
             status = multiply_backward(tape, node, own, gradient, error);
-        else if (kind == ICL_DIVIDE)
+            break;
+        case ICL_DIVIDE:
             status = divide_backward(tape, node, own, gradient, error);
-        else
+            break;
+        case ICL_MAXIMUM:
+        case ICL_MINIMUM:
             status = extreme_backward(tape, node, own, gradient, error);
+            break;
+        case ICL_EQUAL:
+        case ICL_BINARY_COUNT:
+            status = icl_fail(error, ICL_ERROR_INPUT, "tape: binary op %d has no derivative", (int)kind);
+            break;
+        }
         if (status != ICL_OK)
             return status;
     }

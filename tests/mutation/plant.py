@@ -3,10 +3,12 @@
 
 plant.py EMBED OUTPUT.c FAULTY.cl FROM TO PROGRAM.cl...
 
-Copies the folder of the programs, replaces FROM by TO wherever it stands in FAULTY.cl, and has EMBED make the C file of
-the copies of the programs. FROM must be there: a kernel that was rewritten needs its fault rewritten too.
+Copies cl/, which holds the programs, and the public headers, replaces FROM by TO wherever it stands in cl/FAULTY.cl,
+and has EMBED make the C file of the copies of the programs. FROM must be there: a kernel that was rewritten needs its
+fault rewritten too.
 """
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -16,11 +18,12 @@ import tempfile
 
 def main():
     embed, output, faulty, old, new, *programs = sys.argv[1:]
+    root = pathlib.Path(os.path.commonpath([os.path.abspath(program) for program in programs]))
     with tempfile.TemporaryDirectory() as folder:
-        for source in pathlib.Path(programs[0]).parent.glob("*.*"):
-            shutil.copy(source, folder)
-        copies = [pathlib.Path(folder, pathlib.Path(program).name) for program in programs]
-        path = pathlib.Path(folder, faulty)
+        for source in ("cl", "include"):
+            shutil.copytree(root.parent / source, pathlib.Path(folder, source))
+        copies = [pathlib.Path(folder, "cl", os.path.relpath(program, root)) for program in programs]
+        path = pathlib.Path(folder, "cl", faulty)
         text = path.read_text(encoding="utf-8")
         if old not in text:
             sys.exit(f"plant.py: {faulty} no longer holds '{old}': plant the fault elsewhere")

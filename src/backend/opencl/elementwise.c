@@ -1,18 +1,5 @@
 /* Filling, copying and elementwise arithmetic: cl/elementwise.cl. */
 #include "backend/opencl/opencl.h"
-#include "cl/kinds.h"
-
-_Static_assert(KIND_NEGATE == (int)ICL_NEGATE && KIND_ABSOLUTE == (int)ICL_ABSOLUTE && KIND_SQUARE == (int)ICL_SQUARE &&
-                   KIND_SQUARE_ROOT == (int)ICL_SQUARE_ROOT && KIND_RECIPROCAL == (int)ICL_RECIPROCAL &&
-                   KIND_EXPONENTIAL == (int)ICL_EXPONENTIAL && KIND_LOGARITHM == (int)ICL_LOGARITHM &&
-                   KIND_HYPERBOLIC_TANGENT == (int)ICL_HYPERBOLIC_TANGENT && KIND_SIGMOID == (int)ICL_SIGMOID &&
-                   KIND_RELU == (int)ICL_RELU && KIND_SIGN == (int)ICL_SIGN && KIND_SIGN + 1 == (int)ICL_UNARY_COUNT,
-               "cl/kinds.h differs from icl_unary_kind");
-_Static_assert(KIND_ADD == (int)ICL_ADD && KIND_SUBTRACT == (int)ICL_SUBTRACT && KIND_MULTIPLY == (int)ICL_MULTIPLY &&
-                   KIND_DIVIDE == (int)ICL_DIVIDE && KIND_MAXIMUM == (int)ICL_MAXIMUM &&
-                   KIND_MINIMUM == (int)ICL_MINIMUM && KIND_EQUAL == (int)ICL_EQUAL &&
-                   KIND_EQUAL + 1 == (int)ICL_BINARY_COUNT,
-               "cl/kinds.h differs from icl_binary_kind");
 
 icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);

@@ -2,9 +2,6 @@
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
-#include "cl/kinds.h"
-
-_Static_assert(CHI_PIECES == ICL_CHI_PIECES && CHI_TERMS == ICL_CHI_TERMS, "cl/kinds.h differs from ops.h");
 
 #define CHI_ROW 16 /* as in cl/gram.cl */
 
@@ -27,7 +24,7 @@ static layout layout_of(const icl_opencl *opencl, uint64_t context, const icl_te
     const size_t inputs = d * (d < columns ? d : columns) + columns; /* of F = R L */
     const size_t query = has_roots ? normals + inputs : entries;
     const size_t noise = has_roots ? query + 2 * d : normals;
-    const size_t tables = columns * CHI_TERMS * CHI_ROW + (has_roots ? 2 * d * d : 0) + extent * extent + 2 * d;
+    const size_t tables = columns * ICL_CHI_TERMS * CHI_ROW + (has_roots ? 2 * d * d : 0) + extent * extent + 2 * d;
     const bool lanes = opencl->lanes > 1;
     layout l = {.sizes = {{(cl_uint)batch, (cl_uint)d, (cl_uint)columns, (cl_uint)blocks}},
                 .rows = {{has_roots ? (cl_uint)normals : 0, (cl_uint)query, (cl_uint)(query + d), (cl_uint)noise}}};

@@ -2,10 +2,6 @@
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
-#include "cl/kinds.h"
-
-_Static_assert(KIND_UNIFORM == (int)ICL_UNIFORM && KIND_NORMAL == (int)ICL_NORMAL && KIND_CHOICE == (int)ICL_CHOICE,
-               "cl/kinds.h differs from icl_distribution");
 
 #define NUMBER_WORK 30.0 /* operations for a number, about */
 #define BLOCK       4    /* numbers of one Philox block */

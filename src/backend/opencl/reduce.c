@@ -2,12 +2,6 @@
 #include <math.h>
 
 #include "backend/opencl/opencl.h"
-#include "cl/kinds.h"
-
-_Static_assert(KIND_SUM == (int)ICL_SUM && KIND_MEAN == (int)ICL_MEAN && KIND_MAX == (int)ICL_MAX &&
-                   KIND_ARGMAX == (int)ICL_ARGMAX && KIND_SUM_OF_SQUARES == (int)ICL_SUM_OF_SQUARES &&
-                   KIND_NORM == (int)ICL_NORM && KIND_NORM + 1 == (int)ICL_REDUCE_COUNT,
-               "cl/kinds.h differs from icl_reduce_kind");
 
 enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 

@@ -10,76 +10,57 @@
 
 /* ---- One input ---- */
 
-#define UNARY_LOOP(out_index, in_index)                                                                                \
+/* The formula of each kind, unary_NAME: a row of the list that has none does not compile. */
+#define UNARY(name, formula)                                                                                           \
+    ALWAYS_INLINE real unary_##name(real x) {                                                                          \
+        return formula;                                                                                                \
+    }
+UNARY(negate, -x)
+UNARY(absolute, REAL_ABSOLUTE(x))
+UNARY(square, x *x)
+UNARY(square_root, REAL_SQRT(x))
+UNARY(reciprocal, 1 / x)
+UNARY(exponential, REAL_EXP(x))
+UNARY(logarithm, REAL_LOG(x))
+UNARY(hyperbolic_tangent, REAL_TANH(x))
+UNARY(sigmoid, 1 / (1 + REAL_EXP(-x)))
+UNARY(relu, x <= 0 ? 0 : x) /* A NaN fails the comparison and stays. */
+UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
+
+#define UNARY_LOOP(formula, out_index, in_index)                                                                       \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
         const real x = in[in_index];                                                                                   \
-        out[out_index] = EXPRESSION(x);                                                                                \
+        out[out_index] = formula(x);                                                                                   \
     }
 
-#define UNARY_BODY                                                                                                     \
+#define UNARY_BODY(formula)                                                                                            \
     const size_t n = tile->columns, out_step = tile->column_stride[0], in_step = tile->column_stride[1];               \
     for (size_t row = 0; row < tile->rows; row++) {                                                                    \
         real *out = (real *)elements[0] + row * tile->row_stride[0];                                                   \
         const real *in = (const real *)elements[1] + row * tile->row_stride[1];                                        \
         if (out_step == 1 && in_step == 1)                                                                             \
-            UNARY_LOOP(i, i)                                                                                           \
+            UNARY_LOOP(formula, i, i)                                                                                  \
         else                                                                                                           \
-            UNARY_LOOP(i *out_step, i *in_step)                                                                        \
+            UNARY_LOOP(formula, i *out_step, i *in_step)                                                               \
     }
 
-#define DEFINE_UNARY(name)                                                                                             \
+#define UNARY_KERNEL(kind, name, positive)                                                                             \
     void KERNEL(name)(const icl_tile *tile, void *const *elements, const void *params) {                               \
         (void)params;                                                                                                  \
-        UNARY_BODY                                                                                                     \
+        UNARY_BODY(unary_##name)                                                                                       \
     }
-
-#define EXPRESSION(x) (-(x))
-DEFINE_UNARY(negate)
-#undef EXPRESSION
-#define EXPRESSION(x) REAL_ABSOLUTE(x)
-DEFINE_UNARY(absolute)
-#undef EXPRESSION
-#define EXPRESSION(x) ((x) * (x))
-DEFINE_UNARY(square)
-#undef EXPRESSION
-#define EXPRESSION(x) REAL_SQRT(x)
-DEFINE_UNARY(square_root)
-#undef EXPRESSION
-#define EXPRESSION(x) (1 / (x))
-DEFINE_UNARY(reciprocal)
-#undef EXPRESSION
-#define EXPRESSION(x) REAL_EXP(x)
-DEFINE_UNARY(exponential)
-#undef EXPRESSION
-#define EXPRESSION(x) REAL_LOG(x)
-DEFINE_UNARY(logarithm)
-#undef EXPRESSION
-#define EXPRESSION(x) REAL_TANH(x)
-DEFINE_UNARY(hyperbolic_tangent)
-#undef EXPRESSION
-#define EXPRESSION(x) (1 / (1 + REAL_EXP(-(x))))
-DEFINE_UNARY(sigmoid)
-#undef EXPRESSION
-/* A NaN fails the comparison and stays. */
-#define EXPRESSION(x) ((x) <= 0 ? 0 : (x))
-DEFINE_UNARY(relu)
-#undef EXPRESSION
-#define EXPRESSION(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x))
-DEFINE_UNARY(sign)
-#undef EXPRESSION
+ICL_UNARY_KINDS(UNARY_KERNEL)
 
 void KERNEL(scale)(const icl_tile *tile, void *const *elements, const void *params) {
     const real alpha = *(const real *)params;
-#define EXPRESSION(x) (alpha * (x))
-    UNARY_BODY
-#undef EXPRESSION
+#define SCALED(x) (alpha * (x))
+    UNARY_BODY(SCALED)
 }
 
 void KERNEL(copy)(const icl_tile *tile, void *const *elements, const void *params) {
     (void)params;
-#define EXPRESSION(x) (x)
-    UNARY_BODY
-#undef EXPRESSION
+#define ITSELF(x) (x)
+    UNARY_BODY(ITSELF)
 }
 
 void KERNEL(fill)(const icl_tile *tile, void *const *elements, const void *params) {
@@ -93,13 +74,26 @@ void KERNEL(fill)(const icl_tile *tile, void *const *elements, const void *param
 
 /* ---- Two inputs ---- */
 
-#define BINARY_LOOP(out_index, a_index, b_index)                                                                       \
+#define BINARY(name, formula)                                                                                          \
+    ALWAYS_INLINE real binary_##name(real x, real y) {                                                                 \
+        return formula;                                                                                                \
+    }
+BINARY(add, x + y)
+BINARY(subtract, x - y)
+BINARY(multiply, x *y)
+BINARY(divide, x / y)
+/* x where it is larger (or smaller) or NaN; else y, NaN or not. */
+BINARY(maximum, x > y || x != x ? x : y)
+BINARY(minimum, x < y || x != x ? x : y)
+BINARY(equal, x == y ? 1 : 0)
+
+#define BINARY_LOOP(formula, out_index, a_index, b_index)                                                              \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
         const real x = a[a_index], y = b[b_index];                                                                     \
-        out[out_index] = EXPRESSION(x, y);                                                                             \
+        out[out_index] = formula(x, y);                                                                                \
     }
 
-#define BINARY_BODY                                                                                                    \
+#define BINARY_BODY(formula)                                                                                           \
     const size_t n = tile->columns, out_step = tile->column_stride[0];                                                 \
     const size_t a_step = tile->column_stride[1], b_step = tile->column_stride[2];                                     \
     for (size_t row = 0; row < tile->rows; row++) {                                                                    \
@@ -107,47 +101,24 @@ void KERNEL(fill)(const icl_tile *tile, void *const *elements, const void *param
         const real *a = (const real *)elements[1] + row * tile->row_stride[1];                                         \
         const real *b = (const real *)elements[2] + row * tile->row_stride[2];                                         \
         if (out_step == 1 && a_step == 1 && b_step == 1)                                                               \
-            BINARY_LOOP(i, i, i)                                                                                       \
+            BINARY_LOOP(formula, i, i, i)                                                                              \
         else if (out_step == 1 && a_step == 1 && b_step == 0)                                                          \
-            BINARY_LOOP(i, i, 0)                                                                                       \
+            BINARY_LOOP(formula, i, i, 0)                                                                              \
         else if (out_step == 1 && a_step == 0 && b_step == 1)                                                          \
-            BINARY_LOOP(i, 0, i)                                                                                       \
+            BINARY_LOOP(formula, i, 0, i)                                                                              \
         else                                                                                                           \
-            BINARY_LOOP(i *out_step, i *a_step, i *b_step)                                                             \
+            BINARY_LOOP(formula, i *out_step, i *a_step, i *b_step)                                                    \
     }
 
-#define DEFINE_BINARY(name)                                                                                            \
+#define BINARY_KERNEL(kind, name)                                                                                      \
     void KERNEL(name)(const icl_tile *tile, void *const *elements, const void *params) {                               \
         (void)params;                                                                                                  \
-        BINARY_BODY                                                                                                    \
+        BINARY_BODY(binary_##name)                                                                                     \
     }
-
-#define EXPRESSION(x, y) ((x) + (y))
-DEFINE_BINARY(add)
-#undef EXPRESSION
-#define EXPRESSION(x, y) ((x) - (y))
-DEFINE_BINARY(subtract)
-#undef EXPRESSION
-#define EXPRESSION(x, y) ((x) * (y))
-DEFINE_BINARY(multiply)
-#undef EXPRESSION
-#define EXPRESSION(x, y) ((x) / (y))
-DEFINE_BINARY(divide)
-#undef EXPRESSION
-/* x where it is larger or NaN; else y, NaN or not. */
-#define EXPRESSION(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-DEFINE_BINARY(maximum)
-#undef EXPRESSION
-#define EXPRESSION(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
-DEFINE_BINARY(minimum)
-#undef EXPRESSION
-#define EXPRESSION(x, y) ((x) == (y) ? 1 : 0)
-DEFINE_BINARY(equal)
-#undef EXPRESSION
+ICL_BINARY_KINDS(BINARY_KERNEL)
 
 void KERNEL(scale_add)(const icl_tile *tile, void *const *elements, const void *params) {
     const real alpha = ((const real *)params)[0], beta = ((const real *)params)[1];
-#define EXPRESSION(x, y) (alpha * (x) + beta * (y))
-    BINARY_BODY
-#undef EXPRESSION
+#define SCALED_SUM(x, y) (alpha * (x) + beta * (y))
+    BINARY_BODY(SCALED_SUM)
 }

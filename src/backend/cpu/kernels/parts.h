@@ -11,30 +11,11 @@ void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, s
 void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                         real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
-/* Elementwise: one kernel a kind, in the order of the enumerations. */
-#define UNARY_KERNELS(ROW)                                                                                             \
-    ROW(negate)                                                                                                        \
-    ROW(absolute)                                                                                                      \
-    ROW(square)                                                                                                        \
-    ROW(square_root)                                                                                                   \
-    ROW(reciprocal)                                                                                                    \
-    ROW(exponential)                                                                                                   \
-    ROW(logarithm)                                                                                                     \
-    ROW(hyperbolic_tangent)                                                                                            \
-    ROW(sigmoid)                                                                                                       \
-    ROW(relu)                                                                                                          \
-    ROW(sign)
-#define BINARY_KERNELS(ROW)                                                                                            \
-    ROW(add)                                                                                                           \
-    ROW(subtract)                                                                                                      \
-    ROW(multiply)                                                                                                      \
-    ROW(divide)                                                                                                        \
-    ROW(maximum)                                                                                                       \
-    ROW(minimum)                                                                                                       \
-    ROW(equal)
-#define DECLARE_TILE_KERNEL(name) icl_tile_kernel KERNEL(name);
-UNARY_KERNELS(DECLARE_TILE_KERNEL)
-BINARY_KERNELS(DECLARE_TILE_KERNEL)
+/* Elementwise: one kernel a kind. */
+#define DECLARE_UNARY(kind, name, positive) icl_tile_kernel KERNEL(name);
+#define DECLARE_BINARY(kind, name)          icl_tile_kernel KERNEL(name);
+ICL_UNARY_KINDS(DECLARE_UNARY)
+ICL_BINARY_KINDS(DECLARE_BINARY)
 icl_tile_kernel KERNEL(scale), KERNEL(scale_add), KERNEL(fill), KERNEL(copy);
 icl_tile_kernel KERNEL(adam_step), KERNEL(sgd_step);
 

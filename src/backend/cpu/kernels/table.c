@@ -1,15 +1,16 @@
 #include "backend/cpu/kernels/lanes.h"
 #include "backend/cpu/kernels/parts.h"
 
-#define ENTRY(name) KERNEL(name),
+#define UNARY(kind, name, positive) [kind] = KERNEL(name),
+#define BINARY(kind, name)          [kind] = KERNEL(name),
 
 const HOST(kernels) KERNEL(table) = {
     .gemm = KERNEL(gemm),
     .pack = KERNEL(pack),
     .store = KERNEL(store),
     .gemm_store = KERNEL(gemm_store),
-    .unary = {UNARY_KERNELS(ENTRY)},
-    .binary = {BINARY_KERNELS(ENTRY)},
+    .unary = {ICL_UNARY_KINDS(UNARY)},
+    .binary = {ICL_BINARY_KINDS(BINARY)},
     .scale = KERNEL(scale),
     .scale_add = KERNEL(scale_add),
     .fill = KERNEL(fill),

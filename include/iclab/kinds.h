@@ -1,0 +1,68 @@
+/*
+ * The kinds of ops, and the extents of the tables that some take. Kernels of OpenCL read this file, too, so that the
+ * numbers stand nowhere else: it holds what is C and OpenCL C alike.
+ *
+ * A list has one row for each kind. The enumeration, the names and the tables of every backend follow from it.
+ */
+#ifndef ICLAB_KINDS_H
+#define ICLAB_KINDS_H
+
+/* What is made from a random word. */
+typedef enum icl_distribution {
+    ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
+    ICL_NORMAL,      /* mean 0, variance 1 */
+    ICL_CHOICE,      /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
+} icl_distribution;
+
+/* What icl_unary computes of each element x: enumerator, name, whether only positive x make sense (tests draw those of
+ * the others from both signs). */
+#define ICL_UNARY_KINDS(KIND)                                                                                          \
+    KIND(ICL_NEGATE, negate, false)                                                                                    \
+    KIND(ICL_ABSOLUTE, absolute, false)                                                                                \
+    KIND(ICL_SQUARE, square, false)                                                                                    \
+    KIND(ICL_SQUARE_ROOT, square_root, true)                                                                           \
+    KIND(ICL_RECIPROCAL, reciprocal, false)                                                                            \
+    KIND(ICL_EXPONENTIAL, exponential, false)                                                                          \
+    KIND(ICL_LOGARITHM, logarithm, true)                                                                               \
+    KIND(ICL_HYPERBOLIC_TANGENT, hyperbolic_tangent, false)                                                            \
+    KIND(ICL_SIGMOID, sigmoid, false) /* 1 / (1 + exp(-x)) */                                                          \
+    KIND(ICL_RELU, relu, false)       /* max(x, 0); NaN stays NaN */                                                   \
+    KIND(ICL_SIGN, sign, false)       /* -1, 0 or 1; NaN stays NaN */
+
+/* What icl_binary computes of each pair of elements: enumerator, name. */
+#define ICL_BINARY_KINDS(KIND)                                                                                         \
+    KIND(ICL_ADD, add)                                                                                                 \
+    KIND(ICL_SUBTRACT, subtract)                                                                                       \
+    KIND(ICL_MULTIPLY, multiply)                                                                                       \
+    KIND(ICL_DIVIDE, divide)                                                                                           \
+    KIND(ICL_MAXIMUM, maximum) /* NaN if either is NaN */                                                              \
+    KIND(ICL_MINIMUM, minimum) /* NaN if either is NaN */                                                              \
+    KIND(ICL_EQUAL, equal)     /* 1 where a == b, else 0 */
+
+/* A row as an enumerator. */
+#define ICL_UNARY_ENUMERATOR(kind, name, positive) kind,
+#define ICL_BINARY_ENUMERATOR(kind, name)          kind,
+
+/* The kinds of icl_unary. */
+typedef enum icl_unary_kind { ICL_UNARY_KINDS(ICL_UNARY_ENUMERATOR) ICL_UNARY_COUNT } icl_unary_kind;
+
+/* The kinds of icl_binary. */
+typedef enum icl_binary_kind { ICL_BINARY_KINDS(ICL_BINARY_ENUMERATOR) ICL_BINARY_COUNT } icl_binary_kind;
+
+/* What icl_reduce makes of the elements of the reduced axes. */
+typedef enum icl_reduce_kind {
+    ICL_SUM = 0,
+    ICL_MEAN,   /* of nothing: NaN */
+    ICL_MAX,    /* of nothing: -infinity; NaN if any element is NaN */
+    ICL_ARGMAX, /* row-major index within the reduced axes of the first largest element, as a number; the
+                           first NaN counts as largest; of nothing: -1 */
+    ICL_SUM_OF_SQUARES,
+    ICL_NORM, /* square root of the sum of squares */
+    ICL_REDUCE_COUNT
+} icl_reduce_kind;
+
+/* Pieces of a quantile function as a piecewise polynomial, and the coefficients of each. */
+#define ICL_CHI_PIECES 14
+#define ICL_CHI_TERMS  8
+
+#endif
