@@ -105,8 +105,12 @@ ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, i
  * the query (x, 0) behind the last layer. The softmax family predicts sum_j w_j y_j with w the softmax of x_j^T M x,
  * or w_j = x_j^T M x / n where model.attention = linear.
  *
- * __metadata__ holds format = "iclab", layout = "1", "task.d", "task.n" and every key of the recipe's [model]
- * section, "model.KEY", as text. tools/python/iclab_model.py reads and evaluates such a file.
+ * __metadata__ holds, as text: format = "iclab"; layout = "1"; the shape of the task (icl_task_shape) as
+ * "shape.positions", "shape.inputs", "shape.symbols", "shape.outputs", "shape.first_scored", "shape.scored" and
+ * "shape.loss", a name of icl_loss_name; "task.d", "task.n" and every key of the recipe's [model] section,
+ * "model.KEY". Of a program's own model it holds "model.family" alone, of its own task "task.family". A file without
+ * the shape, of an older version, is for regression with d and n. tools/python/iclab_model.py reads and evaluates a
+ * model for regression.
  */
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 

@@ -117,18 +117,12 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
     return icl_model_add_parameter(model, rank, shape, error, "layer.%zu.head.%zu.%s", layer, head, part->name);
 }
 
-static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+static void read_keys(const icl_recipe *recipe, icl_model *model, icl_linear_transformer_state *state) {
     const int space = icl_recipe_choice(recipe, "model", "space");
     const int parameterization = icl_recipe_choice(recipe, "model", "parameterization");
     const int scale = icl_recipe_choice(recipe, "model", "scale");
     const bool is_low_rank = parameterization == ICL_LINEAR_DIAGONAL_LOW_RANK;
-    icl_linear_transformer_state *state = NULL;
-    bool is_composed;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_model_read_pairs(model, error));
-    ICL_TRY(icl_allocate(1, sizeof *state, "linear transformer", &state, error));
-    model->state = state;
     model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
     state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
     state->pair = &pairs[parameterization];
@@ -137,26 +131,52 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     state->is_mean = scale == ICL_SCALE_MEAN;
     state->is_softmax = scale == ICL_SCALE_SOFTMAX;
     state->is_tied = icl_recipe_flag(recipe, "model", "tied");
-    is_composed = space == ICL_SPACE_COMPOSED || state->is_softmax;
-    state->space = is_composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
-    if (!is_composed)
-        model->abilities = ICL_MODEL_FUSED | ICL_MODEL_READS_GRAM;
-    if (!is_composed && !state->is_tied) /* a tied layer's gradient is summed over the layers, not for each sequence */
-        model->abilities |= ICL_MODEL_CUTS_SEQUENCES;
-    if (!state->is_tied)
-        model->abilities |= ICL_MODEL_GROWS;
+    state->is_composed = space == ICL_SPACE_COMPOSED || state->is_softmax;
+    state->space = state->is_composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
     state->from_descent = icl_recipe_choice(recipe, "model", "initialization") == ICL_INITIALIZE_DESCENT;
     state->init_std = icl_recipe_number(recipe, "model", "init_std");
     state->coupling_std = icl_recipe_number(recipe, "model", "coupling_std");
+}
+
+static icl_status check_keys(const icl_recipe *recipe, const icl_model *model, icl_error *error) {
+    const icl_linear_transformer_state *state = model->state;
+    const int space = icl_recipe_choice(recipe, "model", "space");
+
     if (model->layers == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
+        return icl_recipe_reject(recipe, "model", "layers", error, "at least 1");
     if (state->heads == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
+        return icl_recipe_reject(recipe, "model", "heads", error, "at least 1");
     if (state->is_tied && state->rank > 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "tied", error, "false beside diag+lowrank"));
+        return icl_recipe_reject(recipe, "model", "tied", error, "false beside diag+lowrank");
     if (state->is_softmax && space != ICL_SPACE_COMPOSED && space != ICL_SPACE_AUTO)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "space", error,
-                                  "auto or composed: with model.scale = softmax layers are not linear"));
+        return icl_recipe_reject(recipe, "model", "space", error,
+                                 "auto or composed: with model.scale = softmax layers are not linear");
+    return ICL_OK;
+}
+
+static unsigned find_abilities(const icl_linear_transformer_state *state) {
+    unsigned abilities = 0;
+
+    if (!state->is_composed)
+        abilities |= ICL_MODEL_FUSED | ICL_MODEL_READS_GRAM;
+    if (!state->is_composed &&
+        !state->is_tied) /* a tied layer's gradient is a sum over layers, not for each sequence */
+        abilities |= ICL_MODEL_CUTS_SEQUENCES;
+    if (!state->is_tied)
+        abilities |= ICL_MODEL_GROWS;
+    return abilities;
+}
+
+static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    icl_linear_transformer_state *state = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_model_read_pairs(model, error));
+    ICL_TRY(icl_allocate(1, sizeof *state, "linear transformer", &state, error));
+    model->state = state;
+    read_keys(recipe, model, state);
+    ICL_TRY(check_keys(recipe, model, error));
+    model->abilities = find_abilities(state);
     for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         for (size_t head = 0; head < state->heads; head++)
             for (int part = 0; part < ICL_LINEAR_PARTS; part++)

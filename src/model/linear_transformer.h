@@ -42,6 +42,7 @@ typedef struct icl_linear_transformer_state {
     bool is_tied;           /* every layer is the first one */
     bool is_mean;           /* attention carries 1/n */
     bool is_softmax;        /* attention weights are a softmax over the context */
+    bool is_composed;       /* predicts with the general ops, on the tape, not with the family's fused ones */
     bool from_descent;      /* start near gradient descent instead of near zero */
     double init_std, coupling_std;
 } icl_linear_transformer_state;

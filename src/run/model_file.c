@@ -8,6 +8,7 @@
 #include "core/safetensors.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
+#include "train/shape_metadata.h"
 
 /* ---- Tensors ---- */
 
@@ -59,17 +60,6 @@ done:
     return status;
 }
 
-icl_status icl_model_file_read(const char *path, const icl_model *model, float *values, icl_error *error) {
-    icl_safetensors *file = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_safetensors_read(path, &file, error));
-    ICL_TRY(read_tensors(path, file, model, values, error));
-done:
-    icl_safetensors_destroy(&file);
-    return status;
-}
-
 /* ---- What the file says about its model ---- */
 
 static const char *find_metadata(const icl_safetensors *file, const char *section, const char *key) {
@@ -90,9 +80,58 @@ static icl_status read_extent(const icl_safetensors *file, const char *path, con
     return ICL_OK;
 }
 
+/* The shape of the model's task: as the file has it, or that of regression, which files of older versions are for.
+ * *known: whether the file says either. */
+static icl_status read_shape(const icl_safetensors *file, const char *path, bool *known, icl_task_shape *shape,
+                             icl_error *error) {
+    size_t d = 0, n = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_shape_metadata_read(file, path, known, shape, error));
+    if (*known || !find_metadata(file, "task", "d"))
+        return ICL_OK;
+    ICL_TRY(read_extent(file, path, "d", &d, error));
+    ICL_TRY(read_extent(file, path, "n", &n, error));
+    *shape = icl_regression_shape(d, n);
+    *known = true;
+done:
+    return status;
+}
+
+/* What the model is told and asked at a position must be what it was trained for. How many positions there are, and
+ * which of them are scored, is its family's business: it refuses what it cannot answer. */
+static icl_status check_shape(const icl_safetensors *file, const char *path, const icl_task_shape *expected,
+                              icl_error *error) {
+    char found[ICL_TASK_SHAPE_TEXT], wanted[ICL_TASK_SHAPE_TEXT];
+    icl_task_shape shape = {0};
+    bool known = false;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_shape(file, path, &known, &shape, error));
+    if (known && (shape.inputs != expected->inputs || shape.symbols != expected->symbols ||
+                  shape.outputs != expected->outputs || shape.loss != expected->loss))
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: is a model for %s: expected one for %s", path,
+                          icl_task_shape_text(&shape, found), icl_task_shape_text(expected, wanted));
+done:
+    return status;
+}
+
+icl_status icl_model_file_read(const char *path, const icl_model *model, float *values, icl_error *error) {
+    icl_safetensors *file = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_safetensors_read(path, &file, error));
+    ICL_TRY(check_shape(file, path, &model->shape, error));
+    ICL_TRY(read_tensors(path, file, model, values, error));
+done:
+    icl_safetensors_destroy(&file);
+    return status;
+}
+
 /* The recipe of the model that the metadata describes. Keys that it lacks, from a version that did not know them, have
  * their defaults. */
 static icl_status describe(const icl_safetensors *file, const char *path, icl_recipe **recipe, icl_error *error) {
+    const bool is_own_task = !find_metadata(file, "task", "d") && find_metadata(file, "shape", "inputs");
     size_t d = 0, n = 0;
     const icl_recipe_key *key;
     char assignment[256];
@@ -101,8 +140,10 @@ static icl_status describe(const icl_safetensors *file, const char *path, icl_re
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_create_complete(&made, error));
-    ICL_TRY(read_extent(file, path, "d", &d, error));
-    ICL_TRY(read_extent(file, path, "n", &n, error));
+    if (!is_own_task) {
+        ICL_TRY(read_extent(file, path, "d", &d, error));
+        ICL_TRY(read_extent(file, path, "n", &n, error));
+    }
     for (size_t i = 0; (key = icl_recipe_known_key(i)) && status == ICL_OK; i++) {
         const char *value = find_metadata(file, key->section, key->name);
         const bool is_extent =
@@ -125,14 +166,14 @@ done:
 
 static icl_status create_described(const icl_safetensors *file, const char *path, icl_model **model, icl_error *error) {
     icl_recipe *recipe = NULL;
+    icl_task_shape shape = {0};
+    bool known = false;
     icl_error refused = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(describe(file, path, &recipe, error));
-    status = icl_model_create(recipe,
-                              icl_regression_shape((size_t)icl_recipe_count(recipe, "task", "d"),
-                                                   (size_t)icl_recipe_count(recipe, "task", "n")),
-                              model, &refused);
+    ICL_TRY(read_shape(file, path, &known, &shape, error)); /* known, or describe would have failed */
+    status = icl_model_create(recipe, shape, model, &refused);
     if (status != ICL_OK)
         ICL_TRY(icl_fail(error, status, "%s: its metadata: %s", path, refused.message));
 done:
@@ -153,6 +194,11 @@ done:
 
 icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl_recipe *recipe, icl_trainer **trainer,
                                icl_error *error) {
+    return icl_model_file_load_with(backend, NULL, path, recipe, trainer, error);
+}
+
+icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_parts *parts, const char *path,
+                                    const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *made = NULL;
     icl_recipe *whole = NULL;
@@ -163,7 +209,7 @@ icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl
      * training batch is needed. */
     ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
     ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
-    ICL_TRY(icl_trainer_create(backend, whole, &made, error));
+    ICL_TRY(icl_trainer_create_with(backend, parts, whole, &made, error));
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(made)), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_model_file_read(path, icl_trainer_model(made), values, error));
     ICL_TRY(icl_trainer_set_parameters(made, values, error));
@@ -176,20 +222,31 @@ done:
     return status;
 }
 
-/* What no conversion can change. */
+/* What no conversion can change, beside the shape of the task. */
 static icl_status check_keys(const icl_safetensors *file, const char *path, const icl_recipe *recipe,
-                             icl_error *error) {
-    static const char *const keys[][2] = {
-        {"model", "family"}, {"task", "d"}, {"model", "heads"}, {"model", "scale"}, {"model", "attention"}};
+                             const icl_model *model, icl_error *error) {
+    static const char *const names[] = {"family", "heads", "scale", "attention"};
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *found = find_metadata(file, keys[i][0], keys[i][1]);
-        const char *expected = icl_recipe_value(recipe, keys[i][0], keys[i][1]);
-        if (found && icl_recipe_is_used(recipe, keys[i][0], keys[i][1]) && strcmp(found, expected) != 0)
-            return icl_fail(error, ICL_ERROR_INPUT, "%s: is a model of %s.%s = %s: expected %s as in the recipe", path,
-                            keys[i][0], keys[i][1], found, expected);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *found = find_metadata(file, "model", names[i]);
+        const char *expected = i == 0 ? model->family->name : icl_recipe_value(recipe, "model", names[i]);
+        if (found && icl_recipe_is_used(recipe, "model", names[i]) && strcmp(found, expected) != 0)
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: is a model of model.%s = %s: expected %s as in the recipe",
+                            path, names[i], found, expected);
     }
     return ICL_OK;
+}
+
+/* Whether no recipe can name the model's family. */
+static bool is_own_family(const icl_model *model) {
+    const icl_recipe_key *key;
+
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
+        for (const icl_choice *choice = key->choices; choice && choice->word; choice++)
+            if (strcmp(key->section, "model") == 0 && strcmp(key->name, "family") == 0 &&
+                strcmp(choice->word, model->family->name) == 0)
+                return false;
+    return true;
 }
 
 /* ---- Starting from it ---- */
@@ -236,11 +293,13 @@ icl_status icl_model_file_start(const char *path, const icl_recipe *recipe, cons
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_safetensors_read(path, &file, error));
-    if (!find_metadata(file, "model", "family")) {
+    ICL_TRY(check_shape(file, path, &model->shape, error));
+    if (find_metadata(file, "model", "family"))
+        ICL_TRY(check_keys(file, path, recipe, model, error));
+    if (!find_metadata(file, "model", "family") || is_own_family(model)) {
         ICL_TRY(read_tensors(path, file, model, values, error));
         goto done;
     }
-    ICL_TRY(check_keys(file, path, recipe, error));
     ICL_TRY(create_described(file, path, &from, error));
     if (same_layout(from, model)) {
         ICL_TRY(read_tensors(path, file, model, values, error));

@@ -208,16 +208,14 @@ done:
     return status;
 }
 
-static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
-                               icl_batch *batch, icl_error *error) {
+static icl_status create_scratch(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
+                                 icl_error *error) {
     const functions *state = task->state;
     const size_t d = task->prior.dimension, n = task->prior.context, all = slopes(state) + 2;
     const size_t rows = size * (n + 1), constants = d * d + COSINE_TERMS + WIDEST_PRODUCT * WIDEST_PRODUCT;
     icl_tensor *scratch = batch->scratch;
     icl_status status = ICL_OK;
 
-    (void)purpose;
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
     if (state->subspace > 0)
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[PARTS], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS], error));
@@ -229,11 +227,24 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
         ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){rows, WIDEST_PRODUCT}, &scratch[PRODUCTS], error));
     }
     ICL_TRY(icl_tensor_create(backend, 1, &constants, &scratch[CONSTANTS], error));
+done:
+    return status;
+}
+
+static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                               icl_batch *batch, icl_error *error) {
+    const size_t d = task->prior.dimension, n = task->prior.context, noise = slopes(task->state) + 1;
+    const icl_tensor *scratch = batch->scratch;
+    icl_status status = ICL_OK;
+
+    (void)purpose;
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
+    ICL_TRY(create_scratch(task, backend, size, batch, error));
     ICL_TRY(write_constants(task, scratch[CONSTANTS], error));
     ICL_TRY(fill_constant_columns(task, backend, batch, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
     ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2), error));
-    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, all - 1, 1), error));
+    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, noise, 1), error));
 done:
     return status;
 }

@@ -4,18 +4,20 @@
 
 #include "core/allocate.h"
 #include "core/safetensors.h"
+#include "train/shape_metadata.h"
 #include "train/trainer.h"
 
 /* "model.parameterization" and the like. */
 #define NAME_CAPACITY 64
 
-/* What every file has beside the recipe's keys: the kind of file, and which layout of it. A change to names or shapes
- * is a new layout. */
-#define OWN_ENTRIES 4
+/* What a file has beside the recipe's keys: the kind of file, which layout of it, the families where a program brought
+ * them, and the shape of the task. A change to names or shapes of tensors is a new layout. */
+#define OWN_ENTRIES (4 + ICL_SHAPE_ENTRIES)
 
 typedef struct description {
     icl_metadata *entries;
     char (*names)[NAME_CAPACITY];
+    icl_shape_texts shape;
     size_t count;
 } description;
 
@@ -24,7 +26,7 @@ static bool is_of_the_model(const icl_recipe_key *key) {
            (strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0));
 }
 
-/* The recipe does not describe a model of a program's own, or the shape of such a task. */
+/* The recipe says nothing of a program's own model or task. */
 static icl_status describe(const icl_trainer *trainer, description *made, icl_error *error) {
     const icl_recipe *recipe = trainer->recipe;
     const icl_trainer_parts *parts = &trainer->parts;
@@ -40,6 +42,8 @@ static icl_status describe(const icl_trainer *trainer, description *made, icl_er
         made->entries[made->count++] = (icl_metadata){"model.family", parts->model->name};
     if (parts->task)
         made->entries[made->count++] = (icl_metadata){"task.family", parts->task->name};
+    icl_shape_metadata_write(icl_task_get_shape(trainer->task), &made->shape, made->entries + made->count);
+    made->count += ICL_SHAPE_ENTRIES;
     for (size_t i = 0; i < keys; i++) {
         const bool is_own = strcmp(table[i].section, "model") == 0 ? parts->model != NULL : parts->task != NULL;
         if (is_own || !is_of_the_model(&table[i])) /* keys of other families too: readers know layout 1 with them */

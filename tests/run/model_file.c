@@ -137,7 +137,8 @@ static void check_refusals(tap_run *tap, icl_backend *backend, const char *path)
     check_refusal(tap, backend, path, LIST("model.scale=raw"), LIST("model.scale=mean"),
                   (const char *const[]){"model.scale = raw", "expected mean"});
     check_refusal(tap, backend, path, LIST("task.d=2"), LIST("task.d=3"),
-                  (const char *const[]){"task.d = 2", "expected 3"});
+                  (const char *const[]){"is a model for 6 positions of 3 coordinates",
+                                        "expected one for 6 positions of 4 coordinates"});
     check_refusal(tap, backend, path, LIST("model.heads=2"), LIST("model.heads=1"),
                   (const char *const[]){"model.heads = 2", "expected 1"});
     check_refusal(tap, backend, path, LIST("model.parameterization=full"), LIST("model.parameterization=diag"),

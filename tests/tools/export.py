@@ -104,6 +104,20 @@ def check(name, kind, folder):
         ok((abs(other - data["predictions"]) <= bound).all(), f"{name}: PyTorch predicts the same")
 
 
+def check_other_shape(path):
+    """A model that answers two numbers is refused, not misread."""
+    with open(path, "rb") as file:
+        data = file.read()
+    with open(path, "wb") as file:
+        file.write(data.replace(b'"shape.outputs":"1"', b'"shape.outputs":"2"'))
+    try:
+        iclab_model.Model(path)
+        message = ""
+    except ValueError as refusal:
+        message = str(refusal)
+    ok("'outputs': '2'" in message, f"a model of another shape is refused: {message}")
+
+
 iclab, recipes, folder = sys.argv[1:]
 sys.path.insert(0, folder)
 sys.dont_write_bytecode = True
@@ -119,6 +133,7 @@ if importlib.util.find_spec("numpy"):
     with tempfile.TemporaryDirectory() as work:
         for number, (name, kind) in enumerate(KINDS.items()):
             check(name, kind, f"{work}/{number}")
+        check_other_shape(f"{work}/0/model.safetensors")
 else:
     skip("models outside of iclab", "safetensors and numpy are not installed")
 print(f"1..{count}")

@@ -48,7 +48,7 @@ refused 2 'not a safetensors file' "another kind of file"
 run train quickstart "${small[@]}" --set model.parameterization=diag --init "$work/on/model.safetensors" --out "$work/x"
 refused 2 'on/model.safetensors: .*full' "a full model in a diagonal one"
 run train quickstart "${small[@]}" --set task.d=7 --init "$work/on/model.safetensors" --out "$work/x"
-refused 2 'task.d = [0-9]+: expected 7' "another dimension"
+refused 2 'is a model for .* coordinates.*: expected one for .* positions of 8 coordinates' "another dimension"
 run train quickstart "${small[@]}" --set train.growth=10 --steps 90 --set model.layers=3 \
     --init "$work/on/model.safetensors" --out "$work/x"
 refused 2 'train.growth = 10: expected 0 beside train.init' "with growth"

@@ -30,6 +30,16 @@ def read(path):
     return metadata, tensors
 
 
+def check_regression(path, metadata):
+    """Refuses a model for other tasks than a context and one query; files of older versions name no shape."""
+    shape = {key[6:]: value for key, value in metadata.items() if key.startswith("shape.")}
+    n, width = int(shape.get("positions", 1)) - 1, int(shape.get("inputs", 1))
+    regression = {"positions": f"{n + 1}", "inputs": f"{width}", "symbols": "0", "outputs": "1", "scored": "1"}
+    regression |= {"first_scored": f"{n}", "loss": "squared error"}
+    if shape and (shape != regression or metadata.get("task.d") != f"{width - 1}"):
+        raise ValueError(f"{path}: a model for the shape {shape}: expected one of in-context regression")
+
+
 class Model:
     def __init__(self, path):
         metadata, self.tensors = read(path)
@@ -37,6 +47,7 @@ class Model:
             raise ValueError(
                 f"{path}: layout {metadata.get('layout')} of {metadata.get('format')}: expected layout 1 of iclab"
             )
+        check_regression(path, metadata)
         self.about = {key[6:]: value for key, value in metadata.items() if key.startswith("model.")}
         self.d, self.layers, self.heads = int(metadata["task.d"]), int(self.about["layers"]), int(self.about["heads"])
 
