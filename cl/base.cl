@@ -4,14 +4,14 @@
  */
 #include "elementwise.cl"
 #include "matmul.cl"
-#include "random.cl"
+#include "random/random.cl"
+#include "random/spherical.cl"
 #include "reduce.cl"
-#include "spherical.cl"
 #undef TILE
 #undef DEPTH
-#include "attention_linear.cl"
+#include "attention/attention_linear.cl"
 #undef BLOCK
-#include "attention_softmax.cl"
-#include "attention_softmax_tiles.cl"
-#include "linear_transformer_sum.cl"
+#include "attention/attention_softmax.cl"
+#include "attention/attention_softmax_tiles.cl"
+#include "linear_transformer/linear_transformer_sum.cl"
 #include "optimizer.cl"

@@ -110,6 +110,30 @@ static void append_line_directive(text *to, unsigned line, const char *path) {
     append(to, directive, (size_t)length);
 }
 
+/* The path of a file that another one includes: in that one's folder, "dir/../" left out, so that a file has one name
+ * whoever includes it. */
+static text resolve(const char *from, const char *name, size_t length) {
+    text path = {0};
+    char *up;
+
+    append(&path, from, (size_t)(base_name(from) - from));
+    append(&path, name, length);
+    up = path.data;
+    while ((up = strstr(up, "/../"))) {
+        char *folder = up;
+        while (folder > path.data && folder[-1] != '/')
+            folder--;
+        if (strncmp(folder, "../", 3) == 0) { /* leads out of where we are, and stays */
+            up += 3;
+            continue;
+        }
+        memmove(folder, up + 4, strlen(up + 4) + 1);
+        up = path.data;
+    }
+    path.size = strlen(path.data);
+    return path;
+}
+
 /* Appends a file with its local includes in place. */
 static void expand(const char *path, names *included, text *to) {
     text file = read_file(path);
@@ -123,16 +147,16 @@ static void expand(const char *path, names *included, text *to) {
         const char *name = local_include(line, length, &name_length);
         if (!name) {
             append(to, line, length);
-        } else if (!has_name(included, name, name_length)) {
-            text inner = {0};
-            add_name(included, name, name_length);
-            append(&inner, path, (size_t)(base_name(path) - path));
-            append(&inner, name, name_length);
-            expand(inner.data, included, to);
-            append_line_directive(to, number + 1, path);
-            free(inner.data);
         } else {
-            append(to, "\n", 1);
+            text inner = resolve(path, name, name_length);
+            if (has_name(included, inner.data, inner.size)) {
+                append(to, "\n", 1);
+            } else {
+                add_name(included, inner.data, inner.size);
+                expand(inner.data, included, to);
+                append_line_directive(to, number + 1, path);
+            }
+            free(inner.data);
         }
         line += length;
     }

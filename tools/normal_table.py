@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes cl/normal_table.h: the inverse normal CDF as one polynomial per octave of the tail probability.
+"""Writes cl/random/normal_table.h: the inverse normal CDF as one polynomial per octave of the tail probability.
 
-Not run by the build; run it by hand to change the table:  tools/normal_table.py > cl/normal_table.h
+Not run by the build; run it by hand to change the table:  tools/normal_table.py > cl/random/normal_table.h
 
 A 31-bit magnitude m stands for the tail probability p = (m + 1/2) / 2^32 = s / 2^33 with s = 2 m + 1. The octave is the
 number of leading zeros of s, so p lies in 2^-(octave + 2) * [1, 2). Shifting s left by the octave gives n in [2^31,

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cl/normal_table.h"
+#include "cl/random/normal_table.h"
 #include "iclab/random.h"
 
 /* Multipliers and Weyl increments of Philox4x32, Salmon et al. 2011. */

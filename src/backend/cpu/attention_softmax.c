@@ -1,7 +1,7 @@
 /*
  * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads.
- * What a block computes, and with how little memory, is in kernels/softmax_forward.c and softmax_backward.c. Where each
- * sequence has one query, blocks of sequences: kernels/softmax_single.c.
+ * What a block computes, and with how little memory, is in softmax_forward.c and softmax_backward.c of
+ * kernels/attention/. Where each sequence has one query, blocks of sequences: softmax_single.c.
  */
 #include "backend/cpu/host.h"
 #include "iclab/status.h"

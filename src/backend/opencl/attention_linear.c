@@ -9,7 +9,7 @@
  */
 #include "backend/opencl/opencl.h"
 
-#define PACK 64 /* as in cl/attention_linear.cl */
+#define PACK 64 /* as in cl/attention/attention_linear.cl */
 
 /* A rank-3 view as the kernel takes it: strides batch, row, column. */
 static icl_view sequence_view(const icl_tensor *t, bool reversed) {
@@ -23,7 +23,7 @@ static icl_view sequence_view(const icl_tensor *t, bool reversed) {
     return view;
 }
 
-/* Which sources each row attends to: see cl/attention_linear.cl. */
+/* Which sources each row attends to: see cl/attention/attention_linear.cl. */
 typedef struct pairs {
     cl_uint sources, active;
     cl_int shift;

@@ -1,14 +1,14 @@
 /*
- * Softmax attention: cl/attention_softmax.cl on CPUs, cl/attention_softmax_tiles.cl on GPUs. Beside the operands it
- * needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that does not grow
- * with the sequences.
+ * Softmax attention: attention_softmax.cl of cl/attention/ on CPUs, attention_softmax_tiles.cl on GPUs. Beside the
+ * operands it needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that
+ * does not grow with the sequences.
  */
 #include "backend/opencl/opencl.h"
 
-/* As in cl/attention_softmax.cl. */
+/* As in cl/attention/attention_softmax.cl. */
 #define VECTORS   2
 #define LANE_TILE 32
-/* As in cl/attention_softmax_tiles.cl. */
+/* As in cl/attention/attention_softmax_tiles.cl. */
 #define TILE    32
 #define COLUMNS 64
 
@@ -59,7 +59,7 @@ static cl_uint blocks_of(size_t count, size_t block) {
     return (cl_uint)((count + block - 1) / block);
 }
 
-/* The rows of sums in cl/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
+/* The rows of sums in cl/attention/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
 static cl_uint padded(cl_uint width) {
     return blocks_of(width, 8) * 8;
 }

@@ -1,16 +1,16 @@
-/* Gram matrices of in-context regression problems: cl/gram.cl. */
+/* Gram matrices of in-context regression problems: cl/random/gram.cl. */
 #include <string.h>
 
 #include "backend/opencl/opencl.h"
 
-#define CHI_ROW 16 /* as in cl/gram.cl */
+#define CHI_ROW 16 /* as in cl/random/gram.cl */
 
 #define NORMAL_WORK 30.0 /* operations for a normal number, about */
 
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
 
-/* How much memory a sequence takes in scratch: see cl/gram.cl. */
+/* How much memory a sequence takes in scratch: see cl/random/gram.cl. */
 typedef struct layout {
     cl_uint4 sizes, rows;
     cl_uint table_rows, rows_in_all;

@@ -158,8 +158,8 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
-/* Which kernels of linear transformers a GPU runs: see linear_programs.c. ICLAB_OPENCL_LINEAR=straight|steps asks for
- * one of them: for tests. */
+/* Which kernels of linear transformers a GPU runs: see linear_transformer/programs.c.
+ * ICLAB_OPENCL_LINEAR=straight|steps asks for one of them: for tests. */
 typedef enum icl_straight {
     ICL_STRAIGHT_LATER = 0, /* compiled once steps have been launched often */
     ICL_STRAIGHT_ALWAYS,
@@ -190,7 +190,7 @@ typedef struct icl_opencl {
     icl_program_cache cache;
     icl_compiled kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
-    struct icl_linear_program *linear_programs; /* see linear_programs.c */
+    struct icl_linear_program *linear_programs; /* see linear_transformer/programs.c */
     icl_straight straight;
     size_t straight_launches;    /* a test asks */
     const char *register_option; /* of the compiler, where it takes one; NULL: none */

@@ -1,4 +1,4 @@
-/* Random numbers: cl/random.cl. */
+/* Random numbers: cl/random/random.cl. */
 #include <string.h>
 
 #include "backend/opencl/opencl.h"

@@ -1,4 +1,4 @@
-/* Rows on spheres: cl/spherical.cl. */
+/* Rows on spheres: cl/random/spherical.cl. */
 #include "backend/opencl/opencl.h"
 
 #define ELEMENT_WORK 8.0 /* operations for an element, about */

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/cpu/kernels/linear_plan.h"
-#include "backend/cpu/kernels/softmax_plan.h"
+#include "backend/cpu/kernels/attention/softmax_plan.h"
+#include "backend/cpu/kernels/linear_transformer/plan.h"
 #include "backend/cpu/real.h"
 #include "iclab/ops_gram.h"
 

@@ -2,7 +2,7 @@
  * Products of matrices of lanes: a block of the result stays in registers while the depth runs. Each element is summed
  * from left to right. A panel of columns of b stays in the first cache while the rows of a pass by.
  */
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
 
 /*
  * The widest blocks of 1, 2, 3 and 4 rows whose sums registers hold beside a column of a's factors and one factor of b.

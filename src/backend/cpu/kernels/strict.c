@@ -13,13 +13,13 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 }
 
 #if defined(__AVX512F__) && defined(__AVX512CD__)
-#include "backend/cpu/kernels/random_avx512.h"
+#include "backend/cpu/kernels/random/random_avx512.h"
 #else
-#include "backend/cpu/kernels/random_portable.h"
+#include "backend/cpu/kernels/random/random_portable.h"
 #endif
 
-#include "backend/cpu/kernels/gram.h"
-#include "backend/cpu/kernels/spherical.h"
+#include "backend/cpu/kernels/random/gram.h"
+#include "backend/cpu/kernels/random/spherical.h"
 
 static void strict_random(const icl_random_params *params, uint64_t first, size_t count, float *values) {
     uint32_t words[ICL_RANDOM_CHUNK + RANDOM_GROUP];

@@ -1,6 +1,6 @@
 /*
- * What the files share that compose the steps of a linear transformer: linear_program.c (memory, input, the sparse
- * form), linear_full.c or linear_tokens.c, linear_pass.c, linear_head.c. linear_program.c has the mathematics.
+ * What the files share that compose the steps of a linear transformer: program.c (memory, input, the sparse form),
+ * full.c or tokens.c, pass.c, head.c. program.c has the mathematics.
  */
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_COMPOSER_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_COMPOSER_H
@@ -14,7 +14,7 @@ typedef struct step {
     cl_uint start, rows, columns, depth, extra;
 } step;
 
-_Static_assert(sizeof(step) == STEP_WORDS * sizeof(cl_uint), "cl/linear_steps.h differs from step");
+_Static_assert(sizeof(step) == STEP_WORDS * sizeof(cl_uint), "cl/linear_transformer/linear_steps.h differs from step");
 
 /* A matrix: place and strides. */
 typedef struct matrix {
@@ -40,7 +40,7 @@ typedef struct composer {
     cl_uint p_left, p_right; /* d_P_k = sum of p_left[i] p_right[k][i]^T: w, v and d_q' on the left */
     cl_uint q_left, q_right; /* d_Q_k = sum of q_left[k][i] q_right[i]^T: d_r(w), d_r(v) and q on the right */
     cl_uint pairs;           /* S = sum of u w^T + w u^T: all u, all w, all u again, or d_q */
-    cl_uint pass_y, pass_x_p_gram, pass_y_q_gram; /* of a layer that is passed on: see linear_pass.c */
+    cl_uint pass_y, pass_x_p_gram, pass_y_q_gram; /* of a layer that is passed on: see pass.c */
     cl_uint pass_left, pass_right, pass_sum;      /* rows of the sum S: left, right, left again; how many */
     cl_uint passed_query;
     cl_uint spare; /* two vectors for diagonal gradients */
@@ -203,14 +203,14 @@ void icl_compose_full_layer(composer *c, cl_uint layer);
 /* Its reverse: S in the place of gram(c), d_q from `d_query`, to `d_before` where there are layers before. */
 void icl_compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_query, cl_uint d_before);
 
-/* In token space (linear_tokens.c): reads the tokens; a layer that is carried on; where the query stands after all of
+/* In token space (tokens.c): reads the tokens; a layer that is carried on; where the query stands after all of
  * them; and the way back through them, from S in the place of gram(c) and c->d_query. */
 void icl_compose_token_input(composer *c);
 void icl_compose_token_layer(composer *c, cl_uint layer);
 cl_uint icl_compose_token_query(const composer *c);
 void icl_compose_token_layers_backwards(composer *c);
 
-/* The layer passed on to vectors (linear_pass.c): `count` rows from pairs' row `row` on, times the Gram matrix behind
+/* The layer passed on to vectors (pass.c): `count` rows from pairs' row `row` on, times the Gram matrix behind
  * it; the query to c->passed_query; and the way back, from and to c->d_query, with S. */
 void icl_compose_pass(composer *c, cl_uint to, cl_uint row, cl_uint count);
 void icl_compose_pass_query(composer *c, cl_uint query);

@@ -4,7 +4,7 @@
 
 #include "backend/opencl/linear_transformer/program.h"
 
-/* As in cl/linear_transformer.cl. */
+/* As in cl/linear_transformer/linear_transformer.cl. */
 #define ICL_LINEAR_TRAIN  1u
 #define ICL_LINEAR_CLIP   2u
 #define ICL_LINEAR_EXPAND 4u

@@ -1,4 +1,4 @@
-/* Steps of the layers whose Gram matrix is carried on: linear_program.c has the formulas. */
+/* Steps of the layers whose Gram matrix is carried on: program.c has the formulas. */
 #include "backend/opencl/linear_transformer/composer.h"
 
 static matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {

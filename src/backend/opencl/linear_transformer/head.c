@@ -1,4 +1,4 @@
-/* Steps of the last two layers, forwards and back: linear_program.c has the formulas. */
+/* Steps of the last two layers, forwards and back: program.c has the formulas. */
 #include "backend/opencl/linear_transformer/composer.h"
 
 /* Pairs (u, w): (G r(v), r(w)) for each head; (d_M, P^T z) for each head of a and vector; (d_g, Q q) for

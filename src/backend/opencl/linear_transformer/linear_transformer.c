@@ -1,9 +1,10 @@
 /*
- * Whole linear transformers: cl/linear_transformer.cl computes predictions and the gradients' sums of each unit of
- * sequences, cl/linear_transformer_sum.cl adds these up. Two launches, or one where only predictions are wanted.
+ * Whole linear transformers: linear_transformer.cl of cl/linear_transformer/ computes predictions and the gradients'
+ * sums of each unit of sequences, linear_transformer_sum.cl adds these up. Two launches, or one where only predictions
+ * are wanted.
  *
  * In token space layers carry the tokens on. Those of the sparse form turn them into Gram matrices first, whatever
- * space the caller asks for, and so do others where linear_cut.c says so: the polynomial is the same one.
+ * space the caller asks for, and so do others where cut.c says so: the polynomial is the same one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct operands {
     icl_tensor last_token; /* the query, where tokens are given */
 } operands;
 
-#define SUM_ELEMENTS 8 /* of a block in cl/linear_transformer_sum.cl, on GPUs */
+#define SUM_ELEMENTS 8 /* of a block in cl/linear_transformer/linear_transformer_sum.cl, on GPUs */
 
 /* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the answers. */
 typedef struct vector {

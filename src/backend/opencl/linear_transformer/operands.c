@@ -1,4 +1,5 @@
-/* What each kind of step reads and writes of the team's memory: cl/linear_steps.h as a table for those who place it. */
+/* What each kind of step reads and writes of the team's memory: cl/linear_transformer/linear_steps.h as a table for
+ * those who place it. */
 #include "backend/opencl/linear_transformer/operands.h"
 
 typedef struct list {

@@ -12,7 +12,7 @@
  *     S = sum over pairs of (u A)^T (w A) + sum over rows of (x P)^T (y Q^T), plus the transpose of both.
  *
  * The map of the query, q A^T with the gradient d_q, is one row more: x = d_q and y = q.
- * src/backend/cpu/kernels/linear_pass.c does the same.
+ * src/backend/cpu/kernels/linear_transformer/pass.c does the same.
  */
 #include "backend/opencl/linear_transformer/composer.h"
 

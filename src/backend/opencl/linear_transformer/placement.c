@@ -1,4 +1,4 @@
-/* See linear_placement.h. */
+/* See placement.h. */
 #include "backend/opencl/linear_transformer/placement.h"
 
 #define GROWTH 64       /* floats of local memory more when too few were tried */

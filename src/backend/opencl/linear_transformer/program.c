@@ -1,5 +1,5 @@
 /*
- * Composes the steps that cl/linear_transformer.cl runs for each group of sequences.
+ * Composes the steps that cl/linear_transformer/linear_transformer.cl runs for each group of sequences.
  *
  * With G = factor * Z^T Z over the context and heads h, a layer is A = I + sum_h P_h G Q_h, G <- A G A^T, q <- A q for
  * the query q, and the prediction is minus the last coordinate of q. The last layer b needs q alone, and the layer a
@@ -7,12 +7,12 @@
  *     q' = q + sum_k P_k G Q_k q,  w_h = Q_bh q',  v_h = P_bh^T e_D,  r(z) = A^T z = z + sum_k Q_k^T G P_k^T z,
  *     prediction = -(q'_D + sum_h r(v_h)^T G r(w_h)),
  * which are products with vectors. Only the full layers before them, depth - 2 or, where one more is passed on to
- * vectors (linear_pass.c), depth - 3, cost D^3. The backward pass is their reverse, d_x being
+ * vectors (pass.c), depth - 3, cost D^3. The backward pass is their reverse, d_x being
  * the derivative by x; with S = d_G + d_G^T, from the last full layer to the first,
  *     T = S A,  d_A = T G + d_q q^T,  d_P = d_A R^T (R = G Q),  d_R = P^T d_A,  d_Q = G d_R,
  *     S <- A^T T + M + M^T (M = d_R Q^T),  d_q <- A^T d_q.
  *
- * Where full layers carry tokens on instead of G, linear_tokens.c has the formulas.
+ * Where full layers carry tokens on instead of G, tokens.c has the formulas.
  *
  * P and Q are dense, 20 D^3 flops a full layer, or diagonal: then A = I + W o G elementwise with W_ij = sum_h p_hi
  * q_hj, 8 D^3. In the sparse form, P = e_D e_D^T and Q = [A 0; 0 0], labels alone change: of G = [X g; g^T .] only g is

@@ -3,9 +3,9 @@
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
 
 #include "backend/opencl/opencl.h"
-#include "cl/linear_steps.h"
+#include "cl/linear_transformer/linear_steps.h"
 
-/* How the kernel copies parameters; as in cl/linear_transformer.cl. */
+/* How the kernel copies parameters; as in cl/linear_transformer/linear_transformer.cl. */
 typedef enum icl_linear_copy {
     ICL_COPY_DENSE = 0,
     ICL_COPY_CORNER,

@@ -1,5 +1,5 @@
-/* A linear transformer's steps as source text: what stands in front of cl/linear_transformer.cl where
- * its kernel need not read them. */
+/* A linear transformer's steps as source text: what stands in front of linear_transformer.cl where its
+ * kernel need not read them. */
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_SOURCE_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_SOURCE_H
 

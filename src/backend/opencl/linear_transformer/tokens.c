@@ -7,13 +7,13 @@
  *     d_P = d_Z^T V,  d_V = d_Z P,  d_U = d_V G,  d_Q = d_U^T Z,  S = sum of (d_V^T U + U^T d_V),
  *     d_Z <- d_Z + sum of d_U Q + (factor * Z S, but for the query's row)                                7 n D^2
  *
- * multiplications, for one head; and one of diagonal P and Q, A = I + W o G as in linear_program.c,
+ * multiplications, for one head; and one of diagonal P and Q, A = I + W o G as in program.c,
  *
  *     Z <- Z A^T                                                                                         1.5 n D^2
  *     d_A = d_Z^T Z,  S = W o d_A + (W o d_A)^T,  d_Z <- d_Z A + (factor * Z S, but for the query's row)   3 n D^2
  *
  * S behind the last of them is what the layers after them leave in the place of gram(c).
- * src/backend/cpu/kernels/linear_dense.c and linear_diagonal.c do the same.
+ * src/backend/cpu/kernels/linear_transformer/dense.c and diagonal.c do the same.
  */
 #include "backend/opencl/linear_transformer/composer.h"
 

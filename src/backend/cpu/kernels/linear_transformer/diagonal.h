@@ -2,7 +2,7 @@
 #ifndef ICLAB_BACKEND_CPU_LINEAR_DIAGONAL_H
 #define ICLAB_BACKEND_CPU_LINEAR_DIAGONAL_H
 
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
 
 enum { XX, XY, YX, YY, WEIGHTS };
 

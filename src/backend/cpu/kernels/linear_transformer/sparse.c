@@ -6,7 +6,7 @@
  *
  * and back, dr = dq_D q_x + H du,  dA = u dr^T,  du <- du + A dr: products of matrices and vectors alone, at any depth.
  */
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
 
 typedef struct sparse {
     lane *u, *r;     /* [depth][d] */

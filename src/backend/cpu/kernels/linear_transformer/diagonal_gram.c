@@ -25,7 +25,7 @@
  *
  * The first layer's own G and q are data, so there only the weights' gradients are left: d^2.
  */
-#include "backend/cpu/kernels/linear_diagonal.h"
+#include "backend/cpu/kernels/linear_transformer/diagonal.h"
 
 /* One layer: what it was given, its weights, and what it keeps. */
 typedef struct layer {

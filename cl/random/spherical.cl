@@ -4,8 +4,8 @@
  * Index mapping: a unit is LANES rows, which may lie anywhere; rows are counted in row-major order of the shape. Cost
  * for each row: 2 d + 12 flops, 35 more with a radius; 8 d bytes, 4 more with a radius.
  */
-#include "../include/iclab/kinds.h"
-#include "common.h"
+#include "../../include/iclab/kinds.h"
+#include "../common.h"
 
 static floats gather(__global const float *from, const int *at) {
 #if LANES == 1

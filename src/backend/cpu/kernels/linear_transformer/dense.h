@@ -2,7 +2,7 @@
 #ifndef ICLAB_BACKEND_CPU_LINEAR_DENSE_H
 #define ICLAB_BACKEND_CPU_LINEAR_DENSE_H
 
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
 
 /*
  * The last two layers a and b, at the Gram matrix G and the query q before them, by products of
@@ -20,7 +20,7 @@
  * Gradients are those of the query's last coordinate; the slope of the loss comes in at the end.
  *
  * Where the plan passes one layer more on to vectors, that layer c, G and q stand before it and the rows are multiplied
- * by the Gram matrix behind it: linear_pass.c.
+ * by the Gram matrix behind it: pass.c.
  */
 typedef struct passed_memory {
     lane *x;        /* [2 pairs + 1][D]: rows, times the slope; then dq */

@@ -14,7 +14,7 @@
  * Cost of a sequence: about 16 flops for each of D^2 / 2 + 2 d normals, D^3 / 3 flops for the Gram matrix; with roots
  * D^3 more for F and 2/3 D^3 because F is no longer triangular; 4 D^2 bytes written.
  */
-#include "common.h"
+#include "../common.h"
 #include "random_words.h"
 
 /* Elements of the trapezoid's rows before row i. */

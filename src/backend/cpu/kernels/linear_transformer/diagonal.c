@@ -1,7 +1,7 @@
 /*
  * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer come to four
  * weights, w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and
- * column. Gram space: linear_diagonal_gram.c. In token space, with tokens as the rows of Z (the query last),
+ * column. Gram space: diagonal_gram.c. In token space, with tokens as the rows of Z (the query last),
  *
  *     Z <- Z A^T, G of these                                                                        1.5 n D^2
  *     dA = dZ^T Z, dw_kl = sum of dA o G over the block kl, S = W o dA + (W o dA)^T,
@@ -12,7 +12,7 @@
  *
  *     s = A^T e_D,  t = A^T w,  w = (w_yx … w_yx, w_yy) o q',  q' = A q,  last coordinate = q'_D + s^T G t.
  */
-#include "backend/cpu/kernels/linear_diagonal.h"
+#include "backend/cpu/kernels/linear_transformer/diagonal.h"
 
 static diagonal describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
     const size_t size = plan->size, square = size * size, full = plan->full, tokens = (plan->context + 1) * size;

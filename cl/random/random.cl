@@ -4,7 +4,7 @@
  * Index mapping: a unit is LANES neighbouring Philox blocks, 4 * LANES elements. Cost per element: see random_words.h;
  * 4 bytes written.
  */
-#include "common.h"
+#include "../common.h"
 #include "random_words.h"
 
 #define UNIT_LENGTH (BLOCK * LANES)

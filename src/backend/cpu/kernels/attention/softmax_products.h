@@ -9,7 +9,7 @@
 #ifndef ICLAB_BACKEND_CPU_SOFTMAX_PRODUCTS_H
 #define ICLAB_BACKEND_CPU_SOFTMAX_PRODUCTS_H
 
-#include "backend/cpu/kernels/softmax_lanes.h"
+#include "backend/cpu/kernels/attention/softmax_lanes.h"
 
 #define NARROW (VECTORS > 2 ? 2 : 1)
 #define GROUP  4

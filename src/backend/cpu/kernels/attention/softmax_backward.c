@@ -18,8 +18,8 @@
  * the block it falls into, nor on which of the two it was; with lane_fma it depends on the
  * instruction set, see lanes.h.
  */
-#include "backend/cpu/kernels/exponential.h"
-#include "backend/cpu/kernels/softmax_products.h"
+#include "backend/cpu/kernels/attention/exponential.h"
+#include "backend/cpu/kernels/attention/softmax_products.h"
 
 #define TILE 64 /* queries (or keys) that share one pass over the sums */
 

@@ -1,6 +1,6 @@
 /*
  * The steps of which the host composes a linear transformer (src/backend/opencl/linear_transformer/program.c) and that
- * cl/linear_transformer.cl runs: one step is STEP_WORDS numbers. Included from both languages.
+ * cl/linear_transformer/linear_transformer.cl runs: one step is STEP_WORDS numbers. Included from both languages.
  *
  * A place is counted in elements of the team's memory, or in floats of the shared parameters (S), or in elements of the
  * gradient (G). `to`, `a` and `b` are matrices: place, stride of rows, stride of columns.

@@ -11,7 +11,7 @@
  * sums: a term passes through 32 + units / 32 additions, and through 32 + units / (32 SLICES) + log2(SLICES) on GPUs.
  * Cost: `units` flops and 4 units bytes for each parameter.
  */
-#include "common.h"
+#include "../common.h"
 
 #define AT_ONCE 32
 #if LANES == 1

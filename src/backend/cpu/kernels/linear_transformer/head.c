@@ -1,6 +1,6 @@
 /* The last two layers of a linear transformer with dense P and Q, forwards and back:
- * linear_dense.h has the formulas. */
-#include "backend/cpu/kernels/linear_dense.h"
+ * dense.h has the formulas. */
+#include "backend/cpu/kernels/linear_transformer/dense.h"
 
 typedef struct head {
     const linear_group *group;

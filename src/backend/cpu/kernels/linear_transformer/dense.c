@@ -14,7 +14,7 @@
  *
  * The first layer's tokens and Gram matrix are data: what only their gradient needs is left out.
  */
-#include "backend/cpu/kernels/linear_dense.h"
+#include "backend/cpu/kernels/linear_transformer/dense.h"
 
 typedef struct dense {
     const linear_group *group;

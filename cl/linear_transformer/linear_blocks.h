@@ -14,7 +14,7 @@
 #ifndef ICL_LINEAR_BLOCKS_H
 #define ICL_LINEAR_BLOCKS_H
 
-#include "common.h"
+#include "../common.h"
 #include "linear_steps.h"
 
 #ifndef ROWS /* compiled alone, to be checked */

@@ -21,7 +21,7 @@
  *
  * strides: batch, row, column, unused. sizes: queries, keys, d, e.
  */
-#include "common.h"
+#include "../common.h"
 
 #if LANES > 1
 

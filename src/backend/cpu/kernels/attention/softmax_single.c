@@ -12,8 +12,8 @@
  * exponential, is what a key costs beside 2 (d + e) flops forward and 6 d + 3 e backward. Sums are in order of keys,
  * for each lane alone.
  */
-#include "backend/cpu/kernels/exponential.h"
-#include "backend/cpu/kernels/softmax_lanes.h"
+#include "backend/cpu/kernels/attention/exponential.h"
+#include "backend/cpu/kernels/attention/softmax_lanes.h"
 
 /* Row `row` of the sequences from `sequence` on, as a matrix with a row for each sequence. */
 static matrix across(const sequences *operand, size_t sequence, size_t row) {

@@ -8,7 +8,7 @@
  * Index mapping: unit = batch * column blocks + column block; lanes are columns of v, so no lane needs another.
  * Cost: 2 (rows + sources) d flops for each column, instead of 2 rows sources (d + 1).
  */
-#include "common.h"
+#include "../common.h"
 
 #define PACK 64 /* rows of v that are packed into contiguous lanes at a time */
 #define STEP 4  /* rows of S, or of out, in registers at a time */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/lane_transpose.h"
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
 #include "backend/cpu/kernels/parts.h"
 
 typedef struct slice {

@@ -5,7 +5,7 @@
 #ifndef ICL_RANDOM_WORDS_H
 #define ICL_RANDOM_WORDS_H
 
-#include "../include/iclab/kinds.h"
+#include "../../include/iclab/kinds.h"
 #include "normal_table.h"
 
 #define BLOCK 4 /* words of a Philox block */

@@ -14,7 +14,7 @@
  *
  * The map of the query joins them as one more pair, dq and q.
  */
-#include "backend/cpu/kernels/linear_dense.h"
+#include "backend/cpu/kernels/linear_transformer/dense.h"
 
 /* Rows of a head: all of every pair, and one for the query. */
 static size_t rows_of_head(const linear_plan *plan) {

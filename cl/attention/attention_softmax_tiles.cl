@@ -11,9 +11,9 @@
  * multiply-adds of scores, 3 for 32 of sums.
  * Local memory: 10 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
  */
-#include "common.h"
+#include "../common.h"
 #if LANES == 1
-#include "tiles.h"
+#include "../tiles.h"
 
 #define TILE    32
 #define COLUMNS 64

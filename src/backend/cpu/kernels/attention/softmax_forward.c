@@ -1,5 +1,5 @@
 /*
- * Softmax attention forward, a block of queries at a time: the algorithm of cl/attention_softmax.cl.
+ * Softmax attention forward, a block of queries at a time: the algorithm of cl/attention/attention_softmax.cl.
  *
  * One pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
  * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i),
@@ -11,8 +11,8 @@
  * Sums are in order of keys for each lane alone, so that a result depends on neither the threads nor the
  * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
  */
-#include "backend/cpu/kernels/exponential.h"
-#include "backend/cpu/kernels/softmax_products.h"
+#include "backend/cpu/kernels/attention/exponential.h"
+#include "backend/cpu/kernels/attention/softmax_products.h"
 
 #define TILE 64 /* keys that share one rescaling and one pass over the sums */
 
