@@ -47,31 +47,34 @@ void spread_words(const char *words, char *text, size_t capacity) {
         used += (size_t)snprintf(text + used, capacity - used, *words == '|' ? " %c " : "%c", *words);
 }
 
-static bool is_listed(const icl_choice *choice, const icl_recipe_key *key) {
-    for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
-        if (key >= (*group)->rows && key < (*group)->rows + (*group)->count)
+static bool is_listed(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
+    for (; groups && *groups; groups++)
+        if (key >= (*groups)->rows && key < (*groups)->rows + (*groups)->count)
             return true;
     return false;
 }
 
 const char *describe_readers(const icl_recipe_key *key, char *text, size_t capacity) {
     const icl_recipe_key *reader;
-    bool all_list = false;
     size_t used = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; used == 0 && (reader = icl_recipe_known_key(i)); i++) {
-        all_list = true;
+    for (size_t i = 0; (reader = icl_recipe_known_key(i)); i++) {
+        const size_t before = used;
+        bool all_list = reader->choices != NULL;
         for (const icl_choice *choice = reader->choices; choice && choice->word; choice++)
-            if (!is_listed(choice, key))
+            if (!is_listed(choice->keys, key))
                 all_list = false;
             else if (used < capacity)
-                used += (size_t)snprintf(text + used, capacity - used, "%s%s%s", used ? " or " : reader->name,
-                                         used ? "" : " ", choice->word);
+                used += (size_t)snprintf(text + used, capacity - used, "%s%s%s%s", used > 0 ? " or " : "",
+                                         used == before ? reader->name : "", used == before ? " " : "", choice->word);
+        if (all_list)
+            text[used = before] = '\0';
+        if (is_listed(reader->keys, key) && used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s not %s", used > 0 ? " or " : "", reader->name,
+                                     reader->neutral);
     }
-    if (used > 0 && all_list)
-        text[0] = '\0';
-    else if (used > 0 && used < capacity)
+    if (used > 0 && used < capacity)
         snprintf(text + used, capacity - used, ": ");
     return text;
 }

@@ -51,6 +51,11 @@ typedef struct icl_recipe_key {
     double maximum;            /* the same */
     const icl_choice *choices; /* ICL_KEY_WORD: at least one, and then a NULL word; NULL for other types */
     const char *help;          /* one line, for listings and the written recipe */
+
+    /* The keys that nothing reads while this one means `neutral`, unless another key that is read brings them into use,
+     * too; ends with NULL. NULL: none. */
+    const icl_recipe_group *const *keys;
+    const char *neutral; /* as text: "0" */
 } icl_recipe_key;
 
 /* The keys that one reader declares. */
@@ -59,8 +64,8 @@ struct icl_recipe_group {
     size_t count;               /* keys */
 };
 
-/* A recipe of defaults over the given table, which must hold the keys of its choices, too. The rows are copied; what
- * they point to must outlive the recipe. */
+/* A recipe of defaults over the given table, which must hold the keys that its rows bring into use, too. The rows are
+ * copied; what they point to must outlive the recipe. */
 ICL_API icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe,
                                      icl_error *error);
 ICL_API void icl_recipe_destroy(icl_recipe **recipe);
@@ -92,11 +97,11 @@ ICL_API const char *icl_recipe_value(const icl_recipe *recipe, const char *secti
 ICL_API int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char *key);
 
 /* Whether anything reads the key as the recipe stands: train.momentum only while train.optimizer = sgd, which lists
- * it. Section and key must be in the table. */
+ * it, and task.nuisance only while task.subspace is not 0. Section and key must be in the table. */
 ICL_API bool icl_recipe_is_used(const icl_recipe *recipe, const char *section, const char *key);
 
 /* ICL_ERROR_INPUT for a key of the section that was given another value than its default and that nothing reads; the
- * message says which choice reads it. Creating a task, a model and a trainer checks their sections. */
+ * message says with which value of which key it is read. Creating a task, a model and a trainer checks theirs. */
 ICL_API icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_error *error);
 
 /* Gives every key that nothing reads its default again: for the recipes of finished runs, whose results do not depend

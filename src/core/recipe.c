@@ -113,6 +113,10 @@ static bool means_the_same(const icl_recipe_key *key, const recipe_value *value,
                                            value->count == other.count && value->number == other.number;
 }
 
+bool icl_recipe_means(const icl_recipe *recipe, size_t index, const char *text) {
+    return means_the_same(&recipe->keys[index], &recipe->values[index], text);
+}
+
 /* ---- Unknown keys ---- */
 
 /* A misplaced key (right name, wrong section) counts as nearer than any misspelt one. */

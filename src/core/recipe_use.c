@@ -1,43 +1,61 @@
-/* Which keys of a recipe are read: those of no choice, and those that a chosen word lists. */
+/* Which keys of a recipe are read: those that no other governs, and those that a governor brings into use: by the word
+ * that it has, or by not being neutral. */
 #include <assert.h>
 #include <string.h>
 
 #include "core/recipe_store.h"
 #include "iclab/text.h"
 
-static bool lists(const icl_choice *choice, const icl_recipe_key *key) {
-    for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
-        for (size_t i = 0; i < (*group)->count; i++)
-            if (strcmp((*group)->rows[i].section, key->section) == 0 && strcmp((*group)->rows[i].name, key->name) == 0)
+static bool lists(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
+    for (; groups && *groups; groups++)
+        for (size_t i = 0; i < (*groups)->count; i++)
+            if (strcmp((*groups)->rows[i].section, key->section) == 0 &&
+                strcmp((*groups)->rows[i].name, key->name) == 0)
                 return true;
     return false;
 }
 
-static bool has_reader(const icl_recipe_key *governor, const icl_recipe_key *key) {
+static bool governs(const icl_recipe_key *governor, const icl_recipe_key *key) {
     for (const icl_choice *choice = governor->choices; choice && choice->word; choice++)
-        if (lists(choice, key))
+        if (lists(choice->keys, key))
             return true;
-    return false;
+    return lists(governor->keys, key);
 }
 
-/* The key whose choices list this one, or key_count. */
-static size_t find_governor(const icl_recipe *recipe, size_t index) {
-    size_t i = 0;
-    while (i < recipe->key_count && !has_reader(&recipe->keys[i], &recipe->keys[index]))
-        i++;
-    return i;
-}
+/* Whether the governor's value brings the key into use. */
+static bool brings(const icl_recipe *recipe, size_t governor, size_t index) {
+    const icl_recipe_key *from = &recipe->keys[governor], *key = &recipe->keys[index];
 
-static bool is_listed(const icl_recipe *recipe, size_t governor, size_t index) {
-    for (const icl_choice *choice = recipe->keys[governor].choices; choice->word; choice++)
-        if (strcmp(choice->word, recipe->values[governor].text) == 0)
-            return lists(choice, &recipe->keys[index]);
-    return false;
+    for (const icl_choice *choice = from->choices; choice && choice->word; choice++)
+        if (strcmp(choice->word, recipe->values[governor].text) == 0 && lists(choice->keys, key))
+            return true;
+    return lists(from->keys, key) && !icl_recipe_means(recipe, governor, from->neutral);
 }
 
 static bool is_used(const icl_recipe *recipe, size_t index) {
-    const size_t governor = find_governor(recipe, index);
-    return governor == recipe->key_count || (is_listed(recipe, governor, index) && is_used(recipe, governor));
+    bool is_governed = false;
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        if (!governs(&recipe->keys[i], &recipe->keys[index]))
+            continue;
+        if (brings(recipe, i, index) && is_used(recipe, i))
+            return true;
+        is_governed = true;
+    }
+    return !is_governed;
+}
+
+/* A governor of a key that is not used: one that is used itself, if there is any. */
+static size_t find_governor(const icl_recipe *recipe, size_t index) {
+    size_t found = recipe->key_count;
+
+    for (size_t i = 0; i < recipe->key_count; i++)
+        if (governs(&recipe->keys[i], &recipe->keys[index]) && (found == recipe->key_count || is_used(recipe, i))) {
+            found = i;
+            if (is_used(recipe, i))
+                break;
+        }
+    return found;
 }
 
 bool icl_recipe_is_used(const icl_recipe *recipe, const char *section, const char *key) {
@@ -50,27 +68,41 @@ bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index) {
     return recipe->values[index].is_default && !is_used(recipe, index);
 }
 
+/* The values of the governor with which a key is read: "train.schedule = step", "another task.subspace". */
+static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_key *key, icl_text *values,
+                              icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (lists(governor->keys, key))
+        return icl_text_print(values, error, "another %s.%s", governor->section, governor->name);
+    ICL_TRY(icl_text_print(values, error, "%s.%s = ", governor->section, governor->name));
+    for (const icl_choice *choice = governor->choices, *first = NULL; choice->word; choice++)
+        if (lists(choice->keys, key)) {
+            ICL_TRY(icl_text_print(values, error, "%s%s", first ? " or " : "", choice->word));
+            first = choice;
+        }
+done:
+    return status;
+}
+
 /* "override: model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family =
  * linear". */
 static icl_status refuse(const icl_recipe *recipe, size_t index, icl_error *error) {
     const icl_recipe_key *key = &recipe->keys[index], *reader = key, *governor;
     size_t at = find_governor(recipe, index);
-    icl_text words = {0};
+    icl_text values = {0};
     icl_status status = ICL_OK;
 
     for (; !is_used(recipe, at); at = find_governor(recipe, at))
         reader = &recipe->keys[at];
     governor = &recipe->keys[at];
-    for (const icl_choice *choice = governor->choices; choice->word; choice++)
-        if (lists(choice, reader))
-            ICL_TRY(icl_text_print(&words, error, "%s%s", words.length > 0 ? " or " : "", choice->word));
+    ICL_TRY(name_values(governor, reader, &values, error));
     status = icl_fail(
-        error, ICL_ERROR_INPUT, "%s: %s.%s = %s: %s.%s = %s does not read it: expected %s, its default, or %s.%s = %s",
+        error, ICL_ERROR_INPUT, "%s: %s.%s = %s: %s.%s = %s does not read it: expected %s, its default, or %s",
         recipe->values[index].origin, key->section, key->name, recipe->values[index].text, governor->section,
-        governor->name, recipe->values[at].text, key->default_value[0] ? key->default_value : "nothing",
-        governor->section, governor->name, words.bytes);
+        governor->name, recipe->values[at].text, key->default_value[0] ? key->default_value : "nothing", values.bytes);
 done:
-    icl_text_release(&words);
+    icl_text_release(&values);
     return status;
 }
 

@@ -30,20 +30,25 @@ static void add(gathering *all, const icl_recipe_group *group) {
     all->groups[all->count++] = group;
 }
 
-static void add_choices(gathering *all, const icl_recipe_key *key) {
-    for (const icl_choice *choice = key->choices; choice && choice->word; choice++)
-        for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
-            add(all, *group);
+static void add_list(gathering *all, const icl_recipe_group *const *groups) {
+    for (; groups && *groups; groups++)
+        add(all, *groups);
 }
 
-/* Behind each root what its choices list, and what the choices of that list. */
+static void add_governed(gathering *all, const icl_recipe_key *key) {
+    for (const icl_choice *choice = key->choices; choice && choice->word; choice++)
+        add_list(all, choice->keys);
+    add_list(all, key->keys);
+}
+
+/* Behind each root what its keys bring into use, and what these bring. */
 static void gather(gathering *all) {
     size_t next = 0;
 
     for (size_t root = 0; root < sizeof roots / sizeof *roots; root++)
         for (add(all, roots[root]); next < all->count; next++)
             for (size_t i = 0; i < all->groups[next]->count; i++)
-                add_choices(all, &all->groups[next]->rows[i]);
+                add_governed(all, &all->groups[next]->rows[i]);
 }
 
 const icl_recipe_key *icl_recipe_known_key(size_t index) {

@@ -64,15 +64,23 @@ static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, cons
     return ICL_OK;
 }
 
-static const icl_recipe_key rotation_keys[] = {
+static const icl_recipe_key seed_rows[] = {
     {"task", "rotation_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which rotation, or subspace"},
 };
-const icl_recipe_group icl_rotation_keys = ICL_RECIPE_GROUP(rotation_keys);
+const icl_recipe_group icl_rotation_keys = ICL_RECIPE_GROUP(seed_rows);
+static const icl_recipe_group *const rotated[] = {&icl_rotation_keys, NULL};
+
+/* Of a covariance that is not the identity, which no rotation changes. */
+static const icl_recipe_key rotate_rows[] = {
+    {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation",
+     .keys = rotated, .neutral = "false"},
+};
+static const icl_recipe_group rotate_keys = ICL_RECIPE_GROUP(rotate_rows);
+static const icl_recipe_group *const coloured[] = {&rotate_keys, NULL};
 
 static const icl_recipe_key keys[] = {
     {"task", "covariance", ICL_KEY_TEXT, "identity",
-     .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)"},
-    {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation"},
+     .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)", .keys = coloured, .neutral = "identity"},
 };
 const icl_recipe_group icl_covariance_keys = ICL_RECIPE_GROUP(keys);
 

@@ -18,7 +18,7 @@ typedef struct icl_covariance {
     double *precision_root; /* C */
 } icl_covariance;
 
-/* task.covariance and task.rotate; task.rotation_seed, which others read, too. */
+/* task.covariance and what it brings into use; task.rotation_seed, which others read, too. */
 extern const icl_recipe_group icl_covariance_keys, icl_rotation_keys;
 
 /* Reads task.covariance, task.rotate and task.rotation_seed. Release with icl_covariance_release, also after a

@@ -82,19 +82,23 @@ static size_t direction_length(const icl_task *task) {
 static const icl_choice classes[] = {
     {"affine", AFFINE}, {"relu", RELU}, {"cosine", COSINE}, {"quadratic", QUADRATIC}, {0}};
 
+static const icl_recipe_key subspace_rows[] = {
+    {"task", "nuisance", ICL_KEY_NUMBER, "1", 0, 1e6,
+     .help = "length of the part of x outside the subspace, beside 1 inside"},
+};
+static const icl_recipe_group subspace_keys = ICL_RECIPE_GROUP(subspace_rows);
+static const icl_recipe_group *const in_subspace[] = {&subspace_keys, &icl_rotation_keys, NULL};
+
 static const icl_recipe_key own_rows[] = {
     {"task", "function", ICL_KEY_WORD, "affine", .choices = classes,
      .help = "f of one random direction of x on the unit sphere"},
     {"task", "lipschitz", ICL_KEY_NUMBER, "1", 0, 1e15,
      .help = "largest slope of f; slopes and offsets are uniform up to it"},
     {"task", "subspace", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
-     .help = "directions of x that f depends on, a random subspace; 0: all"},
-    {"task", "nuisance", ICL_KEY_NUMBER, "1", 0, 1e6,
-     .help = "length of the part of x outside the subspace, beside 1 inside"},
+     .help = "directions of x that f depends on, a random subspace; 0: all", .keys = in_subspace, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_functions_keys[] = {&icl_noise_keys, &icl_inputs_keys, &icl_rotation_keys, &own_keys,
-                                                      NULL};
+const icl_recipe_group *const icl_functions_keys[] = {&icl_noise_keys, &icl_inputs_keys, &own_keys, NULL};
 
 static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
     icl_status status = ICL_OK;

@@ -16,6 +16,16 @@ static const icl_recipe_group diag_group = {diag_keys, 1}, shared_group = {share
 static const icl_recipe_group *const diag_groups[] = {&diag_group, &shared_group, NULL};
 static const icl_recipe_group *const shared_groups[] = {&shared_group, NULL};
 
+/* angle is read by what bends or what turns, and turning by what bends alone. */
+static const icl_recipe_key angle_keys[] = {{"model", "angle", ICL_KEY_COUNT, "3"}};
+static const icl_recipe_group angle_group = {angle_keys, 1};
+static const icl_recipe_group *const angle_groups[] = {&angle_group, NULL};
+#define TURN_KEY                                                                                                       \
+    { "model", "turn", ICL_KEY_FLAG, "false", .keys = angle_groups, .neutral = "false" }
+static const icl_recipe_key turn_keys[] = {TURN_KEY};
+static const icl_recipe_group turn_group = {turn_keys, 1};
+static const icl_recipe_group *const bend_groups[] = {&turn_group, NULL};
+
 /* Values that are not their places in the list. */
 static const icl_choice kinds[] = {{"full", 7}, {"diag", -1, diag_groups}, {"gd++", 40, shared_groups}, {0}};
 
@@ -25,6 +35,10 @@ static const icl_recipe_key keys[] = {
     {"model", "kind", ICL_KEY_WORD, "full", .choices = kinds},
     {"model", "rank", ICL_KEY_COUNT, "2", .help = "of diag"},
     {"model", "curve", ICL_KEY_NUMBER, "0.5"},
+    {"model", "bend", ICL_KEY_NUMBER, "0", .keys = bend_groups, .neutral = "0"},
+    TURN_KEY,
+    {"model", "angle", ICL_KEY_COUNT, "3"},
+    {"model", "arc", ICL_KEY_TEXT, "none", .keys = angle_groups, .neutral = "none"},
     {"train", "rate", ICL_KEY_NUMBER, "0.01", 1e-9, 10},
     {"train", "any", ICL_KEY_NUMBER, "-3"},
     {"train", "layers_of_cake", ICL_KEY_COUNT, "2"},
@@ -248,7 +262,7 @@ static void check_nearest(tap_run *tap) {
     tap_ok(tap, icl_nearest("x", names, 0) == NULL, "of none: none");
 }
 
-/* ---- Keys that a word brings into use ---- */
+/* ---- Keys that a word, or a value that is not neutral, brings into use ---- */
 
 static void check_use_of(tap_run *tap, const char *text, const char *refused) {
     icl_recipe *recipe = make(), *back = make();
@@ -290,12 +304,28 @@ static void check_use(tap_run *tap) {
     check_use_of(tap, "[train]\nnote = x\n",
                  "r.ini:2: train.note = x: model.kind = full does not read it: expected nothing, its default, "
                  "or model.kind = diag or gd++");
+    check_use_of(tap, "[model]\nbend = -1\nturn = true\nangle = 4\n", NULL);
+    check_use_of(tap, "[model]\narc = long\nangle = 4\n", NULL);
+    check_use_of(tap, "[model]\nbend = 0.0\nturn = false\nangle = 3\narc = none\n", NULL);
+    check_use_of(tap, "[model]\nbend = 0.0\nturn = true\n",
+                 "r.ini:3: model.turn = true: model.bend = 0.0 does not read it: expected false, its default, or "
+                 "another model.bend");
+    check_use_of(tap, "[model]\nangle = 4\n",
+                 "r.ini:2: model.angle = 4: model.arc = none does not read it: expected 3, its default, or "
+                 "another model.arc");
+    check_use_of(tap, "[model]\nbend = 1\nangle = 4\n",
+                 "r.ini:3: model.angle = 4: model.turn = false does not read it: expected 3, its default, or "
+                 "another model.turn");
     tap_ok(tap,
            icl_recipe_write(recipe, &text, NULL) == ICL_OK && !strstr(text, "rank") && !strstr(text, "note") &&
                strstr(text, "rotate"),
            "defaults that nothing reads are not written");
     tap_ok(tap, !icl_recipe_is_used(recipe, "model", "rank") && icl_recipe_is_used(recipe, "task", "d"),
            "and are known not to be read");
+    tap_ok(tap,
+           icl_recipe_override(recipe, "model.turn=true", NULL) == ICL_OK &&
+               !icl_recipe_is_used(recipe, "model", "angle"),
+           "what nothing reads brings nothing into use");
     icl_text_free(&text);
     icl_recipe_destroy(&recipe);
 }

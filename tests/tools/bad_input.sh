@@ -81,6 +81,14 @@ refuse 2 'train.momentum = 0.8: train.optimizer = adam does not read it' 'nor Ad
     quickstart --set train.momentum=0.8
 refuse 2 'train.step_factor = 0.1: train.schedule = cosine does not read it: .* or train.schedule = step' \
     'a cosine has no steps' quickstart --set train.step_factor=0.1
+refuse 2 'task.nuisance = 2: task.subspace = 0 does not read it: expected 1, its default, or another task.subspace' \
+    'all of x has nothing outside' window --set task.subspace=0 --set task.nuisance=2
+refuse 2 'task.rotation_seed = 2: task.subspace = 0 does not read it: expected 1, .* or another task.subspace' \
+    'nor a rotation' window --set task.subspace=0 --set task.rotation_seed=2
+refuse 2 'task.rotation_seed = 2: task.rotate = false does not read it: expected 1, .* or another task.rotate' \
+    'axes that stay have none' quickstart --set task.d=2 --set task.covariance=spectrum:1,2 --set task.rotation_seed=2
+refuse 2 'task.rotate = true: task.covariance = identity does not read it: expected false, .* or another task.covar' \
+    'which the identity cannot show' quickstart --set task.rotate=true
 refuse 2 'task.sampler = gram: expected tokens' 'nor Gram matrices' window --set task.family=linear-regression \
     --set task.inputs=normal --set task.sampler=gram
 
@@ -165,7 +173,7 @@ refused 2 'NaN' "a model that holds NaN"
 run eval "$work/run" --set model.layers=2
 refused 2 'no tensor layer.1' "a model of another recipe"
 run eval "$work/run" --set task.d=5
-refused 2 'is F32 .*expected F32' "a model of another dimension"
+refused 2 'is a model for .*11 coordinates.*: expected one for .*6 coordinates' "a model of another dimension"
 run train --resume "$work/run" --steps 9 --set train.learning_rate=0.5
 refused 2 'learning_rate' "resuming with another learning rate"
 run train --resume "$work/run" --steps 9 --seed 2

@@ -9,6 +9,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "numeric/matrix.h"
 #include "papers/losses.h"
@@ -210,6 +211,8 @@ static icl_status reproduce_cell(icl_reproducing *run, const spectrum *s, size_t
 
     ICL_TRY(icl_reproduce_recipe("precondition-theory", NULL, &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.covariance=%s", s->covariance));
+    if (strcmp(s->covariance, "identity") == 0) /* which no rotation changes */
+        ICL_TRY(icl_reproduce_override(recipe, error, "task.rotate=false"));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", n));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
     ICL_TRY(start_training(run, recipe, n, initial, error));
