@@ -11,8 +11,15 @@
 
 /* What is read whatever the words are. Groups of one section stand together. */
 static const icl_recipe_group *const roots[] = {
-    &icl_task_keys,    &icl_model_keys,   &icl_optimizer_keys,  &icl_schedule_keys,
-    &icl_trainer_keys, &icl_session_keys, &icl_evaluation_keys, &icl_session_evaluation_keys,
+    &icl_task_keys,
+    &icl_model_keys,
+    &icl_optimizer_keys,
+    &icl_schedule_keys,
+    &icl_trainer_keys,
+    &icl_session_keys,
+    &icl_evaluation_keys,
+    &icl_session_evaluation_keys,
+    NULL,
 };
 
 enum { MOST_GROUPS = 64 };
@@ -45,8 +52,8 @@ static void add_governed(gathering *all, const icl_recipe_key *key) {
 static void gather(gathering *all) {
     size_t next = 0;
 
-    for (size_t root = 0; root < sizeof roots / sizeof *roots; root++)
-        for (add(all, roots[root]); next < all->count; next++)
+    for (const icl_recipe_group *const *root = roots; *root; root++)
+        for (add(all, *root); next < all->count; next++)
             for (size_t i = 0; i < all->groups[next]->count; i++)
                 add_governed(all, &all->groups[next]->rows[i]);
 }

@@ -145,6 +145,17 @@ done:
 
 /* ---- Batches of tokens ---- */
 
+static icl_status create_radii(const linear_regression *state, icl_backend *backend, size_t size, size_t n,
+                               icl_tensor *scratch, icl_error *error) {
+    icl_status status;
+
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
+    ICL_TRY(icl_inputs_write_table(&state->inputs, scratch[RADIUS], error));
+done:
+    return status;
+}
+
 static icl_status create_tokens(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
                                 icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context;
@@ -155,11 +166,8 @@ static icl_status create_tokens(const icl_task *task, icl_backend *backend, size
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
-    if (icl_inputs_have_radii(&state->inputs)) {
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
-        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
-        ICL_TRY(icl_inputs_write_table(&state->inputs, scratch[RADIUS], error));
-    }
+    if (icl_inputs_have_radii(&state->inputs))
+        ICL_TRY(create_radii(state, backend, size, n, scratch, error));
     if (state->covariance.input_root) {
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[ROOTS], error));
         ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));

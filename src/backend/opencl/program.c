@@ -63,6 +63,10 @@ static icl_status build_text(icl_opencl *opencl, icl_program *program, icl_error
     icl_status status = ICL_OK;
     char *text = NULL;
 
+    /* Nothing runs while the driver compiles: the compiler of Intel's runtime for CPUs reads memory that it has freed
+     * just before (2026.2, its pass ReduceCrossBarrierValues), and crashes if a kernel's threads have written to that
+     * memory since. */
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
     if (front > 0) {
         ICL_TRY(icl_allocate(front + source->size, 1, "source text", &text, error));
         memcpy(text, parts[0], front);
@@ -97,10 +101,6 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
             *found = p;
             return ICL_OK;
         }
-    /* Nothing runs while the driver compiles: the compiler of Intel's runtime for CPUs reads memory that it has freed
-     * just before (2026.2, its pass ReduceCrossBarrierValues), and crashes if a kernel's threads
-     * have taken that memory since. */
-    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
     ICL_TRY(icl_allocate(1, sizeof *made, "program", &made, error));
     ICL_TRY(icl_duplicate(options, &made->options, error));
     ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
