@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "inspect/inspecting.h"
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/singular.h"
 #include "probe/window.h"

@@ -5,9 +5,6 @@
 
 #include <stddef.h>
 
-#include "iclab/model.h"
-#include "iclab/status.h"
-
 /* tr(M) / d: the multiple of the identity nearest to M [d, d]. */
 double icl_matrix_multiple(const double *matrix, size_t d);
 
@@ -18,10 +15,5 @@ double icl_matrix_distance(const double *matrix, size_t d);
 /* out = R^T M R, all [d, d]: what the bilinear form M is for g in x = R g. R = NULL is the identity. out is
  * none of the others. */
 void icl_matrix_in_basis(const double *root, const double *matrix, size_t d, double *out);
-
-/* Copies the named parameter, a matrix, from a model's flat vector. ICL_ERROR_INPUT if the model has none of that name,
- * or of another size than rows x columns. */
-icl_status icl_matrix_of_model(const icl_model *model, const float *values, const char *name, size_t rows,
-                               size_t columns, double *matrix, icl_error *error);
 
 #endif

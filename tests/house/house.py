@@ -1,7 +1,8 @@
-"""The house: no include runs upwards, no room is too large, no files include each other in a circle.
+"""The house: nothing is used from above, no room is too large, no files include each other in a circle.
 
 A room is a folder of src; it uses only rooms that stand before it in src/meson.build. The papers come after them, the
-command's files in tools last. A room with more than a fifth of the lines of src must have floors, that is folders, and
+command's files in tools last. A public header belongs to the lowest room that defines one of its functions, and a room
+calls only public functions that it or a lower one defines, whatever header declares them. A room with more than a fifth of the lines of src must have floors, that is folders, and
 none may have more than a third.
 
 Usage: house.py SOURCE_FOLDER; prints TAP.
@@ -13,6 +14,9 @@ import sys
 
 LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 
+# Public headers of types and macros alone, and whose they are.
+WITHOUT_FUNCTIONS = {"export": "core", "kinds": "backend", "reference_predictor": "baseline", "iclab": "papers"}
+
 
 def read_rooms(root):
     rooms = re.findall(r"^subdir\('(\w+)'\)", (root / "src/meson.build").read_text(), re.M)
@@ -22,10 +26,42 @@ def read_rooms(root):
 def read_files(root):
     """Each file's name as an #include has it, with its text; a file of the command as tools/NAME."""
     files = {}
-    for folder, prefix in (("src", ""), ("tools", "tools/")):
+    for folder, prefix in (("src", ""), ("tools", "tools/"), ("include", "")):
         for path in sorted((root / folder).rglob("*.[ch]")):
             files[prefix + path.relative_to(root / folder).as_posix()] = path.read_text()
     return files
+
+
+def code_of(text):
+    """Without comments and texts."""
+    return re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.S)
+
+
+def read_functions(files):
+    """The room that defines each public function."""
+    declared = {
+        function
+        for name, text in files.items()
+        if name.startswith("iclab/")
+        for function in re.findall(r"ICL_API[^;(]*?\b(icl_\w+)\(", code_of(text))
+    }
+    rooms = {}
+    for name, text in files.items():
+        if not name.endswith(".c") or name.startswith("tools/"):
+            continue
+        for function in re.findall(r"^[a-z][^;=(){}]*?\b(icl_\w+)\([^;{}]*\) \{", code_of(text), re.M):
+            if function in declared:
+                rooms[function] = name.split("/")[0]
+    return rooms
+
+
+def room_of(name, files, functions, rooms):
+    """A public header's is the lowest that defines one of its functions."""
+    if not name.startswith("iclab/"):
+        return name.split("/")[0]
+    declared = [functions[word] for word in re.findall(r"\bicl_\w+(?=\()", code_of(files[name])) if word in functions]
+    stem = name[len("iclab/") : -len(".h")]
+    return min(declared, key=rooms.index) if declared else WITHOUT_FUNCTIONS.get(stem, rooms[-1])
 
 
 def includes_of(name, text, files):
@@ -37,12 +73,19 @@ def includes_of(name, text, files):
 
 def upward(files, rooms):
     rank = {room: number for number, room in enumerate(rooms + ["tools"])}
+    functions = read_functions(files)
+    home = {name: room_of(name, files, functions, rooms) for name in files}
     found = []
     for name, text in files.items():
-        room = name.split("/")[0]
+        own = rank[home[name]]
         for other in includes_of(name, text, files):
-            if rank[other.split("/")[0]] > rank[room]:
+            if rank[home[other]] > own:
                 found.append(f"{name} includes {other}")
+        if name.startswith("iclab/"):
+            continue
+        for word in sorted(set(re.findall(r"\bicl_\w+", code_of(text)))):
+            if rank[functions.get(word, rooms[0])] > own:
+                found.append(f"{name} calls {word} of {functions[word]}")
     return found
 
 
@@ -84,7 +127,7 @@ def oversized(files, rooms, root):
 
 
 def strangers(files, rooms):
-    known = set(rooms) | {"tools"}
+    known = set(rooms) | {"tools", "iclab"}
     return sorted({name for name in files if name.split("/")[0] not in known})
 
 
@@ -92,10 +135,14 @@ def planted(files, rooms):
     """The rules notice what they are there for."""
     low, high = f"{rooms[0]}/planted.h", f"{rooms[-1]}/planted.h"
     with_upward = {**files, low: f'#include "{high}"\n', high: ""}
+    with_public = {**files, low: '#include "iclab/train.h"\n'}
+    with_call = {**files, low: "static void planted(void) { icl_recipe_create_complete(NULL, NULL); }\n"}
     first, second = f"{rooms[0]}/one.h", f"{rooms[0]}/two.h"
     with_circle = {**files, first: f'#include "{second}"\n', second: f'#include "{first}"\n'}
     return [
         ("an include that runs upwards is noticed", f"{low} includes {high}" in upward(with_upward, rooms)),
+        ("through a public header, too", f"{low} includes iclab/train.h" in upward(with_public, rooms)),
+        ("and a call", f"{low} calls icl_recipe_create_complete of run" in upward(with_call, rooms)),
         ("a circle is noticed", f"{first} -> {second} -> {first}" in circles(with_circle)),
         ("a folder that is no room is noticed", strangers({**files, "attic/file.c": ""}, rooms) == ["attic/file.c"]),
     ]
@@ -106,7 +153,7 @@ def main():
     rooms, files = read_rooms(root), read_files(root)
     rows = [
         ("every file stands in a room", strangers(files, rooms)),
-        ("no include runs upwards", upward(files, rooms)),
+        ("nothing is used from above", upward(files, rooms)),
         ("no files include each other in a circle", circles(files)),
         ("no room is too large", oversized(files, rooms, root)),
     ]

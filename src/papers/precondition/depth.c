@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"

@@ -15,6 +15,7 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"

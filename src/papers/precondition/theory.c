@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"

@@ -8,6 +8,7 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
