@@ -3,6 +3,10 @@
  *
  * Each sees a context and a query exactly as a model does, and predicts the query's label. They share one
  * eigen-decomposition of the sample covariance, so that every ridge-like predictor costs O(d) more.
+ *
+ * Where a task has several scored positions, each answers at every one of them, as it answers a query behind a context
+ * of the pairs before that position: constants are fitted for each position by itself, which takes as many times as
+ * long. Before the first pair all predict 0, the prior's mean.
  */
 #ifndef ICLAB_BASELINE_H
 #define ICLAB_BASELINE_H
@@ -36,7 +40,7 @@ typedef struct icl_predictors icl_predictors;
  * and a fit on fewer than some 100,000 sequences can fail badly on fresh ones.
  *
  * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task
- * whose prior is nonlinear.
+ * whose prior is nonlinear, or whose shape is not that of pairs (icl_task_prior.labels).
  *
  * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
  */
@@ -48,13 +52,14 @@ ICL_API void icl_predictors_destroy(icl_predictors **predictors);
 ICL_API size_t icl_predictors_count(const icl_predictors *predictors);
 ICL_API const char *icl_predictors_name(const icl_predictors *predictors, size_t index);
 
-/* The fitted constants of a predictor as text ("factor 1.45, cap 9.3"); empty when it has none. */
+/* The fitted constants of a predictor as text ("factor 1.45, cap 9.3"), at the last scored position; empty when it has
+ * none. */
 ICL_API const char *icl_predictors_constants(const icl_predictors *predictors, size_t index);
 
-/* Predictions for `count` sequences on the host: tokens [count][n + 1][d + 1], sigma [count] (used by the oracle
- * alone); predictions [count][number of predictors]. The same bits for any number of threads. A sequence that is not
- * finite gets NaN. */
-ICL_API icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens,
+/* Predictions for `count` sequences on the host: inputs [count][T][d + 1], sigma [count] (used by the oracle alone);
+ * predictions [count][S][number of predictors]. The same bits for any number of threads. Where what it sees of a
+ * sequence is not finite, a predictor gives NaN. */
+ICL_API icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *inputs,
                                       const float *sigma, double *predictions, icl_error *error);
 
 ICL_C_END

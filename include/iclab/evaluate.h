@@ -5,7 +5,8 @@
  *     mse      = mean of (p - y)^2
  *     adjusted = mean of (p - o)^2, equal in expectation to mse - oracle mse, with a far smaller standard error
  * Papers report half of the adjusted loss. Losses of linear transformers have heavy tails: the median, and the mean
- * without the largest 1 %, tell whether a few sequences carry a mean.
+ * without the largest 1 %, tell whether a few sequences carry a mean. Where several positions are scored, all are means
+ * over these, too.
  */
 #ifndef ICLAB_EVALUATE_H
 #define ICLAB_EVALUATE_H

@@ -39,6 +39,9 @@ typedef struct icl_task_prior {
     double mean_square_noise;             /* E[sigma^2] */
     /* Targets are not <w, x> with a Gaussian w: the reference predictors of baseline.h do not apply. */
     bool nonlinear;
+    /* Where the label of the input at position t stands, as last coordinate: at position t, so that the last position
+     * alone can be scored (icl_regression_shape); or at t + 1, so that any can, each from the pairs before it. */
+    enum { ICL_LABELS_BESIDE = 0, ICL_LABELS_NEXT } labels;
     size_t subspace; /* k directions of the inputs that targets depend on; 0: all */
     /* [d][d], orthonormal columns, of which the first k span the subspace; NULL without. */
     const double *subspace_rotation;

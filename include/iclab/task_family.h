@@ -18,7 +18,7 @@ typedef struct icl_task_family icl_task_family;
 struct icl_task {
     const icl_task_family *family; /* that it is of */
     icl_task_shape shape;          /* what it asks */
-    icl_task_prior prior;          /* of in-context linear regression; otherwise prior.nonlinear is true */
+    icl_task_prior prior;          /* of linear regression in context; otherwise prior.nonlinear is true */
     void *state;                   /* the family's own */
 };
 
@@ -28,7 +28,9 @@ struct icl_task_family {
     const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
 
     /* Sets task->shape and task->state. On entry everything but task->family is zero, and prior.nonlinear true. On
-     * return, also after a failure, task->state is what destroy can free. */
+     * return, also after a failure, task->state is what destroy can free. A family of linear regression sets
+     * prior.nonlinear to false, and of its prior what is not zero but for d and n; then eval.predictors is read. It has
+     * the side tensor noise unless the prior fixes sigma. */
     icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
     void (*destroy)(icl_task *task); /* NULL: there is nothing to free */
 

@@ -28,8 +28,8 @@ typedef struct icl_trainer_parts {
 } icl_trainer_parts;
 
 /* As icl_trainer_create, with these parts; NULL: none. ICL_ERROR_INPUT, naming both shapes, where the model cannot
- * answer the task. With a task of the program's own, eval.predictors, which is for in-context regression, is not
- * read. */
+ * answer the task. With a task of the program's own, eval.predictors is read where that is linear regression:
+ * prior.nonlinear is false, and the shape that of pairs (icl_task_prior.labels). */
 ICL_API icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts,
                                            const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
 

@@ -68,7 +68,8 @@ extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constan
 /* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
 double icl_residual_variance(const icl_spectrum *spectrum, double otherwise);
 
-/* The filter of one predictor, for sequences that are already decomposed in its estimator's basis. */
+/* The filter of one predictor, for sequences that are already decomposed in its estimator's basis; index counts those
+ * of the first scored position, then those of the next. */
 void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
                            double *filter);
 

@@ -15,6 +15,7 @@ typedef struct drawing {
     icl_fit_set *sets;
     icl_workspaces all;
     float *tokens, *noise; /* of the current batch */
+    size_t stride;         /* of a sequence in tokens */
     size_t first;          /* index in the sets of its first sequence */
     double *covariance;    /* [d][d], of the query in the prior's basis; NULL: identity */
     const icl_imitation *of;
@@ -74,14 +75,14 @@ static void store_drawn(const drawing *draw, icl_fit_set *set, const icl_spectru
 
 static void decompose(void *context, size_t index, size_t thread) {
     const drawing *draw = context;
-    const size_t d = draw->prior->dimension, tokens = (draw->prior->context + 1) * (d + 1);
+    const size_t d = draw->prior->dimension;
     icl_workspace *workspace = &draw->all.workspaces[thread];
     icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
     const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS], *input = &workspace->spectra[ICL_INPUT_BASIS];
     const size_t sequence = draw->first + index, at = sequence * d;
     const double sigma = (double)draw->noise[index];
 
-    icl_workspace_load(&draw->all, workspace, draw->tokens + index * tokens);
+    icl_workspace_load(&draw->all, workspace, draw->tokens + index * draw->stride);
     icl_ridge_filter(prior->eigenvalues, prior->dimension, sigma * sigma, workspace->filter);
     store(draw, prior_set, prior, sequence);
     for (size_t k = 0; k < d; k++) {
@@ -122,6 +123,20 @@ done:
     return status;
 }
 
+icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {
+    const icl_tensor side = icl_batch_side(batch, ICL_SIDE_NOISE);
+
+    if (side.buffer)
+        return icl_tensor_read(side, noise, error);
+    if (!prior->nonlinear && prior->noise != ICL_NOISE_FIXED)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
+                        "\", expected one: the prior draws a sigma for each sequence");
+    for (size_t i = 0; i < batch->size; i++)
+        noise[i] = prior->nonlinear ? 0 : (float)prior->noise_levels[0];
+    return ICL_OK;
+}
+
 static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,
                                icl_error *error) {
     const size_t count = draw->sets[ICL_PRIOR_BASIS].count;
@@ -135,7 +150,7 @@ static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint3
         const size_t size = count - draw->first < BATCH ? count - draw->first : BATCH;
         ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / BATCH, &batch, error));
         ICL_TRY(icl_tensor_read(batch.inputs, draw->tokens, error));
-        ICL_TRY(icl_tensor_read(icl_batch_side(&batch, ICL_SIDE_NOISE), draw->noise, error));
+        ICL_TRY(icl_batch_noise(&batch, draw->prior, draw->noise, error));
         icl_parallel_for(size, draw->all.threads, decompose, draw);
     }
 done:
@@ -143,21 +158,23 @@ done:
     return status;
 }
 
-icl_status icl_fit_sets_draw(const icl_task *task, size_t count, uint32_t seed, bool input_basis,
+icl_status icl_fit_sets_draw(const icl_task *task, size_t context, size_t count, uint32_t seed, bool input_basis,
                              icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
-    const icl_task_prior *prior = icl_task_get_prior(task);
-    drawing draw = {.prior = prior, .sets = sets};
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    icl_task_prior prior = *icl_task_get_prior(task);
+    drawing draw = {.prior = &prior, .sets = sets, .stride = shape->positions * shape->inputs};
     icl_backend *backend = NULL;
     icl_status status;
 
+    prior.context = context;
     memset(sets, 0, ICL_BASIS_COUNT * sizeof *sets);
-    ICL_TRY(icl_workspaces_create(prior, input_basis, &draw.all, error));
-    ICL_TRY(allocate_set(prior, count, &sets[ICL_PRIOR_BASIS], error));
+    ICL_TRY(icl_workspaces_create(&prior, input_basis, &draw.all, error));
+    ICL_TRY(allocate_set(&prior, count, &sets[ICL_PRIOR_BASIS], error));
     if (draw.all.both_bases) {
-        ICL_TRY(allocate_set(prior, count, &sets[ICL_INPUT_BASIS], error));
+        ICL_TRY(allocate_set(&prior, count, &sets[ICL_INPUT_BASIS], error));
         sets[ICL_INPUT_BASIS].summed = true;
     }
-    ICL_TRY(query_covariance(prior, &draw.covariance, error));
+    ICL_TRY(query_covariance(&prior, &draw.covariance, error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
     ICL_TRY(draw_batches(task, backend, seed, &draw, error));
 done:

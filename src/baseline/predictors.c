@@ -35,11 +35,19 @@ typedef struct predictor {
 } predictor;
 
 struct icl_predictors {
+    icl_task_shape shape;
     icl_task_prior prior; /* a copy, and its root with it: the task may go first */
     double *weight_root;
-    size_t count;
-    predictor *items;
+    size_t count;     /* of predictors */
+    predictor *items; /* [S][count]: at each scored position those for a context of the pairs before it */
 };
+
+/* The prior of a query at the scored position s, behind as many pairs as there are positions before it. */
+static icl_task_prior prior_at(const icl_predictors *predictors, size_t s) {
+    icl_task_prior prior = predictors->prior;
+    prior.context = predictors->shape.first_scored + s;
+    return prior;
+}
 
 /* ---- Names ---- */
 
@@ -106,7 +114,8 @@ static icl_status read_names(icl_predictors *predictors, const char *names, icl_
 
     for (const char *at = names; *at; at++)
         capacity += *at == ',';
-    ICL_TRY(icl_allocate(capacity, sizeof *predictors->items, "predictors", &predictors->items, error));
+    ICL_TRY(icl_allocate(capacity, predictors->shape.scored * sizeof *predictors->items, "predictors",
+                         &predictors->items, error));
     for (const char *rest = names; rest; predictors->count++) {
         predictor *item = &predictors->items[predictors->count];
         rest = next_name(rest, item->name);
@@ -115,6 +124,9 @@ static icl_status read_names(icl_predictors *predictors, const char *names, icl_
             if (strcmp(predictors->items[i].name, item->name) == 0)
                 ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\" is listed twice", item->name));
     }
+    for (size_t s = 1; s < predictors->shape.scored; s++)
+        memcpy(predictors->items + s * predictors->count, predictors->items,
+               predictors->count * sizeof *predictors->items);
 done:
     return status;
 }
@@ -157,27 +169,54 @@ typedef struct fitting {
     uint32_t seed;
 } fitting;
 
-static icl_status fit_all(icl_predictors *predictors, const icl_task *task, const fitting *to, icl_error *error) {
+/* Fits the predictors of the scored position s. */
+static icl_status fit_at(icl_predictors *predictors, size_t s, const icl_task *task, const fitting *to,
+                         icl_error *error) {
+    const icl_task_prior prior = prior_at(predictors, s);
     const bool input_basis = wants_basis(predictors, ICL_INPUT_BASIS);
     icl_fit_set sets[ICL_BASIS_COUNT] = {{0}};
     icl_status status = ICL_OK;
 
-    if (!wants_fit(predictors))
+    if (prior.context == 0)
         return ICL_OK;
-    if (to->sequences < 1)
-        return icl_fail(error, ICL_ERROR_INPUT, "fitting the predictors' constants takes at least 1 sequence");
     if (to->of)
-        ICL_TRY(icl_fit_sets_imitate(&predictors->prior, to->of, input_basis, sets, error));
+        ICL_TRY(icl_fit_sets_imitate(&prior, to->of, input_basis, sets, error));
     else
-        ICL_TRY(icl_fit_sets_draw(task, to->sequences, to->seed, input_basis, sets, error));
+        ICL_TRY(icl_fit_sets_draw(task, prior.context, to->sequences, to->seed, input_basis, sets, error));
     for (size_t i = 0; i < predictors->count; i++) {
-        const predictor *item = &predictors->items[i];
+        const predictor *item = &predictors->items[s * predictors->count + i];
         if (item->estimator->fit)
             ICL_TRY(item->estimator->fit(
                 item->state, &sets[predictors->weight_root ? item->estimator->basis : ICL_PRIOR_BASIS], error));
     }
 done:
     icl_fit_sets_release(sets);
+    return status;
+}
+
+static icl_status fit_all(icl_predictors *predictors, const icl_task *task, const fitting *to, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    if (!wants_fit(predictors))
+        return ICL_OK;
+    if (to->sequences < 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "fitting the predictors' constants takes at least 1 sequence");
+    for (size_t s = 0; status == ICL_OK && s < predictors->shape.scored; s++)
+        status = fit_at(predictors, s, task, to, error);
+    return status;
+}
+
+static icl_status create_items(icl_predictors *predictors, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < predictors->shape.scored * predictors->count; i++) {
+        const icl_task_prior prior = prior_at(predictors, i / predictors->count);
+        predictor *item = &predictors->items[i];
+        ICL_TRY(icl_allocate(1, item->estimator->state_size, item->name, &item->state, error));
+        if (item->estimator->create)
+            item->estimator->create(&prior, item->steps, item->state);
+    }
+done:
     return status;
 }
 
@@ -192,17 +231,16 @@ static icl_status create(const icl_task *task, const char *names, const fitting 
                         "predictors \"%s\": reference predictors are those of linear regression; "
                         "expected none for functions",
                         names);
+    if (to->of && icl_task_get_shape(task)->scored != 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "predictors \"%s\": %zu scored positions, expected one to imitate",
+                        names, icl_task_get_shape(task)->scored);
     ICL_TRY(icl_allocate(1, sizeof *made, "predictors", &made, error));
+    made->shape = *icl_task_get_shape(task);
     ICL_TRY(copy_prior(icl_task_get_prior(task), made, error));
     ICL_TRY(read_names(made, names, error));
-    for (size_t i = 0; i < made->count; i++) {
-        predictor *item = &made->items[i];
-        ICL_TRY(icl_allocate(1, item->estimator->state_size, item->name, &item->state, error));
-        if (item->estimator->create)
-            item->estimator->create(&made->prior, item->steps, item->state);
-    }
+    ICL_TRY(create_items(made, error));
     ICL_TRY(fit_all(made, task, to, error));
-    for (size_t i = 0; i < made->count; i++)
+    for (size_t i = 0; i < made->shape.scored * made->count; i++)
         if (made->items[i].estimator->describe)
             made->items[i].estimator->describe(made->items[i].state, made->items[i].constants, CONSTANTS_CAPACITY);
     *predictors = made;
@@ -224,7 +262,7 @@ icl_status icl_predictors_imitate(const icl_task *task, const char *names, const
 
 void icl_predictors_destroy(icl_predictors **predictors) {
     if (*predictors) {
-        for (size_t i = 0; i < (*predictors)->count; i++)
+        for (size_t i = 0; (*predictors)->items && i < (*predictors)->shape.scored * (*predictors)->count; i++)
             icl_free(&(*predictors)->items[i].state);
         icl_free(&(*predictors)->items);
         icl_free(&(*predictors)->weight_root);
@@ -241,17 +279,18 @@ const char *icl_predictors_name(const icl_predictors *predictors, size_t index) 
 }
 
 const char *icl_predictors_constants(const icl_predictors *predictors, size_t index) {
-    return predictors->items[index].constants;
+    return predictors->items[(predictors->shape.scored - 1) * predictors->count + index].constants;
 }
 
 /* ---- Running ---- */
 
 typedef struct prediction_run {
     const icl_predictors *predictors;
+    size_t position; /* s, of those scored */
     icl_workspaces all;
-    const float *tokens, *sigma;
-    double *predictions; /* [count][number of predictors], or NULL */
-    double *weights;     /* [count][number of predictors][d], or NULL */
+    const float *inputs, *sigma;
+    double *predictions; /* [count][S][number of predictors], or NULL */
+    double *weights;     /* [count][S][number of predictors][d], or NULL */
 } prediction_run;
 
 void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
@@ -263,14 +302,14 @@ void icl_predictors_filter(const icl_predictors *predictors, size_t index, const
 static void predict(void *context, size_t index, size_t thread) {
     const prediction_run *run = context;
     const icl_predictors *predictors = run->predictors;
-    const size_t d = predictors->prior.dimension, tokens = (predictors->prior.context + 1) * (d + 1);
+    const size_t d = predictors->prior.dimension, first = run->position * predictors->count;
     icl_workspace *workspace = &run->all.workspaces[thread];
 
-    icl_workspace_load(&run->all, workspace, run->tokens + index * tokens);
-    for (size_t i = 0; i < predictors->count; i++) {
+    icl_workspace_load(&run->all, workspace, run->inputs + index * predictors->shape.positions * (d + 1));
+    for (size_t i = first; i < first + predictors->count; i++) {
         const icl_spectrum *spectrum =
             icl_workspace_spectrum(&run->all, workspace, predictors->items[i].estimator->basis);
-        const size_t place = index * predictors->count + i;
+        const size_t place = index * predictors->shape.scored * predictors->count + i;
         if (spectrum->finite)
             icl_predictors_filter(predictors, i, spectrum, (double)run->sigma[index], workspace->filter);
         if (run->predictions)
@@ -280,26 +319,43 @@ static void predict(void *context, size_t index, size_t thread) {
     }
 }
 
+/* Before the first pair. */
+static void predict_nothing(void *context, size_t index, size_t thread) {
+    const prediction_run *run = context;
+    const size_t count = run->predictors->count, d = run->predictors->prior.dimension;
+    const size_t place = index * run->predictors->shape.scored * count;
+
+    (void)thread;
+    if (run->predictions)
+        memset(run->predictions + place, 0, count * sizeof(double));
+    if (run->weights)
+        memset(run->weights + place * d, 0, count * d * sizeof(double));
+}
+
 static icl_status run_all(prediction_run *run, size_t count, icl_error *error) {
     const icl_predictors *predictors = run->predictors;
-    icl_status status;
+    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_workspaces_create(&predictors->prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all, error));
-    icl_parallel_for(count, run->all.threads, predict, run);
+    for (run->position = 0; run->position < predictors->shape.scored; run->position++) {
+        const icl_task_prior prior = prior_at(predictors, run->position);
+        ICL_TRY(icl_workspaces_create(&prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all, error));
+        icl_parallel_for(count, run->all.threads, prior.context > 0 ? predict : predict_nothing, run);
+        icl_workspaces_destroy(&run->all);
+    }
 done:
     icl_workspaces_destroy(&run->all);
     return status;
 }
 
-icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *tokens, const float *sigma,
+icl_status icl_predictors_run(const icl_predictors *predictors, size_t count, const float *inputs, const float *sigma,
                               double *predictions, icl_error *error) {
     return run_all(
-        &(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .predictions = predictions},
+        &(prediction_run){.predictors = predictors, .inputs = inputs, .sigma = sigma, .predictions = predictions},
         count, error);
 }
 
 icl_status icl_predictors_weights(const icl_predictors *predictors, size_t count, const float *tokens,
                                   const float *sigma, double *weights, icl_error *error) {
-    return run_all(&(prediction_run){.predictors = predictors, .tokens = tokens, .sigma = sigma, .weights = weights},
+    return run_all(&(prediction_run){.predictors = predictors, .inputs = tokens, .sigma = sigma, .weights = weights},
                    count, error);
 }

@@ -21,6 +21,9 @@ icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, i
             ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
                                         error));
         ICL_TRY(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
+        if (prior->labels == ICL_LABELS_NEXT)
+            ICL_TRY(icl_allocate(prior->context + 1, (prior->dimension + 1) * sizeof(float), "pairs",
+                                 &workspace->tokens, error));
     }
 done:
     return status;
@@ -31,12 +34,27 @@ void icl_workspaces_destroy(icl_workspaces *all) {
         for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
             icl_spectrum_destroy(&all->workspaces[i].spectra[basis]);
         icl_free(&all->workspaces[i].filter);
+        icl_free(&all->workspaces[i].tokens);
     }
     icl_free(&all->workspaces);
     all->threads = 0;
 }
 
-void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *tokens) {
+/* Rows (x_i, y_i), the last the query (x_n, 0), of rows (x_i, y_(i - 1)). */
+static void pair_labels(const icl_task_prior *prior, const float *inputs, float *tokens) {
+    const size_t d = prior->dimension, width = d + 1;
+
+    memcpy(tokens, inputs, (prior->context + 1) * width * sizeof *tokens);
+    for (size_t i = 0; i < prior->context; i++)
+        tokens[i * width + d] = inputs[(i + 1) * width + d];
+    tokens[prior->context * width + d] = 0;
+}
+
+void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs) {
+    const float *tokens = workspace->tokens ? workspace->tokens : inputs;
+
+    if (workspace->tokens)
+        pair_labels(all->prior, inputs, workspace->tokens);
     icl_spectrum_compute(&workspace->spectra[ICL_PRIOR_BASIS], tokens);
     if (all->both_bases)
         icl_spectrum_compute(&workspace->spectra[ICL_INPUT_BASIS], tokens);

@@ -44,8 +44,8 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
         widen(sequences->weights, count * all->shape.scored, all->weights + first * all->shape.scored);
     widen(sequences->model, count * answers, icl_outputs_column(all, 0) + first * answers);
     for (size_t j = 0; j < beside->listed_count; j++)
-        for (size_t i = 0; i < count; i++)
-            icl_outputs_column(all, j + 1)[first + i] = rows[i * beside->listed_count + j];
+        for (size_t i = 0; i < count * answers; i++)
+            icl_outputs_column(all, j + 1)[first * answers + i] = rows[i * beside->listed_count + j];
     for (size_t j = 0; j < beside->own.reference_count; j++) {
         const icl_reference_predictor *predictor = beside->own.references[j];
         const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch};
@@ -64,7 +64,8 @@ static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const 
 
     ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), seed, &sequences, error));
     ICL_TRY(icl_outputs_create(all, sequences.weights != NULL, error));
-    ICL_TRY(icl_allocate(sequences.chunk * beside->listed_count, sizeof *rows, "predictions", &rows, error));
+    ICL_TRY(icl_allocate(sequences.chunk * beside->listed_count, all->shape.scored * sizeof *rows, "predictions", &rows,
+                         error));
     for (size_t first = 0; first < all->sequences; first += sequences.chunk)
         ICL_TRY(predict_chunk(&sequences, trainer, beside, first, rows, all, error));
 done:
@@ -216,7 +217,7 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
                        .sequences = (size_t)icl_recipe_count(recipe, "eval", "sequences")};
     icl_status status = ICL_OK;
 
-    if (!beside.own.task)
+    if (!beside.own.task || !icl_task_get_prior(task)->nonlinear)
         ICL_TRY(create_predictors(task, recipe, (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"), seed,
                                   &beside.listed, error));
     if (beside.listed) {

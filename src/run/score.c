@@ -42,9 +42,16 @@ double *icl_outputs_column(const icl_outputs *outputs, size_t column) {
 
 /* ---- The distance to the oracle and to Bayes: where the loss is the squared error of one number ---- */
 
+/* For each sequence the mean over its scored positions. */
 static const double *squared_distance(const icl_outputs *all, const double *a, const double *b) {
-    for (size_t i = 0; i < all->sequences; i++)
-        all->losses[i] = (a[i] - b[i]) * (a[i] - b[i]);
+    const size_t scored = all->shape.scored;
+
+    for (size_t i = 0; i < all->sequences; i++) {
+        double sum = 0;
+        for (size_t at = i * scored; at < (i + 1) * scored; at++)
+            sum += (a[at] - b[at]) * (a[at] - b[at]);
+        all->losses[i] = sum / (double)scored;
+    }
     return all->losses;
 }
 

@@ -1,5 +1,6 @@
 #include "run/sequences.h"
 
+#include "baseline/fit_set.h"
 #include "core/allocate.h"
 
 #define MAX_CHUNK 2048
@@ -57,12 +58,10 @@ icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer,
 icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
                                double *predictions, icl_error *error) {
     const icl_batch *batch = &sequences->batch;
-    const icl_tensor noise = icl_batch_side(batch, ICL_SIDE_NOISE);
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tensor_read(batch->inputs, sequences->inputs, error));
-    if (noise.buffer)
-        ICL_TRY(icl_tensor_read(noise, sequences->noise, error));
+    ICL_TRY(icl_batch_noise(batch, icl_task_get_prior(sequences->task), sequences->noise, error));
     ICL_TRY(icl_tensor_read(batch->targets, sequences->targets, error));
     if (batch->weights.buffer)
         ICL_TRY(icl_tensor_read(batch->weights, sequences->weights, error));

@@ -32,7 +32,7 @@ icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_er
 
 /* Targets and, where there are reference predictors (not NULL), what these see, to the host. Predictions for the
  * first `count` sequences of the chunk at hand: the model's into sequences->model, the reference predictors' into
- * predictions [count][number of predictors]. */
+ * predictions [count][S][number of predictors]. */
 icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error);
 icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
                                double *predictions, icl_error *error);

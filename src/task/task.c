@@ -43,10 +43,24 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
     return ICL_OK;
 }
 
-/* The reference predictors of regression see n pairs and a query, whatever a family says of its prior. */
-static bool is_regression(const icl_task_shape *shape) {
-    const icl_task_shape regression = icl_regression_shape(shape->inputs - 1, shape->positions - 1);
+/* The reference predictors of regression see pairs and a query, whatever a family says of its prior. */
+static bool has_pairs(const icl_task *task) {
+    const icl_task_shape *shape = &task->shape;
+    icl_task_shape regression = icl_regression_shape(shape->inputs - 1, shape->positions - 1);
+
+    if (task->prior.labels == ICL_LABELS_NEXT) {
+        regression.first_scored = shape->first_scored;
+        regression.scored = shape->scored;
+    }
     return shape->inputs > 0 && icl_task_shape_equal(shape, &regression);
+}
+
+/* What the shape says of a prior, and the law of a family that left all of it at zero: without noise. */
+static void complete_prior(icl_task *task) {
+    task->prior.dimension = task->shape.inputs - 1;
+    task->prior.context = task->shape.positions - 1;
+    if (task->prior.noise == ICL_NOISE_FIXED)
+        task->prior.noise_count = 1;
 }
 
 icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe *recipe, icl_task **task,
@@ -60,8 +74,10 @@ icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe 
     created->prior.nonlinear = true;
     ICL_TRY(family->create(recipe, created, error));
     ICL_TRY(icl_task_shape_check(&created->shape, family->name, error));
-    if (!is_regression(&created->shape))
+    if (!has_pairs(created))
         created->prior.nonlinear = true;
+    if (!created->prior.nonlinear)
+        complete_prior(created);
     *task = created;
     created = NULL;
 done:

@@ -2,8 +2,8 @@
 
 A room is a folder of src; it uses only rooms that stand before it in src/meson.build. The papers come after them, the
 command's files in tools last. A public header belongs to the lowest room that defines one of its functions, and a room
-calls only public functions that it or a lower one defines, whatever header declares them. A room with more than a fifth of the lines of src must have floors, that is folders, and
-none may have more than a third.
+calls only public functions that it or a lower one defines, whatever header declares them. A room with more than a fifth
+of the lines of src must have floors, that is folders, and none may have more than a third.
 
 Usage: house.py SOURCE_FOLDER; prints TAP.
 """
