@@ -23,6 +23,7 @@ typedef enum icl_values {
     ICL_VALUES_CANCELLING, /* pairs x, -x (1 + 2^-12): sums far smaller than their terms */
     ICL_VALUES_SPECIAL,    /* random with NaN, infinities, zeros of both signs, and the largest number */
     ICL_VALUES_ABSORBED,   /* 1, then terms that vanish when each is added to 1: what a sum in plain order loses */
+    ICL_VALUES_WIDE,       /* normal times 2^5: as far as exponentials become infinite or 0 */
     ICL_VALUES_COUNT
 } icl_values;
 

@@ -7,8 +7,8 @@
 #include "core/allocate.h"
 #include "iclab/status.h"
 
-static const char *const value_names[ICL_VALUES_COUNT] = {"random",     "integers", "large",   "small",
-                                                          "cancelling", "special",  "absorbed"};
+static const char *const value_names[ICL_VALUES_COUNT] = {"random",     "integers", "large",    "small",
+                                                          "cancelling", "special",  "absorbed", "wide"};
 static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed"};
 
 #define DECLARE(name, outputs, inputs) extern const icl_described_op icl_described_##name;

@@ -75,9 +75,13 @@ static void plain_cases(icl_case_list *list) {
     add_elementwise(list, ICL_OP_fill, (icl_case_params){.value = 0.1}, "fill");
     add_elementwise(list, ICL_OP_copy, (icl_case_params){0}, "copy");
     add_broadcast(list, ICL_OP_copy, (icl_case_params){0}, "copy");
-    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++)
-        add_elementwise(list, ICL_OP_unary, (icl_case_params){.unary = (icl_unary_kind)kind},
-                        icl_unary_name((icl_unary_kind)kind));
+    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++) {
+        icl_case wide = {.op = ICL_OP_unary, .params = {.unary = (icl_unary_kind)kind}, .values = ICL_VALUES_WIDE};
+        add_elementwise(list, ICL_OP_unary, wide.params, icl_unary_name(wide.params.unary));
+        icl_case_set_shape(&wide, 0, 1, 4099, 0, 0, 0);
+        icl_case_set_shape(&wide, 1, 1, 4099, 0, 0, 0);
+        icl_cases_add(list, wide, icl_unary_name(wide.params.unary));
+    }
     for (int kind = 0; kind < ICL_BINARY_COUNT; kind++) {
         const icl_case_params params = {.binary = (icl_binary_kind)kind};
         add_elementwise(list, ICL_OP_binary, params, icl_binary_name((icl_binary_kind)kind));

@@ -5,6 +5,7 @@
  * OpenCL 1.2 specification, table 7.1 (1 ulp is at most 2u relative): divide and reciprocal 2.5 ulp, sqrt 3 ulp, exp
  * and log 3 ulp, tanh 5 ulp.
  */
+#include <float.h>
 #include <math.h>
 
 #include "conformance/cases.h"
@@ -113,6 +114,9 @@ icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error) {
         }
         *out = of_kind.value;
         *bound = of_kind.units * truth->unit * fabs(*out);
+        /* Where a result is so small that its bound vanishes: any above 0 lets it be flushed to zero. */
+        if (c->op == ICL_OP_unary && of_kind.units > 0 && a != 0 && isfinite(a))
+            *bound = fmax(*bound, DBL_TRUE_MIN);
     }
     return ICL_OK;
 }

@@ -39,6 +39,8 @@ float icl_case_value(icl_values values, uint32_t word, size_t index, float previ
         return normal * 0x1p40F;
     case ICL_VALUES_SMALL:
         return normal * 0x1p-40F;
+    case ICL_VALUES_WIDE:
+        return normal * 0x1p5F;
     case ICL_VALUES_CANCELLING:
         return index % 2 ? -previous * (1.0F + 0x1p-12F) : normal;
     case ICL_VALUES_SPECIAL:
