@@ -25,6 +25,7 @@ UNARY(sigmoid, (floats)(1.0f) / ((floats)(1.0f) + exp(-x)))
 UNARY(relu, select(fmax(x, (floats)(0.0f)), x, isnan(x)))
 UNARY(sign, select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
                    select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x)))
+UNARY(softplus, fmax(x, (floats)(0.0f)) + log1p(exp(-fabs(x))))
 
 static floats apply_unary(uint kind, floats x) {
 #define CASE(kind, name, positive)                                                                                     \

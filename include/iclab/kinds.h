@@ -25,9 +25,10 @@ typedef enum icl_distribution {
     KIND(ICL_EXPONENTIAL, exponential, false)                                                                          \
     KIND(ICL_LOGARITHM, logarithm, true)                                                                               \
     KIND(ICL_HYPERBOLIC_TANGENT, hyperbolic_tangent, false)                                                            \
-    KIND(ICL_SIGMOID, sigmoid, false) /* 1 / (1 + exp(-x)) */                                                          \
-    KIND(ICL_RELU, relu, false)       /* max(x, 0); NaN stays NaN */                                                   \
-    KIND(ICL_SIGN, sign, false)       /* -1, 0 or 1; NaN stays NaN */
+    KIND(ICL_SIGMOID, sigmoid, false)   /* 1 / (1 + exp(-x)) */                                                        \
+    KIND(ICL_RELU, relu, false)         /* max(x, 0); NaN stays NaN */                                                 \
+    KIND(ICL_SIGN, sign, false)         /* -1, 0 or 1; NaN stays NaN */                                                \
+    KIND(ICL_SOFTPLUS, softplus, false) /* log(1 + exp(x)) */
 
 /* What icl_binary computes of each pair of elements: enumerator, name. */
 #define ICL_BINARY_KINDS(KIND)                                                                                         \

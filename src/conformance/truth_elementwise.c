@@ -3,7 +3,7 @@
  *
  * One correctly rounded operation has relative error u. Division and the elementary functions take the limits of the
  * OpenCL 1.2 specification, table 7.1 (1 ulp is at most 2u relative): divide and reciprocal 2.5 ulp, sqrt 3 ulp, exp
- * and log 3 ulp, tanh 5 ulp.
+ * and log 3 ulp, log1p 2 ulp, tanh 5 ulp.
  */
 #include <float.h>
 #include <math.h>
@@ -36,6 +36,10 @@ UNARY(hyperbolic_tangent, 5 * ULP, tanh(x))
 UNARY(sigmoid, 3 * ULP + 1 + DIVISION, 1 / (1 + exp(-x)))
 UNARY(relu, 0, isnan(x) ? x : fmax(x, 0))
 UNARY(sign, 0, isnan(x) ? x : (double)((x > 0) - (x < 0)))
+/* max(x, 0) + log1p(e), e = exp(-|x|) (1 + 6u): log1p(e) has at most e's relative error, as e / (1 + e) <= log1p(e),
+ * and 2 ulp of its own. Neither term of the sum is negative: at most the larger relative error of the two, and one
+ * rounding. Beyond 40 the exact value is x in any precision here. */
+UNARY(softplus, (3 + 2) * ULP + 1, x > 40 ? x : log1p(exp(x)))
 
 static exact (*const unary_exact[])(double) = {
 #define ROW(kind, name, positive) unary_##name,

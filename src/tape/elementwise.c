@@ -48,6 +48,9 @@ static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, ic
     case ICL_RELU: /* 1 where out > 0; at 0 the subgradient 0 */
         ICL_TRY(icl_unary(backend, ICL_SIGN, d, out, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
+    case ICL_SOFTPLUS: /* sigmoid(in) */
+        ICL_TRY(icl_unary(backend, ICL_SIGMOID, d, in, error));
+        return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
     case ICL_SIGN:
     case ICL_UNARY_COUNT:
         break;

@@ -17,6 +17,7 @@ typedef double real;
 #define HOST(name)       icl_ref_##name
 #define REAL_EXP(x)      exp(x)
 #define REAL_LOG(x)      log(x)
+#define REAL_LOG1P(x)    log1p(x)
 #define REAL_TANH(x)     tanh(x)
 #define REAL_SQRT(x)     sqrt(x)
 #define REAL_ABSOLUTE(x) fabs(x)
@@ -26,6 +27,7 @@ typedef float real;
 #define HOST(name)       icl_cpu_##name
 #define REAL_EXP(x)      expf(x)
 #define REAL_LOG(x)      logf(x)
+#define REAL_LOG1P(x)    log1pf(x)
 #define REAL_TANH(x)     tanhf(x)
 #define REAL_SQRT(x)     sqrtf(x)
 #define REAL_ABSOLUTE(x) fabsf(x)

@@ -26,6 +26,7 @@ UNARY(hyperbolic_tangent, REAL_TANH(x))
 UNARY(sigmoid, 1 / (1 + REAL_EXP(-x)))
 UNARY(relu, x <= 0 ? 0 : x) /* A NaN fails the comparison and stays. */
 UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
+UNARY(softplus, (x > 0 ? x : 0) + REAL_LOG1P(REAL_EXP(-REAL_ABSOLUTE(x))))
 
 #define UNARY_LOOP(formula, out_index, in_index)                                                                       \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
