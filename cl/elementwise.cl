@@ -27,6 +27,18 @@ UNARY(sign, select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(
                    select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x)))
 UNARY(softplus, fmax(x, (floats)(0.0f)) + log1p(exp(-fabs(x))))
 
+/* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
+ * before. A limited x, since -infinity times h would be no number; its result is 0. */
+static floats gated(floats x, floats w) {
+    const floats h = exp(-fabs(w)), limited = select(x, (floats)(-2000.0f), isless(x, (floats)(-2000.0f)));
+    return select(limited * h * h, x, isgreater(x, (floats)(0.0f))) / ((floats)(1.0f) + h * h);
+}
+static floats gelu_exponent(floats x) {
+    return x * ((floats)(0.79788456080286536f) + (floats)(0.0356774081363001244f) * (x * x));
+}
+UNARY(silu, gated(x, (floats)(0.5f) * x))
+UNARY(gelu, gated(x, gelu_exponent(x)))
+
 static floats apply_unary(uint kind, floats x) {
 #define CASE(kind, name, positive)                                                                                     \
     case kind:                                                                                                         \

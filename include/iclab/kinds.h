@@ -28,7 +28,9 @@ typedef enum icl_distribution {
     KIND(ICL_SIGMOID, sigmoid, false)   /* 1 / (1 + exp(-x)) */                                                        \
     KIND(ICL_RELU, relu, false)         /* max(x, 0); NaN stays NaN */                                                 \
     KIND(ICL_SIGN, sign, false)         /* -1, 0 or 1; NaN stays NaN */                                                \
-    KIND(ICL_SOFTPLUS, softplus, false) /* log(1 + exp(x)) */
+    KIND(ICL_SOFTPLUS, softplus, false) /* log(1 + exp(x)) */                                                          \
+    KIND(ICL_SILU, silu, false)         /* x / (1 + exp(-x)) */                                                        \
+    KIND(ICL_GELU, gelu, false)         /* x / (1 + exp(-2 w)), w = sqrt(2 / pi) (x + 0.044715 x^3): that of GPT-2 */
 
 /* What icl_binary computes of each pair of elements: enumerator, name. */
 #define ICL_BINARY_KINDS(KIND)                                                                                         \

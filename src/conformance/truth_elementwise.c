@@ -41,6 +41,25 @@ UNARY(sign, 0, isnan(x) ? x : (double)((x > 0) - (x < 0)))
  * rounding. Beyond 40 the exact value is x in any precision here. */
 UNARY(softplus, (3 + 2) * ULP + 1, x > 40 ? x : log1p(exp(x)))
 
+/*
+ * x / (1 + exp(-2 w)) by h = exp(-|w|), where w has the relative error r u. Then h has (6 + r |w|) u, h h twice that
+ * and one rounding. Above 0, 1 + h h has the share h h / (1 + h h) of it, which is at most 1 / 2, and |w| times it at
+ * most 0.19, and one rounding; then comes the division. Below 0, x h h has twice h's error and two roundings, too.
+ * Half a u is for second orders. SiLU: w = x / 2, r = 0. GELU: w = x (c + k x^2), c and k rounded, r = 5.
+ */
+static exact gated(double x, double w, double r) {
+    const double below = 2 * (6 + r * fabs(w)) + 2, each = 6.5 + 2 * 0.19 * r + 1 + DIVISION + 0.5;
+    if (isinf(x) && x < 0)
+        return (exact){0, each};
+    return x > 0 ? (exact){x / (1 + exp(-2 * w)), each} : (exact){x * exp(2 * w) / (1 + exp(2 * w)), each + below};
+}
+static exact unary_silu(double x) {
+    return gated(x, x / 2, 0);
+}
+static exact unary_gelu(double x) {
+    return gated(x, sqrt(2 / acos(-1)) * (x + 0.044715 * (x * x * x)), 5);
+}
+
 static exact (*const unary_exact[])(double) = {
 #define ROW(kind, name, positive) unary_##name,
     ICL_UNARY_KINDS(ROW)

@@ -11,6 +11,39 @@ static icl_status unary_forward(icl_tape *tape, icl_node *node, icl_error *error
     return status == ICL_OK ? icl_unary(tape->backend, node->params.unary, node->value, in, error) : status;
 }
 
+/*
+ * g (d out / d in) of out = in s(z), s the sigmoid: s + z' (out - out s), where z = in for SiLU, and for GELU
+ * z = 2 sqrt(2 / pi) (in + 0.044715 in^3).
+ */
+static icl_status gated_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
+                                   icl_tensor out, icl_error *error) {
+    const double linear = 2 * 0.79788456080286536, cubic = 0.044715 * linear;
+    icl_tensor gate = {0}, rest = {0}, one = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &gate, error));
+    ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &rest, error));
+    if (kind == ICL_GELU) {
+        ICL_TRY(icl_tensor_create(backend, 0, NULL, &one, error));
+        ICL_TRY(icl_fill(backend, one, 1.0, error));
+        ICL_TRY(icl_unary(backend, ICL_SQUARE, d, in, error));
+        ICL_TRY(icl_scale_add(backend, gate, cubic, d, linear, one, error));
+        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, gate, gate, in, error));
+        ICL_TRY(icl_scale_add(backend, d, 3 * cubic, d, linear, one, error)); /* z' */
+        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, out, error));
+    }
+    ICL_TRY(icl_unary(backend, ICL_SIGMOID, gate, kind == ICL_GELU ? gate : in, error));
+    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, rest, kind == ICL_GELU ? d : out, gate, error));
+    ICL_TRY(icl_binary(backend, ICL_SUBTRACT, rest, kind == ICL_GELU ? d : out, rest, error));
+    ICL_TRY(icl_binary(backend, ICL_ADD, d, gate, rest, error));
+    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
+done:
+    icl_tensor_release(&gate);
+    icl_tensor_release(&rest);
+    icl_tensor_release(&one);
+    return status;
+}
+
 /* d = g * (d out / d in), with d out / d in from whichever of in and out is the cheaper; in place in d. */
 static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
                                    icl_tensor out, icl_error *error) {
@@ -51,6 +84,9 @@ static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, ic
     case ICL_SOFTPLUS: /* sigmoid(in) */
         ICL_TRY(icl_unary(backend, ICL_SIGMOID, d, in, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
+    case ICL_SILU:
+    case ICL_GELU:
+        return gated_derivative(backend, kind, d, g, in, out, error);
     case ICL_SIGN:
     case ICL_UNARY_COUNT:
         break;

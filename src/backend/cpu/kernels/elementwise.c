@@ -28,6 +28,18 @@ UNARY(relu, x <= 0 ? 0 : x) /* A NaN fails the comparison and stays. */
 UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
 UNARY(softplus, (x > 0 ? x : 0) + REAL_LOG1P(REAL_EXP(-REAL_ABSOLUTE(x))))
 
+/* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
+ * before. A limited x, since -infinity times h would be no number; its result is 0. */
+ALWAYS_INLINE real gated(real x, real w) {
+    const real h = REAL_EXP(-REAL_ABSOLUTE(w)), limited = x < -2000 ? -2000 : x;
+    return (x > 0 ? x : limited * h * h) / (1 + h * h);
+}
+ALWAYS_INLINE real gelu_exponent(real x) {
+    return x * ((real)0.79788456080286536 + (real)0.0356774081363001244 * (x * x));
+}
+UNARY(silu, gated(x, (real)0.5 * x))
+UNARY(gelu, gated(x, gelu_exponent(x)))
+
 #define UNARY_LOOP(formula, out_index, in_index)                                                                       \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
         const real x = in[in_index];                                                                                   \
