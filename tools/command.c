@@ -80,11 +80,8 @@ void report_fallbacks(const icl_backend *backend) {
 }
 
 icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error) {
-    for (size_t i = 0; i < overrides->count; i++) {
-        const icl_status status = icl_recipe_override(recipe, overrides->values[i], error);
-        if (status != ICL_OK)
-            return status;
-    }
+    for (size_t i = 0; i < overrides->count; i++)
+        ICL_CHECK(icl_recipe_override(recipe, overrides->values[i], error));
     return ICL_OK;
 }
 
@@ -126,13 +123,9 @@ static icl_status print_scores(const icl_evaluation *evaluation, bool json, icl_
 
 icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
                                      icl_evaluation **evaluation, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_evaluate(backend, trainer, recipe, evaluation, error));
-    ICL_TRY(print_scores(*evaluation, json, error));
-    ICL_TRY(finish_output(error));
-done:
-    return status;
+    ICL_CHECK(icl_evaluate(backend, trainer, recipe, evaluation, error));
+    ICL_CHECK(print_scores(*evaluation, json, error));
+    return finish_output(error);
 }
 
 icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,

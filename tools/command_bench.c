@@ -143,16 +143,14 @@ done:
 static icl_status open_others(const bench_options *options, icl_bench_params *params, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(params->device);
     device_options profiled = options->device, cpu = {.spec = "cpu", .quiet = true};
-    icl_status status = ICL_OK;
 
     profiled.spec = device->spec;
     profiled.profile = profiled.quiet = true;
     if (device->kind != ICL_DEVICE_HOST)
-        ICL_TRY(open_device(&profiled, &params->profiled, error));
+        ICL_CHECK(open_device(&profiled, &params->profiled, error));
     if (strcmp(device->spec, "cpu") != 0)
-        ICL_TRY(open_device(&cpu, &params->cpu, error));
-done:
-    return status;
+        ICL_CHECK(open_device(&cpu, &params->cpu, error));
+    return ICL_OK;
 }
 
 static icl_status bench(const bench_options *options, icl_error *error) {

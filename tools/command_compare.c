@@ -173,17 +173,14 @@ static void print_summary(printer *p, const icl_compare_summary *s) {
 static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern, bool *failed,
                               icl_error *error) {
     icl_compare_summary summary;
-    icl_status status = ICL_OK;
 
     p->device_spec = icl_backend_capabilities(device)->spec;
     p->against_spec = icl_backend_capabilities(against)->spec;
     const icl_compare_params params = {device, against, pattern, p->seed, print_row, p};
-    ICL_TRY(icl_compare(&params, &summary, error));
+    ICL_CHECK(icl_compare(&params, &summary, error));
     print_summary(p, &summary);
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
-    ICL_TRY(finish_output(error));
-done:
-    return status;
+    return finish_output(error);
 }
 
 typedef struct compare_options {

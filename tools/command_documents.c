@@ -47,20 +47,17 @@ done:
 static icl_status write_documents(const char *folder, icl_error *error) {
     size_t count;
     const subcommand *const *commands = all_commands(&count);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_folder_create(folder, error));
-    ICL_TRY(write_file(folder, "iclab.1", write_general_page, NULL, error));
-    ICL_TRY(write_file(folder, "iclab-recipe.5", write_recipe_page, NULL, error));
+    ICL_CHECK(icl_folder_create(folder, error));
+    ICL_CHECK(write_file(folder, "iclab.1", write_general_page, NULL, error));
+    ICL_CHECK(write_file(folder, "iclab-recipe.5", write_recipe_page, NULL, error));
     for (size_t i = 0; i < count; i++) {
         char name[64];
         snprintf(name, sizeof name, "iclab-%s.1", commands[i]->name);
-        ICL_TRY(write_file(folder, name, NULL, commands[i], error));
+        ICL_CHECK(write_file(folder, name, NULL, commands[i], error));
     }
-    ICL_TRY(write_file(folder, "iclab", write_bash_completion, NULL, error));
-    ICL_TRY(write_file(folder, "_iclab", write_zsh_completion, NULL, error));
-done:
-    return status;
+    ICL_CHECK(write_file(folder, "iclab", write_bash_completion, NULL, error));
+    return write_file(folder, "_iclab", write_zsh_completion, NULL, error);
 }
 
 static int run(int count, char *const *arguments) {

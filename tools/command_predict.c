@@ -69,8 +69,6 @@ static icl_status check_count(const char *name, const option_count *count, uint6
 }
 
 static icl_status check_usage(const predict_options *options, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (!options->data || !options->target)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: %s is missing: expected --data FILE.csv (- for standard input) and --target "
@@ -83,13 +81,11 @@ static icl_status check_usage(const predict_options *options, icl_error *error) 
     if (options->fresh && strcmp(options->fresh, "-") == 0 && strcmp(options->data, "-") == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: --data - and --new -: expected at most one of them from standard input");
-    ICL_TRY(check_count("--folds", &options->folds, 2, ICL_TABLE_MAX_ROWS, error));
-    ICL_TRY(check_count("--repeats", &options->repeats, 1, 10000, error));
-    ICL_TRY(check_count("--context", &options->context, 1, ICL_TABLE_MAX_ROWS, error));
-    ICL_TRY(check_count("--prompts", &options->prompts, 1, 10000, error));
-    ICL_TRY(check_count("--seed", &options->seed, 0, UINT32_MAX, error));
-done:
-    return status;
+    ICL_CHECK(check_count("--folds", &options->folds, 2, ICL_TABLE_MAX_ROWS, error));
+    ICL_CHECK(check_count("--repeats", &options->repeats, 1, 10000, error));
+    ICL_CHECK(check_count("--context", &options->context, 1, ICL_TABLE_MAX_ROWS, error));
+    ICL_CHECK(check_count("--prompts", &options->prompts, 1, 10000, error));
+    return check_count("--seed", &options->seed, 0, UINT32_MAX, error);
 }
 
 static void report(void *user, double share) {

@@ -50,14 +50,13 @@ static icl_status print_list_json(const icl_reproduction *reproduction, icl_erro
 static icl_status print_list(bool json, icl_error *error) {
     size_t count;
     const icl_reproduction *const *table = icl_reproductions(&count);
-    icl_status status = ICL_OK;
 
     if (!json)
         printf("%-24s %8s %8s %8s  %s\n", "name", "ci", "short", "full", "source, and what it shows");
     for (size_t i = 0; i < count; i++) {
         const icl_reproduction *r = table[i];
         if (json)
-            ICL_TRY(print_list_json(r, error));
+            ICL_CHECK(print_list_json(r, error));
         else
             printf("%-24s %8s %8s %8s  %s\n%52s %s\n", r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
                    r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, "", r->about);
@@ -65,9 +64,7 @@ static icl_status print_list(bool json, icl_error *error) {
     if (!json)
         printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; the name all runs "
                "every one.\n");
-    ICL_TRY(finish_output(error));
-done:
-    return status;
+    return finish_output(error);
 }
 
 /* ---- Findings ---- */

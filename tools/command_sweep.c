@@ -82,13 +82,10 @@ done:
 
 static icl_status open_sweep(sweeping *run, icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_sweep_load(run->options->file, &run->sweep, error));
-    ICL_TRY(choose_folder(run, error));
-    ICL_TRY(icl_sweep_survey(run->sweep, run->folder, is_first, &run->finished, error));
-done:
-    return status;
+    ICL_CHECK(icl_sweep_load(run->options->file, &run->sweep, error));
+    ICL_CHECK(choose_folder(run, error));
+    return icl_sweep_survey(run->sweep, run->folder, is_first, &run->finished, error);
 }
 
 /* ---- Devices ---- */
@@ -110,25 +107,22 @@ static icl_status read_specs(const sweep_options *options, char (*specs)[ICL_NAM
                              icl_error *error) {
     const icl_backend_params params = device_params(options);
     icl_device_kind kind;
-    icl_status status = ICL_OK;
 
     *count = 0;
     for (const char *at = asked_specs(options);;) {
         const size_t length = strcspn(at, ",");
         if (length == 0 || length >= ICL_NAME_CAPACITY || *count == MOST_WORKERS)
-            ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                             "sweep: --device %s: expected specs of devices separated by commas",
-                             asked_specs(options)));
+            return icl_fail(error, ICL_ERROR_INPUT, "sweep: --device %s: expected specs of devices separated by commas",
+                            asked_specs(options));
         snprintf(specs[*count], ICL_NAME_CAPACITY, "%.*s", (int)length, at);
         if (strcmp(specs[*count], "auto") == 0)
-            ICL_TRY(icl_sweep_resolve_device(&params, specs[*count], &kind, error));
+            ICL_CHECK(icl_sweep_resolve_device(&params, specs[*count], &kind, error));
         (*count)++;
         if (at[length] == '\0')
             break;
         at += length + 1;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models

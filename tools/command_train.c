@@ -59,16 +59,13 @@ done:
 /* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are
  * the same as 2,000. */
 static icl_status apply_counts(icl_recipe *recipe, const train_options *options, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (options->seed.given)
-        ICL_TRY(override_count(recipe, "train.seed", options->seed.value, error));
+        ICL_CHECK(override_count(recipe, "train.seed", options->seed.value, error));
     if (icl_recipe_count(recipe, "train", "horizon") == 0)
-        ICL_TRY(override_count(recipe, "train.horizon", icl_recipe_count(recipe, "train", "steps"), error));
+        ICL_CHECK(override_count(recipe, "train.horizon", icl_recipe_count(recipe, "train", "steps"), error));
     if (options->steps.given)
-        ICL_TRY(override_count(recipe, "train.steps", options->steps.value, error));
-done:
-    return status;
+        ICL_CHECK(override_count(recipe, "train.steps", options->steps.value, error));
+    return ICL_OK;
 }
 
 static icl_status read_recipe(training *run, icl_error *error) {
@@ -195,10 +192,9 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
 static icl_status open_share_of_device(training *run, icl_error *error) {
     device_options device = run->options->device;
     char spec[ICL_NAME_CAPACITY];
-    icl_status status = ICL_OK;
 
     device.quiet = run->quiet;
-    ICL_TRY(open_device(&device, &run->backend, error));
+    ICL_CHECK(open_device(&device, &run->backend, error));
     const icl_capabilities *whole = icl_backend_capabilities(run->backend);
     if (run->ranks.local_count == 1 || !icl_host_spec_is_divisible(whole->spec))
         return ICL_OK;
@@ -206,9 +202,7 @@ static icl_status open_share_of_device(training *run, icl_error *error) {
     icl_backend_close(&run->backend);
     device.spec = spec;
     device.quiet = true;
-    ICL_TRY(open_device(&device, &run->backend, error));
-done:
-    return status;
+    return open_device(&device, &run->backend, error);
 }
 
 /* A folder that holds a run is refused, with the options that serve instead. */
@@ -307,11 +301,9 @@ static void print_mishaps(const icl_trainer *trainer) {
 
 static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
-    /* The table is to speak of the model in the file. */
-    const icl_status status = icl_trainer_round_parameters(run->trainer, error);
 
-    if (status != ICL_OK)
-        return status;
+    /* The table is to speak of the model in the file. */
+    ICL_CHECK(icl_trainer_round_parameters(run->trainer, error));
     if (!run->options->device.quiet)
         fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
                 icl_recipe_count(run->recipe, "eval", "sequences"));

@@ -277,29 +277,25 @@ done:
 }
 
 static icl_status write_files(const report *r, icl_error *error) {
-    icl_status status = ICL_OK;
     bool missing_gnuplot = false;
 
     if (!r->options->out)
         return ICL_OK;
     for (int mode = 0; mode < ICL_TRAINING_MODES; mode++)
-        ICL_TRY(icl_csv_flush(r->tables[mode], error));
-    ICL_TRY(write_script(r, &missing_gnuplot, error));
+        ICL_CHECK(icl_csv_flush(r->tables[mode], error));
+    ICL_CHECK(write_script(r, &missing_gnuplot, error));
     fprintf(stderr, "iclab: %s: %s, %s, " FIGURE ".gp%s\n", r->options->out, table_names[0], table_names[1],
             missing_gnuplot ? "; no gnuplot here: gnuplot " FIGURE ".gp in that folder draws " FIGURE ".svg"
                             : ", " FIGURE ".svg, " FIGURE ".png");
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- The whole ---- */
 
 static icl_status report_step(void *user, const icl_step_comparison *step, icl_error *error) {
     report *r = user;
-    const icl_status status = write_row(r, step, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(write_row(r, step, error));
     if (r->options->json)
         return print_step_json(r, step, error);
     print_step(r, step);

@@ -109,9 +109,7 @@ icl_status read_command_line(const subcommand *line, int count, char *const *arg
         if (!options_end && strcmp(arguments[i], "--") == 0) {
             options_end = true;
         } else if (!options_end && arguments[i][0] == '-' && arguments[i][1] != '\0') {
-            const icl_status status = read_option(line, count, arguments, &i, options, error);
-            if (status != ICL_OK)
-                return status;
+            ICL_CHECK(read_option(line, count, arguments, &i, options, error));
         } else if (position < line->positional_count) {
             const char **target = (void *)((char *)options + line->positionals[position++].target);
             *target = arguments[i];

@@ -169,16 +169,12 @@ static icl_status print_data_json(const prediction_print *print, icl_error *erro
 }
 
 icl_status print_prediction_json(const prediction_print *print, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
-        ICL_TRY(print_score_json(print, i, error));
+        ICL_CHECK(print_score_json(print, i, error));
     for (size_t i = 0; i < print->table->columns; i++)
-        ICL_TRY(print_column_json(print, i, error));
+        ICL_CHECK(print_column_json(print, i, error));
     for (size_t i = 0; i < print->outcome->predicted; i++)
-        ICL_TRY(print_prediction_row_json(print, i, error));
-    ICL_TRY(print_data_json(print, error));
-    ICL_TRY(finish_output(error));
-done:
-    return status;
+        ICL_CHECK(print_prediction_row_json(print, i, error));
+    ICL_CHECK(print_data_json(print, error));
+    return finish_output(error);
 }

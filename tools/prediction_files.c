@@ -126,14 +126,11 @@ done:
 
 icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error) {
     const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
-    icl_status status;
 
-    ICL_TRY(icl_folder_create(folder, error));
-    ICL_TRY(write_heldout(print, folder, error));
-    ICL_TRY(write_standardization(print, folder, error));
+    ICL_CHECK(icl_folder_create(folder, error));
+    ICL_CHECK(write_heldout(print, folder, error));
+    ICL_CHECK(write_standardization(print, folder, error));
     if (print->outcome->predicted > 0)
-        ICL_TRY(write_predictions(print, folder, error));
-    ICL_TRY(draw_heldout(print, &drawing, error));
-done:
-    return status;
+        ICL_CHECK(write_predictions(print, folder, error));
+    return draw_heldout(print, &drawing, error);
 }

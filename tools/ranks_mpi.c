@@ -75,39 +75,34 @@ static const icl_ranks_calls calls = {.broadcast = broadcast, .gather = gather};
 /* Which of the ranks are on this machine. */
 static icl_status find_neighbours(icl_ranks *ranks, icl_error *error) {
     MPI_Comm machine;
-    icl_status status = ICL_OK;
     int index = 0, count = 1;
 
-    ICL_TRY(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
-                  "MPI_Comm_split_type", error));
+    ICL_CHECK(check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
+                    "MPI_Comm_split_type", error));
     (void)MPI_Comm_rank(machine, &index);
     (void)MPI_Comm_size(machine, &count);
     (void)MPI_Comm_free(&machine);
     ranks->local_index = (size_t)index;
     ranks->local_count = (size_t)count;
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status ranks_join(icl_ranks *ranks, icl_error *error) {
-    icl_status status = ICL_OK;
     int provided, index = 0, count = 1;
 
     *ranks = icl_ranks_alone();
     if (ranks_launched() == 0)
         return ICL_OK;
-    ICL_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init", error));
+    ICL_CHECK(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI_Init", error));
     (void)MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &index);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &count);
     ranks->index = (size_t)index;
     ranks->count = (size_t)count;
     ranks->calls = &calls;
-    ICL_TRY(icl_allocate(ranks->count, sizeof *ranks->sizes, "sizes of ranks", &ranks->sizes, error));
-    ICL_TRY(icl_allocate(ranks->count, sizeof *ranks->numbers, "numbers of ranks", &ranks->numbers, error));
-    ICL_TRY(find_neighbours(ranks, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(ranks->count, sizeof *ranks->sizes, "sizes of ranks", &ranks->sizes, error));
+    ICL_CHECK(icl_allocate(ranks->count, sizeof *ranks->numbers, "numbers of ranks", &ranks->numbers, error));
+    return find_neighbours(ranks, error);
 }
 
 void ranks_leave(icl_ranks *ranks) {

@@ -51,4 +51,12 @@ ICL_API void icl_text_free(char **text);
 
 ICL_C_END
 
+/* Runs a call; on failure returns its status at once: for functions with nothing to free. */
+#define ICL_CHECK(call)                                                                                                \
+    do {                                                                                                               \
+        const icl_status icl_checked = (call);                                                                         \
+        if (icl_checked != ICL_OK)                                                                                     \
+            return icl_checked;                                                                                        \
+    } while (0)
+
 #endif

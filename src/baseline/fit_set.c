@@ -111,16 +111,13 @@ static void decompose_imitated(void *context, size_t sequence, size_t thread) {
 
 static icl_status allocate_set(const icl_task_prior *prior, size_t count, icl_fit_set *set, icl_error *error) {
     const size_t d = prior->dimension;
-    icl_status status;
 
     set->count = count;
     set->dimension = d;
-    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting eigenvalues", &set->eigenvalues, error));
-    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
-    ICL_TRY(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
-    ICL_TRY(icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting eigenvalues", &set->eigenvalues, error));
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
+    return icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error);
 }
 
 icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {

@@ -147,7 +147,6 @@ static icl_status fit_steps(descent *rule, const descent *shorter, const icl_fit
     const size_t insertions = shorter ? rule->steps : 0;
     candidate best[FINALISTS];
     double distance = HUGE_VAL;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < FINALISTS; i++)
         best[i].distance = HUGE_VAL;
@@ -159,13 +158,13 @@ static icl_status fit_steps(descent *rule, const descent *shorter, const icl_fit
             insert_step(shorter, insertions - 1 - start, trial.coefficients);
         else
             draw_start(rule, start - insertions, trial.coefficients);
-        ICL_TRY(icl_filter_minimize(&fit, set, trial.coefficients, &trial.distance, error));
+        ICL_CHECK(icl_filter_minimize(&fit, set, trial.coefficients, &trial.distance, error));
         insert_candidate(best, &trial);
     }
     fit.sequences = set->count;
     fit.iterations = FINAL_ITERATIONS;
     for (size_t i = 0; i < FINALISTS && best[i].distance < HUGE_VAL; i++) {
-        ICL_TRY(icl_filter_minimize(&fit, set, best[i].coefficients, &best[i].distance, error));
+        ICL_CHECK(icl_filter_minimize(&fit, set, best[i].coefficients, &best[i].distance, error));
         if (best[i].distance < CLEARLY * distance) {
             distance = best[i].distance;
             memcpy(rule->coefficients, best[i].coefficients, sizeof rule->coefficients);
@@ -176,8 +175,7 @@ static icl_status fit_steps(descent *rule, const descent *shorter, const icl_fit
                         "reference predictors: no %zu steps of gradient descent give finite predictions on "
                         "the fitting sequences",
                         rule->steps);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* From two starts: the optimum of as many steps or fewer, which steps of no effect fill up, and the set's own. */
@@ -189,7 +187,6 @@ static icl_status fit_from_start(descent *rule, const descent *shorter, const ic
                                 .iterations = FINAL_ITERATIONS};
     const size_t steps = rule->steps;
     candidate filled = {0}, own = {0};
-    icl_status status = ICL_OK;
 
     for (size_t l = 0; l < steps; l++) {
         filled.coefficients[l] = l < shorter->steps ? shorter->coefficients[l] : 0;
@@ -199,12 +196,11 @@ static icl_status fit_from_start(descent *rule, const descent *shorter, const ic
         filled.coefficients[steps + l] = l + 1 < shorter->steps ? shorter->coefficients[shorter->steps + l] : 0;
         own.coefficients[steps + l] = set->start.inputs[l] * rule->scale;
     }
-    ICL_TRY(icl_filter_minimize(&fit, set, filled.coefficients, &filled.distance, error));
-    ICL_TRY(icl_filter_minimize(&fit, set, own.coefficients, &own.distance, error));
+    ICL_CHECK(icl_filter_minimize(&fit, set, filled.coefficients, &filled.distance, error));
+    ICL_CHECK(icl_filter_minimize(&fit, set, own.coefficients, &own.distance, error));
     const candidate *best = own.distance < CLEARLY * filled.distance ? &own : &filled;
     memcpy(rule->coefficients, best->coefficients, sizeof rule->coefficients);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {

@@ -110,42 +110,38 @@ static const char *next_name(const char *list, char *name) {
 
 static icl_status read_names(icl_predictors *predictors, const char *names, icl_error *error) {
     size_t capacity = 1;
-    icl_status status;
 
     for (const char *at = names; *at; at++)
         capacity += *at == ',';
-    ICL_TRY(icl_allocate(capacity, predictors->shape.scored * sizeof *predictors->items, "predictors",
-                         &predictors->items, error));
+    ICL_CHECK(icl_allocate(capacity, predictors->shape.scored * sizeof *predictors->items, "predictors",
+                           &predictors->items, error));
     for (const char *rest = names; rest; predictors->count++) {
         predictor *item = &predictors->items[predictors->count];
         rest = next_name(rest, item->name);
-        ICL_TRY(read_name(item, error));
+        ICL_CHECK(read_name(item, error));
         for (size_t i = 0; i < predictors->count; i++)
             if (strcmp(predictors->items[i].name, item->name) == 0)
-                ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\" is listed twice", item->name));
+                ICL_CHECK(icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\" is listed twice", item->name));
     }
     for (size_t s = 1; s < predictors->shape.scored; s++)
         memcpy(predictors->items + s * predictors->count, predictors->items,
                predictors->count * sizeof *predictors->items);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Making ---- */
 
 static icl_status copy_prior(const icl_task_prior *prior, icl_predictors *predictors, icl_error *error) {
     const size_t elements = prior->dimension * prior->dimension;
-    icl_status status = ICL_OK;
 
     predictors->prior = *prior;
     predictors->prior.covariance_root = NULL; /* serves the fitting alone, which asks the task */
     if (prior->weight_root) {
-        ICL_TRY(icl_allocate(elements, sizeof(double), "weight root", &predictors->weight_root, error));
+        ICL_CHECK(icl_allocate(elements, sizeof(double), "weight root", &predictors->weight_root, error));
         memcpy(predictors->weight_root, prior->weight_root, elements * sizeof(double));
         predictors->prior.weight_root = predictors->weight_root;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static bool wants_basis(const icl_predictors *predictors, icl_basis basis) {
@@ -207,17 +203,14 @@ static icl_status fit_all(icl_predictors *predictors, const icl_task *task, cons
 }
 
 static icl_status create_items(icl_predictors *predictors, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < predictors->shape.scored * predictors->count; i++) {
         const icl_task_prior prior = prior_at(predictors, i / predictors->count);
         predictor *item = &predictors->items[i];
-        ICL_TRY(icl_allocate(1, item->estimator->state_size, item->name, &item->state, error));
+        ICL_CHECK(icl_allocate(1, item->estimator->state_size, item->name, &item->state, error));
         if (item->estimator->create)
             item->estimator->create(&prior, item->steps, item->state);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status create(const icl_task *task, const char *names, const fitting *to, icl_predictors **predictors,

@@ -73,18 +73,16 @@ static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
         .model = evaluate, .coefficient_count = 1, .sequences = set->count, .iterations = 100};
     const double middle = log(icl_fit_set_mean_eigenvalue(set));
     double least = HUGE_VAL;
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < STARTS; i++) {
         double coefficient = middle + 2 - 2 * i, distance;
-        ICL_TRY(icl_filter_minimize(&ridge, set, &coefficient, &distance, error));
+        ICL_CHECK(icl_filter_minimize(&ridge, set, &coefficient, &distance, error));
         if (distance < least) {
             least = distance;
             ((constant_ridge *)state)->noise_variance = exp(coefficient);
         }
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static void describe(const void *state, char *text, size_t capacity) {

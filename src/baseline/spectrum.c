@@ -9,22 +9,18 @@
 
 icl_status icl_spectrum_create(size_t dimension, size_t context, const double *root, icl_spectrum *spectrum,
                                icl_error *error) {
-    icl_status status;
-
     memset(spectrum, 0, sizeof *spectrum);
     spectrum->dimension = dimension;
     spectrum->context = context;
     spectrum->root = root;
-    ICL_TRY(icl_allocate(dimension, sizeof(double), "eigenvalues", &spectrum->eigenvalues, error));
-    ICL_TRY(icl_allocate(dimension, sizeof(double), "label products", &spectrum->products, error));
-    ICL_TRY(icl_allocate(dimension, sizeof(double), "query", &spectrum->query, error));
-    ICL_TRY(icl_allocate(dimension, sizeof(double), "weights", &spectrum->vector, error));
-    ICL_TRY(icl_allocate((context + 1) * dimension, sizeof(double), "inputs", &spectrum->inputs, error));
-    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "eigenvectors", &spectrum->eigenvectors, error));
-    ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "sample covariance", &spectrum->covariance, error));
-    ICL_TRY(icl_allocate(3 * dimension, sizeof(double), "eigenvalue workspace", &spectrum->work, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(dimension, sizeof(double), "eigenvalues", &spectrum->eigenvalues, error));
+    ICL_CHECK(icl_allocate(dimension, sizeof(double), "label products", &spectrum->products, error));
+    ICL_CHECK(icl_allocate(dimension, sizeof(double), "query", &spectrum->query, error));
+    ICL_CHECK(icl_allocate(dimension, sizeof(double), "weights", &spectrum->vector, error));
+    ICL_CHECK(icl_allocate((context + 1) * dimension, sizeof(double), "inputs", &spectrum->inputs, error));
+    ICL_CHECK(icl_allocate(dimension * dimension, sizeof(double), "eigenvectors", &spectrum->eigenvectors, error));
+    ICL_CHECK(icl_allocate(dimension * dimension, sizeof(double), "sample covariance", &spectrum->covariance, error));
+    return icl_allocate(3 * dimension, sizeof(double), "eigenvalue workspace", &spectrum->work, error);
 }
 
 void icl_spectrum_destroy(icl_spectrum *spectrum) {

@@ -6,27 +6,24 @@
 #include "numeric/parallel.h"
 
 icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all, icl_error *error) {
-    icl_status status;
-
     memset(all, 0, sizeof *all);
     all->prior = prior;
     all->both_bases = both_bases && prior->weight_root;
-    ICL_TRY(icl_allocate(icl_parallel_threads(), sizeof *all->workspaces, "workspaces", &all->workspaces, error));
+    ICL_CHECK(icl_allocate(icl_parallel_threads(), sizeof *all->workspaces, "workspaces", &all->workspaces, error));
     all->threads = icl_parallel_threads();
     for (size_t i = 0; i < all->threads; i++) {
         icl_workspace *workspace = &all->workspaces[i];
-        ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
-                                    &workspace->spectra[ICL_PRIOR_BASIS], error));
+        ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
+                                      &workspace->spectra[ICL_PRIOR_BASIS], error));
         if (all->both_bases)
-            ICL_TRY(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
-                                        error));
-        ICL_TRY(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
+            ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
+                                          error));
+        ICL_CHECK(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
         if (prior->labels == ICL_LABELS_NEXT)
-            ICL_TRY(icl_allocate(prior->context + 1, (prior->dimension + 1) * sizeof(float), "pairs",
-                                 &workspace->tokens, error));
+            ICL_CHECK(icl_allocate(prior->context + 1, (prior->dimension + 1) * sizeof(float), "pairs",
+                                   &workspace->tokens, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 void icl_workspaces_destroy(icl_workspaces *all) {

@@ -96,12 +96,9 @@ static double update_flops(const icl_case *c) {
 }
 
 static icl_status fill_threshold(const icl_case *c, icl_backend *backend, const icl_tensor *t, icl_error *error) {
-    icl_status status = ICL_OK;
     (void)c;
-    ICL_TRY(icl_fill(backend, t[0], 1, error));
-    ICL_TRY(icl_unary(backend, ICL_ABSOLUTE, t[2], t[2], error));
-done:
-    return status;
+    ICL_CHECK(icl_fill(backend, t[0], 1, error));
+    return icl_unary(backend, ICL_ABSOLUTE, t[2], t[2], error);
 }
 
 static icl_status fill_update(const icl_case *c, icl_backend *backend, const icl_tensor *t, icl_error *error) {

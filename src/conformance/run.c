@@ -78,20 +78,17 @@ static bool is_shared(const icl_case *c, int operand) {
 
 /* Operands that are the first output's own view. */
 static icl_status share_first_output(run *r, icl_error *error) {
-    icl_status status = ICL_OK;
     for (int i = r->outputs; i < r->operands; i++) {
         if (!is_shared(r->c, i))
             continue;
         r->at[i].view = r->at[0].view;
-        ICL_TRY(icl_allocate(r->at[0].count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
+        ICL_CHECK(icl_allocate(r->at[0].count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
         memcpy(r->truth.operand[i], r->truth.operand[0], r->at[0].count * sizeof(double));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status prepare(run *r, icl_error *error) {
-    icl_status status = ICL_OK;
     float *initial[ICL_MAX_OPERANDS] = {0};
 
     for (int i = r->operands - 1; i >= 0; i--) {
@@ -99,13 +96,13 @@ static icl_status prepare(run *r, icl_error *error) {
         if (r->c->rank[i] < 0 || is_shared(r->c, i))
             continue;
         place_view(p, r->c, i);
-        ICL_TRY(icl_allocate(p->count, sizeof *p->initial, "conformance values", &p->initial, error));
-        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->before, "conformance values", &p->before, error));
-        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->after, "conformance values", &p->after, error));
-        ICL_TRY(icl_allocate(p->whole_count, sizeof *p->again, "conformance values", &p->again, error));
-        ICL_TRY(icl_allocate(p->count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
+        ICL_CHECK(icl_allocate(p->count, sizeof *p->initial, "conformance values", &p->initial, error));
+        ICL_CHECK(icl_allocate(p->whole_count, sizeof *p->before, "conformance values", &p->before, error));
+        ICL_CHECK(icl_allocate(p->whole_count, sizeof *p->after, "conformance values", &p->after, error));
+        ICL_CHECK(icl_allocate(p->whole_count, sizeof *p->again, "conformance values", &p->again, error));
+        ICL_CHECK(icl_allocate(p->count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
         if (i < r->outputs)
-            ICL_TRY(icl_allocate(p->count, sizeof(double), "conformance bounds", &r->truth.bound[i], error));
+            ICL_CHECK(icl_allocate(p->count, sizeof(double), "conformance bounds", &r->truth.bound[i], error));
         initial[i] = p->initial;
         if (i >= r->outputs || is_updated(r->c, i))
             icl_case_inputs(r->c, i, initial);
@@ -116,12 +113,10 @@ static icl_status prepare(run *r, icl_error *error) {
             r->truth.operand[i][k] = (double)p->initial[k];
             p->before[position_of(&p->view, k)] = written_only ? (double)NAN : (double)p->initial[k];
         }
-        ICL_TRY(icl_tensor_create(r->backend, 1, &p->whole_count, &p->whole, error));
+        ICL_CHECK(icl_tensor_create(r->backend, 1, &p->whole_count, &p->whole, error));
         p->view.buffer = p->whole.buffer;
     }
-    ICL_TRY(share_first_output(r, error));
-done:
-    return status;
+    return share_first_output(r, error);
 }
 
 static icl_status call(run *r, icl_error *error) {
@@ -134,16 +129,14 @@ static icl_status call(run *r, icl_error *error) {
 
 /* Uploads every operand afresh, runs the op, and downloads every buffer, guards and inputs included. */
 static icl_status run_once(run *r, bool again, icl_error *error) {
-    icl_status status = ICL_OK;
     for (int i = 0; i < r->operands; i++)
         if (r->at[i].before)
-            ICL_TRY(icl_tensor_write_double(r->at[i].whole, r->at[i].before, error));
-    ICL_TRY(call(r, error));
+            ICL_CHECK(icl_tensor_write_double(r->at[i].whole, r->at[i].before, error));
+    ICL_CHECK(call(r, error));
     for (int i = 0; i < r->operands; i++)
         if (r->at[i].before)
-            ICL_TRY(icl_tensor_read_double(r->at[i].whole, again ? r->at[i].again : r->at[i].after, error));
-done:
-    return status;
+            ICL_CHECK(icl_tensor_read_double(r->at[i].whole, again ? r->at[i].again : r->at[i].after, error));
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */
@@ -226,21 +219,19 @@ static void judge_output(const run *r, int operand, icl_case_result *result, dou
 }
 
 static icl_status judge(run *r, icl_case_result *result, icl_error *error) {
-    icl_status status = ICL_OK;
     size_t elements = 0;
     double squares = 0;
 
     for (int i = 0; i < r->outputs; i++)
         elements += icl_case_count(r->c, i);
-    ICL_TRY(icl_allocate(elements, sizeof *result->outputs, "conformance outputs", &result->outputs, error));
+    ICL_CHECK(icl_allocate(elements, sizeof *result->outputs, "conformance outputs", &result->outputs, error));
     result->specials_agree = true;
     result->flat = elements > 1;
     for (int i = 0; i < r->outputs; i++)
         if (r->c->rank[i] >= 0)
             judge_output(r, i, result, &squares);
     result->rms_error = elements > 0 ? sqrt(squares / (double)elements) : 0;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Everything but the outputs' elements must be as uploaded. Uses `before` as a mask: outputs' own elements are

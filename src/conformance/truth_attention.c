@@ -275,10 +275,8 @@ icl_status icl_truth_attention(icl_truth *truth, icl_error *error) {
         .mask = params->mask,
     };
     double *scores = NULL;
-    icl_status status = icl_allocate(is.keys, sizeof *scores, "attention truth", &scores, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_allocate(is.keys, sizeof *scores, "attention truth", &scores, error));
     if (is_forward)
         forward(truth, &is, scores);
     else

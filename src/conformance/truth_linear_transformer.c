@@ -248,21 +248,19 @@ static void count_roundings(const program *x, bool is_gram, double *prediction, 
 static icl_status create(program *x, double sign, icl_error *error) {
     const size_t square = x->size * x->size, depth = x->params.depth, heads = x->params.heads;
     double **const squares[] = {&x->r, &x->t, &x->d_map, &x->d_r, &x->s};
-    icl_status status = ICL_OK;
 
     x->sign = sign;
-    ICL_TRY(icl_allocate(depth * heads * square, sizeof *x->p, "truth", &x->p, error));
-    ICL_TRY(icl_allocate(depth * heads * square, sizeof *x->q, "truth", &x->q, error));
-    ICL_TRY(icl_allocate(depth * square, sizeof *x->gram, "truth", &x->gram, error));
-    ICL_TRY(icl_allocate(depth * square, sizeof *x->map, "truth", &x->map, error));
-    ICL_TRY(icl_allocate((depth + 1) * x->size, sizeof *x->query, "truth", &x->query, error));
-    ICL_TRY(icl_allocate(x->size, sizeof *x->d_query, "truth", &x->d_query, error));
-    ICL_TRY(icl_allocate(x->size, sizeof *x->d_before, "truth", &x->d_before, error));
-    ICL_TRY(icl_allocate(icl_truth_parameters(&x->params, x->size - 1), sizeof *x->own, "truth", &x->own, error));
+    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *x->p, "truth", &x->p, error));
+    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *x->q, "truth", &x->q, error));
+    ICL_CHECK(icl_allocate(depth * square, sizeof *x->gram, "truth", &x->gram, error));
+    ICL_CHECK(icl_allocate(depth * square, sizeof *x->map, "truth", &x->map, error));
+    ICL_CHECK(icl_allocate((depth + 1) * x->size, sizeof *x->query, "truth", &x->query, error));
+    ICL_CHECK(icl_allocate(x->size, sizeof *x->d_query, "truth", &x->d_query, error));
+    ICL_CHECK(icl_allocate(x->size, sizeof *x->d_before, "truth", &x->d_before, error));
+    ICL_CHECK(icl_allocate(icl_truth_parameters(&x->params, x->size - 1), sizeof *x->own, "truth", &x->own, error));
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
-        ICL_TRY(icl_allocate(square, sizeof **squares[i], "truth", squares[i], error));
-done:
-    return status;
+        ICL_CHECK(icl_allocate(square, sizeof **squares[i], "truth", squares[i], error));
+    return ICL_OK;
 }
 
 static void destroy(program *x) {

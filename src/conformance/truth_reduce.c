@@ -65,10 +65,8 @@ icl_status icl_truth_reduce(icl_truth *truth, icl_error *error) {
     const icl_case *c = truth->c;
     const size_t outputs = icl_case_count(c, 0), inputs = icl_case_count(c, 1);
     gathered *all = NULL;
-    icl_status status = icl_allocate(outputs, sizeof *all, "reduction truth", &all, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_allocate(outputs, sizeof *all, "reduction truth", &all, error));
     for (size_t i = 0; i < inputs; i++) {
         size_t left = i, position = 0, stride = 1;
         for (int axis = c->rank[1] - 1; axis >= 0; axis--) {

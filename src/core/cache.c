@@ -70,12 +70,11 @@ typedef struct listing {
 } listing;
 
 static icl_status add(listing *all, const listed *entry, icl_error *error) {
-    icl_status status = ICL_OK;
     listed *longer = NULL;
 
     if (all->count == all->capacity) {
         const size_t capacity = all->capacity ? 2 * all->capacity : 64;
-        ICL_TRY(icl_allocate(capacity, sizeof *longer, "list of a cache", &longer, error));
+        ICL_CHECK(icl_allocate(capacity, sizeof *longer, "list of a cache", &longer, error));
         if (all->count > 0)
             memcpy(longer, all->entries, all->count * sizeof *longer);
         icl_free(&all->entries);
@@ -84,14 +83,12 @@ static icl_status add(listing *all, const listed *entry, icl_error *error) {
     }
     all->entries[all->count++] = *entry;
     all->bytes += entry->bytes;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Lists the entries that are to stay for now; those too old are removed. */
 static icl_status list(int directory, DIR *stream, uint64_t seconds, listing *all, icl_error *error) {
     const time_t now = time(NULL);
-    icl_status status = ICL_OK;
     const struct dirent *found;
 
     while ((found = readdir(stream)) != NULL) {
@@ -109,11 +106,10 @@ static icl_status list(int directory, DIR *stream, uint64_t seconds, listing *al
             memcpy(entry.name, found->d_name, length + 1);
             entry.bytes = (uint64_t)facts.st_size;
             entry.used = facts.st_mtime;
-            ICL_TRY(add(all, &entry, error));
+            ICL_CHECK(add(all, &entry, error));
         }
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static int oldest_first(const void *left, const void *right) {

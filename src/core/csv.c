@@ -51,9 +51,7 @@ static icl_status hold(icl_csv *csv, const char *text, size_t length, icl_error 
     if (csv->held_size + length > csv->held_capacity) {
         const size_t capacity = (csv->held_size + length) * 2 + 4096;
         char *larger = NULL;
-        const icl_status status = icl_allocate(capacity, 1, "rows of a table", &larger, error);
-        if (status != ICL_OK)
-            return status;
+        ICL_CHECK(icl_allocate(capacity, 1, "rows of a table", &larger, error));
         if (csv->held_size > 0)
             memcpy(larger, csv->held, csv->held_size);
         icl_free(&csv->held);

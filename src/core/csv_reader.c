@@ -166,9 +166,7 @@ static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
     if (reader->used == reader->capacity) {
         const char *old = reader->text;
         char *larger = NULL;
-        const icl_status status = icl_allocate(2 * reader->capacity, 1, "record of a CSV file", &larger, error);
-        if (status != ICL_OK)
-            return status;
+        ICL_CHECK(icl_allocate(2 * reader->capacity, 1, "record of a CSV file", &larger, error));
         memcpy(larger, old, reader->used);
         for (size_t i = 0; i < reader->count; i++)
             reader->fields[i] = larger + (reader->fields[i] - old);
@@ -182,20 +180,15 @@ static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
 
 /* Takes the next byte into the field at hand. */
 static icl_status keep(icl_csv_reader *reader, int byte, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(check_byte(reader, byte, error));
-    ICL_TRY(add(reader, (char)byte, error));
+    ICL_CHECK(check_byte(reader, byte, error));
+    ICL_CHECK(add(reader, (char)byte, error));
     take(reader);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status skip_blanks(icl_csv_reader *reader, icl_error *error) {
     for (int byte = peek(reader); is_blank(reader, byte); byte = peek(reader)) {
-        const icl_status status = check_byte(reader, byte, error);
-        if (status != ICL_OK)
-            return status;
+        ICL_CHECK(check_byte(reader, byte, error));
         take(reader);
     }
     return ICL_OK;
@@ -203,17 +196,13 @@ static icl_status skip_blanks(icl_csv_reader *reader, icl_error *error) {
 
 /* A line end within quotes counts as a line. */
 static icl_status keep_quoted(icl_csv_reader *reader, int byte, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(keep(reader, byte, error));
+    ICL_CHECK(keep(reader, byte, error));
     reader->line += byte == '\n' || (byte == '\r' && peek(reader) != '\n');
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
     const size_t line = reader->line;
-    icl_status status;
     int byte;
 
     take(reader);
@@ -228,23 +217,21 @@ static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
             if (peek(reader) != '"')
                 break;
         }
-        ICL_TRY(keep_quoted(reader, byte, error));
+        ICL_CHECK(keep_quoted(reader, byte, error));
     }
-    ICL_TRY(skip_blanks(reader, error));
+    ICL_CHECK(skip_blanks(reader, error));
     byte = peek(reader);
-    ICL_TRY(check_byte(reader, byte, error));
+    ICL_CHECK(check_byte(reader, byte, error));
     if (!ends_field(reader, byte))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: column %zu: text behind a closing quote: expected a separator or the line's "
                         "end (a quote within quotes is written \"\")",
                         reader->name, line, reader->count);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
     const size_t start = reader->used;
-    icl_status status = ICL_OK;
 
     for (int byte = peek(reader); !ends_field(reader, byte); byte = peek(reader)) {
         if (byte == '"')
@@ -252,12 +239,11 @@ static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
                             "%s:%zu: column %zu: a quote within a field that began without one: expected the "
                             "whole field in quotes",
                             reader->name, reader->line, reader->count);
-        ICL_TRY(keep(reader, byte, error));
+        ICL_CHECK(keep(reader, byte, error));
     }
     while (reader->used > start && is_blank(reader, reader->text[reader->used - 1]))
         reader->used--;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Reads one field and what ends it; *is_last: that was the line's end, or the file's. */
@@ -300,7 +286,6 @@ static icl_status begin_file(icl_csv_reader *reader, icl_error *error) {
 }
 
 static icl_status read_record(icl_csv_reader *reader, icl_error *error) {
-    icl_status status = ICL_OK;
     bool is_last = false;
 
     if (reader->line > ICL_CSV_MAX_LINES)
@@ -309,24 +294,20 @@ static icl_status read_record(icl_csv_reader *reader, icl_error *error) {
     reader->record_line = reader->line;
     reader->record_bytes = reader->used = reader->count = 0;
     while (!is_last)
-        ICL_TRY(read_field(reader, &is_last, error));
-done:
-    return status;
+        ICL_CHECK(read_field(reader, &is_last, error));
+    return ICL_OK;
 }
 
 icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error) {
-    icl_status status = ICL_OK;
-
     *found = false;
     if (reader->record_line == 0)
-        ICL_TRY(begin_file(reader, error));
+        ICL_CHECK(begin_file(reader, error));
     do {
         if (peek(reader) == AT_END)
             return ICL_OK;
-        ICL_TRY(read_record(reader, error));
+        ICL_CHECK(read_record(reader, error));
     } while (reader->count == 1 && reader->text[0] == '\0');
     *record = (icl_csv_record){reader->record_line, reader->count, reader->fields};
     *found = true;
-done:
-    return status;
+    return ICL_OK;
 }

@@ -71,18 +71,15 @@ bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index) {
 /* The values of the governor with which a key is read: "train.schedule = step", "another task.subspace". */
 static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_key *key, icl_text *values,
                               icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (lists(governor->keys, key))
         return icl_text_print(values, error, "another %s.%s", governor->section, governor->name);
-    ICL_TRY(icl_text_print(values, error, "%s.%s = ", governor->section, governor->name));
+    ICL_CHECK(icl_text_print(values, error, "%s.%s = ", governor->section, governor->name));
     for (const icl_choice *choice = governor->choices, *first = NULL; choice->word; choice++)
         if (lists(choice->keys, key)) {
-            ICL_TRY(icl_text_print(values, error, "%s%s", first ? " or " : "", choice->word));
+            ICL_CHECK(icl_text_print(values, error, "%s%s", first ? " or " : "", choice->word));
             first = choice;
         }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* "override: model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family =
@@ -114,12 +111,9 @@ icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_e
 }
 
 icl_status icl_recipe_reset_unused(icl_recipe *recipe, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < recipe->key_count; i++)
         if (!is_used(recipe, i))
-            ICL_TRY(icl_recipe_set(recipe, recipe->keys[i].section, recipe->keys[i].name, recipe->keys[i].default_value,
-                                   "default", error));
-done:
-    return status;
+            ICL_CHECK(icl_recipe_set(recipe, recipe->keys[i].section, recipe->keys[i].name,
+                                     recipe->keys[i].default_value, "default", error));
+    return ICL_OK;
 }

@@ -117,15 +117,12 @@ static icl_status detect_header(const table_reading *reading, const icl_csv_reco
 }
 
 static icl_status keep_header(table_reading *reading, const icl_csv_record *record, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_allocate(record->count, sizeof *reading->header, "names of columns", &reading->header, error));
+    ICL_CHECK(icl_allocate(record->count, sizeof *reading->header, "names of columns", &reading->header, error));
     for (size_t i = 0; i < record->count; i++) {
         char name[NAME_CAPACITY];
-        ICL_TRY(icl_duplicate(icl_printable(record->fields[i], name, sizeof name), &reading->header[i], error));
+        ICL_CHECK(icl_duplicate(icl_printable(record->fields[i], name, sizeof name), &reading->header[i], error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static void release_header(table_reading *reading) {
@@ -183,7 +180,6 @@ static icl_status find_column(const table_reading *reading, const char *wanted, 
 static icl_status choose_column(table_reading *reading, size_t column, icl_error *error) {
     icl_table *table = reading->table;
     char number[32];
-    icl_status status;
 
     for (size_t i = 0; i < table->columns; i++)
         if (table->numbers[i] == column + 1)
@@ -192,33 +188,30 @@ static icl_status choose_column(table_reading *reading, size_t column, icl_error
                             "not among the others",
                             reading->name, reading->first_line, column + 1);
     snprintf(number, sizeof number, "%zu", column + 1);
-    ICL_TRY(icl_duplicate(reading->header ? reading->header[column] : number, &table->names[table->columns], error));
+    ICL_CHECK(icl_duplicate(reading->header ? reading->header[column] : number, &table->names[table->columns], error));
     table->numbers[table->columns++] = column + 1;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status choose_columns(table_reading *reading, icl_error *error) {
     const icl_table_params *params = reading->params;
     icl_table *table = reading->table;
     size_t target = SIZE_MAX, column = 0;
-    icl_status status = ICL_OK;
 
     if (params->target)
-        ICL_TRY(find_column(reading, params->target, &target, error));
-    ICL_TRY(icl_allocate(reading->file_columns + 1, sizeof *table->names, "columns", &table->names, error));
-    ICL_TRY(icl_allocate(reading->file_columns + 1, sizeof *table->numbers, "columns", &table->numbers, error));
+        ICL_CHECK(find_column(reading, params->target, &target, error));
+    ICL_CHECK(icl_allocate(reading->file_columns + 1, sizeof *table->names, "columns", &table->names, error));
+    ICL_CHECK(icl_allocate(reading->file_columns + 1, sizeof *table->numbers, "columns", &table->numbers, error));
     for (size_t i = 0; i < params->column_count; i++) {
-        ICL_TRY(find_column(reading, params->columns[i], &column, error));
-        ICL_TRY(choose_column(reading, column, error));
+        ICL_CHECK(find_column(reading, params->columns[i], &column, error));
+        ICL_CHECK(choose_column(reading, column, error));
     }
     for (size_t i = 0; params->column_count == 0 && i < reading->file_columns; i++)
         if (i != target)
-            ICL_TRY(choose_column(reading, i, error));
+            ICL_CHECK(choose_column(reading, i, error));
     if (params->target)
-        ICL_TRY(choose_column(reading, target, error));
-done:
-    return status;
+        ICL_CHECK(choose_column(reading, target, error));
+    return ICL_OK;
 }
 
 /* ---- Rows ---- */
@@ -251,7 +244,6 @@ done:
 
 static icl_status add_row(table_reading *reading, const icl_csv_record *record, icl_error *error) {
     icl_table *table = reading->table;
-    icl_status status = ICL_OK;
 
     if (record->count != reading->file_columns)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu",
@@ -263,46 +255,43 @@ static icl_status add_row(table_reading *reading, const icl_csv_record *record, 
                         reading->name, record->line, table->rows, table->columns, ICL_TABLE_MAX_ROWS,
                         ICL_TABLE_MAX_CELLS);
     if (table->rows == reading->capacity)
-        ICL_TRY(grow(reading, error));
+        ICL_CHECK(grow(reading, error));
     for (size_t i = 0; i < table->columns; i++) {
         const size_t column = table->numbers[i] - 1;
         const bool is_target = reading->params->target && i + 1 == table->columns;
-        ICL_TRY(read_cell(reading, record->line, column, record->fields[column],
-                          is_target && reading->params->missing_targets,
-                          &table->values[table->rows * table->columns + i], error));
+        ICL_CHECK(read_cell(reading, record->line, column, record->fields[column],
+                            is_target && reading->params->missing_targets,
+                            &table->values[table->rows * table->columns + i], error));
     }
     table->lines[table->rows++] = record->line;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Columns from the first record, then every row. */
 static icl_status read_rows(table_reading *reading, icl_error *error) {
     icl_csv_record record;
     bool found = false, has_header = false;
-    icl_status status;
 
-    ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
+    ICL_CHECK(icl_csv_reader_next(reading->reader, &record, &found, error));
     if (!found)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:1: empty: expected a table with a header and rows", reading->name);
     reading->first_line = record.line;
     reading->file_columns = record.count;
-    ICL_TRY(detect_header(reading, &record, &has_header, error));
+    ICL_CHECK(detect_header(reading, &record, &has_header, error));
     if (has_header)
-        ICL_TRY(keep_header(reading, &record, error));
+        ICL_CHECK(keep_header(reading, &record, error));
     reading->table->has_header = has_header;
-    ICL_TRY(choose_columns(reading, error));
+    ICL_CHECK(choose_columns(reading, error));
     if (has_header)
-        ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
+        ICL_CHECK(icl_csv_reader_next(reading->reader, &record, &found, error));
     if (!found)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: a header and no rows: expected rows of numbers", reading->name,
                         reading->first_line);
     while (found) {
-        ICL_TRY(add_row(reading, &record, error));
-        ICL_TRY(icl_csv_reader_next(reading->reader, &record, &found, error));
+        ICL_CHECK(add_row(reading, &record, error));
+        ICL_CHECK(icl_csv_reader_next(reading->reader, &record, &found, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error) {

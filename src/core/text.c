@@ -43,10 +43,7 @@ static icl_status reserve(icl_text *text, size_t more, icl_error *error) {
 }
 
 icl_status icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error) {
-    const icl_status status = reserve(text, length, error);
-
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(reserve(text, length, error));
     if (length > 0)
         memcpy(text->bytes + text->length, bytes, length);
     text->length += length;
@@ -77,25 +74,18 @@ icl_status icl_text_print(icl_text *text, icl_error *error, const char *format, 
 
 icl_status icl_text_quote(icl_text *text, const char *content, char quote, icl_error *error) {
     const char doubled[] = {quote, quote};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_append(text, &quote, 1, error));
+    ICL_CHECK(icl_text_append(text, &quote, 1, error));
     for (; *content; content++)
-        ICL_TRY(*content == quote                              ? icl_text_append(text, doubled, 2, error)
-                : (unsigned char)*content < (unsigned char)' ' ? icl_text_append(text, " ", 1, error)
-                                                               : icl_text_append(text, content, 1, error));
-    ICL_TRY(icl_text_append(text, &quote, 1, error));
-done:
-    return status;
+        ICL_CHECK(*content == quote                              ? icl_text_append(text, doubled, 2, error)
+                  : (unsigned char)*content < (unsigned char)' ' ? icl_text_append(text, " ", 1, error)
+                                                                 : icl_text_append(text, content, 1, error));
+    return icl_text_append(text, &quote, 1, error);
 }
 
 icl_status icl_text_field(icl_text *text, const char *content, const char *after, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_quote(text, content, '"', error));
-    ICL_TRY(icl_text_append(text, after, strlen(after), error));
-done:
-    return status;
+    ICL_CHECK(icl_text_quote(text, content, '"', error));
+    return icl_text_append(text, after, strlen(after), error);
 }
 
 icl_status icl_text_number_field(icl_text *text, double value, const char *after, icl_error *error) {

@@ -106,31 +106,27 @@ static void plan_prompts(prediction_run *run, size_t rows) {
 
 static icl_status reserve_context(prediction_run *run, icl_error *error) {
     row_fit *fit = &run->fit;
-    icl_status status = ICL_OK;
 
     if (fit->context <= fit->capacity)
         return ICL_OK;
     icl_free(&fit->inputs);
     icl_free(&fit->labels);
     fit->capacity = 0;
-    ICL_TRY(icl_allocate(fit->context, run->outcome->dimension * sizeof(double), "context", &fit->inputs, error));
-    ICL_TRY(icl_allocate(fit->context, sizeof(double), "context", &fit->labels, error));
+    ICL_CHECK(icl_allocate(fit->context, run->outcome->dimension * sizeof(double), "context", &fit->inputs, error));
+    ICL_CHECK(icl_allocate(fit->context, sizeof(double), "context", &fit->labels, error));
     fit->capacity = fit->context;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status fit_rows(prediction_run *run, const icl_table_rows *rows, icl_error *error) {
     row_fit *fit = &run->fit;
-    icl_status status;
 
     plan_prompts(run, rows->count);
-    ICL_TRY(reserve_context(run, error));
-    ICL_TRY(icl_standardization_fit(&fit->standardization, rows, error));
+    ICL_CHECK(reserve_context(run, error));
+    ICL_CHECK(icl_standardization_fit(&fit->standardization, rows, error));
     fit->scale = model_scale(run);
     icl_references_fit(&fit->references, &fit->standardization, &fit->scale, rows);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Shows the model prompt number `prompt` of a fit. */
@@ -139,20 +135,17 @@ static icl_status show_prompt(prediction_run *run, const icl_table_rows *rows, u
     const icl_table *table = rows->table;
     const size_t d = run->outcome->dimension;
     row_fit *fit = &run->fit;
-    icl_status status = ICL_OK;
 
     memcpy(fit->shown, rows->indices, rows->count * sizeof *fit->shown);
     if (fit->context < rows->count)
-        ICL_TRY(
+        ICL_CHECK(
             icl_shuffle(run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt, rows->count, fit->shown, error));
     for (size_t i = 0; i < fit->context; i++) {
         const double *row = table->values + fit->shown[i] * table->columns;
         place(fit, d, row, fit->inputs + i * d);
         fit->labels[i] = fit->scale.label * icl_standardize_target(&fit->standardization, row[table->columns - 1]);
     }
-    ICL_TRY(icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error));
-done:
-    return status;
+    return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
 }
 
 /* Adds the model's predictions after the prompt at hand, each times `weight`, to the first column of predictions
@@ -162,19 +155,17 @@ static icl_status add_predictions(prediction_run *run, const icl_table_rows *que
     const size_t d = run->outcome->dimension, p = run->outcome->features;
     row_fit *fit = &run->fit;
     const double mean = fit->standardization.means[p], scale = fit->standardization.deviations[p] / fit->scale.label;
-    icl_status status = ICL_OK;
 
     for (size_t first = 0; first < queries->count; first += BLOCK) {
         const size_t left = queries->count - first, count = left < BLOCK ? left : BLOCK;
         for (size_t i = 0; i < count; i++)
             place(fit, d, queries->table->values + queries->indices[first + i] * queries->table->columns,
                   fit->queries + i * d);
-        ICL_TRY(icl_prompter_predict(&run->prompter, count, fit->queries, fit->outcomes, error));
+        ICL_CHECK(icl_prompter_predict(&run->prompter, count, fit->queries, fit->outcomes, error));
         for (size_t i = 0; i < count; i++)
             predictions[(first + i) * ICL_PREDICTORS] += weight * (mean + scale * fit->outcomes[i]);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Split number 0 is the last: it predicts the rows without targets. */
@@ -190,7 +181,6 @@ static void report(const prediction_run *run, uint64_t split, size_t prompt) {
 static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, uint64_t split,
                                const icl_table_rows *queries, double *predictions, icl_error *error) {
     row_fit *fit = &run->fit;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < queries->count; i++) {
         double *row = predictions + i * ICL_PREDICTORS;
@@ -199,12 +189,11 @@ static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, 
                                queries->table->values + queries->indices[i] * queries->table->columns, row + 1);
     }
     for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
-        ICL_TRY(show_prompt(run, rows, split, prompt, error));
-        ICL_TRY(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
+        ICL_CHECK(show_prompt(run, rows, split, prompt, error));
+        ICL_CHECK(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
         report(run, split, prompt);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Held-out errors ---- */
@@ -216,14 +205,11 @@ static icl_status predict_fold(prediction_run *run, const size_t *order, size_t 
     const size_t count = run->outcome->labelled;
     const icl_table_rows rows = {table, training, count - (end - first)};
     const icl_table_rows queries = {table, order + first, end - first};
-    icl_status status;
 
     memcpy(training, order, first * sizeof *training);
     memcpy(training + first, order + end, (count - end) * sizeof *training);
-    ICL_TRY(fit_rows(run, &rows, error));
-    ICL_TRY(predict_rows(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error));
-done:
-    return status;
+    ICL_CHECK(fit_rows(run, &rows, error));
+    return predict_rows(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error);
 }
 
 /* Adds one repetition's predictions, of the items of `order`, which are places in outcome->rows, to the averages. */
@@ -366,17 +352,14 @@ static size_t most_queries(const prediction_run *run) {
 static icl_status allocate_fit(prediction_run *run, icl_error *error) {
     const size_t p = run->outcome->features, d = run->outcome->dimension;
     row_fit *fit = &run->fit;
-    icl_status status;
 
-    ICL_TRY(icl_standardization_create(p, &fit->standardization, error));
-    ICL_TRY(icl_references_create(p, &fit->references, error));
-    ICL_TRY(icl_allocate(p, sizeof(double), "row", &fit->row, error));
-    ICL_TRY(icl_allocate(p, sizeof(double), "row", &fit->rotated, error));
-    ICL_TRY(icl_allocate(BLOCK * d, sizeof(double), "queries", &fit->queries, error));
-    ICL_TRY(icl_allocate(BLOCK, sizeof(double), "queries", &fit->outcomes, error));
-    ICL_TRY(icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error));
-done:
-    return status;
+    ICL_CHECK(icl_standardization_create(p, &fit->standardization, error));
+    ICL_CHECK(icl_references_create(p, &fit->references, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->row, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->rotated, error));
+    ICL_CHECK(icl_allocate(BLOCK * d, sizeof(double), "queries", &fit->queries, error));
+    ICL_CHECK(icl_allocate(BLOCK, sizeof(double), "queries", &fit->outcomes, error));
+    return icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error);
 }
 
 static void release_run(prediction_run *run) {
@@ -400,28 +383,25 @@ static size_t default_repeats(size_t rows) {
 static icl_status prepare(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
-    icl_status status;
 
     outcome->folds = params->folds > 0 ? params->folds : FOLDS;
     outcome->features = params->table->columns - 1;
     outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
-    ICL_TRY(check_features(run, error));
-    ICL_TRY(find_labelled(params->table, outcome, error));
+    ICL_CHECK(check_features(run, error));
+    ICL_CHECK(find_labelled(params->table, outcome, error));
     outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
-    ICL_TRY(
+    ICL_CHECK(
         icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run), &run->prompter, error));
     measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;
-    ICL_TRY(allocate_fit(run, error));
-    ICL_TRY(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions", &outcome->heldout,
-                         error));
-    ICL_TRY(
-        icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares, error));
-done:
-    return status;
+    ICL_CHECK(allocate_fit(run, error));
+    ICL_CHECK(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions",
+                           &outcome->heldout, error));
+    return icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares,
+                        error);
 }
 
 icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error) {

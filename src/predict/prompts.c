@@ -82,10 +82,9 @@ const icl_task_prior *icl_prompter_prior(const icl_prompter *prompter) {
 icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double *inputs, const double *labels,
                              icl_error *error) {
     const size_t d = prompter->dimension;
-    icl_status status = ICL_OK;
 
     if (count != prompter->context)
-        ICL_TRY(prepare_context(prompter, count, error));
+        ICL_CHECK(prepare_context(prompter, count, error));
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < d; k++)
             prompter->shown[i * (d + 1) + k] = (float)(prompter->scale * inputs[i * d + k]);
@@ -93,14 +92,12 @@ icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double 
     }
     for (size_t i = 0; i < prompter->chunk; i++)
         memcpy(prompter->tokens + i * (count + 1) * (d + 1), prompter->shown, count * (d + 1) * sizeof(float));
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
                                 icl_error *error) {
     const size_t d = prompter->dimension, elements = (prompter->context + 1) * (d + 1);
-    icl_status status = ICL_OK;
 
     for (size_t first = 0; first < count; first += prompter->chunk) {
         const size_t left = count - first, some = left < prompter->chunk ? left : prompter->chunk;
@@ -109,11 +106,10 @@ icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const doub
             for (size_t k = 0; k < d; k++)
                 prompter->tokens[(i + 1) * elements - (d + 1) + k] =
                     (float)(prompter->scale * queries[(first + i) * d + k]);
-        ICL_TRY(icl_tensor_write(prompter->batch.inputs, prompter->tokens, error));
-        ICL_TRY(icl_trainer_predict(prompter->trainer, &prompter->batch, prompter->predictions, error));
+        ICL_CHECK(icl_tensor_write(prompter->batch.inputs, prompter->tokens, error));
+        ICL_CHECK(icl_trainer_predict(prompter->trainer, &prompter->batch, prompter->predictions, error));
         for (size_t i = 0; i < some; i++)
             predictions[first + i] = (double)prompter->predictions[i] / prompter->scale;
     }
-done:
-    return status;
+    return ICL_OK;
 }

@@ -15,15 +15,11 @@ const char *icl_reference_name(icl_reference reference) {
 }
 
 icl_status icl_references_create(size_t features, icl_references *references, icl_error *error) {
-    icl_status status;
-
     memset(references, 0, sizeof *references);
-    ICL_TRY(
+    ICL_CHECK(
         icl_allocate(ICL_REFERENCES * features, sizeof(double), "reference predictors", &references->filters, error));
-    ICL_TRY(icl_allocate(features, sizeof(double), "row", &references->row, error));
-    ICL_TRY(icl_allocate(features, sizeof(double), "row", &references->rotated, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(features, sizeof(double), "row", &references->row, error));
+    return icl_allocate(features, sizeof(double), "row", &references->rotated, error);
 }
 
 void icl_references_release(icl_references *references) {

@@ -20,10 +20,8 @@ static int compare_keys(const void *a, const void *b) {
 icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
     const icl_random_key key = {seed, stream, step};
     sort_key *keys = NULL;
-    const icl_status status = icl_allocate(count, sizeof *keys, "random order", &keys, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
     for (size_t i = 0; i < count; i++)
         keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
     qsort(keys, count, sizeof *keys, compare_keys);

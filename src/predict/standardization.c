@@ -13,19 +13,16 @@
 icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
     const size_t p = features;
     icl_standardization *made = standardization;
-    icl_status status;
 
     memset(made, 0, sizeof *made);
     made->features = p;
-    ICL_TRY(icl_allocate(p + 1, sizeof(double), "means", &made->means, error));
-    ICL_TRY(icl_allocate(p + 1, sizeof(double), "deviations", &made->deviations, error));
-    ICL_TRY(icl_allocate(p, sizeof(double), "eigenvalues", &made->eigenvalues, error));
-    ICL_TRY(icl_allocate(p * p, sizeof(double), "principal components", &made->eigenvectors, error));
-    ICL_TRY(icl_allocate(p, sizeof(double), "label products", &made->products, error));
-    ICL_TRY(icl_allocate(p * p, sizeof(double), "sample covariance", &made->matrix, error));
-    ICL_TRY(icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &made->work, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "means", &made->means, error));
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "deviations", &made->deviations, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "eigenvalues", &made->eigenvalues, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "principal components", &made->eigenvectors, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "label products", &made->products, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "sample covariance", &made->matrix, error));
+    return icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &made->work, error);
 }
 
 void icl_standardization_release(icl_standardization *standardization) {

@@ -56,16 +56,14 @@ static void balance(double *p, double *q, size_t width) {
 static icl_status read_head(icl_linear_layers *layers, const icl_model *model, const float *values, size_t layer,
                             size_t head, float *dense, icl_error *error) {
     const size_t count = layers->width * layers->width;
-    icl_status status = ICL_OK;
 
     for (int part = ICL_MODEL_P; part <= ICL_MODEL_Q; part++) {
-        ICL_TRY(icl_model_dense(model, values, layer, head, (icl_model_part)part, dense, error));
+        ICL_CHECK(icl_model_dense(model, values, layer, head, (icl_model_part)part, dense, error));
         for (size_t i = 0; i < count; i++)
             matrix_at(layers, layer, head, (icl_model_part)part)[i] = (double)dense[i];
     }
     balance(matrix_at(layers, layer, head, ICL_MODEL_P), matrix_at(layers, layer, head, ICL_MODEL_Q), layers->width);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_linear_layers_create(const icl_model *model, size_t dimension, size_t context, const float *values,

@@ -23,19 +23,16 @@ struct icl_objective {
 
 static icl_status create_tensors(icl_objective *made, icl_error *error) {
     const size_t size = icl_model_size(made->model);
-    icl_status status;
 
-    ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->parameters, error));
-    ICL_TRY(icl_tensor_create(made->backend, 1, &size, &made->gradient, error));
-    ICL_TRY(icl_tensor_create(made->backend, 1, &made->length, &made->losses, error));
-    ICL_TRY(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
+    ICL_CHECK(icl_tensor_create(made->backend, 1, &size, &made->parameters, error));
+    ICL_CHECK(icl_tensor_create(made->backend, 1, &size, &made->gradient, error));
+    ICL_CHECK(icl_tensor_create(made->backend, 1, &made->length, &made->losses, error));
+    ICL_CHECK(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
     for (size_t i = 0; i < made->count; i++)
-        ICL_TRY(
+        ICL_CHECK(
             icl_batch_create(made->task, made->backend, ICL_FOR_EVALUATION, made->length, &made->batches[i], error));
-    ICL_TRY(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
-    ICL_TRY(icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
+    return icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error);
 }
 
 icl_status icl_objective_create(const icl_task *task, const icl_model *model, size_t sequences,
@@ -87,13 +84,10 @@ size_t icl_objective_sequences(const icl_objective *objective) {
 }
 
 icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t number, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < objective->count; i++)
-        ICL_TRY(icl_task_sample(objective->task, objective->backend, ICL_FOR_EVALUATION, seed,
-                                number * objective->count + i, &objective->batches[i], error));
-done:
-    return status;
+        ICL_CHECK(icl_task_sample(objective->task, objective->backend, ICL_FOR_EVALUATION, seed,
+                                  number * objective->count + i, &objective->batches[i], error));
+    return ICL_OK;
 }
 
 /* ---- Gradients ---- */
@@ -108,13 +102,11 @@ static icl_status differentiate(icl_objective *objective, size_t batch, double *
         .with = {.parameters = objective->parameters, .gradient = objective->gradient, .losses = objective->losses},
     };
     icl_tensor each;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_differentiate(&what, &each, error));
+    ICL_CHECK(icl_differentiate(&what, &each, error));
     if (losses)
-        ICL_TRY(icl_tensor_read_double(each, losses, error));
-done:
-    return status;
+        ICL_CHECK(icl_tensor_read_double(each, losses, error));
+    return ICL_OK;
 }
 
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
@@ -122,14 +114,13 @@ icl_status icl_objective_gradient(icl_objective *objective, const double *at, do
     const size_t size = icl_objective_size(objective), length = objective->length;
     const double share = 1 / (double)objective->count;
     double sum = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_tensor_write_double(objective->parameters, at, error));
+    ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
     for (size_t k = 0; gradient && k < size; k++)
         gradient[k] = 0;
     for (size_t i = 0; i < objective->count; i++) {
-        ICL_TRY(differentiate(objective, i, loss ? objective->last_losses : NULL, error));
-        ICL_TRY(icl_tensor_read_double(objective->gradient, objective->part, error));
+        ICL_CHECK(differentiate(objective, i, loss ? objective->last_losses : NULL, error));
+        ICL_CHECK(icl_tensor_read_double(objective->gradient, objective->part, error));
         for (size_t k = 0; gradient && k < size; k++)
             gradient[k] += share * objective->part[k];
         for (size_t s = 0; loss && s < length; s++)
@@ -137,16 +128,12 @@ icl_status icl_objective_gradient(icl_objective *objective, const double *at, do
     }
     if (loss)
         *loss = sum * share / (double)length;
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_tensor_write_double(objective->parameters, at, error));
+    ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
     for (size_t i = 0; i < objective->count; i++)
-        ICL_TRY(differentiate(objective, i, losses + i * objective->length, error));
-done:
-    return status;
+        ICL_CHECK(differentiate(objective, i, losses + i * objective->length, error));
+    return ICL_OK;
 }

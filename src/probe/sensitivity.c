@@ -10,16 +10,14 @@ static icl_status read_axis(icl_backend *backend, const icl_model *model, const 
                             size_t d, double *predictions, double *sensitivity, icl_error *error) {
     const size_t count = with->tokens.shape[0];
     const icl_tensor query = icl_tensor_slice(with->tokens, 1, with->tokens.shape[1] - 1, 1);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_fill(backend, query, 0.0, error));
-    ICL_TRY(icl_fill(backend, icl_tensor_slice(query, 2, axis, 1), 1.0, error));
-    ICL_TRY(icl_model_predict_fused(model, backend, icl_model_layers(model), with, error));
-    ICL_TRY(icl_tensor_read_double(with->predictions, predictions, error));
+    ICL_CHECK(icl_fill(backend, query, 0.0, error));
+    ICL_CHECK(icl_fill(backend, icl_tensor_slice(query, 2, axis, 1), 1.0, error));
+    ICL_CHECK(icl_model_predict_fused(model, backend, icl_model_layers(model), with, error));
+    ICL_CHECK(icl_tensor_read_double(with->predictions, predictions, error));
     for (size_t i = 0; i < count; i++)
         sensitivity[i * d + axis] = predictions[i];
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n, const float *values,

@@ -15,17 +15,14 @@
 
 static icl_status allocate_set(icl_window_set *set, icl_error *error) {
     const size_t tokens = (set->context + 1) * (set->dimension + 1), count = set->count;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(count, tokens * sizeof *set->tokens, "sequences", &set->tokens, error));
-    ICL_TRY(icl_allocate(count, sizeof *set->targets, "targets", &set->targets, error));
-    ICL_TRY(icl_allocate(count, set->context * sizeof *set->scores, "scores", &set->scores, error));
-    ICL_TRY(icl_allocate(count, sizeof *set->losses, "losses", &set->losses, error));
-    ICL_TRY(icl_allocate(count, sizeof *set->spreads, "sums of squares", &set->spreads, error));
-    ICL_TRY(icl_allocate(count, sizeof *set->reach, "distances", &set->reach, error));
-    ICL_TRY(icl_allocate(count, sizeof *set->others, "losses", &set->others, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(count, tokens * sizeof *set->tokens, "sequences", &set->tokens, error));
+    ICL_CHECK(icl_allocate(count, sizeof *set->targets, "targets", &set->targets, error));
+    ICL_CHECK(icl_allocate(count, set->context * sizeof *set->scores, "scores", &set->scores, error));
+    ICL_CHECK(icl_allocate(count, sizeof *set->losses, "losses", &set->losses, error));
+    ICL_CHECK(icl_allocate(count, sizeof *set->spreads, "sums of squares", &set->spreads, error));
+    ICL_CHECK(icl_allocate(count, sizeof *set->reach, "distances", &set->reach, error));
+    return icl_allocate(count, sizeof *set->others, "losses", &set->others, error);
 }
 
 static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_task_purpose purpose, uint32_t seed,

@@ -26,7 +26,6 @@ done:
 
 static icl_status add_rows(icl_text *data, const icl_figure *figure, icl_error *error) {
     size_t rows = 0;
-    icl_status status = ICL_OK;
 
     for (size_t s = 0; s < figure->count; s++)
         rows = figure->series[s].count > rows ? figure->series[s].count : rows;
@@ -34,13 +33,12 @@ static icl_status add_rows(icl_text *data, const icl_figure *figure, icl_error *
         for (size_t s = 0; s < figure->count; s++) {
             const icl_series *series = &figure->series[s];
             const bool there = i < series->count;
-            ICL_TRY(icl_text_number_field(data, there ? series->x[i] : (double)NAN, ",", error));
-            ICL_TRY(icl_text_number_field(data, there ? series->y[i] : (double)NAN, ",", error));
-            ICL_TRY(icl_text_number_field(data, there && series->error ? series->error[i] : (double)NAN,
-                                          s + 1 < figure->count ? "," : "\n", error));
+            ICL_CHECK(icl_text_number_field(data, there ? series->x[i] : (double)NAN, ",", error));
+            ICL_CHECK(icl_text_number_field(data, there ? series->y[i] : (double)NAN, ",", error));
+            ICL_CHECK(icl_text_number_field(data, there && series->error ? series->error[i] : (double)NAN,
+                                            s + 1 < figure->count ? "," : "\n", error));
         }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73",
@@ -77,41 +75,35 @@ static icl_status add_style(icl_text *script, const icl_series *series, size_t c
 }
 
 static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_script_label(script, "x", figure->x_label, error));
-    ICL_TRY(icl_script_label(script, "y", figure->y_label, error));
+    ICL_CHECK(icl_script_label(script, "x", figure->x_label, error));
+    ICL_CHECK(icl_script_label(script, "y", figure->y_label, error));
     if (figure->log_x)
-        ICL_TRY(icl_text_print(script, error, "set logscale x\n"));
+        ICL_CHECK(icl_text_print(script, error, "set logscale x\n"));
     if (figure->log_y)
-        ICL_TRY(icl_text_print(script, error, "set logscale y\n"));
+        ICL_CHECK(icl_text_print(script, error, "set logscale y\n"));
     if (figure->least_y > 0)
-        ICL_TRY(icl_text_print(script, error, "set yrange [%g:*]\n", figure->least_y));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(script, error, "set yrange [%g:*]\n", figure->least_y));
+    return ICL_OK;
 }
 
 static icl_status add_plot(icl_text *script, const icl_figure *figure, icl_error *error) {
     size_t colour = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_print(script, error, "set grid\nset key outside below noenhanced\nplot"));
+    ICL_CHECK(icl_text_print(script, error, "set grid\nset key outside below noenhanced\nplot"));
     for (size_t s = 0; s < figure->count; s++) {
         const icl_series *series = &figure->series[s];
         const bool is_published = series->style == ICL_SERIES_PUBLISHED;
         const bool has_error = series->error && series->style == ICL_SERIES_OURS;
-        ICL_TRY(icl_text_print(script, error, "%s '%s.csv' every ::1 using %zu:%zu", s > 0 ? ", \\\n    " : "",
-                               figure->name, 3 * s + 1, 3 * s + 2));
+        ICL_CHECK(icl_text_print(script, error, "%s '%s.csv' every ::1 using %zu:%zu", s > 0 ? ", \\\n    " : "",
+                                 figure->name, 3 * s + 1, 3 * s + 2));
         if (has_error)
-            ICL_TRY(icl_text_print(script, error, ":%zu", 3 * s + 3));
-        ICL_TRY(add_style(script, series, is_published && colour > 0 ? colour - 1 : colour, error));
+            ICL_CHECK(icl_text_print(script, error, ":%zu", 3 * s + 3));
+        ICL_CHECK(add_style(script, series, is_published && colour > 0 ? colour - 1 : colour, error));
         colour += !is_published;
-        ICL_TRY(icl_text_print(script, error, " title "));
-        ICL_TRY(icl_text_quote(script, series->label, ICL_SCRIPT_QUOTE, error));
+        ICL_CHECK(icl_text_print(script, error, " title "));
+        ICL_CHECK(icl_text_quote(script, series->label, ICL_SCRIPT_QUOTE, error));
     }
-    ICL_TRY(icl_text_print(script, error, "\n"));
-done:
-    return status;
+    return icl_text_print(script, error, "\n");
 }
 
 icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure, icl_error *error) {

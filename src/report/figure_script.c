@@ -8,23 +8,19 @@
 
 icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                             size_t width, size_t height, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
-    ICL_TRY(icl_text_print(script, error,
-                           "set datafile separator ','\n"
-                           "do for [kind in 'svg png'] {\n"
-                           "options = 'size %zu,%zu noenhanced background \"#ffffff\"'\n"
-                           "if (kind eq 'svg') { eval 'set terminal svg dynamic '.options }\n"
-                           "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') "
-                           "> 0 ? 'pngcairo ' : 'png ').options }\n"
-                           "set output '%s.'.kind\n"
-                           "set title ",
-                           width, height, name));
-    ICL_TRY(icl_text_quote(script, title, ICL_SCRIPT_QUOTE, error));
-    ICL_TRY(icl_text_print(script, error, " noenhanced\n"));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
+    ICL_CHECK(icl_text_print(script, error,
+                             "set datafile separator ','\n"
+                             "do for [kind in 'svg png'] {\n"
+                             "options = 'size %zu,%zu noenhanced background \"#ffffff\"'\n"
+                             "if (kind eq 'svg') { eval 'set terminal svg dynamic '.options }\n"
+                             "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') "
+                             "> 0 ? 'pngcairo ' : 'png ').options }\n"
+                             "set output '%s.'.kind\n"
+                             "set title ",
+                             width, height, name));
+    ICL_CHECK(icl_text_quote(script, title, ICL_SCRIPT_QUOTE, error));
+    return icl_text_print(script, error, " noenhanced\n");
 }
 
 icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
@@ -41,15 +37,11 @@ done:
 }
 
 icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (!label)
         return ICL_OK;
-    ICL_TRY(icl_text_print(script, error, "set %slabel ", axis));
-    ICL_TRY(icl_text_quote(script, label, ICL_SCRIPT_QUOTE, error));
-    ICL_TRY(icl_text_print(script, error, " noenhanced\n"));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(script, error, "set %slabel ", axis));
+    ICL_CHECK(icl_text_quote(script, label, ICL_SCRIPT_QUOTE, error));
+    return icl_text_print(script, error, " noenhanced\n");
 }
 
 static icl_status path_of(const icl_drawing *drawing, const char *name, const char *suffix, char **path,

@@ -40,11 +40,10 @@ static double largest_of(size_t count, const icl_heat_map *maps) {
 static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, size_t rows, size_t columns,
                              icl_error *error) {
     const double largest = largest_of(figure->count, figure->maps);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_print(script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
-    ICL_TRY(icl_text_quote(script, figure->title, ICL_SCRIPT_QUOTE, error));
-    ICL_TRY(
+    ICL_CHECK(icl_text_print(script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
+    ICL_CHECK(icl_text_quote(script, figure->title, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(
         icl_text_print(script, error,
                        " noenhanced\n"
                        "set palette defined (-1 '#053061', -0.5 '#92c5de', 0 '#ffffff', 0.5 '#f4a582', 1 '#67001f')\n"
@@ -53,53 +52,44 @@ static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, si
                        "sign(v) = abs(v) < " LEAST_SIGNED " * largest ? '' : v < 0 ? '-' : '+'\n"
                        "ink(v) = abs(v) < " LEAST_DARK " * largest ? 0x000000 : 0xffffff\n",
                        largest));
-    ICL_TRY(icl_script_label(script, "x", figure->column_label, error));
-    ICL_TRY(icl_script_label(script, "y", figure->row_label, error));
-    ICL_TRY(icl_script_label(script, "cb", figure->value_label, error));
-done:
-    return status;
+    ICL_CHECK(icl_script_label(script, "x", figure->column_label, error));
+    ICL_CHECK(icl_script_label(script, "y", figure->row_label, error));
+    return icl_script_label(script, "cb", figure->value_label, error);
 }
 
 /* "set xtics ('x1' 0, …)", or none. */
 static icl_status add_names(icl_text *script, const char *axis, const char *const *names, size_t count,
                             icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (!names || count > MOST_NAMED)
         return icl_text_print(script, error, "unset %stics\n", axis);
-    ICL_TRY(icl_text_print(script, error, "set %stics scale 0 (", axis));
+    ICL_CHECK(icl_text_print(script, error, "set %stics scale 0 (", axis));
     for (size_t i = 0; i < count; i++) {
-        ICL_TRY(icl_text_append(script, ", ", i > 0 ? 2 : 0, error));
-        ICL_TRY(icl_text_quote(script, names[i], ICL_SCRIPT_QUOTE, error));
-        ICL_TRY(icl_text_print(script, error, " %zu", i));
+        ICL_CHECK(icl_text_append(script, ", ", i > 0 ? 2 : 0, error));
+        ICL_CHECK(icl_text_quote(script, names[i], ICL_SCRIPT_QUOTE, error));
+        ICL_CHECK(icl_text_print(script, error, " %zu", i));
     }
-    ICL_TRY(icl_text_print(script, error, ")\n"));
-done:
-    return status;
+    return icl_text_print(script, error, ")\n");
 }
 
 /* Row 0 is on top, as matrices are written. `pixels` makes gnuplot draw rectangles: viewers smooth an image. */
 static icl_status add_map(icl_text *script, const char *name, size_t number, const icl_heat_map *map,
                           icl_error *error) {
     const bool is_small = map->rows <= MOST_NAMED && map->columns <= MOST_NAMED;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_print(script, error, "set title "));
-    ICL_TRY(icl_text_quote(script, map->label, ICL_SCRIPT_QUOTE, error));
-    ICL_TRY(icl_text_print(script, error, " noenhanced\n"));
-    ICL_TRY(add_names(script, "x", map->column_names, map->columns, error));
-    ICL_TRY(add_names(script, "y", map->row_names, map->rows, error));
-    ICL_TRY(icl_text_print(script, error,
-                           "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot '%s-%zu.csv' matrix with "
-                           "image%s",
-                           map->columns - 1, map->rows - 1, name, number, is_small ? " pixels" : ""));
+    ICL_CHECK(icl_text_print(script, error, "set title "));
+    ICL_CHECK(icl_text_quote(script, map->label, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(icl_text_print(script, error, " noenhanced\n"));
+    ICL_CHECK(add_names(script, "x", map->column_names, map->columns, error));
+    ICL_CHECK(add_names(script, "y", map->row_names, map->rows, error));
+    ICL_CHECK(icl_text_print(script, error,
+                             "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot '%s-%zu.csv' matrix with "
+                             "image%s",
+                             map->columns - 1, map->rows - 1, name, number, is_small ? " pixels" : ""));
     if (is_small)
-        ICL_TRY(icl_text_print(script, error,
-                               ", \\\n    '' matrix using 1:2:(sign($3)):(ink($3)) with labels textcolor rgb "
-                               "variable"));
-    ICL_TRY(icl_text_print(script, error, "\n"));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(script, error,
+                                 ", \\\n    '' matrix using 1:2:(sign($3)):(ink($3)) with labels textcolor rgb "
+                                 "variable"));
+    return icl_text_print(script, error, "\n");
 }
 
 icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error) {

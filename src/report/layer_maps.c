@@ -25,18 +25,16 @@ static void add_map(const icl_linear_layers *layers, size_t layer, size_t head, 
 icl_status icl_layer_maps_create(const icl_model *model, size_t d, const icl_linear_layers *layers,
                                  icl_layer_maps *maps, icl_error *error) {
     const size_t depth = icl_model_layers(model), heads = icl_model_heads(model);
-    icl_status status = ICL_OK;
 
     *maps = (icl_layer_maps){0};
-    ICL_TRY(icl_allocate(2 * depth * heads, sizeof *maps->maps, "heat maps", &maps->maps, error));
-    ICL_TRY(icl_allocate(2 * depth * heads, sizeof *maps->labels, "labels", &maps->labels, error));
+    ICL_CHECK(icl_allocate(2 * depth * heads, sizeof *maps->maps, "heat maps", &maps->maps, error));
+    ICL_CHECK(icl_allocate(2 * depth * heads, sizeof *maps->labels, "labels", &maps->labels, error));
     for (size_t layer = 0; layer < depth; layer++)
         for (size_t head = 0; head < heads; head++) {
             add_map(layers, layer, head, heads, ICL_MODEL_P, d, maps);
             add_map(layers, layer, head, heads, ICL_MODEL_Q, d, maps);
         }
-done:
-    return status;
+    return ICL_OK;
 }
 
 void icl_layer_maps_release(icl_layer_maps *maps) {

@@ -69,13 +69,9 @@ void icl_report_destroy(icl_report **report) {
 
 /* <tag>text</tag> and a new line. */
 static icl_status add_element(icl_text *html, const char *tag, const char *content, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(html, error, "<%s>", tag));
-    ICL_TRY(icl_html_escape(html, content, error));
-    ICL_TRY(icl_text_print(html, error, "</%.*s>\n", (int)strcspn(tag, " "), tag));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(html, error, "<%s>", tag));
+    ICL_CHECK(icl_html_escape(html, content, error));
+    return icl_text_print(html, error, "</%.*s>\n", (int)strcspn(tag, " "), tag);
 }
 
 icl_status icl_report_section(icl_report *report, const char *heading, icl_error *error) {
@@ -87,14 +83,11 @@ icl_status icl_report_paragraph(icl_report *report, const char *text, icl_error 
 }
 
 static icl_status add_facts(icl_text *html, const icl_report_fact *facts, size_t count, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < count; i++) {
-        ICL_TRY(add_element(html, "dt", facts[i].name, error));
-        ICL_TRY(add_element(html, "dd", facts[i].value, error));
+        ICL_CHECK(add_element(html, "dt", facts[i].name, error));
+        ICL_CHECK(add_element(html, "dd", facts[i].value, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status add_device(icl_text *html, const icl_provenance *provenance, icl_error *error) {
@@ -119,58 +112,45 @@ icl_status icl_report_provenance(icl_report *report, const icl_provenance *prove
         {"iclab", ICL_VERSION " (" ICL_COMMIT ")"},
         {"compiler", ICL_COMPILER},
     };
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_report_section(report, "Where these numbers come from", error));
-    ICL_TRY(icl_text_print(&report->body, error, "<dl>\n"));
-    ICL_TRY(add_facts(&report->body, provenance->facts, provenance->count, error));
-    ICL_TRY(add_device(&report->body, provenance, error));
-    ICL_TRY(add_facts(&report->body, program, sizeof program / sizeof *program, error));
-    ICL_TRY(icl_text_print(&report->body, error, "</dl>\n"));
-done:
-    return status;
+    ICL_CHECK(icl_report_section(report, "Where these numbers come from", error));
+    ICL_CHECK(icl_text_print(&report->body, error, "<dl>\n"));
+    ICL_CHECK(add_facts(&report->body, provenance->facts, provenance->count, error));
+    ICL_CHECK(add_device(&report->body, provenance, error));
+    ICL_CHECK(add_facts(&report->body, program, sizeof program / sizeof *program, error));
+    return icl_text_print(&report->body, error, "</dl>\n");
 }
 
 icl_status icl_report_listing(icl_report *report, const char *heading, const char *text, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&report->body, error, "<details>\n"));
-    ICL_TRY(add_element(&report->body, "summary", heading, error));
-    ICL_TRY(add_element(&report->body, "pre", text, error));
-    ICL_TRY(icl_text_print(&report->body, error, "</details>\n"));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&report->body, error, "<details>\n"));
+    ICL_CHECK(add_element(&report->body, "summary", heading, error));
+    ICL_CHECK(add_element(&report->body, "pre", text, error));
+    return icl_text_print(&report->body, error, "</details>\n");
 }
 
 /* ---- Tables ---- */
 
 icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count,
                                   icl_error *error) {
-    icl_status status = ICL_OK;
-
     assert(count <= ICL_REPORT_MAX_COLUMNS);
     report->columns = count;
-    ICL_TRY(icl_text_print(&report->body, error, "<div class=\"scroll\">\n<table>\n<thead>\n<tr>\n"));
+    ICL_CHECK(icl_text_print(&report->body, error, "<div class=\"scroll\">\n<table>\n<thead>\n<tr>\n"));
     for (size_t i = 0; i < count; i++) {
         report->is_number[i] = columns[i].is_number;
-        ICL_TRY(add_element(&report->body, columns[i].is_number ? "th class=\"n\"" : "th", columns[i].heading, error));
+        ICL_CHECK(
+            add_element(&report->body, columns[i].is_number ? "th class=\"n\"" : "th", columns[i].heading, error));
     }
-    ICL_TRY(icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n"));
-done:
-    return status;
+    return icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n");
 }
 
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error) {
     static const char *const openings[] = {"<tr>\n", "<tr class=\"strong\">\n", "<tr class=\"good\">\n",
                                            "<tr class=\"bad\">\n"};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_append(&report->body, openings[tone], strlen(openings[tone]), error));
+    ICL_CHECK(icl_text_append(&report->body, openings[tone], strlen(openings[tone]), error));
     for (size_t i = 0; i < report->columns; i++)
-        ICL_TRY(add_element(&report->body, report->is_number[i] ? "td class=\"n\"" : "td", cells[i], error));
-    ICL_TRY(icl_text_print(&report->body, error, "</tr>\n"));
-done:
-    return status;
+        ICL_CHECK(add_element(&report->body, report->is_number[i] ? "td class=\"n\"" : "td", cells[i], error));
+    return icl_text_print(&report->body, error, "</tr>\n");
 }
 
 icl_status icl_report_table_end(icl_report *report, icl_error *error) {

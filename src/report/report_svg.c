@@ -44,17 +44,14 @@ static const char *entity_of(char c) {
 }
 
 icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error) {
-    icl_status status = ICL_OK;
-
     while (*content) {
         const size_t length = character_length((const unsigned char *)content);
         const char *shown = length == 0 ? "\xef\xbf\xbd" : entity_of(*content);
-        ICL_TRY(shown ? icl_text_append(html, shown, strlen(shown), error)
-                      : icl_text_append(html, content, length, error));
+        ICL_CHECK(shown ? icl_text_append(html, shown, strlen(shown), error)
+                        : icl_text_append(html, content, length, error));
         content += length > 0 ? length : 1;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Pictures ---- */
@@ -137,40 +134,34 @@ static icl_status append(const svg_reader *reader, const char *bytes, size_t len
 
 /* Text or an attribute's value, in which every '&' begins an entity already or becomes one. */
 static icl_status append_value(const svg_reader *reader, span value) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < value.length; i++) {
         const char c = value.start[i];
         if (c == '&') {
             size_t stop = i + 1;
             while (stop < value.length && (is_name_part(value.start[stop]) || value.start[stop] == '#'))
                 stop++;
-            ICL_TRY(stop > i + 1 && stop < value.length && value.start[stop] == ';' ? append(reader, "&", 1)
-                                                                                    : append(reader, "&amp;", 5));
+            ICL_CHECK(stop > i + 1 && stop < value.length && value.start[stop] == ';' ? append(reader, "&", 1)
+                                                                                      : append(reader, "&amp;", 5));
         } else if (c == '"' || c == '<' || c == '>') {
-            ICL_TRY(append(reader, entity_of(c), strlen(entity_of(c))));
+            ICL_CHECK(append(reader, entity_of(c), strlen(entity_of(c))));
         } else {
-            ICL_TRY(append(reader, &value.start[i], 1));
+            ICL_CHECK(append(reader, &value.start[i], 1));
         }
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* A value in which references to ids, "#x" and "url(#x)", get the picture's prefix. */
 static icl_status append_reference(const svg_reader *reader, span value) {
     const char *hash = memchr(value.start, '#', value.length);
-    icl_status status = ICL_OK;
 
     if (!hash)
         return append_value(reader, value);
     const span before = {value.start, (size_t)(hash + 1 - value.start)};
     const span after = {hash + 1, value.length - before.length};
-    ICL_TRY(append_value(reader, before));
-    ICL_TRY(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
-    ICL_TRY(append_value(reader, after));
-done:
-    return status;
+    ICL_CHECK(append_value(reader, before));
+    ICL_CHECK(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
+    return append_value(reader, after);
 }
 
 static bool holds(span value, const char *text) {
@@ -190,7 +181,6 @@ static icl_status copy_attribute(const svg_reader *reader, span element, span na
     const bool is_link = equals(name, "href") || equals(name, "xlink:href");
     const bool refers = holds(value, "url(");
     const bool is_id = equals(name, "id");
-    icl_status status = ICL_OK;
 
     if (is_left_out(element, name))
         return ICL_OK;
@@ -199,15 +189,14 @@ static icl_status copy_attribute(const svg_reader *reader, span element, span na
     if ((is_link && !starts(value, "#") && !starts(value, "data:image/png;base64,")) ||
         (refers && !starts(value, "url(#") && !starts(value, "url('#")))
         return refuse(reader, "a link");
-    ICL_TRY(append(reader, " ", 1));
-    ICL_TRY(append(reader, name.start, name.length));
-    ICL_TRY(append(reader, "=\"", 2));
+    ICL_CHECK(append(reader, " ", 1));
+    ICL_CHECK(append(reader, name.start, name.length));
+    ICL_CHECK(append(reader, "=\"", 2));
     if (is_id)
-        ICL_TRY(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
-    ICL_TRY(refers || (is_link && starts(value, "#")) ? append_reference(reader, value) : append_value(reader, value));
-    ICL_TRY(append(reader, "\"", 1));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
+    ICL_CHECK(refers || (is_link && starts(value, "#")) ? append_reference(reader, value)
+                                                        : append_value(reader, value));
+    return append(reader, "\"", 1);
 }
 
 /* = "value" behind an attribute's name; false where there is none. */
@@ -232,18 +221,15 @@ static bool read_value(svg_reader *reader, span *value) {
 }
 
 static icl_status copy_attributes(svg_reader *reader, span element) {
-    icl_status status = ICL_OK;
-
     for (skip_spaces(reader); reader->at < reader->end && *reader->at != '>' && *reader->at != '/';
          skip_spaces(reader)) {
         const span name = read_name(reader);
         span value;
         if (name.length == 0 || !read_value(reader, &value))
             return refuse(reader, "a broken tag");
-        ICL_TRY(copy_attribute(reader, element, name, value));
+        ICL_CHECK(copy_attribute(reader, element, name, value));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Behind "<" and a name. */
@@ -252,36 +238,33 @@ static icl_status copy_opening(svg_reader *reader, span name) {
                                         "path",    "polygon",     "polyline", "line",          "text",   "tspan",
                                         "use",     "clipPath",    "mask",     "pattern",       "image",  "filter",
                                         "feFlood", "feComposite", "stop",     "linearGradient"};
-    icl_status status = ICL_OK;
     bool is_closed;
 
     if (!is_among(name, known, sizeof known / sizeof *known) || equals(name, "svg") != (reader->depth == 0))
         return refuse(reader, "an element of another kind");
-    ICL_TRY(append(reader, "<", 1));
-    ICL_TRY(append(reader, name.start, name.length));
+    ICL_CHECK(append(reader, "<", 1));
+    ICL_CHECK(append(reader, name.start, name.length));
     if (reader->depth == 0) {
-        ICL_TRY(append(reader, " role=\"img\" aria-label=\"", 24));
-        ICL_TRY(icl_html_escape(reader->html, reader->label, reader->error));
-        ICL_TRY(append(reader, "\"", 1));
+        ICL_CHECK(append(reader, " role=\"img\" aria-label=\"", 24));
+        ICL_CHECK(icl_html_escape(reader->html, reader->label, reader->error));
+        ICL_CHECK(append(reader, "\"", 1));
     }
-    ICL_TRY(copy_attributes(reader, name));
+    ICL_CHECK(copy_attributes(reader, name));
     is_closed = reader->at < reader->end && *reader->at == '/';
     reader->at += is_closed;
     if (reader->at == reader->end || *reader->at != '>' || (!is_closed && reader->depth == MAX_DEPTH))
         return refuse(reader, "a broken tag");
     reader->at++;
-    ICL_TRY(is_closed ? append(reader, "/>", 2) : append(reader, ">", 1));
+    ICL_CHECK(is_closed ? append(reader, "/>", 2) : append(reader, ">", 1));
     if (!is_closed)
         reader->open[reader->depth++] = name;
     reader->done = reader->depth == 0;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Behind "</". */
 static icl_status copy_closing(svg_reader *reader) {
     const span name = read_name(reader);
-    icl_status status = ICL_OK;
 
     skip_spaces(reader);
     if (reader->depth == 0 || reader->at == reader->end || *reader->at != '>' ||
@@ -291,11 +274,9 @@ static icl_status copy_closing(svg_reader *reader) {
     reader->at++;
     reader->depth--;
     reader->done = reader->depth == 0;
-    ICL_TRY(append(reader, "</", 2));
-    ICL_TRY(append(reader, name.start, name.length));
-    ICL_TRY(append(reader, ">", 1));
-done:
-    return status;
+    ICL_CHECK(append(reader, "</", 2));
+    ICL_CHECK(append(reader, name.start, name.length));
+    return append(reader, ">", 1);
 }
 
 /* Behind "<". Titles are gnuplot's names of its parts, which a browser would show as hints. */
@@ -319,24 +300,20 @@ static icl_status copy_tag(svg_reader *reader) {
 
 /* From the root's tag to its end. */
 static icl_status copy_tree(svg_reader *reader) {
-    icl_status status = ICL_OK;
-
     while (!reader->done && reader->at < reader->end) {
         const char *tag = memchr(reader->at, '<', (size_t)(reader->end - reader->at));
         const span content = {reader->at, (size_t)((tag ? tag : reader->end) - reader->at)};
-        ICL_TRY(append_value(reader, content));
+        ICL_CHECK(append_value(reader, content));
         reader->at = tag ? tag + 1 : reader->end;
         if (tag)
-            ICL_TRY(copy_tag(reader));
+            ICL_CHECK(copy_tag(reader));
     }
     if (!reader->done)
         return refuse(reader, "no end");
     skip_spaces(reader);
     if (reader->at < reader->end)
         return refuse(reader, "something behind its end");
-    ICL_TRY(append(reader, "\n", 1));
-done:
-    return status;
+    return append(reader, "\n", 1);
 }
 
 icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, unsigned number, const char *label,

@@ -169,17 +169,14 @@ static icl_status add_evaluation(const icl_run_report *run, icl_report *report, 
                                       "adjusted show whether a few sequences "
                                       "carry it.";
     const bool has_oracle = !isnan(run->evaluation->scores[0].half_adjusted);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_report_section(report, has_oracle ? "Beside the reference predictors" : "On fresh sequences", error));
-    ICL_TRY(
+    ICL_CHECK(icl_report_section(report, has_oracle ? "Beside the reference predictors" : "On fresh sequences", error));
+    ICL_CHECK(
         icl_report_table_begin(report, columns, has_oracle ? sizeof columns / sizeof *columns : PLAIN_COLUMNS, error));
     for (size_t i = 0; i < run->evaluation->count; i++)
-        ICL_TRY(add_score(report, &run->evaluation->scores[i], i == 0, error));
-    ICL_TRY(icl_report_table_end(report, error));
-    ICL_TRY(icl_report_paragraph(report, has_oracle ? explanation : "\u00b1 is one standard error.", error));
-done:
-    return status;
+        ICL_CHECK(add_score(report, &run->evaluation->scores[i], i == 0, error));
+    ICL_CHECK(icl_report_table_end(report, error));
+    return icl_report_paragraph(report, has_oracle ? explanation : "\u00b1 is one standard error.", error);
 }
 
 /* ---- Where it comes from ---- */
@@ -242,18 +239,15 @@ static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_erro
     const icl_score *model = &run->evaluation->scores[0], *bayes = find_score(run->evaluation, "bayes");
     const bool has_oracle = !isnan(model->half_adjusted);
     char loss[16], spread[16], floor_loss[16];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
-                           run->evaluation->sequences, has_oracle ? "half adjusted loss" : "mean squared error",
-                           icl_loss_text(has_oracle ? model->half_adjusted : model->mse, loss),
-                           icl_loss_text(has_oracle ? model->half_adjusted_se : model->se, spread)));
+    ICL_CHECK(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
+                             run->evaluation->sequences, has_oracle ? "half adjusted loss" : "mean squared error",
+                             icl_loss_text(has_oracle ? model->half_adjusted : model->mse, loss),
+                             icl_loss_text(has_oracle ? model->half_adjusted_se : model->se, spread)));
     if (bayes && has_oracle)
-        ICL_TRY(icl_text_print(lead, error, "; bayes, the floor for any predictor that is not told sigma, has %s",
-                               icl_loss_text(bayes->half_adjusted, floor_loss)));
-    ICL_TRY(icl_text_print(lead, error, "."));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(lead, error, "; bayes, the floor for any predictor that is not told sigma, has %s",
+                                 icl_loss_text(bayes->half_adjusted, floor_loss)));
+    return icl_text_print(lead, error, ".");
 }
 
 icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {

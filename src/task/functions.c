@@ -101,46 +101,41 @@ static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_functions_keys[] = {&icl_noise_keys, &icl_inputs_keys, &own_keys, NULL};
 
 static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
-    icl_status status = ICL_OK;
-
     state->subspace = (size_t)icl_recipe_count(recipe, "task", "subspace");
     state->nuisance = icl_recipe_number(recipe, "task", "nuisance");
     if (state->subspace == 0)
         return ICL_OK;
     if (state->subspace >= d)
         return icl_recipe_reject(recipe, "task", "subspace", error, "fewer than d = %zu directions", d);
-    ICL_TRY(
+    ICL_CHECK(
         icl_random_rotation(d, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"), &state->rotation, error));
     for (size_t i = 0; i < d * d; i++)
         state->rotation[i] = (double)(float)state->rotation[i];
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     functions *state = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *state, "functions", &state, error));
+    ICL_CHECK(icl_allocate(1, sizeof *state, "functions", &state, error));
     task->state = state;
-    ICL_TRY(icl_task_read_pairs(recipe, task, error));
+    ICL_CHECK(icl_task_read_pairs(recipe, task, error));
     task->prior.nonlinear = true;
     state->of = (function_class)icl_recipe_choice(recipe, "task", "function");
     state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
     if (state->lipschitz > 0 && state->lipschitz < SMALLEST_LIPSCHITZ)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "lipschitz", error,
-                                  "0, or %g and more: %g makes numbers that some devices flush to 0",
-                                  SMALLEST_LIPSCHITZ, state->lipschitz));
+        ICL_CHECK(icl_recipe_reject(recipe, "task", "lipschitz", error,
+                                    "0, or %g and more: %g makes numbers that some devices flush to 0",
+                                    SMALLEST_LIPSCHITZ, state->lipschitz));
     if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "inputs", error,
-                                  "sphere: the functions of task.family = functions are defined on it"));
-    ICL_TRY(icl_noise_read(recipe, &task->prior, error));
+        ICL_CHECK(icl_recipe_reject(recipe, "task", "inputs", error,
+                                    "sphere: the functions of task.family = functions are defined on it"));
+    ICL_CHECK(icl_noise_read(recipe, &task->prior, error));
     state->noise_level = icl_noise_distribution(&task->prior);
-    ICL_TRY(read_subspace(recipe, task->prior.dimension, state, error));
+    ICL_CHECK(read_subspace(recipe, task->prior.dimension, state, error));
     task->prior.subspace = state->subspace;
     task->prior.subspace_rotation = state->rotation;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static void destroy(icl_task *task) {
@@ -201,15 +196,13 @@ static icl_status fill_constant_columns(const icl_task *task, icl_backend *backe
                                         icl_error *error) {
     const size_t own = slopes(task->state);
     const icl_tensor features = batch->scratch[FEATURES], powers = batch->scratch[POWERS];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
-    ICL_TRY(icl_fill(backend, features, 0, error));
-    ICL_TRY(icl_fill(backend, icl_tensor_slice(features, 2, own, 1), 1, error));
+    ICL_CHECK(icl_fill(backend, batch->inputs, 0, error));
+    ICL_CHECK(icl_fill(backend, features, 0, error));
+    ICL_CHECK(icl_fill(backend, icl_tensor_slice(features, 2, own, 1), 1, error));
     if (powers.buffer)
-        ICL_TRY(icl_fill(backend, icl_tensor_slice(powers, 1, 0, 1), 1, error));
-done:
-    return status;
+        ICL_CHECK(icl_fill(backend, icl_tensor_slice(powers, 1, 0, 1), 1, error));
+    return ICL_OK;
 }
 
 static icl_status create_scratch(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
@@ -218,39 +211,33 @@ static icl_status create_scratch(const icl_task *task, icl_backend *backend, siz
     const size_t d = task->prior.dimension, n = task->prior.context, all = slopes(state) + 2;
     const size_t rows = size * (n + 1), constants = d * d + COSINE_TERMS + WIDEST_PRODUCT * WIDEST_PRODUCT;
     icl_tensor *scratch = batch->scratch;
-    icl_status status = ICL_OK;
 
     if (state->subspace > 0)
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[PARTS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, all}, &scratch[FEATURES], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, all, 1}, &scratch[COEFFICIENTS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
+        ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[PARTS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, direction_length(task)}, &scratch[DIRECTIONS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, all}, &scratch[FEATURES], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, all, 1}, &scratch[COEFFICIENTS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
     if (polynomial_terms(state) > 0) {
-        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){rows, COSINE_TERMS}, &scratch[POWERS], error));
-        ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){rows, WIDEST_PRODUCT}, &scratch[PRODUCTS], error));
+        ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){rows, COSINE_TERMS}, &scratch[POWERS], error));
+        ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){rows, WIDEST_PRODUCT}, &scratch[PRODUCTS], error));
     }
-    ICL_TRY(icl_tensor_create(backend, 1, &constants, &scratch[CONSTANTS], error));
-done:
-    return status;
+    return icl_tensor_create(backend, 1, &constants, &scratch[CONSTANTS], error);
 }
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context, noise = slopes(task->state) + 1;
     const icl_tensor *scratch = batch->scratch;
-    icl_status status = ICL_OK;
 
     (void)purpose;
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
-    ICL_TRY(create_scratch(task, backend, size, batch, error));
-    ICL_TRY(write_constants(task, scratch[CONSTANTS], error));
-    ICL_TRY(fill_constant_columns(task, backend, batch, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
+    ICL_CHECK(create_scratch(task, backend, size, batch, error));
+    ICL_CHECK(write_constants(task, scratch[CONSTANTS], error));
+    ICL_CHECK(fill_constant_columns(task, backend, batch, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
-    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2), error));
-    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, noise, 1), error));
-done:
-    return status;
+    ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_swap_axes(scratch[DIRECTIONS], 1, 2), error));
+    return icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, noise, 1), error);
 }
 
 /* Rows of normals, then each of length 1. */
@@ -265,21 +252,18 @@ static icl_status sample_projections(const icl_task *task, icl_backend *backend,
     const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, d), parts = batch->scratch[PARTS];
     const icl_tensor normals = k < d ? parts : inputs, seen = icl_tensor_slice(normals, 2, 0, k);
     icl_random_params normal = {.key = keys[ICL_ROLE_INPUTS], .distribution = ICL_NORMAL};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_random_fill(backend, &normal, normals, error));
-    ICL_TRY(fill_directions(backend, seen, error));
+    ICL_CHECK(icl_random_fill(backend, &normal, normals, error));
+    ICL_CHECK(fill_directions(backend, seen, error));
     if (k < d) {
-        ICL_TRY(fill_directions(backend, icl_tensor_slice(normals, 2, k, d - k), error));
-        ICL_TRY(icl_matmul_strict(backend, inputs, parts, rotation_of(task, batch), error));
+        ICL_CHECK(fill_directions(backend, icl_tensor_slice(normals, 2, k, d - k), error));
+        ICL_CHECK(icl_matmul_strict(backend, inputs, parts, rotation_of(task, batch), error));
     }
     normal.key = keys[ICL_ROLE_WEIGHTS];
-    ICL_TRY(icl_random_fill(backend, &normal, batch->scratch[DIRECTIONS], error));
-    ICL_TRY(fill_directions(backend, batch->scratch[DIRECTIONS], error));
-    ICL_TRY(
-        icl_matmul_strict(backend, batch->scratch[LABELS], seen, icl_batch_side(batch, ICL_SIDE_COEFFICIENTS), error));
-done:
-    return status;
+    ICL_CHECK(icl_random_fill(backend, &normal, batch->scratch[DIRECTIONS], error));
+    ICL_CHECK(fill_directions(backend, batch->scratch[DIRECTIONS], error));
+    return icl_matmul_strict(backend, batch->scratch[LABELS], seen, icl_batch_side(batch, ICL_SIDE_COEFFICIENTS),
+                             error);
 }
 
 /* Powers [first, first + count) = those of [1, 1 + count) times power first - 1, rounded once (see above). */
@@ -287,14 +271,11 @@ static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_b
                                icl_error *error) {
     const icl_tensor powers = batch->scratch[POWERS];
     const icl_tensor products = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, count);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, products, icl_tensor_slice(powers, 1, 1, count),
-                       icl_tensor_slice(powers, 1, first - 1, 1), error));
-    ICL_TRY(icl_matmul_strict(backend, icl_tensor_slice(powers, 1, first, count), products,
-                              identity_of(task, batch, count), error));
-done:
-    return status;
+    ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, products, icl_tensor_slice(powers, 1, 1, count),
+                         icl_tensor_slice(powers, 1, first - 1, 1), error));
+    return icl_matmul_strict(backend, icl_tensor_slice(powers, 1, first, count), products,
+                             identity_of(task, batch, count), error);
 }
 
 /* A polynomial in t = s^2 of the s in LABELS. */
@@ -305,15 +286,12 @@ static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend
     const icl_tensor product = icl_tensor_slice(batch->scratch[PRODUCTS], 1, 0, 1);
     const icl_tensor s = icl_tensor_reshape(batch->scratch[LABELS], 2, (size_t[]){shape[0] * shape[1], 1});
     const icl_tensor rows = icl_tensor_reshape(powers, 3, (size_t[]){shape[0], shape[1], powers.shape[1]});
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, product, s, s, error));
-    ICL_TRY(icl_matmul_strict(backend, squares, product, identity_of(task, batch, 1), error));
+    ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, product, s, s, error));
+    ICL_CHECK(icl_matmul_strict(backend, squares, product, identity_of(task, batch, 1), error));
     for (size_t first = 2; first < terms; first = 2 * first - 1)
-        ICL_TRY(raise_powers(task, backend, batch, first, first - 1, error));
-    ICL_TRY(icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch), error));
-done:
-    return status;
+        ICL_CHECK(raise_powers(task, backend, batch, first, first - 1, error));
+    return icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch), error);
 }
 
 /* The features of s that the slopes multiply. */
@@ -322,24 +300,22 @@ static icl_status make_features(const icl_task *task, icl_backend *backend, icl_
     const icl_tensor first = icl_tensor_slice(batch->scratch[FEATURES], 2, 0, 1);
     const icl_tensor second = icl_tensor_slice(batch->scratch[FEATURES], 2, 1, 1);
     const icl_tensor s = batch->scratch[LABELS];
-    icl_status status = ICL_OK;
 
     switch (state->of) {
     case AFFINE:
-        ICL_TRY(icl_copy(backend, first, s, error));
+        ICL_CHECK(icl_copy(backend, first, s, error));
         break;
     case RELU:
-        ICL_TRY(icl_unary(backend, ICL_RELU, first, s, error));
-        ICL_TRY(icl_unary(backend, ICL_NEGATE, second, s, error));
-        ICL_TRY(icl_unary(backend, ICL_RELU, second, second, error));
+        ICL_CHECK(icl_unary(backend, ICL_RELU, first, s, error));
+        ICL_CHECK(icl_unary(backend, ICL_NEGATE, second, s, error));
+        ICL_CHECK(icl_unary(backend, ICL_RELU, second, second, error));
         break;
     case COSINE:
     case QUADRATIC:
-        ICL_TRY(evaluate_polynomial(task, backend, batch, first, error));
+        ICL_CHECK(evaluate_polynomial(task, backend, batch, first, error));
         break;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
@@ -349,7 +325,6 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     const icl_tensor features = batch->scratch[FEATURES], coefficients = batch->scratch[COEFFICIENTS];
     icl_random_params noise_level = state->noise_level;
     icl_random_key keys[ICL_ROLE_COUNT];
-    icl_status status = ICL_OK;
 
     for (int role = 0; role < ICL_ROLE_COUNT; role++)
         keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
@@ -358,17 +333,15 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
                                      .high = (float)state->lipschitz};
     const icl_random_params noise = {.key = keys[ICL_ROLE_LABEL_NOISE], .distribution = ICL_NORMAL};
     noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
-    ICL_TRY(sample_projections(task, backend, keys, batch, error));
-    ICL_TRY(make_features(task, backend, batch, error));
-    ICL_TRY(icl_random_fill(backend, &slope, icl_tensor_slice(coefficients, 1, 0, own + 1), error));
-    ICL_TRY(icl_random_fill(backend, &noise_level, icl_batch_side(batch, ICL_SIDE_NOISE), error));
-    ICL_TRY(
+    ICL_CHECK(sample_projections(task, backend, keys, batch, error));
+    ICL_CHECK(make_features(task, backend, batch, error));
+    ICL_CHECK(icl_random_fill(backend, &slope, icl_tensor_slice(coefficients, 1, 0, own + 1), error));
+    ICL_CHECK(icl_random_fill(backend, &noise_level, icl_batch_side(batch, ICL_SIDE_NOISE), error));
+    ICL_CHECK(
         icl_random_fill(backend, &noise, icl_tensor_slice(icl_tensor_slice(features, 2, own + 1, 1), 1, 0, n), error));
-    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], features, coefficients, error));
-    ICL_TRY(icl_copy(backend, icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n),
-                     icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
-done:
-    return status;
+    ICL_CHECK(icl_matmul_strict(backend, batch->scratch[LABELS], features, coefficients, error));
+    return icl_copy(backend, icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n),
+                    icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error);
 }
 
 const icl_task_family icl_functions = {

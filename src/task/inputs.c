@@ -93,18 +93,16 @@ icl_status icl_inputs_sample(const icl_inputs *inputs, icl_backend *backend, icl
     icl_random_params law = {.key = {seed, icl_task_stream(purpose, ICL_ROLE_INPUTS), step},
                              .distribution = ICL_NORMAL};
     const icl_random_params radius = {.key = {seed, icl_radius_stream(purpose), step}, .distribution = ICL_NORMAL};
-    icl_status status;
 
     if (inputs->law == ICL_INPUTS_UNIFORM) {
         law.distribution = ICL_UNIFORM;
         law.low = -(float)inputs->limit;
         law.high = (float)inputs->limit;
     }
-    ICL_TRY(icl_random_fill(backend, &law, out, error));
+    ICL_CHECK(icl_random_fill(backend, &law, out, error));
     if (icl_inputs_have_radii(inputs))
-        ICL_TRY(icl_random_fill(backend, &radius, normals, error));
+        ICL_CHECK(icl_random_fill(backend, &radius, normals, error));
     if (inputs->law == ICL_INPUTS_SPHERE || inputs->law == ICL_INPUTS_GAMMA)
-        ICL_TRY(icl_spherical(backend, out, out, normals, table, error));
-done:
-    return status;
+        ICL_CHECK(icl_spherical(backend, out, out, normals, table, error));
+    return ICL_OK;
 }

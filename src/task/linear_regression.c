@@ -60,19 +60,17 @@ static icl_status admit_inputs(const icl_recipe *recipe, linear_regression *stat
                                icl_error *error) {
     const size_t d = prior->dimension;
     const double *root = state->covariance.input_root;
-    icl_status status;
 
     if (state->draws_gram)
         return icl_recipe_reject(recipe, "task", "inputs", error,
                                  "normal with task.sampler = gram, which is exact for these alone");
     if (prior->weight_root)
         return icl_recipe_reject(recipe, "task", "inputs", error, "normal with task.weights = inverse-covariance");
-    ICL_TRY(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
+    ICL_CHECK(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
     for (size_t i = 0; i < d * d; i++)
         state->input_root[i] = sqrt(state->inputs.variance) * (root ? root[i] : i % (d + 1) == 0);
     prior->covariance_root = state->input_root;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static const icl_choice samplers[] = {{"tokens", ICL_SAMPLER_TOKENS}, {"gram", ICL_SAMPLER_GRAM}, {0}};
@@ -94,23 +92,21 @@ const icl_recipe_group *const icl_linear_regression_keys[] = {&icl_noise_keys, &
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     icl_task_prior *prior = &task->prior;
     linear_regression *state = NULL;
-    icl_status status;
 
-    ICL_TRY(icl_allocate(1, sizeof *state, "linear regression", &state, error));
+    ICL_CHECK(icl_allocate(1, sizeof *state, "linear regression", &state, error));
     task->state = state;
     state->draws_gram = icl_recipe_choice(recipe, "task", "sampler") == ICL_SAMPLER_GRAM;
-    ICL_TRY(icl_task_read_pairs(recipe, task, error));
-    ICL_TRY(icl_noise_read(recipe, prior, error));
+    ICL_CHECK(icl_task_read_pairs(recipe, task, error));
+    ICL_CHECK(icl_noise_read(recipe, prior, error));
     state->noise_level = icl_noise_distribution(prior);
-    ICL_TRY(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
+    ICL_CHECK(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
     prior->covariance_root = state->covariance.input_root;
     if (icl_recipe_choice(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
         prior->weight_root = state->covariance.precision_root;
-    ICL_TRY(icl_inputs_read(recipe, prior->dimension, &state->inputs, error));
+    ICL_CHECK(icl_inputs_read(recipe, prior->dimension, &state->inputs, error));
     if (state->inputs.law != ICL_INPUTS_NORMAL)
-        ICL_TRY(admit_inputs(recipe, state, prior, error));
-done:
-    return status;
+        ICL_CHECK(admit_inputs(recipe, state, prior, error));
+    return ICL_OK;
 }
 
 static void destroy(icl_task *task) {
@@ -147,13 +143,9 @@ done:
 
 static icl_status create_radii(const linear_regression *state, icl_backend *backend, size_t size, size_t n,
                                icl_tensor *scratch, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
-    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
-    ICL_TRY(icl_inputs_write_table(&state->inputs, scratch[RADIUS], error));
-done:
-    return status;
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
+    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
+    return icl_inputs_write_table(&state->inputs, scratch[RADIUS], error);
 }
 
 static icl_status create_tokens(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
@@ -161,25 +153,22 @@ static icl_status create_tokens(const icl_task *task, icl_backend *backend, size
     const size_t d = task->prior.dimension, n = task->prior.context;
     const linear_regression *state = task->state;
     icl_tensor *scratch = batch->scratch;
-    icl_status status;
 
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
     if (icl_inputs_have_radii(&state->inputs))
-        ICL_TRY(create_radii(state, backend, size, n, scratch, error));
+        ICL_CHECK(create_radii(state, backend, size, n, scratch, error));
     if (state->covariance.input_root) {
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[ROOTS], error));
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));
-        ICL_TRY(write_roots(task, true, scratch[ROOTS], error));
+        ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[ROOTS], error));
+        ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));
+        ICL_CHECK(write_roots(task, true, scratch[ROOTS], error));
     }
     /* The query's label slot: the only elements that sampling never writes. */
-    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
+    ICL_CHECK(icl_fill(backend, batch->inputs, 0, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
-    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_slice(scratch[COLUMN], 1, 0, d), error));
-    ICL_TRY(icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COLUMN], 1, d, 1), error));
-done:
-    return status;
+    ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_slice(scratch[COLUMN], 1, 0, d), error));
+    return icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COLUMN], 1, d, 1), error);
 }
 
 static icl_status fill_normal(icl_backend *backend, icl_random_key key, icl_tensor out, icl_error *error) {
@@ -193,14 +182,12 @@ static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_
     const icl_tensor *scratch = batch->scratch;
     const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, task->prior.dimension);
     const icl_tensor to = state->covariance.input_root ? scratch[NORMALS] : inputs;
-    icl_status status;
 
-    ICL_TRY(
+    ICL_CHECK(
         icl_inputs_sample(&state->inputs, backend, purpose, seed, step, to, scratch[RADII], scratch[RADIUS], error));
     if (state->covariance.input_root)
-        ICL_TRY(icl_matmul_strict(backend, inputs, to, icl_tensor_slice(scratch[ROOTS], 0, 0, 1), error));
-done:
-    return status;
+        ICL_CHECK(icl_matmul_strict(backend, inputs, to, icl_tensor_slice(scratch[ROOTS], 0, 0, 1), error));
+    return ICL_OK;
 }
 
 static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl_random_key key, icl_batch *batch,
@@ -208,16 +195,13 @@ static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl
     const icl_tensor normals = batch->scratch[NORMALS];
     const icl_tensor weights = icl_tensor_slice(batch->scratch[COLUMN], 1, 0, task->prior.dimension);
     icl_tensor columns;
-    icl_status status;
 
     if (!task->prior.weight_root)
         return fill_normal(backend, key, weights, error);
     /* The inputs are made, and a queue is in order: their normals' memory is free again. */
     columns = icl_tensor_swap_axes(icl_tensor_slice(normals, 1, 0, 1), 1, 2);
-    ICL_TRY(fill_normal(backend, key, columns, error));
-    ICL_TRY(icl_matmul_strict(backend, weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1), columns, error));
-done:
-    return status;
+    ICL_CHECK(fill_normal(backend, key, columns, error));
+    return icl_matmul_strict(backend, weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1), columns, error);
 }
 
 static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
@@ -226,19 +210,16 @@ static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_
     const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n);
     icl_random_params noise_level = ((const linear_regression *)task->state)->noise_level;
     icl_random_key keys[ICL_ROLE_COUNT];
-    icl_status status;
 
     for (int role = 0; role < ICL_ROLE_COUNT; role++)
         keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
     noise_level.key = keys[ICL_ROLE_NOISE_LEVEL];
-    ICL_TRY(sample_inputs(task, backend, purpose, seed, step, batch, error));
-    ICL_TRY(sample_weights(task, backend, keys[ICL_ROLE_WEIGHTS], batch, error));
-    ICL_TRY(icl_random_fill(backend, &noise_level, icl_tensor_slice(batch->scratch[COLUMN], 1, d, 1), error));
-    ICL_TRY(fill_normal(backend, keys[ICL_ROLE_LABEL_NOISE], labels, error));
-    ICL_TRY(icl_matmul_strict(backend, batch->scratch[LABELS], batch->inputs, batch->scratch[COLUMN], error));
-    ICL_TRY(icl_copy(backend, labels, icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error));
-done:
-    return status;
+    ICL_CHECK(sample_inputs(task, backend, purpose, seed, step, batch, error));
+    ICL_CHECK(sample_weights(task, backend, keys[ICL_ROLE_WEIGHTS], batch, error));
+    ICL_CHECK(icl_random_fill(backend, &noise_level, icl_tensor_slice(batch->scratch[COLUMN], 1, d, 1), error));
+    ICL_CHECK(fill_normal(backend, keys[ICL_ROLE_LABEL_NOISE], labels, error));
+    ICL_CHECK(icl_matmul_strict(backend, batch->scratch[LABELS], batch->inputs, batch->scratch[COLUMN], error));
+    return icl_copy(backend, labels, icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error);
 }
 
 /* ---- Batches of Gram matrices ---- */
@@ -259,18 +240,17 @@ static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t
                               icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context, columns = n < d + 1 ? n : d + 1;
     icl_tensor *scratch = batch->scratch;
-    icl_status status;
 
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &scratch[GRAM], error));
-    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d + 1}, &scratch[QUERY], error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[TARGETS], error));
-    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){size, d}, &scratch[WEIGHTS], error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &scratch[LEVELS], error));
-    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI], error));
-    ICL_TRY(write_chi(scratch[CHI], n, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &scratch[GRAM], error));
+    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, d + 1}, &scratch[QUERY], error));
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, &scratch[TARGETS], error));
+    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, d}, &scratch[WEIGHTS], error));
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, &scratch[LEVELS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI], error));
+    ICL_CHECK(write_chi(scratch[CHI], n, error));
     if (task->prior.covariance_root) {
-        ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[GRAM_ROOTS], error));
-        ICL_TRY(write_roots(task, false, scratch[GRAM_ROOTS], error));
+        ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[GRAM_ROOTS], error));
+        ICL_CHECK(write_roots(task, false, scratch[GRAM_ROOTS], error));
     }
     batch->targets = icl_tensor_reshape(scratch[TARGETS], 3, (size_t[]){size, 1, 1});
     const icl_side sides[] = {
@@ -280,9 +260,8 @@ static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t
         {ICL_SIDE_NOISE, icl_tensor_reshape(scratch[LEVELS], 3, (size_t[]){size, 1, 1})},
     };
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
-        ICL_TRY(icl_batch_add_side(batch, sides[i].name, sides[i].tensor, error));
-done:
-    return status;
+        ICL_CHECK(icl_batch_add_side(batch, sides[i].name, sides[i].tensor, error));
+    return ICL_OK;
 }
 
 static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_random_key key, icl_batch *batch,

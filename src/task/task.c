@@ -138,15 +138,13 @@ static icl_status create_plain(icl_backend *backend, icl_batch *batch, icl_error
     const icl_task_shape *shape = &batch->shape;
     const size_t inputs[] = {batch->size, shape->positions, shape->inputs};
     const size_t targets[] = {batch->size, shape->scored, icl_loss_target_size(shape->loss, shape->outputs)};
-    icl_status status;
 
-    ICL_TRY(icl_tensor_create(backend, shape->symbols > 0 ? 2 : 3, inputs, &batch->inputs, error));
-    ICL_TRY(icl_tensor_create(backend, 3, targets, &batch->scratch[0], error));
-    ICL_TRY(icl_fill(backend, batch->inputs, 0, error));
-    ICL_TRY(icl_fill(backend, batch->scratch[0], 0, error));
+    ICL_CHECK(icl_tensor_create(backend, shape->symbols > 0 ? 2 : 3, inputs, &batch->inputs, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, targets, &batch->scratch[0], error));
+    ICL_CHECK(icl_fill(backend, batch->inputs, 0, error));
+    ICL_CHECK(icl_fill(backend, batch->scratch[0], 0, error));
     batch->targets = batch->scratch[0];
-done:
-    return status;
+    return ICL_OK;
 }
 
 static bool has_extents(const icl_tensor *tensor, size_t first, size_t second, size_t third) {

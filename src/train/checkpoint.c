@@ -67,10 +67,8 @@ static void describe_parts(const icl_trainer *trainer, char text[PARTS_TEXT]) {
 static icl_status read_vector(icl_tensor vector, icl_element_type type, void **values, icl_error *error) {
     const size_t count = icl_tensor_count(&vector);
     const size_t size = type == ICL_ELEMENT_F64 ? sizeof(double) : sizeof(float);
-    const icl_status status = icl_allocate(count, size, "checkpoint", values, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_allocate(count, size, "checkpoint", values, error));
     return type == ICL_ELEMENT_F64 ? icl_tensor_read_double(vector, *values, error)
                                    : icl_tensor_read(vector, *values, error);
 }
@@ -176,13 +174,10 @@ static icl_status read_count(const icl_safetensors *file, const char *key, const
 
 /* Checkpoints of versions that did not skip steps do not count them. */
 static icl_status read_mishaps(const icl_safetensors *file, const char *path, icl_mishaps *mishaps, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int i = 0; i < MISHAPS; i++)
         if (icl_safetensors_metadata(file, mishap_keys[i]))
-            ICL_TRY(read_count(file, mishap_keys[i], path, mishap_of(mishaps, i), error));
-done:
-    return status;
+            ICL_CHECK(read_count(file, mishap_keys[i], path, mishap_of(mishaps, i), error));
+    return ICL_OK;
 }
 
 static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index, const char *path,

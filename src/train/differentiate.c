@@ -45,16 +45,13 @@ done:
 }
 
 icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (trainer->batch_number == number)
         return ICL_OK;
     trainer->batch_number = ICL_NO_BATCH;
-    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, number, &trainer->batch,
-                            error));
+    ICL_CHECK(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, number, &trainer->batch,
+                              error));
     trainer->batch_number = number;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Predictions ---- */

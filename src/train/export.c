@@ -32,10 +32,9 @@ static icl_status describe(const icl_trainer *trainer, description *made, icl_er
     const icl_trainer_parts *parts = &trainer->parts;
     size_t keys;
     const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(OWN_ENTRIES + keys, sizeof *made->entries, "metadata", &made->entries, error));
-    ICL_TRY(icl_allocate(keys, sizeof *made->names, "metadata", &made->names, error));
+    ICL_CHECK(icl_allocate(OWN_ENTRIES + keys, sizeof *made->entries, "metadata", &made->entries, error));
+    ICL_CHECK(icl_allocate(keys, sizeof *made->names, "metadata", &made->names, error));
     made->entries[made->count++] = (icl_metadata){"format", "iclab"};
     made->entries[made->count++] = (icl_metadata){"layout", "1"};
     if (parts->model)
@@ -52,8 +51,7 @@ static icl_status describe(const icl_trainer *trainer, description *made, icl_er
         made->entries[made->count++] =
             (icl_metadata){made->names[i], icl_recipe_value(recipe, table[i].section, table[i].name)};
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error) {

@@ -7,14 +7,12 @@
 /* On the host, because the queue is empty here and a sum on the device would be two launches more. */
 static icl_status check_parameters(icl_trainer *trainer, bool *are_finite, icl_error *error) {
     const size_t size = icl_model_size(trainer->model);
-    icl_status status = ICL_OK;
 
     *are_finite = true;
-    ICL_TRY(icl_tensor_read_double(trainer->parameters, trainer->values, error));
+    ICL_CHECK(icl_tensor_read_double(trainer->parameters, trainer->values, error));
     for (size_t i = 0; i < size; i++)
         *are_finite = *are_finite && isfinite(trainer->values[i]);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Takes the numbers of one step in. */
@@ -48,12 +46,8 @@ static icl_status diverge(icl_trainer *trainer, uint64_t step, const double *mea
 
 static icl_status read_chunk(icl_trainer *trainer, double history[ICL_HISTORY_LENGTH], bool *are_finite,
                              icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_tensor_read_double(trainer->history, history, error));
-    ICL_TRY(check_parameters(trainer, are_finite, error));
-done:
-    return status;
+    ICL_CHECK(icl_tensor_read_double(trainer->history, history, error));
+    return check_parameters(trainer, are_finite, error);
 }
 
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {

@@ -68,13 +68,12 @@ static void choose_direction(search *s) {
 static icl_status search_line(search *s, double first, double *value, bool *found, icl_error *error) {
     const double slope = dot(s->gradient, s->direction, s->size);
     double low = 0, high = HUGE_VAL, length = first;
-    icl_status status = ICL_OK;
 
     *found = false;
     for (int trial = 0; trial < MOST_TRIALS && slope < 0 && !*found; trial++) {
         for (size_t i = 0; i < s->size; i++)
             s->trial[i] = s->at[i] + length * s->direction[i];
-        ICL_TRY(evaluate(s, s->trial, value, s->trial_gradient, error));
+        ICL_CHECK(evaluate(s, s->trial, value, s->trial_gradient, error));
         if (!(*value <= s->value + DECREASE * length * slope)) /* NaN and infinity, too */
             high = length;
         else if (dot(s->trial_gradient, s->direction, s->size) < CURVATURE * slope)
@@ -84,8 +83,7 @@ static icl_status search_line(search *s, double first, double *value, bool *foun
         if (!*found)
             length = isfinite(high) ? (low + high) / 2 : 2 * low;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Goes to the trial point and keeps the pair that led there, where it is of positive curvature. */
@@ -109,16 +107,13 @@ static void accept(search *s, double value) {
 
 static icl_status reserve(search *s, icl_error *error) {
     double **const vectors[] = {&s->gradient, &s->direction, &s->trial, &s->trial_gradient};
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-        ICL_TRY(icl_allocate(s->size, sizeof(double), "L-BFGS", vectors[i], error));
-    ICL_TRY(icl_allocate(s->history * s->size, sizeof(double), "L-BFGS", &s->steps, error));
-    ICL_TRY(icl_allocate(s->history * s->size, sizeof(double), "L-BFGS", &s->changes, error));
-    ICL_TRY(icl_allocate(s->history, sizeof(double), "L-BFGS", &s->rho, error));
-    ICL_TRY(icl_allocate(s->history, sizeof(double), "L-BFGS", &s->alpha, error));
-done:
-    return status;
+        ICL_CHECK(icl_allocate(s->size, sizeof(double), "L-BFGS", vectors[i], error));
+    ICL_CHECK(icl_allocate(s->history * s->size, sizeof(double), "L-BFGS", &s->steps, error));
+    ICL_CHECK(icl_allocate(s->history * s->size, sizeof(double), "L-BFGS", &s->changes, error));
+    ICL_CHECK(icl_allocate(s->history, sizeof(double), "L-BFGS", &s->rho, error));
+    return icl_allocate(s->history, sizeof(double), "L-BFGS", &s->alpha, error);
 }
 
 static void release(search *s) {
@@ -132,19 +127,17 @@ static void release(search *s) {
 static icl_status iterate(search *s, bool *goes_on, icl_error *error) {
     double value = s->value;
     bool found = false;
-    icl_status status = ICL_OK;
 
     choose_direction(s);
     /* The first step has no scale of its own: one of length 1 at most. */
     const double norm = sqrt(dot(s->gradient, s->gradient, s->size));
-    ICL_TRY(search_line(s, s->kept > 0 || norm <= 1 ? 1 : 1 / norm, &value, &found, error));
+    ICL_CHECK(search_line(s, s->kept > 0 || norm <= 1 ? 1 : 1 / norm, &value, &found, error));
     *goes_on = found || s->kept > 0;
     if (found)
         accept(s, value);
     else
         s->kept = 0; /* begin anew along the gradient */
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_lbfgs_function *function, void *user,

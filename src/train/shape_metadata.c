@@ -45,7 +45,6 @@ static icl_status read_loss(const icl_safetensors *file, const char *path, icl_l
 
 icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path, bool *found, icl_task_shape *shape,
                                    icl_error *error) {
-    icl_status status = ICL_OK;
     icl_task_shape made = {0};
     size_t *sizes[ICL_SHAPE_SIZES];
 
@@ -62,9 +61,8 @@ icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path
                             size_keys[i], text ? text : "(none)", UINT32_MAX);
         *sizes[i] = (size_t)size;
     }
-    ICL_TRY(read_loss(file, path, &made.loss, error));
-    ICL_TRY(icl_task_shape_check(&made, path, error));
+    ICL_CHECK(read_loss(file, path, &made.loss, error));
+    ICL_CHECK(icl_task_shape_check(&made, path, error));
     *shape = made;
-done:
-    return status;
+    return ICL_OK;
 }

@@ -30,13 +30,10 @@ icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error) {
     const record_layout layout = layout_of(trainer);
     const size_t batch = layout.sequences * trainer->slices;
     const size_t longest = batch > layout.parameters ? batch : layout.parameters;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(trainer->slices, layout.width * sizeof(double), "gradients of train.slices", &trainer->records,
-                         error));
-    ICL_TRY(icl_allocate(longest, sizeof(double), "gradient of train.slices", &trainer->combined, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(trainer->slices, layout.width * sizeof(double), "gradients of train.slices",
+                           &trainer->records, error));
+    return icl_allocate(longest, sizeof(double), "gradient of train.slices", &trainer->combined, error);
 }
 
 static double *record_of(const icl_trainer *trainer, size_t slice) {
@@ -53,28 +50,24 @@ static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool i
     const record_layout layout = layout_of(trainer);
     double *record = record_of(trainer, slice), *of_sequences = record + layout.parameters;
     icl_tensor losses;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_draw(trainer, trainer->step / trainer->refresh * trainer->slices + slice, error));
-    ICL_TRY(icl_trainer_differentiate_batch(trainer, is_cut, &losses, error));
-    ICL_TRY(icl_tensor_read_double(trainer->gradient, record, error));
-    ICL_TRY(icl_tensor_read_double(losses, of_sequences, error));
+    ICL_CHECK(icl_trainer_draw(trainer, trainer->step / trainer->refresh * trainer->slices + slice, error));
+    ICL_CHECK(icl_trainer_differentiate_batch(trainer, is_cut, &losses, error));
+    ICL_CHECK(icl_tensor_read_double(trainer->gradient, record, error));
+    ICL_CHECK(icl_tensor_read_double(losses, of_sequences, error));
     if (has_norms(trainer))
-        ICL_TRY(icl_tensor_read_double(icl_tensor_slice(trainer->sequence_norms, 0, 0, layout.sequences),
-                                       of_sequences + layout.sequences, error));
-done:
-    return status;
+        ICL_CHECK(icl_tensor_read_double(icl_tensor_slice(trainer->sequence_norms, 0, 0, layout.sequences),
+                                         of_sequences + layout.sequences, error));
+    return ICL_OK;
 }
 
 static icl_status differentiate_own(icl_trainer *trainer, bool is_cut, icl_error *error) {
     size_t first, last;
-    icl_status status = ICL_OK;
 
     icl_ranks_part(trainer->ranks, trainer->slices, &first, &last);
     for (size_t slice = first; slice < last; slice++)
-        ICL_TRY(differentiate_slice(trainer, slice, is_cut, error));
-done:
-    return status;
+        ICL_CHECK(differentiate_slice(trainer, slice, is_cut, error));
+    return ICL_OK;
 }
 
 /* ---- Failures: what one rank meets alone goes to the others with the next numbers ---- */
@@ -144,14 +137,11 @@ static icl_status write_sequences(icl_trainer *trainer, size_t which, icl_tensor
 }
 
 static icl_status write_step(icl_trainer *trainer, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(write_gradient(trainer, error));
-    ICL_TRY(write_sequences(trainer, 0, trainer->sequence_losses, error));
+    ICL_CHECK(write_gradient(trainer, error));
+    ICL_CHECK(write_sequences(trainer, 0, trainer->sequence_losses, error));
     if (has_norms(trainer))
-        ICL_TRY(write_sequences(trainer, 1, trainer->sequence_norms, error));
-done:
-    return status;
+        ICL_CHECK(write_sequences(trainer, 1, trainer->sequence_norms, error));
+    return ICL_OK;
 }
 
 icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {

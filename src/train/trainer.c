@@ -76,15 +76,12 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
 /* What train.sequence_clip needs. */
 static icl_status create_threshold(icl_trainer *trainer, size_t batch, icl_error *error) {
     const size_t one = 1;
-    icl_status status = ICL_OK;
 
     if (trainer->update.fraction == 0)
         return ICL_OK;
-    ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
-    ICL_TRY(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
-    ICL_TRY(icl_fill(trainer->backend, trainer->threshold, 0.0, error));
-done:
-    return status;
+    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
+    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
+    return icl_fill(trainer->backend, trainer->threshold, 0.0, error);
 }
 
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
@@ -94,23 +91,21 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
                                           &trainer->states[1]};
     const bool has_losses = trainer->slices > 1 || icl_model_can(trainer->model, ICL_MODEL_FUSED);
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < VECTORS; i++)
-        ICL_TRY(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
+        ICL_CHECK(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
     for (int i = 0; i < 2; i++)
-        ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
+        ICL_CHECK(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
     if (has_losses)
-        ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_losses, error));
-    ICL_TRY(create_threshold(trainer, batch, error));
-    ICL_TRY(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
-    ICL_TRY(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_TRY(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,
-                             &trainer->batch, error));
+        ICL_CHECK(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_losses, error));
+    ICL_CHECK(create_threshold(trainer, batch, error));
+    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
+    ICL_CHECK(icl_fill(trainer->backend, trainer->history, 0.0, error));
+    ICL_CHECK(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,
+                               &trainer->batch, error));
     if (trainer->slices > 1)
-        ICL_TRY(icl_trainer_create_slices(trainer, error));
-done:
-    return status;
+        ICL_CHECK(icl_trainer_create_slices(trainer, error));
+    return ICL_OK;
 }
 
 static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *error) {
@@ -132,15 +127,12 @@ done:
 static icl_status create_parts(icl_trainer *trainer, icl_error *error) {
     const icl_recipe *recipe = trainer->recipe;
     const icl_trainer_parts *parts = &trainer->parts;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(parts->task ? icl_task_create_with(parts->task, recipe, &trainer->task, error)
-                        : icl_task_create(recipe, &trainer->task, error));
+    ICL_CHECK(parts->task ? icl_task_create_with(parts->task, recipe, &trainer->task, error)
+                          : icl_task_create(recipe, &trainer->task, error));
     const icl_task_shape shape = *icl_task_get_shape(trainer->task);
-    ICL_TRY(parts->model ? icl_model_create_with(parts->model, recipe, shape, &trainer->model, error)
-                         : icl_model_create(recipe, shape, &trainer->model, error));
-done:
-    return status;
+    return parts->model ? icl_model_create_with(parts->model, recipe, shape, &trainer->model, error)
+                        : icl_model_create(recipe, shape, &trainer->model, error);
 }
 
 icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
@@ -222,17 +214,14 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
     const uint64_t step_of_stage = trainer->step - stage.first_step;
     const double learning_rate = icl_trainer_rate_at(trainer, trainer->step);
     icl_update_params params = trainer->update;
-    icl_status status = ICL_OK;
 
     if (step_of_stage == 0 && trainer->step > 0)
         for (int i = 0; i < 2; i++)
-            ICL_TRY(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
+            ICL_CHECK(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
     trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
     params.adam.step = step_of_stage + 1;
-    ICL_TRY(icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
-                            trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, error));
-done:
-    return status;
+    return icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
+                           trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, error);
 }
 
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {

@@ -14,19 +14,17 @@ static icl_status make_recipe(const char *const *settings, size_t count, icl_rec
 static icl_status train(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                         const char *checkpoint, icl_trainer **trainer, icl_error *error) {
     const size_t steps = (size_t)icl_recipe_count(recipe, "train", "steps");
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_create_with(backend, parts, recipe, trainer, error));
-    ICL_TRY(icl_trainer_run(*trainer, steps / 2, error));
-    ICL_TRY(icl_trainer_save(*trainer, checkpoint, error));
+    ICL_CHECK(icl_trainer_create_with(backend, parts, recipe, trainer, error));
+    ICL_CHECK(icl_trainer_run(*trainer, steps / 2, error));
+    ICL_CHECK(icl_trainer_save(*trainer, checkpoint, error));
     icl_trainer_destroy(trainer);
-    ICL_TRY(icl_trainer_create_with(backend, parts, recipe, trainer, error));
-    ICL_TRY(icl_trainer_restore(*trainer, checkpoint, error));
+    ICL_CHECK(icl_trainer_create_with(backend, parts, recipe, trainer, error));
+    ICL_CHECK(icl_trainer_restore(*trainer, checkpoint, error));
     printf("resumed at step %zu\n", (size_t)icl_trainer_progress(*trainer).step);
-    ICL_TRY(icl_trainer_run(*trainer, steps, error));
+    ICL_CHECK(icl_trainer_run(*trainer, steps, error));
     printf("step %zu: loss %g\n", (size_t)icl_trainer_progress(*trainer).step, icl_trainer_progress(*trainer).loss);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool *is_better,

@@ -73,20 +73,17 @@ static icl_status create_model(const icl_recipe *recipe, icl_model *model, icl_e
     static const char *const names[IN_LAYER] = {"Q", "K", "V", "F", "G"};
     static const size_t shapes[IN_LAYER][2] = {
         {WIDTH, WIDTH}, {PAIR, WIDTH}, {PAIR, WIDTH}, {WIDTH, 2 * WIDTH}, {2 * WIDTH, WIDTH}};
-    icl_status status = ICL_OK;
 
     (void)recipe;
     if (model->shape.inputs != PAIR || model->shape.outputs != 1 || model->shape.first_scored != 1 ||
         model->shape.scored + 1 != model->shape.positions)
         return icl_model_refuse(model, "3 coordinates and a label, and one number at every position but the first",
                                 error);
-    ICL_TRY(icl_model_add_parameter(model, 2, (size_t[]){D, WIDTH}, error, "E"));
+    ICL_CHECK(icl_model_add_parameter(model, 2, (size_t[]){D, WIDTH}, error, "E"));
     for (int layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < IN_LAYER; i++)
-            ICL_TRY(icl_model_add_parameter(model, 2, shapes[i], error, "layer.%d.%s", layer, names[i]));
-    ICL_TRY(icl_model_add_parameter(model, 2, (size_t[]){WIDTH, 1}, error, "R"));
-done:
-    return status;
+            ICL_CHECK(icl_model_add_parameter(model, 2, shapes[i], error, "layer.%d.%s", layer, names[i]));
+    return icl_model_add_parameter(model, 2, (size_t[]){WIDTH, 1}, error, "R");
 }
 
 /* Normal, divided by the root of the rows, so that products keep the size of what they multiply. */

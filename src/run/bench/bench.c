@@ -35,20 +35,18 @@ static icl_bench_row row_of(const char *name, const icl_bench_contender *contend
 static icl_status count_calls(icl_bench_row *row, icl_backend *backend, icl_bench_function *function, void *context,
                               bool on_device, icl_error *error) {
     enum { CALLS = 3 };
-    icl_status status = ICL_OK;
 
-    ICL_TRY(function(context, 1, error));
-    ICL_TRY(icl_backend_sync(backend, error));
+    ICL_CHECK(function(context, 1, error));
+    ICL_CHECK(icl_backend_sync(backend, error));
     const icl_backend_statistics before = icl_backend_get_statistics(backend);
-    ICL_TRY(function(context, CALLS, error));
-    ICL_TRY(icl_backend_sync(backend, error));
+    ICL_CHECK(function(context, CALLS, error));
+    ICL_CHECK(icl_backend_sync(backend, error));
     const icl_backend_statistics after = icl_backend_get_statistics(backend);
     row->ops = (double)(after.ops - before.ops) / CALLS;
     row->launches = (double)(after.launches - before.launches) / CALLS;
     if (on_device)
         row->on_device = (after.device_seconds - before.device_seconds) / CALLS;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Ops ---- */
@@ -177,14 +175,10 @@ static double step_flops(const icl_recipe *recipe) {
 
 /* Every layer is in use from the first step on, the budget never ends, and nothing diverges. */
 static icl_status steady_recipe(const icl_bench_params *params, icl_recipe **recipe, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(params->recipe, recipe, error));
-    ICL_TRY(icl_recipe_override(*recipe, "train.growth=0", error));
-    ICL_TRY(icl_recipe_override(*recipe, "train.steps=1000000000", error));
-    ICL_TRY(icl_recipe_override(*recipe, "train.learning_rate=1e-12", error));
-done:
-    return status;
+    ICL_CHECK(icl_recipe_clone(params->recipe, recipe, error));
+    ICL_CHECK(icl_recipe_override(*recipe, "train.growth=0", error));
+    ICL_CHECK(icl_recipe_override(*recipe, "train.steps=1000000000", error));
+    return icl_recipe_override(*recipe, "train.learning_rate=1e-12", error);
 }
 
 static icl_status profile_steps(const icl_bench_params *params, const icl_recipe *recipe, icl_bench_row *row,
@@ -228,12 +222,9 @@ done:
 
 icl_status icl_bench(const icl_bench_params *params, icl_error *error) {
     icl_bench_peaks peaks;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_bench_measure_peaks(params, &peaks, error));
-    ICL_TRY(params->recipe ? bench_recipe(params, &peaks, error) : bench_ops(params, &peaks, error));
-done:
-    return status;
+    ICL_CHECK(icl_bench_measure_peaks(params, &peaks, error));
+    return params->recipe ? bench_recipe(params, &peaks, error) : bench_ops(params, &peaks, error);
 }
 
 /* ---- On request ---- */
@@ -241,24 +232,22 @@ done:
 static icl_status answer(icl_backend *backend, icl_bench_function *function, void *context, icl_bench_request *next,
                          void *user, icl_error *error) {
     double seconds = (double)NAN;
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < 2; i++) { /* warm up */
-        ICL_TRY(function(context, 1, error));
-        ICL_TRY(icl_backend_sync(backend, error));
+        ICL_CHECK(function(context, 1, error));
+        ICL_CHECK(icl_backend_sync(backend, error));
     }
     for (;;) {
         size_t calls = 0;
-        ICL_TRY(next(user, seconds, &calls, error));
+        ICL_CHECK(next(user, seconds, &calls, error));
         if (calls == 0)
             break;
         const double start = icl_clock_seconds();
-        ICL_TRY(function(context, calls, error));
-        ICL_TRY(icl_backend_sync(backend, error));
+        ICL_CHECK(function(context, calls, error));
+        ICL_CHECK(icl_backend_sync(backend, error));
         seconds = icl_clock_seconds() - start;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status answer_with_ops(const icl_bench_params *params, icl_bench_request *next, void *user,

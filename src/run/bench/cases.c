@@ -20,17 +20,15 @@ static icl_bench_case case_of(icl_op op, const icl_timed_shape *row) {
 
 icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_error *error) {
     size_t rows = 0;
-    icl_status status = ICL_OK;
 
     *count = 0;
     for (int op = 0; op < ICL_OP_COUNT; op++)
         rows += icl_describe((icl_op)op)->timed_count;
-    ICL_TRY(icl_allocate(rows, sizeof **cases, "bench cases", cases, error));
+    ICL_CHECK(icl_allocate(rows, sizeof **cases, "bench cases", cases, error));
     for (int op = 0; op < ICL_OP_COUNT; op++)
         for (size_t i = 0; i < icl_describe((icl_op)op)->timed_count; i++)
             (*cases)[(*count)++] = case_of((icl_op)op, &icl_describe((icl_op)op)->timed[i]);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Normal numbers, different for each operand; then what the op asks for. */
@@ -38,19 +36,17 @@ icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tenso
                               icl_error *error) {
     const icl_op_info *info = &icl_op_infos[c->op];
     const icl_described_op *op = icl_describe(c->op);
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < info->outputs + info->inputs; i++) {
         const icl_random_params normal = {.key = {.seed = 1, .stream = (uint32_t)i}, .distribution = ICL_NORMAL};
         if (c->rank[i] < 0)
             continue;
-        ICL_TRY(icl_tensor_create(backend, c->rank[i], c->shape[i], &operands[i], error));
-        ICL_TRY(icl_random_fill(backend, &normal, operands[i], error));
+        ICL_CHECK(icl_tensor_create(backend, c->rank[i], c->shape[i], &operands[i], error));
+        ICL_CHECK(icl_random_fill(backend, &normal, operands[i], error));
     }
     if (op->fill)
-        ICL_TRY(op->fill(c, backend, operands, error));
-done:
-    return status;
+        ICL_CHECK(op->fill(c, backend, operands, error));
+    return ICL_OK;
 }
 
 /* Bytes: each operand once, an output that is read as well twice. */

@@ -30,12 +30,11 @@ static icl_status measure(const icl_bench_params *params, const icl_tensor *oper
                           const char *name, double *rate, icl_error *error) {
     peak_run run = {.backend = params->device, .params = what, .operands = operands};
     icl_bench_contender contender = {.backend = params->device, .function = call_peak, .context = &run};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(call_peak(&run, 1, error));
+    ICL_CHECK(call_peak(&run, 1, error));
     if (run.amount <= 0)
         return ICL_OK;
-    ICL_TRY(icl_bench_take_turns(&contender, 1, params->seconds / 2, error));
+    ICL_CHECK(icl_bench_take_turns(&contender, 1, params->seconds / 2, error));
     *rate = run.amount / contender.times.min; /* at best: what disturbs only lowers it */
     const bool flops = what.kind == ICL_PEAK_MULTIPLY_ADD;
     const icl_bench_row row = {
@@ -51,9 +50,7 @@ static icl_status measure(const icl_bench_params *params, const icl_tensor *oper
         .ops = (double)NAN,
         .cpu_median = (double)NAN,
     };
-    ICL_TRY(params->callback ? params->callback(params->user, &row, error) : ICL_OK);
-done:
-    return status;
+    return params->callback ? params->callback(params->user, &row, error) : ICL_OK;
 }
 
 /* The numbers of threads to measure with: one and all on the host; 0, the whole device, elsewhere. */
@@ -70,7 +67,6 @@ static icl_status measure_arithmetic(const icl_bench_params *params, const icl_t
     const bool host = params->device->capabilities.kind == ICL_DEVICE_HOST;
     /* Mesa's llvmpipe leaves a work-item's loops after 65,535 turns. */
     const size_t rounds = params->seconds > 0 ? (host ? 100000 : 50000) : 1000;
-    icl_status status = ICL_OK;
     size_t threads[2];
     char name[64];
 
@@ -83,16 +79,14 @@ static icl_status measure_arithmetic(const icl_bench_params *params, const icl_t
                      threads[i] == 0   ? ""
                      : threads[i] == 1 ? ", one thread"
                                        : ", all threads");
-            ICL_TRY(measure(params, operands, what, name, &found, error));
+            ICL_CHECK(measure(params, operands, what, name, &found, error));
             *rate = fmax(*rate, found); /* fmax passes over NaN */
         }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure_memory(const icl_bench_params *params, const icl_tensor *operands, double *rate,
                                  icl_error *error) {
-    icl_status status = ICL_OK;
     size_t threads[2];
     char name[64];
 
@@ -103,12 +97,11 @@ static icl_status measure_memory(const icl_bench_params *params, const icl_tenso
                  threads[i] == 0   ? ""
                  : threads[i] == 1 ? ", one thread"
                                    : ", all threads");
-        ICL_TRY(measure(params, operands, (icl_peak_params){ICL_PEAK_TRIAD, ICL_PEAK_WIDEST, threads[i], 1}, name,
-                        &found, error));
+        ICL_CHECK(measure(params, operands, (icl_peak_params){ICL_PEAK_TRIAD, ICL_PEAK_WIDEST, threads[i], 1}, name,
+                          &found, error));
         *rate = fmax(*rate, found);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_bench_measure_peaks(const icl_bench_params *params, icl_bench_peaks *peaks, icl_error *error) {

@@ -281,19 +281,17 @@ static icl_status finish_cell(worker *w, const char *cell_folder, const icl_reci
     const double nan = (double)NAN;
     icl_sweep_result result = {
         .diverged = !trainer, .final_loss = nan, .mse = nan, .se = nan, .adjusted = nan, .adjusted_se = nan};
-    icl_status status = ICL_OK;
 
     if (trainer) {
         result.steps = icl_trainer_progress(trainer).step;
         result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
-        ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
-        ICL_TRY(evaluate(w, recipe, trainer, &result, error));
+        ICL_CHECK(read_final_loss(cell_folder, &result.final_loss, error));
+        ICL_CHECK(evaluate(w, recipe, trainer, &result, error));
     }
-    ICL_TRY(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
-    ICL_TRY(write_result(cell_folder, &result, error));
+    ICL_CHECK(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
+    ICL_CHECK(write_result(cell_folder, &result, error));
     say_end(w, cell_folder, &result);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_error *error) {

@@ -51,12 +51,11 @@ static void close_file(sweep_file *file) {
 static icl_status read_file(const char *path, sweep_file *file, icl_error *error) {
     static const char *const sections[] = {"set", "grid"};
     size_t count = 0;
-    icl_status status = ICL_OK;
 
     while (icl_recipe_known_key(count))
         count++;
-    ICL_TRY(icl_allocate(2 * count + 1, sizeof *file->keys, "keys of a sweep", &file->keys, error));
-    ICL_TRY(icl_allocate(count, sizeof *file->names, "keys of a sweep", &file->names, error));
+    ICL_CHECK(icl_allocate(2 * count + 1, sizeof *file->keys, "keys of a sweep", &file->keys, error));
+    ICL_CHECK(icl_allocate(count, sizeof *file->names, "keys of a sweep", &file->names, error));
     file->keys[file->key_count++] = (icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""};
     for (size_t i = 0; i < count; i++)
         snprintf(file->names[i], KEY_CAPACITY, "%s.%s", icl_recipe_known_key(i)->section,
@@ -65,10 +64,8 @@ static icl_status read_file(const char *path, sweep_file *file, icl_error *error
         for (size_t i = 0; i < count; i++)
             file->keys[file->key_count++] =
                 (icl_recipe_key){sections[section], file->names[i], ICL_KEY_TEXT, "", 0, 0, NULL, ""};
-    ICL_TRY(icl_recipe_create(file->keys, file->key_count, &file->values, error));
-    ICL_TRY(icl_recipe_load(file->values, path, error));
-done:
-    return status;
+    ICL_CHECK(icl_recipe_create(file->keys, file->key_count, &file->values, error));
+    return icl_recipe_load(file->values, path, error);
 }
 
 /* Where the file sets a key, "FILE:LINE"; NULL where it does not. */
@@ -207,26 +204,25 @@ static bool is_seed(const icl_recipe_key *key) {
 
 static icl_status read_axes(icl_sweep *sweep, const sweep_file *file, const char *path, icl_error *error) {
     const icl_recipe_key *known;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(file->key_count / 2, sizeof *sweep->axes, "axes of a sweep", &sweep->axes, error));
+    ICL_CHECK(icl_allocate(file->key_count / 2, sizeof *sweep->axes, "axes of a sweep", &sweep->axes, error));
     for (int seed = 0; seed < 2; seed++)
         for (size_t i = 0; (known = icl_recipe_known_key(i)); i++)
             if (is_seed(known) == (seed == 1))
-                ICL_TRY(read_axis(sweep, file, known, file->names[i], error));
+                ICL_CHECK(read_axis(sweep, file, known, file->names[i], error));
     if (sweep->axis_count == 0)
-        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                         "%s: no grid: expected at least one line such as model.layers = 1, 2 in a section "
-                         "[grid]",
-                         path));
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: no grid: expected at least one line such as model.layers = 1, 2 in a section "
+                        "[grid]",
+                        path);
     sweep->cells = 1;
     for (size_t i = 0; i < sweep->axis_count; i++) {
         sweep->cells *= sweep->axes[i].list.count;
         if (sweep->cells > ICL_SWEEP_MOST)
-            ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", path, ICL_SWEEP_MOST));
+            ICL_CHECK(
+                icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", path, ICL_SWEEP_MOST));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Life ---- */
@@ -307,12 +303,11 @@ static const char *short_name(const icl_sweep *sweep, size_t axis) {
 
 icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error) {
     enum { HASH_LENGTH = 17 };
-    icl_status status = ICL_OK;
     size_t capacity = NAME_LENGTH + HASH_LENGTH + 1, length = 0;
 
     for (size_t axis = 0; axis < sweep->axis_count; axis++)
         capacity += strlen(short_name(sweep, axis)) + strlen(icl_sweep_value(sweep, cell, axis)) + 2;
-    ICL_TRY(icl_allocate(capacity, 1, "name of a cell", name, error));
+    ICL_CHECK(icl_allocate(capacity, 1, "name of a cell", name, error));
     for (size_t axis = 0; axis < sweep->axis_count; axis++)
         length += (size_t)snprintf(*name + length, capacity - length, "%s%s-%s", axis == 0 ? "" : "_",
                                    short_name(sweep, axis), icl_sweep_value(sweep, cell, axis));
@@ -320,8 +315,7 @@ icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name,
         snprintf(*name + NAME_LENGTH, HASH_LENGTH + 1, "-%016llx", (unsigned long long)icl_hash(*name, length));
     for (char *c = *name; *c != '\0'; c++)
         *c = *c == '_' ? *c : harmless(*c);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error) {

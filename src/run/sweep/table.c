@@ -56,16 +56,12 @@ done:
 }
 
 static icl_status find_point(const icl_sweep_result *results, size_t count, point *found, icl_error *error) {
-    icl_status status = ICL_OK;
-
     *found = (point){.seeds = count};
     for (size_t i = 0; i < count; i++)
         found->diverged += results[i].diverged;
-    ICL_TRY(find_mean(results, count, take_final_loss, &found->final_loss, error));
-    ICL_TRY(find_mean(results, count, take_mse, &found->mse, error));
-    ICL_TRY(find_mean(results, count, take_adjusted, &found->adjusted, error));
-done:
-    return status;
+    ICL_CHECK(find_mean(results, count, take_final_loss, &found->final_loss, error));
+    ICL_CHECK(find_mean(results, count, take_mse, &found->mse, error));
+    return find_mean(results, count, take_adjusted, &found->adjusted, error);
 }
 
 /* ---- Rows of any of the tables ---- */
@@ -229,21 +225,19 @@ done:
 
 static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
     const size_t seeds = icl_sweep_seeds(sweep);
-    icl_status status = ICL_OK;
     point found;
 
     if (seeds < 2)
         return ICL_OK;
     fprintf(w->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell += seeds) {
-        ICL_TRY(find_point(results + cell, seeds, &found, error));
+        ICL_CHECK(find_point(results + cell, seeds, &found, error));
         const row of = row_of_point(sweep, cell, &found);
         write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
         write_csv(w->streams[MEANS_CSV], &of, cell == 0);
-        ICL_TRY(write_json(w->streams[JSON], &of, NULL, error));
+        ICL_CHECK(write_json(w->streams[JSON], &of, NULL, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_texts *texts,
