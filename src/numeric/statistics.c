@@ -9,22 +9,26 @@ static int ascending(const void *a, const void *b) {
     return isnan(x) || isnan(y) ? !!isnan(x) - !!isnan(y) : (x > y) - (x < y);
 }
 
+void icl_sort_ascending(double *values, size_t count) {
+    qsort(values, count, sizeof *values, ascending);
+}
+
 double icl_median(double *values, size_t count) {
     if (count == 0)
         return (double)NAN;
-    qsort(values, count, sizeof *values, ascending);
+    icl_sort_ascending(values, count);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
 double icl_lower_median(double *values, size_t count) {
     if (count == 0)
         return (double)NAN;
-    qsort(values, count, sizeof *values, ascending);
+    icl_sort_ascending(values, count);
     return values[(count - 1) / 2];
 }
 
 double icl_trimmed_mean(double *values, size_t count, double share) {
-    qsort(values, count, sizeof *values, ascending);
+    icl_sort_ascending(values, count);
     return icl_mean(values, count - (size_t)(share * (double)count));
 }
 
@@ -64,7 +68,7 @@ double icl_slope(const double *x, const double *y, size_t count, double *standar
 double icl_tail_index(double *values, size_t count, size_t largest) {
     double sum = 0;
 
-    qsort(values, count, sizeof *values, ascending);
+    icl_sort_ascending(values, count);
     for (size_t i = 0; i < largest; i++)
         sum += log(values[count - 1 - i] / values[count - 1 - largest]);
     return (double)largest / sum;

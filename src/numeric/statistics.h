@@ -6,6 +6,8 @@
 
 /* Sums are taken in the order of the values, and NaN counts as the largest number. */
 
+void icl_sort_ascending(double *values, size_t count);
+
 /* The median, and of an even number of values the mean of the middle two; the lower of these. Both sort
  * the values. NaN for none. */
 double icl_median(double *values, size_t count);

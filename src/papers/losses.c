@@ -11,15 +11,12 @@
 icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
                               icl_trainer **trainer, icl_error *error) {
     char folder[128];
-    icl_status status = ICL_OK;
 
     snprintf(folder, sizeof folder, "runs/%s", cell);
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, run->params->seed));
-    ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, run->params->seed));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
     icl_reproduce_say(run, "training %s, seed %" PRIu32, cell, run->params->seed);
-    ICL_TRY(icl_reproduce_train_from(run, folder, recipe, initial, trainer, error));
-done:
-    return status;
+    return icl_reproduce_train_from(run, folder, recipe, initial, trainer, error);
 }
 
 /* Sums over the sequences so far, of one vector. */
@@ -36,10 +33,8 @@ static double error_of(double sum, double square, double count) {
  * and is read by the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
                             size_t count, double *first, sums *to, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_trainer_set_parameters(trainer, parameters, error));
-    ICL_TRY(icl_sequences_predict(sequences, trainer, error));
+    ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
+    ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
     for (size_t i = 0; i < count; i++) {
         const double miss = (double)sequences->model[i] - (double)sequences->targets[i];
         const double loss = miss * miss;
@@ -50,25 +45,21 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
         to->excess += loss - first[i];
         to->excess_square += (loss - first[i]) * (loss - first[i]);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, icl_trainer *trainer, size_t total,
                           size_t count, const float *const *parameters, double *first, sums *to, icl_error *error) {
-    icl_status status = ICL_OK;
-
     const size_t chunk = sequences->chunk;
     for (size_t number = 0, done = 0; done < total; number++, done += chunk) {
         const size_t left = total - done, used = left < chunk ? left : chunk;
-        ICL_TRY(icl_reproduce_poll(run, error));
-        ICL_TRY(icl_sequences_sample(sequences, number, error));
-        ICL_TRY(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
+        ICL_CHECK(icl_reproduce_poll(run, error));
+        ICL_CHECK(icl_sequences_sample(sequences, number, error));
+        ICL_CHECK(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
         for (size_t i = 0; i < count; i++)
-            ICL_TRY(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));
+            ICL_CHECK(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,

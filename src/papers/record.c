@@ -1,13 +1,21 @@
-/* What a reproduction leaves for people: figures, and the report that has them beside the findings. */
+/* What a reproduction leaves: findings.csv, figures, and the report that has both. */
 #include "papers/record.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run_report.h"
+
+#define FINDINGS "findings.csv"
+
+void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size) {
+    snprintf(text, size, "iclab reproduce %s --scale %s --seed %" PRIu32, run->reproduction->name,
+             icl_scale_name(run->params->scale), run->params->seed);
+}
 
 /* ---- Figures ---- */
 
@@ -28,41 +36,36 @@ static icl_status remember(icl_reproducing *run, const char *name, icl_error *er
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error) {
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_figure_write(&drawing, figure, error));
-    ICL_TRY(remember(run, figure->name, error));
-done:
-    return status;
+    ICL_CHECK(icl_figure_write(&drawing, figure, error));
+    return remember(run, figure->name, error);
 }
 
 icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error) {
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_heat_figure_write(&drawing, figure, error));
-    ICL_TRY(remember(run, figure->name, error));
-done:
-    return status;
+    ICL_CHECK(icl_heat_figure_write(&drawing, figure, error));
+    return remember(run, figure->name, error);
 }
 
-/* ---- The table ---- */
+/* ---- Findings ---- */
 
 icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
     static const icl_report_column columns[] = {{"what", false},   {"quantity", false}, {"ours", true},
                                                 {"target", true},  {"known", false},    {"note", false},
                                                 {"verdict", false}};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_report_create(&run->report, error));
-    ICL_TRY(icl_report_section(run->report, "Findings", error));
-    ICL_TRY(icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->table, error,
+                             "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n"));
+    ICL_CHECK(icl_report_create(&run->report, error));
+    ICL_CHECK(icl_report_section(run->report, "Findings", error));
+    return icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error);
 }
 
-icl_status icl_record_discard(const icl_reproducing *run, icl_error *error) {
+/* Removes the report that the folder has, so that no report contradicts findings.csv if this run does not come to its
+ * end. */
+static icl_status discard_report(const icl_reproducing *run, icl_error *error) {
     char *old = NULL;
     const icl_status status = icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error);
 
@@ -72,7 +75,32 @@ icl_status icl_record_discard(const icl_reproducing *run, icl_error *error) {
     return status;
 }
 
-icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+/* Writes findings.csv with one row more. */
+static icl_status add_to_table(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+    const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
+    const double numbers[] = {finding->ours, finding->standard_error > 0 ? finding->standard_error : (double)NAN,
+                              has_target ? finding->target : (double)NAN,
+                              has_target ? finding->tolerance : (double)NAN};
+    icl_text *table = &run->table;
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_field(table, finding->what, ",", error));
+    ICL_TRY(icl_text_field(table, finding->quantity, ",", error));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        ICL_TRY(icl_text_number_field(table, numbers[i], ",", error));
+    ICL_TRY(icl_text_print(table, error, "%s,%s,", icl_judgement_name(icl_finding_judge(finding)),
+                           icl_evidence_name(finding->evidence)));
+    ICL_TRY(icl_text_field(table, finding->source ? finding->source : "", ",", error));
+    ICL_TRY(icl_text_field(table, finding->note ? finding->note : "", "\n", error));
+    ICL_TRY(icl_path_join(run->params->folder, FINDINGS, &path, error));
+    ICL_TRY(icl_file_write(path, table->bytes, table->length, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+static icl_status add_to_report(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
     static const char *const signs[] = {"", "\u2264 ", "\u2265 "};
     static const icl_report_tone tones[] = {ICL_TONE_PLAIN, ICL_TONE_GOOD, ICL_TONE_BAD};
     const icl_judgement judgement = icl_finding_judge(finding);
@@ -89,6 +117,13 @@ icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, 
     const char *const cells[] = {
         finding->what, finding->quantity, text.ours, text.target, known, finding->note ? finding->note : "", verdict};
     return icl_report_table_row(run->report, tones[judgement], cells, error);
+}
+
+icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+    if (run->findings == 0)
+        ICL_CHECK(discard_report(run, error));
+    ICL_CHECK(add_to_table(run, finding, error));
+    return add_to_report(run, finding, error);
 }
 
 /* ---- The file ---- */
@@ -170,5 +205,6 @@ done:
 
 void icl_record_release(icl_reproducing *run) {
     icl_report_destroy(&run->report);
+    icl_text_release(&run->table);
     icl_text_release(&run->pictures);
 }

@@ -113,7 +113,7 @@ typedef struct icl_reproducing {
     const icl_reproduce_params *params;
     const icl_reproduction *reproduction;
     size_t findings, missed;
-    char *table;        /* findings.csv so far */
+    icl_text table;     /* findings.csv so far */
     icl_report *report; /* report.html so far: the table of findings, open at its end */
     icl_text pictures;  /* names of the figures, one a line */
 } icl_reproducing;
@@ -147,6 +147,9 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
 /* Judges, reports and records one finding. */
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error);
 
+/* The same for a finding with these fields: ICL_FOUND(run, error, .what = "3 layers", .ours = loss). */
+#define ICL_FOUND(run, error, ...) icl_reproduce_found(run, &(icl_finding){__VA_ARGS__}, error)
+
 /* Whether a cell of that name is wanted (params->only). */
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
 
@@ -159,10 +162,10 @@ icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error);
 /* Says what is being done. */
 void icl_reproduce_say(icl_reproducing *run, const char *format, ...) ICL_PRINTF(2, 3);
 
-/* A recipe of tools/recipes by name, with overrides: texts "section.key=value", ended by NULL. */
-icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, icl_recipe **recipe, icl_error *error);
+/* A recipe of tools/recipes by name, freed by the caller. */
+icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error *error);
 
-/* One more override, printed from the format. */
+/* Overrides one of its values by the printed text, "section.key=value". */
 icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
 /* Trains the recipe in the run folder `cell` below params->folder, or goes on with what it holds, or only loads what is
@@ -180,5 +183,9 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);
 
 icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error);
+
+/* The same for a picture with these fields. */
+#define ICL_DRAW_FIGURE(run, error, ...)    icl_reproduce_figure(run, &(icl_figure){__VA_ARGS__}, error)
+#define ICL_DRAW_HEAT_MAPS(run, error, ...) icl_reproduce_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
 
 #endif

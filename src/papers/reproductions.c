@@ -53,7 +53,6 @@ icl_status icl_reproduction_find(const char *name, const icl_reproduction **repr
             return ICL_OK;
         }
     }
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "reproduce: %s: unknown; the nearest known one is %s (iclab reproduce --list has them all)", name,
+    return icl_fail(error, ICL_ERROR_INPUT, "reproduce: %s: unknown; the nearest known one is %s", name,
                     icl_nearest(name, names, COUNT_OF(table)));
 }

@@ -12,7 +12,7 @@
 
 /* ---- Recipes ---- */
 
-icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, icl_recipe **recipe, icl_error *error) {
+icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *made = NULL;
     char *path = NULL;
@@ -20,8 +20,6 @@ icl_status icl_reproduce_recipe(const char *name, const char *const *overrides, 
     ICL_TRY(icl_recipe_create_complete(&made, error));
     ICL_TRY(icl_recipe_find_by_name(name, &path, error));
     ICL_TRY(icl_recipe_load(made, path, error));
-    for (; overrides && *overrides; overrides++)
-        ICL_TRY(icl_recipe_override(made, *overrides, error));
     *recipe = made;
     made = NULL;
 done:

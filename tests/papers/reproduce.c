@@ -163,13 +163,13 @@ static void test_choice(tap_run *tap, const char *folder) {
     icl_reproduce_summary summary;
     icl_error error = {0};
 
-    tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "--only two");
+    tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "the cells with two");
     tap_ok(tap, summary.findings == 1 && summary.missed == 0, "one finding is left");
     params.only = "three";
     tap_ok(tap,
            icl_reproduce(&reproduction, &params, &summary, &error) == ICL_ERROR_INPUT &&
-               strstr(error.message, "--only three"),
-           "--only that leaves nothing: %s", error.message);
+               strstr(error.message, "example: three: no cell"),
+           "a choice that leaves nothing: %s", error.message);
 }
 
 static void test_failures(tap_run *tap, const char *folder) {

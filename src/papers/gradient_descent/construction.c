@@ -37,7 +37,7 @@ static icl_status create_model(const struct construction *c, icl_reproducing *ru
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("gd", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe("gd", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.layers=%zu", c->steps));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=%s", c->parameterization));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.tied=%s", c->tied));
@@ -75,16 +75,10 @@ static icl_status reproduce_construction(icl_reproducing *run, const struct cons
     ICL_TRY(icl_gd_align(run, trainer, &descent, SEQUENCES, &is, error));
     snprintf(note, sizeof note, "1 - cosine of sensitivities %.1e, their distance %.1e", 1 - is.cosine,
              is.sensitivities);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = c->name,
-                                               .quantity = "difference of predictions, relative",
-                                               .ours = is.predictions / is.mean_prediction,
-                                               .tolerance = rounding(run->params->backend, c->steps),
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_READ,
-                                               .source = "proposition 1",
-                                               .note = note},
-                                error));
+    ICL_TRY(ICL_FOUND(run, error, .what = c->name, .quantity = "difference of predictions, relative",
+                      .ours = is.predictions / is.mean_prediction,
+                      .tolerance = rounding(run->params->backend, c->steps), .criterion = ICL_AT_MOST,
+                      .evidence = ICL_READ, .source = "proposition 1", .note = note));
 done:
     icl_trainer_destroy(&trainer);
     return status;
@@ -106,32 +100,21 @@ static icl_status reproduce_loss(icl_reproducing *run, icl_error *error) {
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 1, vectors, &loss, error));
     snprintf(note, sizeof note, "rate %.4f for raw sums, %.3f / n", best.rate, best.rate * N);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = one.name,
-                                               .quantity = "half squared error",
-                                               .ours = .5 * loss.mse,
-                                               .standard_error = .5 * loss.se,
-                                               .target = best.half_loss,
-                                               .tolerance = 2 * loss.se,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "closed form",
-                                               .note = note},
-                                error));
+    ICL_TRY(ICL_FOUND(run, error, .what = one.name, .quantity = "half squared error", .ours = .5 * loss.mse,
+                      .standard_error = .5 * loss.se, .target = best.half_loss, .tolerance = 2 * loss.se,
+                      .evidence = ICL_COMPUTED, .source = "closed form", .note = note));
 done:
     icl_trainer_destroy(&trainer);
     return status;
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < sizeof constructions / sizeof *constructions; i++)
         if (icl_reproduce_wants(run, constructions[i].name))
-            ICL_TRY(reproduce_construction(run, &constructions[i], error));
+            ICL_CHECK(reproduce_construction(run, &constructions[i], error));
     if (icl_reproduce_wants(run, "best-step"))
-        ICL_TRY(reproduce_loss(run, error));
-done:
-    return status;
+        ICL_CHECK(reproduce_loss(run, error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_gd_construction = {

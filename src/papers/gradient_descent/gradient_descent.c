@@ -55,17 +55,14 @@ static void release(workspace *w) {
 static icl_status create(const icl_reproducing *run, icl_trainer *trainer, workspace *w, icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
     const size_t d = icl_task_dimension(task);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_sequences_create(run->params->backend, task, run->params->seed, &w->sequences, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof(float), "parameters", &w->values, error));
-    ICL_TRY(icl_allocate(w->sequences.chunk * d, sizeof(double), "sensitivities", &w->of_model, error));
-    ICL_TRY(icl_allocate(w->sequences.chunk * d, sizeof(double), "sensitivities", &w->of_descent, error));
-    ICL_TRY(icl_allocate(icl_descent_scratch(d, icl_task_context(task)), sizeof(double), "gradient descent",
-                         &w->scratch, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, w->values, error));
-done:
-    return status;
+    ICL_CHECK(icl_sequences_create(run->params->backend, task, run->params->seed, &w->sequences, error));
+    ICL_CHECK(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof(float), "parameters", &w->values, error));
+    ICL_CHECK(icl_allocate(w->sequences.chunk * d, sizeof(double), "sensitivities", &w->of_model, error));
+    ICL_CHECK(icl_allocate(w->sequences.chunk * d, sizeof(double), "sensitivities", &w->of_descent, error));
+    ICL_CHECK(icl_allocate(icl_descent_scratch(d, icl_task_context(task)), sizeof(double), "gradient descent",
+                           &w->scratch, error));
+    return icl_trainer_get_parameters(trainer, w->values, error);
 }
 
 icl_status icl_gd_align(const icl_reproducing *run, icl_trainer *trainer, const icl_descent *descent, size_t sequences,

@@ -58,19 +58,16 @@ static icl_status train(icl_reproducing *run, const recurrent_cell *cell, icl_re
     const size_t most = budgets[run->params->scale].batch;
     const bool is_plus = cell->parameterization[0] == 'g';
     float start[3];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("gd", NULL, recipe, error));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.layers=2"));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.tied=true"));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "task.n=%zu", cell->n));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.batch=%zu", cell->batch < most ? cell->batch : most));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
+    ICL_CHECK(icl_reproduce_recipe("gd", recipe, error));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.layers=2"));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.tied=true"));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "task.n=%zu", cell->n));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.batch=%zu", cell->batch < most ? cell->batch : most));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
     start_plus(cell, start);
-    ICL_TRY(icl_reproduce_cell(run, cell->name, *recipe, is_plus ? start : NULL, trainer, error));
-done:
-    return status;
+    return icl_reproduce_cell(run, cell->name, *recipe, is_plus ? start : NULL, trainer, error);
 }
 
 /* ---- Judging ---- */
@@ -79,22 +76,12 @@ static icl_status judge_loss(icl_reproducing *run, const recurrent_cell *cell, i
                              const float *values, icl_error *error) {
     const float *const vectors[] = {values};
     icl_paired_loss loss;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, 1, vectors, &loss, error));
-    ICL_TRY(icl_reproduce_found(
-        run,
-        &(icl_finding){.what = cell->name,
-                       .quantity = "half squared error",
-                       .ours = .5 * loss.mse,
-                       .standard_error = .5 * loss.se,
-                       .target = cell->half_loss,
-                       .tolerance = budgets[run->params->scale].loss_tolerance * cell->half_loss + loss.se,
-                       .evidence = ICL_COMPUTED,
-                       .source = "minimised directly"},
-        error));
-done:
-    return status;
+    ICL_CHECK(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, 1, vectors, &loss, error));
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "half squared error", .ours = .5 * loss.mse,
+                     .standard_error = .5 * loss.se, .target = cell->half_loss,
+                     .tolerance = budgets[run->params->scale].loss_tolerance * cell->half_loss + loss.se,
+                     .evidence = ICL_COMPUTED, .source = "minimised directly");
 }
 
 /* gamma for raw sums is -p_x q_x / n, the rate -p_y q_x / n. */
@@ -104,16 +91,10 @@ static icl_status judge_gamma(icl_reproducing *run, const recurrent_cell *cell, 
     char note[64];
 
     snprintf(note, sizeof note, "rate %.4f", -(double)values[1] * (double)values[2] / n);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = cell->name,
-                                              .quantity = "gamma",
-                                              .ours = -(double)values[0] * (double)values[2] / n,
-                                              .target = cell->gamma,
-                                              .tolerance = budgets[run->params->scale].gamma_tolerance * cell->gamma,
-                                              .evidence = cell->of_gamma,
-                                              .source = "section 4",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "gamma",
+                     .ours = -(double)values[0] * (double)values[2] / n, .target = cell->gamma,
+                     .tolerance = budgets[run->params->scale].gamma_tolerance * cell->gamma, .evidence = cell->of_gamma,
+                     .source = "section 4", .note = note);
 }
 
 /* ---- Applied again and again ---- */
@@ -150,41 +131,23 @@ static icl_status judge_repeated(icl_reproducing *run, const recurrent_cell *cel
                                  const float *values, icl_error *error) {
     double half[2][DEPTHS];
     char name[48], title[128], note[64];
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < DEPTHS; i++) {
         double both[2];
-        ICL_TRY(evaluate_depth(run, recipe, (size_t)depths[i], values, both, error));
+        ICL_CHECK(evaluate_depth(run, recipe, (size_t)depths[i], values, both, error));
         half[0][i] = both[0];
         half[1][i] = both[1];
     }
     snprintf(note, sizeof note, "two applications as trained: %.4f", half[0][1]);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = cell->name,
-                                               .quantity = "half squared error of 50 damped applications",
-                                               .ours = half[1][DEPTHS - 1],
-                                               .target = half[0][1],
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_INFERRED,
-                                               .source = "figure 4: further applications help",
-                                               .note = note},
-                                error));
+    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "half squared error of 50 damped applications",
+                        .ours = half[1][DEPTHS - 1], .target = half[0][1], .criterion = ICL_AT_MOST,
+                        .evidence = ICL_INFERRED, .source = "figure 4: further applications help", .note = note));
     const icl_series series[] = {{"damped by .75", ICL_SERIES_OURS, DEPTHS, depths, half[1], NULL},
                                  {"as trained", ICL_SERIES_LINE, DEPTHS, depths, half[0], NULL}};
     snprintf(name, sizeof name, "applied-again-%s", cell->name);
     snprintf(title, sizeof title, "von Oswald et al., section 4: a layer trained for two applications, %s", cell->name);
-    ICL_TRY(icl_reproduce_figure(run,
-                                 &(icl_figure){.name = name,
-                                               .title = title,
-                                               .x_label = "applications",
-                                               .y_label = "half squared error",
-                                               .log_x = true,
-                                               .log_y = true,
-                                               .count = 2,
-                                               .series = series},
-                                 error));
-done:
-    return status;
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "applications",
+                           .y_label = "half squared error", .log_x = true, .log_y = true, .count = 2, .series = series);
 }
 
 /* ---- Cells ---- */
@@ -210,13 +173,10 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_TRY(reproduce_cell(run, &cells[i], error));
-done:
-    return status;
+            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_gd_recurrent = {

@@ -81,9 +81,8 @@ static void construct(const trained_cell *cell, const icl_model *model, const fl
 /* Before weights are averaged, the freedom (g P, Q / g) of each full layer is taken out of both. */
 static icl_status read_weights(const trained_cell *cell, icl_trainer *trainer, weights *w, icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_get_parameters(trainer, w->values[LEARNED], error));
+    ICL_CHECK(icl_trainer_get_parameters(trainer, w->values[LEARNED], error));
     construct(cell, model, w->values[LEARNED], w->values[CONSTRUCTED]);
     for (int i = 0; i < AVERAGE && cell->parameterization[0] == 'f'; i++)
         icl_gd_normalise_full(model, 1, w->values[i]);
@@ -91,8 +90,7 @@ static icl_status read_weights(const trained_cell *cell, icl_trainer *trainer, w
         w->values[AVERAGE][k] = .5F * (w->values[CONSTRUCTED][k] + w->values[LEARNED][k]);
     for (int i = 0; i < VECTORS; i++)
         w->vectors[i] = w->values[i];
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */
@@ -102,32 +100,21 @@ static icl_status judge_losses(icl_reproducing *run, const trained_cell *cell, c
     const bool is_exact = cell->layers == 1;
     const double algorithm = is_exact ? cell->half_loss : .5 * losses[CONSTRUCTED].mse;
     char note[96];
-    icl_finding finding = {.what = cell->name,
-                           .quantity = "half squared error",
-                           .ours = algorithm + .5 * losses[LEARNED].excess,
-                           .standard_error = is_exact ? .5 * losses[LEARNED].excess_se : .5 * losses[LEARNED].se,
-                           .target = cell->half_loss,
-                           .tolerance = budgets[run->params->scale].loss_tolerance * cell->half_loss +
-                                        (is_exact ? 0 : losses[LEARNED].se),
-                           .evidence = ICL_COMPUTED,
-                           .source = is_exact ? "closed form" : "minimised directly",
-                           .note = note};
-    icl_status status = ICL_OK;
 
     snprintf(note, sizeof note, "%s %.4f on the same sequences, difference %.1e +- %.0e", cell->algorithm,
              .5 * losses[CONSTRUCTED].mse, .5 * losses[LEARNED].excess, .5 * losses[LEARNED].excess_se);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-    finding.quantity = "half squared error of averaged weights";
-    finding.ours = algorithm + .5 * losses[AVERAGE].excess;
-    finding.target = algorithm;
-    finding.tolerance = budgets[run->params->scale].average * algorithm;
-    finding.criterion = ICL_AT_MOST;
-    finding.evidence = ICL_READ;
-    finding.source = "section 3, figure 2";
-    snprintf(note, sizeof note, "learned and constructed weights, halfway");
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-done:
-    return status;
+    ICL_CHECK(ICL_FOUND(
+        run, error, .what = cell->name, .quantity = "half squared error",
+        .ours = algorithm + .5 * losses[LEARNED].excess,
+        .standard_error = .5 * (is_exact ? losses[LEARNED].excess_se : losses[LEARNED].se), .target = cell->half_loss,
+        .tolerance = budgets[run->params->scale].loss_tolerance * cell->half_loss + (is_exact ? 0 : losses[LEARNED].se),
+        .evidence = ICL_COMPUTED, .source = is_exact ? "closed form" : "minimised directly", .note = note));
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "half squared error of averaged weights",
+                     .ours = algorithm + .5 * losses[AVERAGE].excess,
+                     .standard_error = .5 * (is_exact ? losses[LEARNED].excess_se : losses[LEARNED].se),
+                     .target = algorithm, .tolerance = budgets[run->params->scale].average * algorithm,
+                     .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "section 3, figure 2",
+                     .note = "learned and constructed weights, halfway");
 }
 
 static icl_status judge_alignment(icl_reproducing *run, const trained_cell *cell, icl_trainer *trainer,
@@ -135,29 +122,16 @@ static icl_status judge_alignment(icl_reproducing *run, const trained_cell *cell
     const icl_descent descent = descent_of(cell);
     icl_alignment is;
     char note[96];
-    icl_finding finding = {.what = cell->name,
-                           .quantity = "cosine of sensitivities",
-                           .target = 1,
-                           .tolerance = 1 - budgets[run->params->scale].cosine,
-                           .criterion = ICL_AT_LEAST,
-                           .evidence = ICL_INFERRED,
-                           .source = "figure 2",
-                           .note = note};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_gd_align(run, trainer, &descent, 2048, &is, error));
-    finding.ours = is.cosine;
+    ICL_CHECK(icl_gd_align(run, trainer, &descent, 2048, &is, error));
     snprintf(note, sizeof note, "with those of %s; their distance %.3f", cell->algorithm, is.sensitivities);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-    finding.quantity = "difference of predictions, relative";
-    finding.ours = is.predictions / is.mean_prediction;
-    finding.target = 0;
-    finding.tolerance = budgets[run->params->scale].difference;
-    finding.criterion = ICL_AT_MOST;
+    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "cosine of sensitivities", .ours = is.cosine,
+                        .target = 1, .tolerance = 1 - budgets[run->params->scale].cosine, .criterion = ICL_AT_LEAST,
+                        .evidence = ICL_INFERRED, .source = "figure 2", .note = note));
     snprintf(note, sizeof note, "%.4f of %.3f, root mean squares", is.predictions, is.mean_prediction);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-done:
-    return status;
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "difference of predictions, relative",
+                     .ours = is.predictions / is.mean_prediction, .tolerance = budgets[run->params->scale].difference,
+                     .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 2", .note = note);
 }
 
 /* ---- Scaled inputs ---- */
@@ -187,11 +161,10 @@ static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, c
                                const weights *w, icl_error *error) {
     double half[2][SCALES_OF_INPUTS], worst = 0;
     char name[64], title[128], note[64] = "";
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < SCALES_OF_INPUTS; i++) {
         double both[2];
-        ICL_TRY(evaluate_scaled(run, recipe, w, scales[i], both, error));
+        ICL_CHECK(evaluate_scaled(run, recipe, w, scales[i], both, error));
         half[CONSTRUCTED][i] = both[CONSTRUCTED];
         half[LEARNED][i] = both[LEARNED];
         const double apart = fabs(log(both[LEARNED] / both[CONSTRUCTED]));
@@ -201,49 +174,29 @@ static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, c
                      both[CONSTRUCTED]);
         }
     }
-    ICL_TRY(
-        icl_reproduce_found(run,
-                            &(icl_finding){.what = cell->name,
-                                           .quantity = "inputs scaled by 1/2 to 2: largest |ln| of the losses' ratio",
-                                           .ours = worst,
-                                           .tolerance = cell->scaled,
-                                           .criterion = ICL_AT_MOST,
-                                           .evidence = ICL_INFERRED,
-                                           .source = "figure 2",
-                                           .note = note},
-                            error));
+    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name,
+                        .quantity = "inputs scaled by 1/2 to 2: largest |ln| of the losses' ratio", .ours = worst,
+                        .tolerance = cell->scaled, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+                        .source = "figure 2", .note = note));
     const icl_series series[] = {
         {"learned", ICL_SERIES_OURS, SCALES_OF_INPUTS, scales, half[LEARNED], NULL},
         {cell->algorithm, ICL_SERIES_REFERENCE, SCALES_OF_INPUTS, scales, half[CONSTRUCTED], NULL}};
     snprintf(name, sizeof name, "scaled-inputs-%s", cell->name);
     snprintf(title, sizeof title, "von Oswald et al., figure 2: inputs of another scale, %s", cell->name);
-    ICL_TRY(icl_reproduce_figure(run,
-                                 &(icl_figure){.name = name,
-                                               .title = title,
-                                               .x_label = "scale of the inputs, 1 in training",
-                                               .y_label = "half squared error",
-                                               .log_y = true,
-                                               .count = 2,
-                                               .series = series},
-                                 error));
-done:
-    return status;
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "scale of the inputs, 1 in training",
+                           .y_label = "half squared error", .log_y = true, .count = 2, .series = series);
 }
 
 /* ---- Cells ---- */
 
 static icl_status train(icl_reproducing *run, const trained_cell *cell, icl_recipe **recipe, icl_trainer **trainer,
                         icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("gd", NULL, recipe, error));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.layers=%zu", cell->layers));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.batch=%zu", budgets[run->params->scale].batch));
-    ICL_TRY(icl_reproduce_cell(run, cell->name, *recipe, NULL, trainer, error));
-done:
-    return status;
+    ICL_CHECK(icl_reproduce_recipe("gd", recipe, error));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.layers=%zu", cell->layers));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.batch=%zu", budgets[run->params->scale].batch));
+    return icl_reproduce_cell(run, cell->name, *recipe, NULL, trainer, error);
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const trained_cell *cell, icl_error *error) {
@@ -269,13 +222,10 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_TRY(reproduce_cell(run, &cells[i], error));
-done:
-    return status;
+            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_gd_trained = {

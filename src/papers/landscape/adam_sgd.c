@@ -45,17 +45,15 @@ typedef struct curves {
 static icl_status measure(icl_reproducing *run, const icl_landscape_cell *cell, icl_landscape_view *view,
                           double *losses, size_t seed, curves *out, icl_error *error) {
     const size_t count = icl_objective_sequences(view->objective);
-    icl_status status = ICL_OK;
 
     for (size_t point = 0; point < out->points; point++) {
-        ICL_TRY(icl_reproduce_poll(run, error));
-        ICL_TRY(icl_landscape_model_at(run, cell, view->model, point * ICL_LANDSCAPE_EVERY, view->at, error));
-        ICL_TRY(icl_objective_losses(view->objective, view->at, losses, error));
+        ICL_CHECK(icl_reproduce_poll(run, error));
+        ICL_CHECK(icl_landscape_model_at(run, cell, view->model, point * ICL_LANDSCAPE_EVERY, view->at, error));
+        ICL_CHECK(icl_objective_losses(view->objective, view->at, losses, error));
         out->plain[cell->optimizer][seed][point] = icl_mean(losses, count);
         out->trimmed[cell->optimizer][seed][point] = icl_trimmed_mean(losses, count, TRIMMED);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 #define BOTH (1u << ICL_LANDSCAPE_ADAM | 1u << ICL_LANDSCAPE_SGD)
@@ -64,7 +62,6 @@ done:
 static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, unsigned optimizers, size_t seeds,
                                  const double rates[ICL_LANDSCAPE_OPTIMIZERS], curves *out, icl_error *error) {
     icl_landscape_view view = {0};
-    icl_trainer *trainer = NULL;
     double *losses = NULL;
     icl_status status = ICL_OK;
 
@@ -80,8 +77,7 @@ static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, 
             cell.optimizer = (icl_landscape_optimizer)optimizer;
             cell.rate = rates[optimizer];
             cell.seed = run->params->seed + (uint32_t)seed;
-            status = icl_landscape_train(run, &cell, &trainer, error);
-            icl_trainer_destroy(&trainer);
+            status = icl_landscape_train(run, &cell, error);
             if (status == ICL_OK)
                 status = measure(run, &cell, &view, losses, seed, out, error);
             if (status != ICL_ERROR_DIVERGED)
@@ -104,7 +100,6 @@ static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* of the authors' rate
 static icl_status search_rate(icl_reproducing *run, icl_landscape_cell cell, double *best_rate, icl_error *error) {
     const double authors = icl_landscape_settings[cell.setting].rates[cell.optimizer];
     icl_landscape_view view = {0};
-    icl_trainer *trainer = NULL;
     double *losses = NULL, best = (double)INFINITY;
     icl_status status = ICL_OK;
 
@@ -115,8 +110,7 @@ static icl_status search_rate(icl_reproducing *run, icl_landscape_cell cell, dou
     *best_rate = authors;
     for (int i = 0; i < RATES; i++) {
         cell.rate = factors[i] * authors;
-        status = icl_landscape_train(run, &cell, &trainer, error);
-        icl_trainer_destroy(&trainer);
+        status = icl_landscape_train(run, &cell, error);
         if (status == ICL_ERROR_DIVERGED)
             continue;
         ICL_TRY(status);
@@ -138,7 +132,6 @@ done:
 static icl_status choose_rates(icl_reproducing *run, icl_landscape_cell cell, double rates[ICL_LANDSCAPE_OPTIMIZERS],
                                icl_error *error) {
     const icl_landscape_setting *setting = &icl_landscape_settings[cell.setting];
-    icl_status status = ICL_OK;
 
     for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
         char what[64], note[96];
@@ -146,19 +139,15 @@ static icl_status choose_rates(icl_reproducing *run, icl_landscape_cell cell, do
         if (!extents[run->params->scale].searches_rates)
             continue;
         cell.optimizer = (icl_landscape_optimizer)optimizer;
-        ICL_TRY(search_rate(run, cell, &rates[optimizer], error));
+        ICL_CHECK(search_rate(run, cell, &rates[optimizer], error));
         snprintf(what, sizeof what, "%s, %s", setting->name, icl_landscape_optimizers[optimizer]);
         const double factor = rates[optimizer] / setting->rates[optimizer];
         snprintf(note, sizeof note, "authors' code: %.3g%s", setting->rates[optimizer],
                  factor <= factors[0] || factor >= factors[RATES - 1] ? "; at an end of the five" : "");
-        ICL_TRY(icl_reproduce_found(
-            run,
-            &(icl_finding){
-                .what = what, .quantity = "best learning rate of five", .ours = rates[optimizer], .note = note},
-            error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "best learning rate of five",
+                            .ours = rates[optimizer], .note = note));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */
@@ -200,17 +189,10 @@ static icl_status report_gap(icl_reproducing *run, const char *name, const curve
              mean_at(of->trimmed[ICL_LANDSCAPE_SGD], of->seeds, last, NULL),
              mean_at(of->plain[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
              mean_at(of->plain[ICL_LANDSCAPE_SGD], of->seeds, last, NULL));
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "log of the loss of Adam / of SGD",
-                                              .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
-                                              .standard_error = icl_standard_error(gaps, count),
-                                              .target = 0,
-                                              .criterion = ICL_AT_MOST,
-                                              .evidence = evidence,
-                                              .source = "Adam ends below SGD",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "log of the loss of Adam / of SGD",
+                     .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
+                     .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
+                     .evidence = evidence, .source = "Adam ends below SGD", .note = note);
 }
 
 /* What can be read off the loss curves in the authors' notebook, and what no model can go below. */
@@ -230,7 +212,6 @@ static icl_status judge_levels(icl_reproducing *run, size_t setting, const curve
          "least loss of three layers"},
         {ICL_LANDSCAPE_S2, 0, ICL_LANDSCAPE_ADAM, .657, .02, ICL_AT_LEAST, ICL_COMPUTED, "least loss of three layers"},
     };
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t point = known[i].iteration > 0 ? known[i].iteration / ICL_LANDSCAPE_EVERY : of->points - 1;
@@ -241,20 +222,12 @@ static icl_status judge_levels(icl_reproducing *run, size_t setting, const curve
         mean = mean_at(of->plain[known[i].optimizer], of->seeds, point, &error_of_mean);
         snprintf(what, sizeof what, "%s, %s, iteration %.0f", icl_landscape_settings[setting].name,
                  icl_landscape_optimizers[known[i].optimizer], of->iterations[point]);
-        ICL_TRY(icl_reproduce_found(run,
-                                    &(icl_finding){.what = what,
-                                                   .quantity = "log10 of the loss",
-                                                   .ours = log10(mean),
-                                                   .standard_error = error_of_mean / mean / log(10),
-                                                   .target = log10(known[i].target),
-                                                   .tolerance = known[i].tolerance,
-                                                   .criterion = known[i].criterion,
-                                                   .evidence = known[i].evidence,
-                                                   .source = known[i].source},
-                                    error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "log10 of the loss", .ours = log10(mean),
+                            .standard_error = error_of_mean / mean / log(10), .target = log10(known[i].target),
+                            .tolerance = known[i].tolerance, .criterion = known[i].criterion,
+                            .evidence = known[i].evidence, .source = known[i].source));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Each depth's gap against that of the depth before: not smaller by more than two standard errors. */
@@ -267,18 +240,11 @@ static icl_status judge_depth(icl_reproducing *run, size_t depth, const curves *
 
     snprintf(what, sizeof what, "%zu layers against %zu", extents[run->params->scale].depths[depth],
              extents[run->params->scale].depths[depth - 1]);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "change of the log of the loss of Adam / of SGD",
-                                              .ours = icl_mean(gaps[1], counts[1]) - icl_mean(gaps[0], counts[0]),
-                                              .standard_error = deviation,
-                                              .target = 0,
-                                              .tolerance = 2 * deviation,
-                                              .criterion = ICL_AT_MOST,
-                                              .evidence = depth == 1 ? ICL_READ : ICL_EVIDENCE_NONE,
-                                              .source = "the gap grows with depth",
-                                              .note = "tolerance: two standard errors"},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "change of the log of the loss of Adam / of SGD",
+                     .ours = icl_mean(gaps[1], counts[1]) - icl_mean(gaps[0], counts[0]), .standard_error = deviation,
+                     .target = 0, .tolerance = 2 * deviation, .criterion = ICL_AT_MOST,
+                     .evidence = depth == 1 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "the gap grows with depth",
+                     .note = "tolerance: two standard errors");
 }
 
 /* ---- Figures ---- */
@@ -293,23 +259,13 @@ static icl_status draw_lines(icl_reproducing *run, const char *name, const char 
     for (int line = 0; line < 2; line++) {
         for (size_t point = 0; point < of->points; point++)
             means[line][point] = mean_at(losses[line], of->seeds, point, NULL);
-        series[line] = (icl_series){.label = labels[line],
-                                    .style = line == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE,
-                                    .count = of->points,
-                                    .x = of->iterations,
-                                    .y = means[line]};
+        series[line] = (icl_series){
+            labels[line], line == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE, of->points, of->iterations, means[line], NULL};
     }
     snprintf(file, sizeof file, "loss-%s", name);
     snprintf(title, sizeof title, "Loss without the largest 1 %%: %s", about);
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = file,
-                                              .title = title,
-                                              .x_label = "iteration",
-                                              .y_label = "squared error",
-                                              .log_y = true,
-                                              .count = 2,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = file, .title = title, .x_label = "iteration", .y_label = "squared error",
+                           .log_y = true, .count = 2, .series = series);
 }
 
 static icl_status draw(icl_reproducing *run, const char *name, const char *about, const curves *of, icl_error *error) {
@@ -325,24 +281,20 @@ static icl_status reproduce_setting(icl_reproducing *run, size_t setting, curves
     const icl_landscape_cell cell = {.setting = setting, .layers = THREE_LAYERS, .steps = is->steps};
     const char *name = icl_landscape_settings[setting].name;
     double rates[ICL_LANDSCAPE_OPTIMIZERS];
-    icl_status status = ICL_OK;
 
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
-    ICL_TRY(choose_rates(run, cell, rates, error));
-    ICL_TRY(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
-    ICL_TRY(report_gap(run, name, of, ICL_READ, error));
-    ICL_TRY(judge_levels(run, setting, of, error));
-    ICL_TRY(draw(run, name, icl_landscape_settings[setting].about, of, error));
-done:
-    return status;
+    ICL_CHECK(choose_rates(run, cell, rates, error));
+    ICL_CHECK(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
+    ICL_CHECK(report_gap(run, name, of, ICL_READ, error));
+    ICL_CHECK(judge_levels(run, setting, of, error));
+    return draw(run, name, icl_landscape_settings[setting].about, of, error);
 }
 
 static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error *error) {
     const extent *is = &extents[run->params->scale];
     const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
     bool is_measured[MOST_DEPTHS] = {false};
-    icl_status status = ICL_OK;
 
     for (size_t depth = 0; depth < MOST_DEPTHS && is->depths[depth] > 0; depth++) {
         const icl_landscape_cell cell = {
@@ -354,14 +306,13 @@ static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error
         is_measured[depth] = icl_reproduce_wants(run, name);
         if (!is_measured[depth])
             continue;
-        ICL_TRY(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
-        ICL_TRY(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
+        ICL_CHECK(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
+        ICL_CHECK(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
         if (depth > 0 && is_measured[depth - 1])
-            ICL_TRY(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
-        ICL_TRY(draw(run, name, about, deep, error));
+            ICL_CHECK(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
+        ICL_CHECK(draw(run, name, about, deep, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Softmax attention beside linear attention in setting 1, both with Adam. */
@@ -371,34 +322,25 @@ static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_erro
     const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
     double losses[2], errors[2];
     char note[96];
-    icl_status status = ICL_OK;
 
     if (is->softmax_steps == 0 || !icl_reproduce_wants(run, "softmax"))
         return ICL_OK;
     for (int softmax = 0; softmax < 2; softmax++) {
         cell.softmax = softmax;
-        ICL_TRY(measure_curves(run, cell, 1u << ICL_LANDSCAPE_ADAM, is->depth_seeds, rates, &of[softmax], error));
+        ICL_CHECK(measure_curves(run, cell, 1u << ICL_LANDSCAPE_ADAM, is->depth_seeds, rates, &of[softmax], error));
         losses[softmax] = mean_at(of[softmax].trimmed[ICL_LANDSCAPE_ADAM], of[softmax].seeds, of[softmax].points - 1,
                                   &errors[softmax]);
     }
     snprintf(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g", is->depth_seeds,
              is->softmax_steps, losses[0], losses[1]);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = "S1, linear against softmax",
-                                               .quantity = "log of the ratio of the losses",
-                                               .ours = log(losses[0] / losses[1]),
-                                               .standard_error = hypot(errors[0] / losses[0], errors[1] / losses[1]),
-                                               .target = 0,
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_READ,
-                                               .source = "linear falls much faster",
-                                               .note = note},
-                                error));
-    ICL_TRY(draw_lines(
+    ICL_CHECK(ICL_FOUND(run, error, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",
+                        .ours = log(losses[0] / losses[1]),
+                        .standard_error = hypot(errors[0] / losses[0], errors[1] / losses[1]), .target = 0,
+                        .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "linear falls much faster",
+                        .note = note));
+    return draw_lines(
         run, "softmax", "S1, Adam", of, (const char *const[]){"linear attention", "softmax attention"},
-        (const double(*[])[MOST_POINTS]){of[0].trimmed[ICL_LANDSCAPE_ADAM], of[1].trimmed[ICL_LANDSCAPE_ADAM]}, error));
-done:
-    return status;
+        (const double(*[])[MOST_POINTS]){of[0].trimmed[ICL_LANDSCAPE_ADAM], of[1].trimmed[ICL_LANDSCAPE_ADAM]}, error);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {

@@ -49,14 +49,10 @@ typedef struct trajectory {
 
 static icl_status measure(icl_reproducing *run, icl_landscape_view *view, double *hessian, size_t batch,
                           icl_robust_condition *condition, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_poll(run, error));
-    ICL_TRY(icl_objective_draw(view->objective, run->params->seed, batch, error));
-    ICL_TRY(icl_hessian(view->objective, view->at, hessian, error));
-    ICL_TRY(icl_robust_condition_of(hessian, view->size, condition, error));
-done:
-    return status;
+    ICL_CHECK(icl_reproduce_poll(run, error));
+    ICL_CHECK(icl_objective_draw(view->objective, run->params->seed, batch, error));
+    ICL_CHECK(icl_hessian(view->objective, view->at, hessian, error));
+    return icl_robust_condition_of(hessian, view->size, condition, error);
 }
 
 /* Log R on batches 1 to is->batches, averaged; `condition` is what batch 0 gave, which serves where one is enough. */
@@ -64,24 +60,21 @@ static icl_status measure_judged(icl_reproducing *run, icl_landscape_view *view,
                                  icl_robust_condition condition, double *diagonal, double *eigenvalues,
                                  icl_error *error) {
     const size_t batches = extents[run->params->scale].batches;
-    icl_status status = ICL_OK;
 
     *diagonal = *eigenvalues = 0;
     for (size_t batch = 1; batch <= batches; batch++) {
         if (batches > 1)
-            ICL_TRY(measure(run, view, hessian, batch, &condition, error));
+            ICL_CHECK(measure(run, view, hessian, batch, &condition, error));
         *diagonal += log(condition.diagonal) / (double)batches;
         *eigenvalues += log(condition.eigenvalues) / (double)batches;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* The models of one trained cell. */
 static icl_status follow(icl_reproducing *run, const icl_landscape_cell *cell, size_t seed, icl_landscape_view *view,
                          double *hessian, trajectory *out, icl_error *error) {
     const extent *is = &extents[run->params->scale];
-    icl_status status = ICL_OK;
 
     for (size_t point = 0; point < out->points; point++) {
         const size_t step = point * ICL_LANDSCAPE_EVERY;
@@ -90,16 +83,15 @@ static icl_status follow(icl_reproducing *run, const icl_landscape_cell *cell, s
             out->along[ICL_LANDSCAPE_SGD][seed][0] = out->along[ICL_LANDSCAPE_ADAM][seed][0];
             continue;
         }
-        ICL_TRY(icl_landscape_model_at(run, cell, view->model, step, view->at, error));
-        ICL_TRY(measure(run, view, hessian, 0, &condition, error));
+        ICL_CHECK(icl_landscape_model_at(run, cell, view->model, step, view->at, error));
+        ICL_CHECK(measure(run, view, hessian, 0, &condition, error));
         out->along[cell->optimizer][seed][point] = log(condition.diagonal);
         for (int k = 0; k < 2; k++)
             if (is->judged[k] == step && step > 0)
-                ICL_TRY(measure_judged(run, view, hessian, condition, &out->judged[cell->optimizer][k][seed],
-                                       &out->eigenvalues[cell->optimizer][k][seed], error));
+                ICL_CHECK(measure_judged(run, view, hessian, condition, &out->judged[cell->optimizer][k][seed],
+                                         &out->eigenvalues[cell->optimizer][k][seed], error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static void forget(trajectory *out, icl_landscape_optimizer optimizer, size_t seed) {
@@ -113,7 +105,6 @@ static icl_status measure_setting(icl_reproducing *run, size_t setting, trajecto
     const extent *is = &extents[run->params->scale];
     icl_landscape_cell cell = {.setting = setting, .layers = LAYERS, .steps = is->steps};
     icl_landscape_view view = {0};
-    icl_trainer *trainer = NULL;
     double *hessian = NULL;
     icl_status status = ICL_OK;
 
@@ -127,8 +118,7 @@ static icl_status measure_setting(icl_reproducing *run, size_t setting, trajecto
         for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
             cell.optimizer = (icl_landscape_optimizer)optimizer;
             cell.seed = run->params->seed + (uint32_t)seed;
-            status = icl_landscape_train(run, &cell, &trainer, error);
-            icl_trainer_destroy(&trainer);
+            status = icl_landscape_train(run, &cell, error);
             if (status == ICL_OK)
                 status = follow(run, &cell, seed, &view, hessian, out, error);
             if (status == ICL_ERROR_DIVERGED)
@@ -185,17 +175,10 @@ static icl_status judge_ratio(icl_reproducing *run, size_t setting, int judged, 
              ": %zu of %zu above 1, deviation %.2g, geometric mean %.3g, by eigenvalues %.3g",
              theirs, first, last, above, count, icl_standard_error(ratios, count) * sqrt((double)count),
              exp(icl_mean(logs, count)), exp(icl_mean(by_eigenvalues, others)));
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "R of SGD / R of Adam",
-                                              .ours = count > 0 ? icl_mean(ratios, count) : (double)NAN,
-                                              .standard_error = icl_standard_error(ratios, count),
-                                              .target = 1,
-                                              .criterion = ICL_AT_LEAST,
-                                              .evidence = ICL_READ,
-                                              .source = "R above 1 in every setting",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "R of SGD / R of Adam",
+                     .ours = count > 0 ? icl_mean(ratios, count) : (double)NAN,
+                     .standard_error = icl_standard_error(ratios, count), .target = 1, .criterion = ICL_AT_LEAST,
+                     .evidence = ICL_READ, .source = "R above 1 in every setting", .note = note);
 }
 
 /* Whether the setting's ratio lies above that of S1: not below it by more than two standard errors. */
@@ -210,18 +193,10 @@ static icl_status judge_order(icl_reproducing *run, size_t setting, int judged, 
 
     snprintf(what, sizeof what, "%s against S1, iteration %zu", icl_landscape_settings[setting].name,
              is->judged[judged]);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "log of the ratio of the ratios",
-                                              .ours = icl_mean(ratios, count) - icl_mean(firsts, of_first),
-                                              .standard_error = deviation,
-                                              .target = 0,
-                                              .tolerance = 2 * deviation,
-                                              .criterion = ICL_AT_LEAST,
-                                              .evidence = ICL_READ,
-                                              .source = "larger in S2 and S3 than in S1",
-                                              .note = "tolerance: two standard errors"},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "log of the ratio of the ratios",
+                     .ours = icl_mean(ratios, count) - icl_mean(firsts, of_first), .standard_error = deviation,
+                     .target = 0, .tolerance = 2 * deviation, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+                     .source = "larger in S2 and S3 than in S1", .note = "tolerance: two standard errors");
 }
 
 /* Setting 1 along the way, beside what can be read off the picture in the authors' notebook. */
@@ -235,27 +210,18 @@ static icl_status judge_curve(icl_reproducing *run, const trajectory *of, icl_er
                 {"S1, Adam, iteration 250", ICL_LANDSCAPE_ADAM, 1, 8},
                 {"S1, SGD, iteration 250", ICL_LANDSCAPE_SGD, 1, 300}};
     const size_t seeds = extents[run->params->scale].seeds;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
         double values[MOST_SEEDS] = {0};
         for (size_t seed = 0; seed < seeds; seed++)
             values[seed] = of->along[seen[i].optimizer][seed][seen[i].point] / log(10);
-        ICL_TRY(icl_reproduce_found(run,
-                                    &(icl_finding){.what = seen[i].what,
-                                                   .quantity = "log10 of R",
-                                                   .ours = icl_mean(values, seeds),
-                                                   .standard_error = icl_standard_error(values, seeds),
-                                                   .target = log10(seen[i].target),
-                                                   .tolerance = .6,
-                                                   .criterion = ICL_WITHIN,
-                                                   .evidence = ICL_READ,
-                                                   .source = "authors' notebook",
-                                                   .note = "off a picture of one run; tolerance: a factor of 4"},
-                                    error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = seen[i].what, .quantity = "log10 of R", .ours = icl_mean(values, seeds),
+                            .standard_error = icl_standard_error(values, seeds), .target = log10(seen[i].target),
+                            .tolerance = .6, .criterion = ICL_WITHIN, .evidence = ICL_READ,
+                            .source = "authors' notebook",
+                            .note = "off a picture of one run; tolerance: a factor of 4"));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- The figure ---- */
@@ -276,23 +242,15 @@ static icl_status draw(icl_reproducing *run, size_t setting, const trajectory *o
                     values[count++] = of->along[optimizer][seed][point];
             means[optimizer][point] = exp(icl_mean(values, count));
         }
-        series[optimizer] = (icl_series){.label = labels[optimizer],
-                                         .style = optimizer == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE,
-                                         .count = of->points,
-                                         .x = of->iterations,
-                                         .y = means[optimizer]};
+        series[optimizer] = (icl_series){labels[optimizer], optimizer == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE,
+                                         of->points,        of->iterations,
+                                         means[optimizer],  NULL};
     }
     snprintf(name, sizeof name, "condition-%s", icl_landscape_settings[setting].name);
     snprintf(title, sizeof title, "Robust condition number: %s", icl_landscape_settings[setting].about);
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = name,
-                                              .title = title,
-                                              .x_label = "iteration",
-                                              .y_label = "max |H_ii| / median |H_ii|",
-                                              .log_y = true,
-                                              .count = ICL_LANDSCAPE_OPTIMIZERS,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "iteration",
+                           .y_label = "max |H_ii| / median |H_ii|", .log_y = true, .count = ICL_LANDSCAPE_OPTIMIZERS,
+                           .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {

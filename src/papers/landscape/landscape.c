@@ -33,7 +33,7 @@ icl_status icl_landscape_recipe(const icl_landscape_cell *cell, bool keeps_model
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("landscape", NULL, &made, error));
+    ICL_TRY(icl_reproduce_recipe("landscape", &made, error));
     ICL_TRY(icl_reproduce_override(made, error, "task.n=%zu", setting->context));
     ICL_TRY(icl_reproduce_override(made, error, "task.inputs=%s", setting->inputs));
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
@@ -60,16 +60,17 @@ static void folder_of(const icl_landscape_cell *cell, char folder[ICL_LANDSCAPE_
     snprintf(folder, ICL_LANDSCAPE_NAME + 8, "runs/%s", name);
 }
 
-icl_status icl_landscape_train(icl_reproducing *run, const icl_landscape_cell *cell, icl_trainer **trainer,
-                               icl_error *error) {
+icl_status icl_landscape_train(icl_reproducing *run, const icl_landscape_cell *cell, icl_error *error) {
     char folder[ICL_LANDSCAPE_NAME + 8];
     icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
     folder_of(cell, folder);
     ICL_TRY(icl_landscape_recipe(cell, true, &recipe, error));
-    ICL_TRY(icl_reproduce_train(run, folder, recipe, trainer, error));
+    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
 done:
+    icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;
 }
@@ -115,10 +116,8 @@ done:
 
 icl_status icl_landscape_view_initial(icl_landscape_view *view, uint32_t seed, icl_error *error) {
     float *initial = NULL;
-    icl_status status = icl_allocate(view->size, sizeof *initial, "parameters", &initial, error);
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_allocate(view->size, sizeof *initial, "parameters", &initial, error));
     icl_model_initialize(view->model, seed, initial);
     for (size_t i = 0; i < view->size; i++)
         view->at[i] = (double)initial[i];

@@ -53,8 +53,7 @@ icl_status icl_landscape_recipe(const icl_landscape_cell *cell, bool keeps_model
                                 icl_error *error);
 
 /* Trains it in runs/NAME; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
-icl_status icl_landscape_train(icl_reproducing *run, const icl_landscape_cell *cell, icl_trainer **trainer,
-                               icl_error *error);
+icl_status icl_landscape_train(icl_reproducing *run, const icl_landscape_cell *cell, icl_error *error);
 
 /* The parameters after `step` steps, a multiple of ICL_LANDSCAPE_EVERY: values holds icl_model_size doubles. */
 icl_status icl_landscape_model_at(const icl_reproducing *run, const icl_landscape_cell *cell, const icl_model *model,

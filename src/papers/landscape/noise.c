@@ -110,17 +110,10 @@ static icl_status draw(icl_reproducing *run, const char *name, const char *about
     }
     snprintf(file, sizeof file, "noise-%s", name);
     snprintf(title, sizeof title, "Gradient noise before training: %s", about);
-    return icl_reproduce_figure(
-        run,
-        &(icl_figure){.name = file,
-                      .title = title,
-                      .x_label = "|gradient of a batch - full gradient| / median",
-                      .y_label = "share of batches",
-                      .log_x = true,
-                      .log_y = true,
-                      .count = 1,
-                      .series = &(icl_series){"batches of 1000", ICL_SERIES_OURS, BINS, x, y, NULL}},
-        error);
+    return ICL_DRAW_FIGURE(run, error, .name = file, .title = title,
+                           .x_label = "|gradient of a batch - full gradient| / median", .y_label = "share of batches",
+                           .log_x = true, .log_y = true, .count = 1,
+                           .series = &(icl_series){"batches of 1000", ICL_SERIES_OURS, BINS, x, y, NULL});
 }
 
 /* ---- Judging ---- */
@@ -130,43 +123,24 @@ static icl_status report(icl_reproducing *run, const char *name, const noise *of
 
     snprintf(note, sizeof note, "median %.3g; the largest of %zu batches is %.3g times that", of->median,
              extents[run->params->scale].batches, of->largest);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = name,
-                                              .quantity = "tail index of the noise",
-                                              .ours = of->index,
-                                              .standard_error = of->index_error,
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = name, .quantity = "tail index of the noise", .ours = of->index,
+                     .standard_error = of->index_error, .note = note);
 }
 
 /* The median beside the mode of the authors' histogram of S1. */
 static icl_status judge_size(icl_reproducing *run, const noise *of, icl_error *error) {
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = "S1",
-                                              .quantity = "median noise",
-                                              .ours = of->median,
-                                              .target = 2.1,
-                                              .tolerance = 1,
-                                              .criterion = ICL_WITHIN,
-                                              .evidence = ICL_READ,
-                                              .source = "authors' notebook: mode",
-                                              .note = "of one initial model"},
-                               error);
+    return ICL_FOUND(run, error, .what = "S1", .quantity = "median noise", .ours = of->median, .target = 2.1,
+                     .tolerance = 1, .criterion = ICL_WITHIN, .evidence = ICL_READ, .source = "authors' notebook: mode",
+                     .note = "of one initial model");
 }
 
 static icl_status judge_tail(icl_reproducing *run, const noise *heavy, const noise *light, icl_error *error) {
-    return icl_reproduce_found(
-        run,
-        &(icl_finding){.what = "S3 against S1",
-                       .quantity = "ratio of the tail indices",
-                       .ours = heavy->index / light->index,
-                       .standard_error = heavy->index / light->index *
-                                         hypot(heavy->index_error / heavy->index, light->index_error / light->index),
-                       .target = 1,
-                       .criterion = ICL_AT_MOST,
-                       .evidence = ICL_READ,
-                       .source = "heavier with heavy-tailed inputs"},
-        error);
+    return ICL_FOUND(run, error, .what = "S3 against S1", .quantity = "ratio of the tail indices",
+                     .ours = heavy->index / light->index,
+                     .standard_error = heavy->index / light->index *
+                                       hypot(heavy->index_error / heavy->index, light->index_error / light->index),
+                     .target = 1, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+                     .source = "heavier with heavy-tailed inputs");
 }
 
 /* ---- Cells ---- */
@@ -190,7 +164,6 @@ done:
 
 static icl_status reproduce_depths(icl_reproducing *run, icl_error *error) {
     const size_t *depths = extents[run->params->scale].depths;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < MOST_DEPTHS && depths[i] > 0; i++) {
         const icl_landscape_cell cell = {.setting = ICL_LANDSCAPE_S1, .layers = depths[i], .seed = run->params->seed};
@@ -199,29 +172,25 @@ static icl_status reproduce_depths(icl_reproducing *run, icl_error *error) {
         snprintf(name, sizeof name, "S1-depth%zu", depths[i]);
         snprintf(about, sizeof about, "S1, %zu layers", depths[i]);
         if (icl_reproduce_wants(run, name))
-            ICL_TRY(reproduce_cell(run, &cell, name, about, &of, error));
+            ICL_CHECK(reproduce_cell(run, &cell, name, about, &of, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     noise of[ICL_LANDSCAPE_SETTINGS] = {{0}};
-    icl_status status = ICL_OK;
 
     for (size_t setting = 0; setting < ICL_LANDSCAPE_SETTINGS; setting++) {
         const icl_landscape_setting *is = &icl_landscape_settings[setting];
         const icl_landscape_cell cell = {.setting = setting, .layers = LAYERS, .seed = run->params->seed};
         if ((extents[run->params->scale].settings >> setting & 1u) && icl_reproduce_wants(run, is->name))
-            ICL_TRY(reproduce_cell(run, &cell, is->name, is->about, &of[setting], error));
+            ICL_CHECK(reproduce_cell(run, &cell, is->name, is->about, &of[setting], error));
     }
     if (of[ICL_LANDSCAPE_S1].median > 0)
-        ICL_TRY(judge_size(run, &of[ICL_LANDSCAPE_S1], error));
+        ICL_CHECK(judge_size(run, &of[ICL_LANDSCAPE_S1], error));
     if (of[ICL_LANDSCAPE_S1].median > 0 && of[ICL_LANDSCAPE_S3].median > 0)
-        ICL_TRY(judge_tail(run, &of[ICL_LANDSCAPE_S3], &of[ICL_LANDSCAPE_S1], error));
-    ICL_TRY(reproduce_depths(run, error));
-done:
-    return status;
+        ICL_CHECK(judge_tail(run, &of[ICL_LANDSCAPE_S3], &of[ICL_LANDSCAPE_S1], error));
+    return reproduce_depths(run, error);
 }
 
 const icl_reproduction icl_landscape_noise = {

@@ -48,14 +48,10 @@ typedef struct workspace {
 
 static icl_status workspace_open(const icl_reproducing *run, const icl_landscape_cell *cell, workspace *work,
                                  icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_landscape_view_open(run, cell, BATCH, &work->view, error));
-    ICL_TRY(icl_allocate(work->view.size, sizeof *work->parameters, "parameters", &work->parameters, error));
-    ICL_TRY(icl_allocate(work->view.size, sizeof *work->step, "step", &work->step, error));
-    ICL_TRY(icl_allocate(work->view.size, sizeof *work->gradient, "gradient", &work->gradient, error));
-done:
-    return status;
+    ICL_CHECK(icl_landscape_view_open(run, cell, BATCH, &work->view, error));
+    ICL_CHECK(icl_allocate(work->view.size, sizeof *work->parameters, "parameters", &work->parameters, error));
+    ICL_CHECK(icl_allocate(work->view.size, sizeof *work->step, "step", &work->step, error));
+    return icl_allocate(work->view.size, sizeof *work->gradient, "gradient", &work->gradient, error);
 }
 
 static void workspace_close(workspace *work) {
@@ -67,17 +63,14 @@ static void workspace_close(workspace *work) {
 
 /* Makes the trainer's next step, from x to x + s. */
 static icl_status make_step(icl_trainer *trainer, workspace *work, icl_error *error) {
-    icl_status status;
-
-    ICL_TRY(icl_trainer_get_parameters(trainer, work->parameters, error));
+    ICL_CHECK(icl_trainer_get_parameters(trainer, work->parameters, error));
     for (size_t i = 0; i < work->view.size; i++)
         work->view.at[i] = (double)work->parameters[i];
-    ICL_TRY(icl_trainer_run(trainer, 1, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, work->parameters, error));
+    ICL_CHECK(icl_trainer_run(trainer, 1, error));
+    ICL_CHECK(icl_trainer_get_parameters(trainer, work->parameters, error));
     for (size_t i = 0; i < work->view.size; i++)
         work->step[i] = (double)work->parameters[i] - work->view.at[i];
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure_step(workspace *work, const icl_landscape_cell *cell, size_t seed, steps *out,
@@ -167,22 +160,14 @@ static icl_status judge_direction(icl_reproducing *run, size_t setting, steps *o
     snprintf(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s",
              medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds,
              setting == ICL_LANDSCAPE_S3 ? "; of 4000 fixed sequences it was the other way round" : "");
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = icl_landscape_settings[setting].name,
-                                              .quantity = "log of directional smoothness, Adam / SGD",
-                                              .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
-                                              .standard_error = icl_standard_error(gaps, count),
-                                              .target = 0,
-                                              .criterion = ICL_AT_MOST,
-                                              .evidence = ICL_READ,
-                                              .source = "lower for Adam",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = icl_landscape_settings[setting].name,
+                     .quantity = "log of directional smoothness, Adam / SGD",
+                     .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
+                     .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
+                     .evidence = ICL_READ, .source = "lower for Adam", .note = note);
 }
 
 static icl_status judge_slope(icl_reproducing *run, size_t setting, const steps *of, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
         double error_of_slope = 0;
         char what[64], note[64];
@@ -191,20 +176,11 @@ static icl_status judge_slope(icl_reproducing *run, size_t setting, const steps 
         snprintf(what, sizeof what, "%s, %s", icl_landscape_settings[setting].name,
                  icl_landscape_optimizers[optimizer]);
         snprintf(note, sizeof note, "%zu steps", of->count[optimizer]);
-        ICL_TRY(icl_reproduce_found(run,
-                                    &(icl_finding){.what = what,
-                                                   .quantity = "slope of log smoothness over log gradient",
-                                                   .ours = slope,
-                                                   .standard_error = error_of_slope,
-                                                   .target = 0,
-                                                   .criterion = ICL_AT_LEAST,
-                                                   .evidence = ICL_READ,
-                                                   .source = "a rising cloud",
-                                                   .note = note},
-                                    error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "slope of log smoothness over log gradient",
+                            .ours = slope, .standard_error = error_of_slope, .target = 0, .criterion = ICL_AT_LEAST,
+                            .evidence = ICL_READ, .source = "a rising cloud", .note = note));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Figures ---- */
@@ -215,21 +191,12 @@ static icl_status draw(icl_reproducing *run, size_t setting, const steps *of, ic
     char name[64], title[128];
 
     for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++)
-        series[optimizer] = (icl_series){.label = labels[optimizer],
-                                         .style = ICL_SERIES_CLOUD,
-                                         .count = of->count[optimizer],
-                                         .x = of->gradient[optimizer],
-                                         .y = of->local[optimizer]};
+        series[optimizer] = (icl_series){labels[optimizer],       ICL_SERIES_CLOUD,     of->count[optimizer],
+                                         of->gradient[optimizer], of->local[optimizer], NULL};
     snprintf(name, sizeof name, "smoothness-%s", icl_landscape_settings[setting].name);
     snprintf(title, sizeof title, "Local smoothness against the gradient: %s", icl_landscape_settings[setting].about);
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = name,
-                                              .title = title,
-                                              .x_label = "log10 of the gradient's norm",
-                                              .y_label = "log10 of |H s| / |s|",
-                                              .count = ICL_LANDSCAPE_OPTIMIZERS,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "log10 of the gradient's norm",
+                           .y_label = "log10 of |H s| / |s|", .count = ICL_LANDSCAPE_OPTIMIZERS, .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {

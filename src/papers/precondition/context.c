@@ -78,7 +78,7 @@ static icl_status score_baselines(icl_reproducing *run, size_t n, bool is_whiten
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe(is_whitened ? "precondition-depth" : "precondition-rotation", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe(is_whitened ? "precondition-depth" : "precondition-rotation", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", n));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%u", (unsigned)run->params->seed));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.predictors=%s", is_whitened ? "gd:3,ols" : "gd:3"));
@@ -102,7 +102,7 @@ static icl_status train(icl_reproducing *run, const char *cell, size_t n, size_t
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-depth", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe("precondition-depth", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", n));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=sparse-b"));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.learning_rate=0.01"));
@@ -120,48 +120,30 @@ done:
 static icl_status judge(icl_reproducing *run, const char *cell, size_t place, const curves *all, icl_error *error) {
     const double descent = all->mse[PRECONDITIONED][place], its_error = all->se[PRECONDITIONED][place];
     char note[128];
-    icl_finding finding = {.what = cell,
-                           .quantity = "squared error of three layers",
-                           .ours = all->mse[LEARNED][place],
-                           .standard_error = all->se[LEARNED][place],
-                           .target = descent,
-                           .criterion = ICL_AT_MOST,
-                           .evidence = ICL_READ,
-                           .source = "figure 6: below preconditioned descent",
-                           .note = note};
-    icl_status status = ICL_OK;
 
     snprintf(note, sizeof note, "descent on inputs as they are %.3g, least squares %.3g", all->mse[PLAIN][place],
              all->mse[OLS][place]);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = cell,
-                                               .quantity = "squared error of preconditioned descent",
-                                               .ours = descent,
-                                               .standard_error = its_error,
-                                               .target = exact_descent[place],
-                                               .tolerance = .02 * exact_descent[place] + 4 * its_error,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "exact optimum"},
-                                error));
-done:
-    return status;
+    ICL_CHECK(ICL_FOUND(run, error, .what = cell, .quantity = "squared error of three layers",
+                        .ours = all->mse[LEARNED][place], .standard_error = all->se[LEARNED][place], .target = descent,
+                        .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+                        .source = "figure 6: below preconditioned descent", .note = note));
+    return ICL_FOUND(run, error, .what = cell, .quantity = "squared error of preconditioned descent", .ours = descent,
+                     .standard_error = its_error, .target = exact_descent[place],
+                     .tolerance = .02 * exact_descent[place] + 4 * its_error, .evidence = ICL_COMPUTED,
+                     .source = "exact optimum");
 }
 
 static icl_status reproduce_length(icl_reproducing *run, const char *cell, size_t place, curves *all,
                                    icl_error *error) {
     const size_t n = contexts[place];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(train(run, cell, n, place, all, error));
+    ICL_CHECK(train(run, cell, n, place, all, error));
     for (int less = 0; less < 2; less++)
         for (int whitened = 0; whitened < 2; whitened++) {
-            ICL_TRY(icl_reproduce_poll(run, error));
-            ICL_TRY(score_baselines(run, n - (size_t)less, whitened != 0, less != 0, place, all, error));
+            ICL_CHECK(icl_reproduce_poll(run, error));
+            ICL_CHECK(score_baselines(run, n - (size_t)less, whitened != 0, less != 0, place, all, error));
         }
-    ICL_TRY(judge(run, cell, place, all, error));
-done:
-    return status;
+    return judge(run, cell, place, all, error);
 }
 
 /* ---- All of them ---- */
@@ -190,21 +172,15 @@ static icl_status draw(icl_reproducing *run, curves *all, icl_error *error) {
     for (int i = 0; i < CURVES; i++)
         series[i] =
             (icl_series){looks[i].label, looks[i].style, CONTEXTS, n, all->mse[i], i == LEARNED ? all->se[i] : NULL};
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = "loss-against-context",
-                                              .title = "Ahn et al., figure 6: loss against the length of the context",
-                                              .x_label = "pairs in the context, n",
-                                              .y_label = "squared error",
-                                              .log_y = true,
-                                              .count = CURVES,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = "loss-against-context",
+                           .title = "Ahn et al., figure 6: loss against the length of the context",
+                           .x_label = "pairs in the context, n", .y_label = "squared error", .log_y = true,
+                           .count = CURVES, .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     curves all;
     size_t done = 0;
-    icl_status status = ICL_OK;
 
     for (int curve = 0; curve < CURVES; curve++)
         for (size_t i = 0; i < CONTEXTS; i++)
@@ -214,13 +190,12 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         snprintf(cell, sizeof cell, "n%zu", contexts[i]);
         if (!(budgets[run->params->scale].contexts >> i & 1) || !icl_reproduce_wants(run, cell))
             continue;
-        ICL_TRY(reproduce_length(run, cell, i, &all, error));
+        ICL_CHECK(reproduce_length(run, cell, i, &all, error));
         done++;
     }
     if (done > 0)
-        ICL_TRY(draw(run, &all, error));
-done:
-    return status;
+        ICL_CHECK(draw(run, &all, error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_precondition_context = {

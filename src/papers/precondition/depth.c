@@ -14,10 +14,10 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
+#include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 
@@ -62,34 +62,27 @@ typedef struct learned {
     double distance; /* the largest Dist(M, I) of matrices that count */
 } learned;
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static icl_status read_learned(const depth_cell *cell, const icl_model *model, const float *values, learned *out,
                                icl_error *error) {
     double matrix[D * D];
     char name[64];
-    icl_status status = ICL_OK;
 
     out->distance = 0;
     for (size_t layer = 0; layer < cell->layers; layer++) {
         snprintf(name, sizeof name, "layer.%zu.head.0.A", layer);
-        ICL_TRY(icl_matrix_of_model(model, values, name, D, D, matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, name, D, D, matrix, error));
         out->steps[layer] = -icl_matrix_multiple(matrix, D);
         out->distance = fmax(out->distance, icl_matrix_distance(matrix, D));
         if (!cell->free_b || layer + 1 == cell->layers)
             continue;
         snprintf(name, sizeof name, "layer.%zu.head.0.B", layer);
-        ICL_TRY(icl_matrix_of_model(model, values, name, D, D, matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, name, D, D, matrix, error));
         out->scales[layer] = icl_matrix_multiple(matrix, D);
         out->distance = fmax(out->distance, icl_matrix_distance(matrix, D));
     }
     if (!cell->free_b)
-        qsort(out->steps, cell->layers, sizeof *out->steps, ascending);
-done:
-    return status;
+        icl_sort_ascending(out->steps, cell->layers);
+    return ICL_OK;
 }
 
 /* The flat vector of layers A_l = -a_l I, B_l = b_l I: B stands before A. */
@@ -119,7 +112,6 @@ static icl_status judge_coefficients(icl_reproducing *run, const depth_cell *cel
                            .evidence = cell->evidence,
                            .source = cell->evidence == ICL_READ ? "section 5.1" : "exact optimum",
                            .note = note};
-    icl_status status = ICL_OK;
 
     snprintf(note, sizeof note, "Dist(M, I) at most %.3f", is->distance);
     for (size_t i = 0; i < (cell->free_b ? 2 : 1) * cell->layers; i++) {
@@ -131,10 +123,9 @@ static icl_status judge_coefficients(icl_reproducing *run, const depth_cell *cel
         finding.ours = is_scale ? is->scales[layer] : is->steps[layer];
         finding.target = is_scale ? cell->scales[layer] : cell->steps[layer];
         finding.tolerance = relative * finding.target;
-        ICL_TRY(icl_reproduce_found(run, &finding, error));
+        ICL_CHECK(icl_reproduce_found(run, &finding, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Against the exact optimum: its loss and what the learned model has above it on the same sequences. */
@@ -171,7 +162,7 @@ static icl_status train_cell(icl_reproducing *run, const depth_cell *cell, icl_t
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-depth", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe("precondition-depth", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.layers=%zu", cell->layers));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=%s", cell->free_b ? "sparse-b" : "sparse"));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.clip=%s", cell->clip));
@@ -230,33 +221,26 @@ static icl_status draw(icl_reproducing *run, const double *losses, icl_error *er
         {"gradient descent, one step length", ICL_SERIES_REFERENCE, MOST_LAYERS, ticks, constant_step, NULL},
         {"optimum, B = 0", ICL_SERIES_REFERENCE, count[0], layers[0], exact[0], NULL},
         {"optimum, B free", ICL_SERIES_REFERENCE, count[1], layers[1], exact[1], NULL}};
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = "loss-against-layers",
-                                              .title = "Ahn et al., figure 7: loss against depth, d = 5, n = 20",
-                                              .x_label = "layers",
-                                              .y_label = "squared error",
-                                              .log_y = true,
-                                              .count = sizeof series / sizeof *series,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = "loss-against-layers",
+                           .title = "Ahn et al., figure 7: loss against depth, d = 5, n = 20", .x_label = "layers",
+                           .y_label = "squared error", .log_y = true, .count = sizeof series / sizeof *series,
+                           .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     double losses[CELLS];
     size_t done = 0;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < CELLS; i++) {
         losses[i] = (double)NAN;
         if (run->params->scale < cells[i].first || !icl_reproduce_wants(run, cells[i].name))
             continue;
-        ICL_TRY(reproduce_cell(run, &cells[i], &losses[i], error));
+        ICL_CHECK(reproduce_cell(run, &cells[i], &losses[i], error));
         done++;
     }
     if (done > 0)
-        ICL_TRY(draw(run, losses, error));
-done:
-    return status;
+        ICL_CHECK(draw(run, losses, error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_precondition_depth = {

@@ -41,14 +41,12 @@ typedef struct problem {
 
 static icl_status evaluate(void *user, const double *at, double *value, double *gradient, icl_error *error) {
     problem *p = user;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_poll(p->run, error));
-    ICL_TRY(icl_objective_gradient(p->objective, at, value, gradient, error));
+    ICL_CHECK(icl_reproduce_poll(p->run, error));
+    ICL_CHECK(icl_objective_gradient(p->objective, at, value, gradient, error));
     if (p->seen < p->capacity)
         p->losses[p->seen++] = *value;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* What was seen along the way, line searches included. */
@@ -60,15 +58,9 @@ static icl_status draw(icl_reproducing *run, const problem *p, icl_error *error)
     for (size_t i = 0; i < p->seen; i++)
         at[i] = (double)(i + 1);
     const icl_series series[] = {{"fixed batch", ICL_SERIES_LINE, p->seen, at, p->losses, NULL}};
-    ICL_TRY(icl_reproduce_figure(run,
-                                 &(icl_figure){.name = "lbfgs",
-                                               .title = "Ahn et al., section 5.1: L-BFGS on one batch",
-                                               .x_label = "evaluations of loss and gradient",
-                                               .y_label = "squared error of the batch",
-                                               .log_y = true,
-                                               .count = 1,
-                                               .series = series},
-                                 error));
+    ICL_TRY(ICL_DRAW_FIGURE(run, error, .name = "lbfgs", .title = "Ahn et al., section 5.1: L-BFGS on one batch",
+                            .x_label = "evaluations of loss and gradient", .y_label = "squared error of the batch",
+                            .log_y = true, .count = 1, .series = series));
 done:
     icl_free(&at);
     return status;
@@ -96,33 +88,18 @@ done:
 
 static icl_status judge_losses(icl_reproducing *run, const icl_lbfgs_result *result, double start,
                                const icl_paired_loss *test, icl_error *error) {
-    const double allowed = budgets[run->params->scale].train_loss;
+    const double allowed = budgets[run->params->scale].train_loss, on_test = budgets[run->params->scale].test_loss;
     char note[96];
-    icl_finding finding = {.what = "fixed batch",
-                           .quantity = "squared error",
-                           .ours = result->value,
-                           .target = allowed > 0 ? 6.24e-4 : .1 * start,
-                           .tolerance = allowed,
-                           .criterion = ICL_AT_MOST,
-                           .evidence = allowed > 0 ? ICL_READ : ICL_INFERRED,
-                           .source = allowed > 0 ? "authors' notebook" : "a tenth of that at the start",
-                           .note = note};
-    icl_status status = ICL_OK;
 
     snprintf(note, sizeof note, "%zu iterations, %zu evaluations, gradient %.1e", result->iterations,
              result->evaluations, result->gradient_norm);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-    finding.what = "fresh sequences";
-    finding.ours = test->mse;
-    finding.standard_error = test->se;
-    finding.target = 8.5e-4;
-    finding.tolerance = budgets[run->params->scale].test_loss;
-    finding.evidence = finding.tolerance > 0 ? ICL_READ : ICL_EVIDENCE_NONE;
-    finding.source = "authors' notebook";
-    finding.note = NULL;
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-done:
-    return status;
+    ICL_CHECK(ICL_FOUND(run, error, .what = "fixed batch", .quantity = "squared error", .ours = result->value,
+                        .target = allowed > 0 ? 6.24e-4 : .1 * start, .tolerance = allowed, .criterion = ICL_AT_MOST,
+                        .evidence = allowed > 0 ? ICL_READ : ICL_INFERRED,
+                        .source = allowed > 0 ? "authors' notebook" : "a tenth of that at the start", .note = note));
+    return ICL_FOUND(run, error, .what = "fresh sequences", .quantity = "squared error", .ours = test->mse,
+                     .standard_error = test->se, .target = 8.5e-4, .tolerance = on_test, .criterion = ICL_AT_MOST,
+                     .evidence = on_test > 0 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "authors' notebook");
 }
 
 static icl_status judge_coefficients(icl_reproducing *run, const icl_model *model, const double *root,
@@ -135,23 +112,21 @@ static icl_status judge_coefficients(icl_reproducing *run, const icl_model *mode
                            .evidence = relative > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
                            .source = "authors' notebook",
                            .note = note};
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < MATRICES; i++) {
         const bool is_b = i >= LAYERS;
         const size_t layer = i % LAYERS;
         snprintf(name, sizeof name, "layer.%zu.head.0.%c", layer, is_b ? 'B' : 'A');
-        ICL_TRY(icl_matrix_of_model(model, values, name, D, D, matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, name, D, D, matrix, error));
         icl_matrix_in_basis(is_b ? NULL : root, matrix, D, whitened);
         snprintf(quantity, sizeof quantity, is_b ? "b_%zu, B = b I" : "a_%zu, R^T A R = -a I", layer);
         snprintf(note, sizeof note, "Dist(M, I) %.3f", icl_matrix_distance(whitened, D));
         finding.ours = (is_b ? 1 : -1) * icl_matrix_multiple(whitened, D);
         finding.target = is_b ? printed_scales[layer] : printed_steps[layer];
         finding.tolerance = relative * finding.target;
-        ICL_TRY(icl_reproduce_found(run, &finding, error));
+        ICL_CHECK(icl_reproduce_found(run, &finding, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- All of it ---- */
@@ -160,7 +135,7 @@ static icl_status create_trainer(icl_reproducing *run, icl_trainer **trainer, ic
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-rotation", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe("precondition-rotation", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=sparse-b"));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%u", (unsigned)run->params->seed));
     ICL_TRY(icl_trainer_create(run->params->backend, recipe, trainer, error));

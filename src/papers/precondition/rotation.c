@@ -10,13 +10,13 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
+#include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 
@@ -105,13 +105,12 @@ static icl_status read_learned(const rotation_cell *cell, const icl_model *model
                                const float *values, learned *out, icl_error *error) {
     double matrix[D * D], whitened[D * D];
     char name[64];
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < (cell->free_b ? MATRICES : LAYERS); i++) {
         const bool is_b = i >= LAYERS;
         const size_t layer = i % LAYERS;
         snprintf(name, sizeof name, "layer.%zu.head.0.%c", layer, is_b ? 'B' : 'A');
-        ICL_TRY(icl_matrix_of_model(model, values, name, D, D, matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, name, D, D, matrix, error));
         if (is_b)
             similar(root, matrix, whitened);
         else
@@ -123,13 +122,7 @@ static icl_status read_learned(const rotation_cell *cell, const icl_model *model
         else
             out->steps[layer] = -icl_matrix_multiple(whitened, D);
     }
-done:
-    return status;
-}
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */
@@ -140,50 +133,36 @@ static icl_status judge_coefficients(icl_reproducing *run, const rotation_cell *
     char quantity[64];
     icl_finding finding = {
         .what = cell->name, .quantity = quantity, .evidence = cell->evidence, .source = cell->source};
-    icl_status status = ICL_OK;
 
     for (size_t l = 0; l < LAYERS; l++)
         steps[l] = is->steps[l];
     if (!cell->free_b)
-        qsort(steps, LAYERS, sizeof *steps, ascending);
+        icl_sort_ascending(steps, LAYERS);
     for (size_t i = 0; i < (cell->free_b ? MATRICES : LAYERS); i++) {
         const bool is_b = i >= LAYERS;
         snprintf(quantity, sizeof quantity, is_b ? "b_%zu, R^-1 B R = b I" : "a_%zu, R^T A R = -a I", i % LAYERS);
         finding.ours = is_b ? is->scales[i % LAYERS] : steps[i];
         finding.target = is_b ? cell->scales[i % LAYERS] : cell->steps[i];
         finding.tolerance = budgets[run->params->scale].tolerance[cell->free_b] * finding.target;
-        ICL_TRY(icl_reproduce_found(run, &finding, error));
+        ICL_CHECK(icl_reproduce_found(run, &finding, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status judge_distances(icl_reproducing *run, const rotation_cell *cell, const learned *is,
                                   icl_error *error) {
     double nearest = 1, farthest = 0;
-    icl_finding finding = {.what = cell->name,
-                           .quantity = "largest Dist(Sigma^1/2 A Sigma^1/2, I)",
-                           .tolerance = budgets[run->params->scale].distance[cell->free_b],
-                           .criterion = ICL_AT_MOST,
-                           .evidence = ICL_READ,
-                           .source = "figures 1 and 3: near 0"};
-    icl_status status = ICL_OK;
 
     for (size_t l = 0; l < LAYERS; l++) {
         nearest = fmin(nearest, is->raw[l]);
         farthest = fmax(farthest, is->whitened[l]);
     }
-    finding.ours = farthest;
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-    finding.quantity = "smallest Dist(A, I)";
-    finding.ours = nearest;
-    finding.target = STAYS_AWAY;
-    finding.tolerance = 0;
-    finding.criterion = ICL_AT_LEAST;
-    finding.source = "figures 1 and 3: stays away from 0";
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-done:
-    return status;
+    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "largest Dist(Sigma^1/2 A Sigma^1/2, I)",
+                        .ours = farthest, .tolerance = budgets[run->params->scale].distance[cell->free_b],
+                        .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "figures 1 and 3: near 0"));
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "smallest Dist(A, I)", .ours = nearest,
+                     .target = STAYS_AWAY, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+                     .source = "figures 1 and 3: stays away from 0");
 }
 
 /* Against the paper's: ln of the loss is -2 without B (figure 1) and -7.1 with it. */
@@ -191,22 +170,12 @@ static icl_status judge_loss(icl_reproducing *run, const rotation_cell *cell, ic
                              icl_error *error) {
     const float *const vectors[] = {values};
     icl_paired_loss loss;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, 1, vectors, &loss, error));
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = cell->name,
-                                               .quantity = "ln of the squared error",
-                                               .ours = log(loss.mse),
-                                               .standard_error = loss.se / loss.mse,
-                                               .target = cell->free_b ? -7.1 : -2,
-                                               .tolerance = cell->free_b ? .4 : .15,
-                                               .criterion = cell->free_b ? ICL_AT_MOST : ICL_WITHIN,
-                                               .evidence = ICL_READ,
-                                               .source = cell->free_b ? "section 5.1" : "figure 1"},
-                                error));
-done:
-    return status;
+    ICL_CHECK(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, 1, vectors, &loss, error));
+    return ICL_FOUND(run, error, .what = cell->name, .quantity = "ln of the squared error", .ours = log(loss.mse),
+                     .standard_error = loss.se / loss.mse, .target = cell->free_b ? -7.1 : -2,
+                     .tolerance = cell->free_b ? .4 : .15, .criterion = cell->free_b ? ICL_AT_MOST : ICL_WITHIN,
+                     .evidence = ICL_READ, .source = cell->free_b ? "section 5.1" : "figure 1");
 }
 
 /* ---- Along the way ---- */
@@ -263,32 +232,23 @@ static icl_status draw(icl_reproducing *run, const rotation_cell *cell, const tr
     snprintf(name, sizeof name, "distance-%s", cell->name);
     snprintf(title, sizeof title, "Ahn et al., figures 1 to 5: distance of learned matrices from multiples of I, B %s",
              cell->free_b ? "free" : "= 0");
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = name,
-                                              .title = title,
-                                              .x_label = "steps",
-                                              .y_label = "Dist(M, I)",
-                                              .count = 2 * matrices,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "steps", .y_label = "Dist(M, I)",
+                           .count = 2 * matrices, .series = series);
 }
 
 /* ---- Cells ---- */
 
 static icl_status make_recipe(const icl_reproducing *run, const rotation_cell *cell, size_t steps, icl_recipe **recipe,
                               icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("precondition-rotation", NULL, recipe, error));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.learning_rate=%s", cell->rate));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.clip=%s", cell->clip));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.steps=%zu", steps));
-    ICL_TRY(icl_reproduce_override(*recipe, error, "train.snapshot_every=%zu", steps / SNAPSHOTS));
+    ICL_CHECK(icl_reproduce_recipe("precondition-rotation", recipe, error));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.learning_rate=%s", cell->rate));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.clip=%s", cell->clip));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", steps));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.snapshot_every=%zu", steps / SNAPSHOTS));
     if (cell->free_b)
-        ICL_TRY(icl_reproduce_override(*recipe, error, "train.growth=%zu", budgets[run->params->scale].growth));
-done:
-    return status;
+        ICL_CHECK(icl_reproduce_override(*recipe, error, "train.growth=%zu", budgets[run->params->scale].growth));
+    return ICL_OK;
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const rotation_cell *cell, icl_error *error) {
@@ -317,13 +277,10 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_TRY(reproduce_cell(run, &cells[i], error));
-done:
-    return status;
+            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_precondition_rotation = {

@@ -85,12 +85,11 @@ static icl_status read_learned(icl_trainer *trainer, const spectrum *s, const do
     const icl_model *model = icl_trainer_model(trainer);
     double inputs[D * D], in_basis[D * D];
     float values[2 * WIDTH * WIDTH];
-    icl_status status = ICL_OK;
 
     *out = (solution){.scale = 0};
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_matrix_of_model(model, values, "layer.0.head.0.P", WIDTH, WIDTH, out->p[0], error));
-    ICL_TRY(icl_matrix_of_model(model, values, "layer.0.head.0.Q", WIDTH, WIDTH, out->q[0], error));
+    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
+    ICL_CHECK(icl_matrix_of_model(model, values, "layer.0.head.0.P", WIDTH, WIDTH, out->p[0], error));
+    ICL_CHECK(icl_matrix_of_model(model, values, "layer.0.head.0.Q", WIDTH, WIDTH, out->q[0], error));
     out->scale = out->p[D][D];
     for (size_t i = 0; i < WIDTH; i++)
         for (size_t j = 0; j < WIDTH; j++) {
@@ -102,8 +101,7 @@ static icl_status read_learned(icl_trainer *trainer, const spectrum *s, const do
     icl_matrix_in_basis(root, inputs, D, in_basis);
     for (size_t k = 0; k < D; k++)
         out->steps[k] = in_basis[k * D + k] / s->eigenvalues[k];
-done:
-    return status;
+    return ICL_OK;
 }
 
 static double largest_difference(double a[WIDTH][WIDTH], double b[WIDTH][WIDTH]) {
@@ -141,7 +139,6 @@ done:
 static icl_status judge_matrices(icl_reproducing *run, const char *cell, solution *learned, solution *exact,
                                  icl_error *error) {
     char note[96];
-    icl_status status = ICL_OK;
     icl_finding finding = {.what = cell,
                            .quantity = "largest error of an entry of P, relative",
                            .ours = largest_difference(learned->p, exact->p),
@@ -152,14 +149,12 @@ static icl_status judge_matrices(icl_reproducing *run, const char *cell, solutio
                            .note = note};
 
     snprintf(note, sizeof note, "P / g and g Q, g = %.4f", learned->scale);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
+    ICL_CHECK(icl_reproduce_found(run, &finding, error));
     finding.quantity = "largest error of an entry of Q, relative";
     finding.ours = largest_difference(learned->q, exact->q) / exact->largest;
     snprintf(note, sizeof note, "steps %.4f %.4f %.4f %.4f %.4f along the axes", learned->steps[0], learned->steps[1],
              learned->steps[2], learned->steps[3], learned->steps[4]);
-    ICL_TRY(icl_reproduce_found(run, &finding, error));
-done:
-    return status;
+    return icl_reproduce_found(run, &finding, error);
 }
 
 /* The loss of random sequences scatters: its target is met within four standard errors and 1 %. */
@@ -169,37 +164,21 @@ static icl_status judge_loss(icl_reproducing *run, const char *cell, icl_trainer
     float values[2 * WIDTH * WIDTH];
     const float *const vectors[] = {values};
     icl_paired_loss loss;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 1, vectors, &loss, error));
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = cell,
-                                               .quantity = "squared error",
-                                               .ours = loss.mse,
-                                               .standard_error = loss.se,
-                                               .target = least,
-                                               .tolerance = 4 * loss.se + .01 * least,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "from theorem 1"},
-                                error));
-done:
-    return status;
+    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
+    ICL_CHECK(icl_reproduce_losses(run, trainer, sequences, 1, vectors, &loss, error));
+    return ICL_FOUND(run, error, .what = cell, .quantity = "squared error", .ours = loss.mse, .standard_error = loss.se,
+                     .target = least, .tolerance = 4 * loss.se + .01 * least, .evidence = ICL_COMPUTED,
+                     .source = "from theorem 1");
 }
 
 static icl_status draw_matrices(icl_reproducing *run, solution *learned, solution *exact, icl_error *error) {
     const icl_heat_map maps[] = {{"learned P / g", WIDTH, WIDTH, learned->p[0]},
                                  {"learned -g Q", WIDTH, WIDTH, learned->q[0]},
                                  {"theorem 1: A", WIDTH, WIDTH, exact->q[0]}};
-    return icl_reproduce_heat_maps(
-        run,
-        &(icl_heat_figure){.name = "theorem-1-matrices",
-                           .title = "One layer, rotated spectrum (1, 1, 1/4, 1/16, 1), n = 20: theorem 1",
-                           .row_label = "x, and last y",
-                           .column_label = "x, and last y",
-                           .count = 3,
-                           .maps = maps},
-        error);
+    return ICL_DRAW_HEAT_MAPS(run, error, .name = "theorem-1-matrices",
+                              .title = "One layer, rotated spectrum (1, 1, 1/4, 1/16, 1), n = 20: theorem 1",
+                              .row_label = "x, and last y", .column_label = "x, and last y", .count = 3, .maps = maps);
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const spectrum *s, size_t n, const char *cell, solution *learned,
@@ -210,7 +189,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const spectrum *s, size_t
     solution exact;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-theory", NULL, &recipe, error));
+    ICL_TRY(icl_reproduce_recipe("precondition-theory", &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.covariance=%s", s->covariance));
     if (strcmp(s->covariance, "identity") == 0) /* which no rotation changes */
         ICL_TRY(icl_reproduce_override(recipe, error, "task.rotate=false"));
@@ -252,22 +231,15 @@ static icl_status draw_steps(icl_reproducing *run, const solution *learned, icl_
     for (size_t i = 0; i < D; i++)
         newton[i] = 1 / s->eigenvalues[i];
     series[2 * CONTEXTS] = (icl_series){"1 / eigenvalue", ICL_SERIES_LINE, D, s->eigenvalues, newton, NULL};
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = "theorem-1-steps",
-                                              .title = "What one trained layer does along each axis: theorem 1",
-                                              .x_label = "eigenvalue of the inputs' covariance",
-                                              .y_label = "step, eigenvalue of A",
-                                              .log_x = true,
-                                              .log_y = true,
-                                              .count = 2 * CONTEXTS + 1,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = "theorem-1-steps",
+                           .title = "What one trained layer does along each axis: theorem 1",
+                           .x_label = "eigenvalue of the inputs' covariance", .y_label = "step, eigenvalue of A",
+                           .log_x = true, .log_y = true, .count = 2 * CONTEXTS + 1, .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     solution learned[SPECTRA][CONTEXTS] = {{{.scale = 0}}};
     bool all = run->params->scale != ICL_SCALE_CI;
-    icl_status status = ICL_OK;
 
     for (size_t s = 0; s < SPECTRA; s++)
         for (size_t c = 0; c < CONTEXTS; c++) {
@@ -276,14 +248,13 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
             if (run->params->scale == ICL_SCALE_CI && (s == PAPER || c != TWENTY))
                 continue;
             if (icl_reproduce_wants(run, cell))
-                ICL_TRY(reproduce_cell(run, &spectra[s], contexts[c], cell, &learned[s][c], error));
+                ICL_CHECK(reproduce_cell(run, &spectra[s], contexts[c], cell, &learned[s][c], error));
             else
                 all = false;
         }
     if (all)
-        ICL_TRY(draw_steps(run, learned[GEOMETRIC], error));
-done:
-    return status;
+        ICL_CHECK(draw_steps(run, learned[GEOMETRIC], error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_precondition_theory = {

@@ -84,23 +84,20 @@ static void add_sequence(analysis *a, size_t place, size_t number) {
 
 static icl_status add_chunk(analysis *a, size_t first, icl_error *error) {
     const size_t left = a->sequences - first, count = left < a->drawn.chunk ? left : a->drawn.chunk;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_poll(a->run, error));
-    ICL_TRY(icl_sequences_sample(&a->drawn, first / a->drawn.chunk, error));
-    ICL_TRY(icl_sequences_predict(&a->drawn, a->trainer, error));
-    ICL_TRY(icl_sequences_refer(&a->drawn, a->oracle, count, a->oracles, error));
+    ICL_CHECK(icl_reproduce_poll(a->run, error));
+    ICL_CHECK(icl_sequences_sample(&a->drawn, first / a->drawn.chunk, error));
+    ICL_CHECK(icl_sequences_predict(&a->drawn, a->trainer, error));
+    ICL_CHECK(icl_sequences_refer(&a->drawn, a->oracle, count, a->oracles, error));
     for (size_t i = 0; i < count; i++)
         add_sequence(a, i, first + i);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Findings ---- */
 
 static icl_status report_losses(const analysis *a, double losses[MOST_LAYERS], icl_error *error) {
     const double count = (double)a->sums.count;
-    icl_status status = ICL_OK;
 
     for (size_t l = 0; l < a->depth; l++) {
         const double mean = a->sums.squared[l] / count;
@@ -109,20 +106,13 @@ static icl_status report_losses(const analysis *a, double losses[MOST_LAYERS], i
         losses[l] = .5 * mean;
         snprintf(what, sizeof what, "%s, read out after layer %zu", a->name, l + 1);
         /* The last layer is trained to be read, the others are not: it has to be best. */
-        ICL_TRY(icl_reproduce_found(
-            a->run,
-            &(icl_finding){.what = what,
-                           .quantity = "half adjusted loss",
-                           .ours = losses[l],
-                           .standard_error = .5 * sqrt(fmax(a->sums.fourth[l] / count - mean * mean, 0) / count),
-                           .target = is_last && l > 0 ? losses[l - 1] : 0,
-                           .criterion = ICL_AT_MOST,
-                           .evidence = is_last && l > 0 ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                           .source = "the last layer is the one that is read"},
-            error));
+        ICL_CHECK(ICL_FOUND(a->run, error, .what = what, .quantity = "half adjusted loss", .ours = losses[l],
+                            .standard_error = .5 * sqrt(fmax(a->sums.fourth[l] / count - mean * mean, 0) / count),
+                            .target = is_last && l > 0 ? losses[l - 1] : 0, .criterion = ICL_AT_MOST,
+                            .evidence = is_last && l > 0 ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+                            .source = "the last layer is the one that is read"));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status report_linearity(const analysis *a, icl_error *error) {
@@ -130,16 +120,10 @@ static icl_status report_linearity(const analysis *a, icl_error *error) {
 
     snprintf(what, sizeof what, "%s, implicit weight vector", a->name);
     /* Single precision, and sequences whose predictions are small differences of large numbers. */
-    return icl_reproduce_found(a->run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "relative residual",
-                                              .ours = sqrt(a->sums.residual / a->sums.size),
-                                              .target = 1e-4,
-                                              .criterion = ICL_AT_MOST,
-                                              .evidence = ICL_READ,
-                                              .source = "theorem 4.1",
-                                              .note = "the device's predictions against <w, x_t> in double"},
-                               error);
+    return ICL_FOUND(a->run, error, .what = what, .quantity = "relative residual",
+                     .ours = sqrt(a->sums.residual / a->sums.size), .target = 1e-4, .criterion = ICL_AT_MOST,
+                     .evidence = ICL_READ, .source = "theorem 4.1",
+                     .note = "the device's predictions against <w, x_t> in double");
 }
 
 /*
@@ -161,15 +145,9 @@ static icl_status report_delay(const analysis *a, size_t layer, icl_linear_term 
     snprintf(what, sizeof what, "%s, layer %zu without %s", a->name, layer + 1, icl_linear_term_name(term));
     snprintf(note, sizeof note, "its last prediction moves by %.3g of its size",
              sqrt(a->sums.moved[layer][term][a->depth - 1] / (double)a->ablated) / size);
-    return icl_reproduce_found(a->run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "layers until it shows",
-                                              .ours = delay,
-                                              .target = (double)expected,
-                                              .evidence = ICL_INFERRED,
-                                              .source = "the layer equations",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(a->run, error, .what = what, .quantity = "layers until it shows", .ours = delay,
+                     .target = (double)expected, .evidence = ICL_INFERRED, .source = "the layer equations",
+                     .note = note);
 }
 
 static icl_status draw_losses(const analysis *a, const double losses[MOST_LAYERS], icl_error *error) {
@@ -178,14 +156,9 @@ static icl_status draw_losses(const analysis *a, const double losses[MOST_LAYERS
     for (size_t l = 0; l < a->depth; l++)
         layer[l] = (double)(l + 1);
     const icl_series series = {.label = a->name, .style = ICL_SERIES_OURS, .count = a->depth, .x = layer, .y = losses};
-    const icl_figure figure = {.name = "layers",
-                               .title = "Loss of the prediction read out after each layer (arXiv 2402.14180)",
-                               .x_label = "layer",
-                               .y_label = "half adjusted loss",
-                               .log_y = true,
-                               .count = 1,
-                               .series = &series};
-    return icl_reproduce_figure(a->run, &figure, error);
+    return ICL_DRAW_FIGURE(
+        a->run, error, .name = "layers", .title = "Loss of the prediction read out after each layer (arXiv 2402.14180)",
+        .x_label = "layer", .y_label = "half adjusted loss", .log_y = true, .count = 1, .series = &series);
 }
 
 /* Rows: the term taken away, layer by layer; columns: the layer after which the prediction is read; values:
@@ -207,31 +180,22 @@ static icl_status draw_ablations(const analysis *a, icl_error *error) {
                 moved[term][i * a->depth + l] =
                     icl_ablation_power(sqrt(a->sums.moved[i][term][l] / (double)a->ablated) / size);
     }
-    return icl_reproduce_heat_maps(
-        a->run,
-        &(icl_heat_figure){.name = "ablations",
-                           .title =
-                               "How far predictions move without a term, over their size: powers of ten, 3 at most",
-                           .row_label = "layer without it",
-                           .column_label = "read after layer",
-                           .count = ICL_LINEAR_TERMS,
-                           .maps = maps},
-        error);
+    return ICL_DRAW_HEAT_MAPS(
+        a->run, error, .name = "ablations",
+        .title = "How far predictions move without a term, over their size: powers of ten, 3 at most",
+        .row_label = "layer without it", .column_label = "read after layer", .count = ICL_LINEAR_TERMS, .maps = maps);
 }
 
 static icl_status report_all(const analysis *a, icl_error *error) {
     double losses[MOST_LAYERS];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(report_losses(a, losses, error));
-    ICL_TRY(report_linearity(a, error));
+    ICL_CHECK(report_losses(a, losses, error));
+    ICL_CHECK(report_linearity(a, error));
     for (size_t layer = 0; layer < a->depth; layer++)
         for (int term = 0; term < ICL_LINEAR_TERMS; term++)
-            ICL_TRY(report_delay(a, layer, (icl_linear_term)term, error));
-    ICL_TRY(draw_losses(a, losses, error));
-    ICL_TRY(draw_ablations(a, error));
-done:
-    return status;
+            ICL_CHECK(report_delay(a, layer, (icl_linear_term)term, error));
+    ICL_CHECK(draw_losses(a, losses, error));
+    return draw_ablations(a, error);
 }
 
 /* ---- The whole ---- */

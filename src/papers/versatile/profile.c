@@ -84,14 +84,12 @@ static icl_status draw(const profile *p, const char *name, const char *noise, ic
     char title[128], file[96];
 
     for (int row = 0; row < ROWS; row++)
-        series[row] = (icl_series){
-            .label = row == MODEL ? name : labels[row],
-            .style = row == MODEL ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE,
-            .count = p->levels,
-            .x = p->sigma,
-            .y = p->loss[row],
-            .error = row == MODEL ? p->error[row] : NULL,
-        };
+        series[row] = (icl_series){row == MODEL ? name : labels[row],
+                                   row == MODEL ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE,
+                                   p->levels,
+                                   p->sigma,
+                                   p->loss[row],
+                                   row == MODEL ? p->error[row] : NULL};
     snprintf(file, sizeof file, "profile-%s", name);
     snprintf(title, sizeof title, "Loss at fixed noise after training on %s (arXiv 2402.14180)", noise);
     const icl_figure figure = {.name = file,
@@ -109,8 +107,6 @@ static icl_status draw(const profile *p, const char *name, const char *noise, ic
  * were trained on they beat the ridge regression with one constant, which is what a model that does
  * not adapt comes to. */
 static icl_status report_levels(const profile *p, const char *name, double last_trained, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t level = 0; level < p->levels; level++) {
         const double constant = p->loss[CONSTRR][level];
         const bool is_end = p->sigma[level] == 0 || p->sigma[level] == last_trained;
@@ -118,20 +114,13 @@ static icl_status report_levels(const profile *p, const char *name, double last_
         snprintf(what, sizeof what, "%s at sigma %g", name, p->sigma[level]);
         snprintf(note, sizeof note, "Bayes %.3g, AdaRR %.3g, TunedRR %.3g, ConstRR %.3g, OLS %.3g",
                  p->loss[BAYES][level], p->loss[ADARR][level], p->loss[TUNEDRR][level], constant, p->loss[OLS][level]);
-        ICL_TRY(icl_reproduce_found(p->run,
-                                    &(icl_finding){.what = what,
-                                                   .quantity = "half adjusted loss",
-                                                   .ours = p->loss[MODEL][level],
-                                                   .standard_error = p->error[MODEL][level],
-                                                   .target = is_end ? constant : 0,
-                                                   .criterion = ICL_AT_MOST,
-                                                   .evidence = is_end ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                                                   .source = "models adapt to the noise: below ConstRR",
-                                                   .note = note},
-                                    error));
+        ICL_CHECK(ICL_FOUND(p->run, error, .what = what, .quantity = "half adjusted loss",
+                            .ours = p->loss[MODEL][level], .standard_error = p->error[MODEL][level],
+                            .target = is_end ? constant : 0, .criterion = ICL_AT_MOST,
+                            .evidence = is_end ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+                            .source = "models adapt to the noise: below ConstRR", .note = note));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell *cell, double largest,
@@ -168,15 +157,12 @@ done:
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     const bool is_ci = run->params->scale == ICL_SCALE_CI;
     const size_t depth = is_ci ? 3 : 4;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_DIAG, UNIFORM_5}, 5, error));
+    ICL_CHECK(reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_DIAG, UNIFORM_5}, 5, error));
     if (is_ci)
         return ICL_OK;
-    ICL_TRY(reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_FULL, UNIFORM_5}, 5, error));
-    ICL_TRY(reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_DIAG, CHOICE_1_3}, 3, error));
-done:
-    return status;
+    ICL_CHECK(reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_FULL, UNIFORM_5}, 5, error));
+    return reproduce_cell(run, &(icl_versatile_cell){depth, ICL_VERSATILE_DIAG, CHOICE_1_3}, 3, error);
 }
 
 const icl_reproduction icl_versatile_profile = {

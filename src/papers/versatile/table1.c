@@ -141,18 +141,11 @@ static icl_status report_predictor(icl_reproducing *run, size_t noise, const icl
         if (strcmp(references[i].predictor, score->predictor) == 0)
             target = &references[i].half_adjusted[noise];
     snprintf(what, sizeof what, "%s-%s", score->predictor, icl_versatile_noises[noise].name);
-    return icl_reproduce_found(
-        run,
-        &(icl_finding){.what = what,
-                       .quantity = "half adjusted loss",
-                       .ours = score->half_adjusted,
-                       .standard_error = score->half_adjusted_se,
-                       .target = target ? *target : 0,
-                       .tolerance = target ? tolerance(*target, noise) + 2 * score->half_adjusted_se : 0,
-                       .evidence = target && noise > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
-                       .source = "table 1",
-                       .note = score->constants},
-        error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "half adjusted loss", .ours = score->half_adjusted,
+                     .standard_error = score->half_adjusted_se, .target = target ? *target : 0,
+                     .tolerance = target ? tolerance(*target, noise) + 2 * score->half_adjusted_se : 0,
+                     .evidence = target && noise > 0 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "table 1",
+                     .note = score->constants);
 }
 
 /* Ridge regressions, and the floor for anything that is not told sigma. They need no training: the model
@@ -194,17 +187,10 @@ static icl_status report_order(icl_reproducing *run, size_t noise, size_t layers
     char what[96];
 
     snprintf(what, sizeof what, "L%zu-%s-%s", layers, names, icl_versatile_noises[noise].name);
-    return icl_reproduce_found(
-        run,
-        &(icl_finding){.what = what,
-                       .quantity = "richer less simpler",
-                       .ours = rich->loss - simple->loss,
-                       .target = 0,
-                       .tolerance = .03 * simple->loss + fmin(2 * hypot(simple->error, rich->error), .1 * simple->loss),
-                       .criterion = ICL_AT_MOST,
-                       .evidence = ICL_READ,
-                       .source = "order in table 1"},
-        error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "richer less simpler", .ours = rich->loss - simple->loss,
+                     .target = 0,
+                     .tolerance = .03 * simple->loss + fmin(2 * hypot(simple->error, rich->error), .1 * simple->loss),
+                     .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "order in table 1");
 }
 
 static icl_status report_orders(icl_reproducing *run, size_t noise, size_t layers,
@@ -212,18 +198,16 @@ static icl_status report_orders(icl_reproducing *run, size_t noise, size_t layer
     const double *theirs[ICL_VERSATILE_PARAMETERIZATIONS] = {&published[layers - 1][ICL_VERSATILE_GDPP][noise],
                                                              &published[layers - 1][ICL_VERSATILE_DIAG][noise],
                                                              &published[layers - 1][ICL_VERSATILE_FULL][noise]};
-    icl_status status = ICL_OK;
 
     for (int parameterization = ICL_VERSATILE_DIAG; parameterization < ICL_VERSATILE_PARAMETERIZATIONS;
          parameterization++) {
         const bool is_known = !isnan(ours[parameterization].loss) && !isnan(ours[parameterization - 1].loss);
         if (layers > 1 && noise > 0 && is_known && *theirs[parameterization] < *theirs[parameterization - 1])
-            ICL_TRY(report_order(run, noise, layers, &ours[parameterization - 1], &ours[parameterization],
-                                 parameterization == ICL_VERSATILE_DIAG ? "diag-below-gd++" : "full-below-diag",
-                                 error));
+            ICL_CHECK(report_order(run, noise, layers, &ours[parameterization - 1], &ours[parameterization],
+                                   parameterization == ICL_VERSATILE_DIAG ? "diag-below-gd++" : "full-below-diag",
+                                   error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- The picture ---- */
@@ -272,14 +256,9 @@ static icl_status draw_column(icl_reproducing *run, size_t noise, const column *
     series[SERIES - 1] = (icl_series){"Bayes-optimal", ICL_SERIES_REFERENCE, layers, depth, floor, NULL};
     snprintf(name, sizeof name, "table1-%s", icl_versatile_noises[noise].name);
     snprintf(title, sizeof title, "Table 1 of arXiv 2402.14180, %s", icl_versatile_noises[noise].text);
-    const icl_figure figure = {.name = name,
-                               .title = title,
-                               .x_label = "layers",
-                               .y_label = "half adjusted loss",
-                               .log_y = true,
-                               .count = noise > 0 ? SERIES : SERIES - 1, /* without noise the floor is 0 */
-                               .series = series};
-    return icl_reproduce_figure(run, &figure, error);
+    const size_t count = noise > 0 ? SERIES : SERIES - 1; /* without noise the floor is 0 */
+    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "layers",
+                           .y_label = "half adjusted loss", .log_y = true, .count = count, .series = series);
 }
 
 /* ---- The whole table ---- */
@@ -287,10 +266,9 @@ static icl_status draw_column(icl_reproducing *run, size_t noise, const column *
 static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error *error) {
     const size_t layers = extents[run->params->scale].most_layers, before = run->findings;
     column all = {.bayes = (double)NAN};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_versatile_train_ahead(run, noise, layers, extents[run->params->scale].seeds, error));
-    ICL_TRY(reproduce_predictors(run, noise, &all.bayes, error));
+    ICL_CHECK(icl_versatile_train_ahead(run, noise, layers, extents[run->params->scale].seeds, error));
+    ICL_CHECK(reproduce_predictors(run, noise, &all.bayes, error));
     for (size_t l = 0; l < layers; l++) {
         for (int parameterization = 0; parameterization < ICL_VERSATILE_PARAMETERIZATIONS; parameterization++) {
             const icl_versatile_cell cell = {l + 1, (icl_versatile_parameterization)parameterization, noise};
@@ -298,24 +276,20 @@ static icl_status reproduce_column(icl_reproducing *run, size_t noise, icl_error
             icl_versatile_name(&cell, name);
             all.ours[l][parameterization] = (cell_result){(double)NAN, 0};
             if (icl_reproduce_wants(run, name))
-                ICL_TRY(reproduce_cell(run, &cell, &all.ours[l][parameterization], error));
+                ICL_CHECK(reproduce_cell(run, &cell, &all.ours[l][parameterization], error));
         }
-        ICL_TRY(report_orders(run, noise, l + 1, all.ours[l], error));
+        ICL_CHECK(report_orders(run, noise, l + 1, all.ours[l], error));
     }
     if (run->findings > before)
-        ICL_TRY(draw_column(run, noise, &all, error));
-done:
-    return status;
+        ICL_CHECK(draw_column(run, noise, &all, error));
+    return ICL_OK;
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (size_t noise = 0; noise < ICL_VERSATILE_NOISES; noise++)
         if (extents[run->params->scale].noises & NOISE(noise))
-            ICL_TRY(reproduce_column(run, noise, error));
-done:
-    return status;
+            ICL_CHECK(reproduce_column(run, noise, error));
+    return ICL_OK;
 }
 
 const icl_reproduction icl_versatile_table1 = {

@@ -70,13 +70,10 @@ static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell
 }
 
 static icl_status override_start(start from, icl_recipe *recipe, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.init_std=%s", from == START_ROUGH ? "0.05" : "0.005"));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "model.init_std=%s", from == START_ROUGH ? "0.05" : "0.005"));
     if (from == START_COUPLED)
-        ICL_TRY(icl_reproduce_override(recipe, error, "model.coupling_std=0.1"));
-done:
-    return status;
+        ICL_CHECK(icl_reproduce_override(recipe, error, "model.coupling_std=0.1"));
+    return ICL_OK;
 }
 
 /* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
@@ -115,14 +112,11 @@ static icl_status override_steps(const icl_reproducing *run, const icl_versatile
     const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
     const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
     unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(override_depth(cell, &total, recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%u", begins_whole(run, cell, seed) ? 0 : growth));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%u", total));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10));
-done:
-    return status;
+    ICL_CHECK(override_depth(cell, &total, recipe, error));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "train.growth=%u", begins_whole(run, cell, seed) ? 0 : growth));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "train.steps=%u", total));
+    return icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10);
 }
 
 icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
@@ -131,7 +125,7 @@ icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("versatile-table1", NULL, &made, error));
+    ICL_TRY(icl_reproduce_recipe("versatile-table1", &made, error));
     ICL_TRY(icl_reproduce_override(made, error, "task.noise=%s", icl_versatile_noises[cell->noise].recipe));
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
     ICL_TRY(icl_reproduce_override(made, error, "model.parameterization=%s", parameterization));
@@ -179,13 +173,10 @@ static icl_status train_diagonal(icl_reproducing *run, const icl_versatile_cell 
                                  const char *folder, icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
     const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};
     char name[ICL_VERSATILE_NAME + 48];
-    icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%s-diagonal", folder);
-    ICL_TRY(icl_versatile_recipe(run, &diagonal, seed, recipe, error));
-    ICL_TRY(icl_reproduce_train_from(run, name, *recipe, NULL, trainer, error));
-done:
-    return status;
+    ICL_CHECK(icl_versatile_recipe(run, &diagonal, seed, recipe, error));
+    return icl_reproduce_train_from(run, name, *recipe, NULL, trainer, error);
 }
 
 static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed, const char *folder,

@@ -29,8 +29,6 @@ static double tolerance(double target) {
 
 static icl_status report_layer(icl_reproducing *run, const char *name, size_t layer, bool is_last,
                                const double ours[ICL_LINEAR_TERMS], const double *target, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
         /* The last layer's x is never read: there w_xx may be anything. */
         const bool is_large = term == ICL_TERM_YX || (term == ICL_TERM_XX && !is_last);
@@ -39,21 +37,12 @@ static icl_status report_layer(icl_reproducing *run, const char *name, size_t la
         snprintf(quantity, sizeof quantity, "n %s", icl_linear_term_name((icl_linear_term)term));
         if (target && !is_large)
             snprintf(note, sizeof note, "the optimum's: %.4g", target[term]);
-        ICL_TRY(icl_reproduce_found(run,
-                                    &(icl_finding){
-                                        .what = what,
-                                        .quantity = quantity,
-                                        .ours = ours[term],
-                                        .target = target ? target[term] : 0,
-                                        .tolerance = target ? tolerance(target[term]) : 0,
-                                        .evidence = target && is_large ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
-                                        .source = "direct minimisation",
-                                        .note = note[0] ? note : NULL,
-                                    },
-                                    error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = ours[term],
+                            .target = target ? target[term] : 0, .tolerance = target ? tolerance(target[term]) : 0,
+                            .evidence = target && is_large ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
+                            .source = "direct minimisation", .note = note[0] ? note : NULL));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* A trained cell's layers; model and layers are cleared by the caller. */
@@ -113,20 +102,14 @@ static double off_diagonal_share(const double *matrix, size_t width, size_t size
 
 static icl_status report_full_layer(icl_reproducing *run, const icl_linear_layers *layers, const char *name,
                                     size_t layer, size_t d, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int part = ICL_MODEL_P; part <= ICL_MODEL_Q; part++) {
         const double *matrix = icl_linear_layers_matrix(layers, layer, 0, (icl_model_part)part);
         char what[96];
         snprintf(what, sizeof what, "%s, layer %zu, %s", name, layer + 1, part == ICL_MODEL_P ? "P" : "Q");
-        ICL_TRY(icl_reproduce_found(run,
-                                    &(icl_finding){.what = what,
-                                                   .quantity = "share off the diagonal of x",
-                                                   .ours = off_diagonal_share(matrix, d + 1, d)},
-                                    error));
+        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "share off the diagonal of x",
+                            .ours = off_diagonal_share(matrix, d + 1, d)));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *error) {
@@ -145,14 +128,9 @@ static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *
     for (size_t layer = 0; layer < depth; layer++)
         ICL_TRY(report_full_layer(run, layers, name, layer, d, error));
     ICL_TRY(icl_layer_maps_create(icl_trainer_model(model.trainer), d, layers, &maps, error));
-    ICL_TRY(icl_reproduce_heat_maps(run,
-                                    &(icl_heat_figure){.name = "weights",
-                                                       .title = "P and Q of a full model, sigma in {1, 3}",
-                                                       .row_label = "x, and last y",
-                                                       .column_label = "x, and last y",
-                                                       .count = maps.count,
-                                                       .maps = maps.maps},
-                                    error));
+    ICL_TRY(ICL_DRAW_HEAT_MAPS(run, error, .name = "weights", .title = "P and Q of a full model, sigma in {1, 3}",
+                               .row_label = "x, and last y", .column_label = "x, and last y", .count = maps.count,
+                               .maps = maps.maps));
 done:
     icl_layer_maps_release(&maps);
     icl_linear_layers_destroy(&layers);
@@ -162,14 +140,11 @@ done:
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     const bool is_ci = run->params->scale == ICL_SCALE_CI;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(reproduce_diagonal(run, 2, two_layers, error));
+    ICL_CHECK(reproduce_diagonal(run, 2, two_layers, error));
     if (!is_ci)
-        ICL_TRY(reproduce_diagonal(run, MOST_LAYERS, three_layers, error));
-    ICL_TRY(reproduce_full(run, is_ci ? 2 : 4, error));
-done:
-    return status;
+        ICL_CHECK(reproduce_diagonal(run, MOST_LAYERS, three_layers, error));
+    return reproduce_full(run, is_ci ? 2 : 4, error);
 }
 
 const icl_reproduction icl_versatile_weights = {

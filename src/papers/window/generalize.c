@@ -2,7 +2,7 @@
  * What a window has learned is the Lipschitz constant, not the class of functions (Collins et al. 2024, arXiv
  * 2402.11639, figure 5): trained on one class and one constant, tested on every other. The paper trains on L = 1 and
  * finds low errors on any class with L = 1, high errors on the class of training with another L; its constants and
- * errors were not at hand. Here every window meets every task, and --only chooses among the classes of the tests.
+ * errors were not at hand. Here every window meets every task; cells are chosen by the classes of the tests.
  */
 #include <math.h>
 #include <stdio.h>
@@ -102,18 +102,9 @@ static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t te
              constants[test % CONSTANTS]);
     snprintf(note, sizeof note, "worst of them: %s; loss %.4g, matched %.4g", classes[from / CONSTANTS], worst->of.loss,
              worst->to.loss);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "loss / matched loss",
-                                              .ours = worst->ratio,
-                                              .standard_error = worst->standard_error,
-                                              .target = 1,
-                                              .tolerance = LOW,
-                                              .criterion = ICL_AT_MOST,
-                                              .evidence = ICL_READ,
-                                              .source = "figure 5: low error on any class",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "loss / matched loss", .ours = worst->ratio,
+                     .standard_error = worst->standard_error, .target = 1, .tolerance = LOW, .criterion = ICL_AT_MOST,
+                     .evidence = ICL_READ, .source = "figure 5: low error on any class", .note = note);
 }
 
 /* The same class, another constant: worse than what counts as low. The paper trained on L = 1; what windows do that
@@ -127,17 +118,10 @@ static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t
     snprintf(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
              constants[test % CONSTANTS], constants[trained % CONSTANTS]);
     snprintf(note, sizeof note, "loss %.4g, matched %.4g", entry->of.loss, entry->to.loss);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "loss / matched loss",
-                                              .ours = entry->ratio,
-                                              .standard_error = entry->standard_error,
-                                              .target = 1 + LOW,
-                                              .criterion = ICL_AT_LEAST,
-                                              .evidence = is_published ? ICL_READ : ICL_EVIDENCE_NONE,
-                                              .source = "figure 5: high error with another L",
-                                              .note = note},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "loss / matched loss", .ours = entry->ratio,
+                     .standard_error = entry->standard_error, .target = 1 + LOW, .criterion = ICL_AT_LEAST,
+                     .evidence = is_published ? ICL_READ : ICL_EVIDENCE_NONE,
+                     .source = "figure 5: high error with another L", .note = note);
 }
 
 /* The whole matrix, as log10 of loss / matched loss: rows are tested on, columns trained on, each class by class and
@@ -152,19 +136,12 @@ static icl_status draw_matrix(icl_reproducing *run, const matrix *all, icl_error
             const size_t trained = column / each * CONSTANTS + first + column % each;
             values[row * size + column] = log10(all->entries[test][trained].ratio);
         }
-    return icl_reproduce_heat_maps(
-        run,
-        &(icl_heat_figure){.name = "window-generalize-matrix",
-                           .title = "Loss of windows on other functions than they learned",
-                           .row_label = "tested on",
-                           .column_label = "trained on",
-                           .value_label = "log10 of loss / matched loss",
-                           .count = 1,
-                           .maps = &(icl_heat_map){.label = "classes, and their constants in each",
-                                                   .rows = size,
-                                                   .columns = size,
-                                                   .values = values}},
-        error);
+    return ICL_DRAW_HEAT_MAPS(
+        run, error, .name = "window-generalize-matrix", .title = "Loss of windows on other functions than they learned",
+        .row_label = "tested on", .column_label = "trained on", .value_label = "log10 of loss / matched loss",
+        .count = 1,
+        .maps = &(icl_heat_map){
+            .label = "classes, and their constants in each", .rows = size, .columns = size, .values = values});
 }
 
 /* Every entry against the ratio of constants, a series for each class of training: low at ratio
@@ -180,44 +157,31 @@ static icl_status draw_ratios(icl_reproducing *run, const matrix *all, icl_error
             ratios[family][i] = constants[trained % CONSTANTS] / constants[test % CONSTANTS];
             losses[family][i] = all->entries[test][trained].ratio;
         }
-        series[family] = (icl_series){.label = classes[family],
-                                      .style = ICL_SERIES_CLOUD,
-                                      .count = POINTS,
-                                      .x = ratios[family],
-                                      .y = losses[family]};
+        series[family] = (icl_series){classes[family], ICL_SERIES_CLOUD, POINTS, ratios[family], losses[family], NULL};
     }
-    return icl_reproduce_figure(
-        run,
-        &(icl_figure){.name = "window-generalize",
-                      .title = "Windows trained on one class, tested on every class and L (figure 5)",
-                      .x_label = "L in training / L in the test",
-                      .y_label = "loss / loss of the window trained on the test's own task",
-                      .log_x = true,
-                      .log_y = true,
-                      .count = CLASSES,
-                      .series = series},
-        error);
+    return ICL_DRAW_FIGURE(run, error, .name = "window-generalize",
+                           .title = "Windows trained on one class, tested on every class and L (figure 5)",
+                           .x_label = "L in training / L in the test",
+                           .y_label = "loss / loss of the window trained on the test's own task", .log_x = true,
+                           .log_y = true, .count = CLASSES, .series = series);
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     matrix all;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fill_matrix(run, &extents[run->params->scale], &all, error));
+    ICL_CHECK(fill_matrix(run, &extents[run->params->scale], &all, error));
     for (size_t test = 0; test < TASKS; test++) {
         if (!is_asked_for(run, test) || !icl_reproduce_wants(run, classes[test / CONSTANTS]))
             continue;
-        ICL_TRY(judge_class(run, &all, test, error));
+        ICL_CHECK(judge_class(run, &all, test, error));
         for (size_t constant = extents[run->params->scale].first; constant < CONSTANTS; constant++)
             if (constant != test % CONSTANTS)
-                ICL_TRY(judge_constant(run, &all, test, test - test % CONSTANTS + constant, error));
+                ICL_CHECK(judge_constant(run, &all, test, test - test % CONSTANTS + constant, error));
     }
     if (run->findings == 0)
-        goto done; /* --only left nothing, and old pictures stand */
-    ICL_TRY(draw_matrix(run, &all, error));
-    ICL_TRY(draw_ratios(run, &all, error));
-done:
-    return status;
+        return ICL_OK; /* nothing was chosen, and old pictures stand */
+    ICL_CHECK(draw_matrix(run, &all, error));
+    return draw_ratios(run, &all, error);
 }
 
 const icl_reproduction icl_window_generalize = {

@@ -53,17 +53,15 @@ static icl_window_cell cell_of(const extent *is, size_t family, bool linear) {
 static icl_status follow(icl_reproducing *run, const icl_window_cell *cell, const icl_window_set *set,
                          const double *rotation, course *out, icl_error *error) {
     double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_window_learn(run, cell, out->M, along, error));
+    ICL_CHECK(icl_window_learn(run, cell, out->M, along, error));
     for (size_t i = 0; i < POINTS; i++) {
         const size_t step = (i + 1) * (cell->steps / POINTS);
         out->steps[i] = (double)step;
         out->losses[i] = icl_window_measure(set, along[i], !cell->linear).loss;
-        ICL_TRY(icl_subspace_alignment(along[i], rotation, D, K, &out->rho[i], error));
+        ICL_CHECK(icl_subspace_alignment(along[i], rotation, D, K, &out->rho[i], error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */
@@ -92,69 +90,32 @@ static icl_status judge_softmax(icl_reproducing *run, const char *family, const 
                                 const icl_window_ratio *beside_best, icl_error *error) {
     const extent *is = &extents[run->params->scale];
     char what[64], note[64];
-    icl_status status = ICL_OK;
 
     snprintf(what, sizeof what, "%s, softmax", family);
     snprintf(note, sizeof note, "after %g steps %.3g", softmax->steps[0], softmax->rho[0]);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = what,
-                                               .quantity = "rho(M, B)",
-                                               .ours = softmax->rho[POINTS - 1],
-                                               .target = 0,
-                                               .tolerance = is->rho,
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_INFERRED,
-                                               .source = "figure 10: softmax learns the subspace",
-                                               .note = note},
-                                error));
+    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "rho(M, B)", .ours = softmax->rho[POINTS - 1],
+                        .target = 0, .tolerance = is->rho, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+                        .source = "figure 10: softmax learns the subspace", .note = note));
     snprintf(note, sizeof note, "loss %.4g, best %.4g", beside_best->of.loss, beside_best->to.loss);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = what,
-                                               .quantity = "loss / best window's",
-                                               .ours = beside_best->ratio,
-                                               .standard_error = beside_best->standard_error,
-                                               .target = 1,
-                                               .tolerance = is->loss,
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "best w B B^T, searched for here",
-                                               .note = note},
-                                error));
-done:
-    return status;
+    return ICL_FOUND(run, error, .what = what, .quantity = "loss / best window's", .ours = beside_best->ratio,
+                     .standard_error = beside_best->standard_error, .target = 1, .tolerance = is->loss,
+                     .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w B B^T, searched for here",
+                     .note = note);
 }
 
 static icl_status judge_linear(icl_reproducing *run, const char *family, bool is_even, const course *linear,
                                const icl_window_ratio *beside_softmax, icl_error *error) {
     char what[64], note[64];
-    icl_status status = ICL_OK;
 
     snprintf(what, sizeof what, "%s, linear", family);
-    ICL_TRY(icl_reproduce_found(
-        run,
-        &(icl_finding){.what = what,
-                       .quantity = "rho(M, B)",
-                       .ours = linear->rho[POINTS - 1],
-                       .target = .5,
-                       .criterion = ICL_AT_LEAST,
-                       .evidence = is_even ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                       .source = is_even ? "figure 10: linear attention does not" : NULL,
-                       .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too"},
-        error));
+    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "rho(M, B)", .ours = linear->rho[POINTS - 1],
+                        .target = .5, .criterion = ICL_AT_LEAST, .evidence = is_even ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+                        .source = is_even ? "figure 10: linear attention does not" : NULL,
+                        .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too"));
     snprintf(note, sizeof note, "linear %.4g, softmax %.4g", beside_softmax->of.loss, beside_softmax->to.loss);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = what,
-                                               .quantity = "loss / softmax's loss",
-                                               .ours = beside_softmax->ratio,
-                                               .standard_error = beside_softmax->standard_error,
-                                               .target = 2,
-                                               .criterion = ICL_AT_LEAST,
-                                               .evidence = ICL_READ,
-                                               .source = "figure 10: its test error stays",
-                                               .note = note},
-                                error));
-done:
-    return status;
+    return ICL_FOUND(run, error, .what = what, .quantity = "loss / softmax's loss", .ours = beside_softmax->ratio,
+                     .standard_error = beside_softmax->standard_error, .target = 2, .criterion = ICL_AT_LEAST,
+                     .evidence = ICL_READ, .source = "figure 10: its test error stays", .note = note);
 }
 
 /* ---- Pictures ---- */
@@ -167,22 +128,17 @@ static icl_status draw(icl_reproducing *run, course all[CLASSES][KINDS], bool al
         const course *is = &all[i / KINDS][i % KINDS];
         const bool linear = i % KINDS == 1;
         snprintf(labels[i], sizeof labels[i], "%s, %s", classes[i / KINDS], linear ? "linear" : "softmax");
-        series[i] = (icl_series){.label = labels[i],
-                                 .style = linear ? ICL_SERIES_REFERENCE : ICL_SERIES_OURS,
-                                 .count = POINTS,
-                                 .x = is->steps,
-                                 .y = alignment ? is->rho : is->losses};
+        series[i] = (icl_series){labels[i],
+                                 linear ? ICL_SERIES_REFERENCE : ICL_SERIES_OURS,
+                                 POINTS,
+                                 is->steps,
+                                 alignment ? is->rho : is->losses,
+                                 NULL};
     }
-    return icl_reproduce_figure(
-        run,
-        &(icl_figure){.name = alignment ? "window-subspace-alignment" : "window-subspace-error",
-                      .title = "Softmax attention learns a subspace, linear attention does not (figure 10)",
-                      .x_label = "training steps",
-                      .y_label = alignment ? "rho(M, B)" : "test error",
-                      .log_y = true,
-                      .count = (size_t)CLASSES * KINDS,
-                      .series = series},
-        error);
+    return ICL_DRAW_FIGURE(run, error, .name = alignment ? "window-subspace-alignment" : "window-subspace-error",
+                           .title = "Softmax attention learns a subspace, linear attention does not (figure 10)",
+                           .x_label = "training steps", .y_label = alignment ? "rho(M, B)" : "test error",
+                           .log_y = true, .count = (size_t)CLASSES * KINDS, .series = series);
 }
 
 /* ---- One class ---- */
@@ -219,20 +175,17 @@ done:
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     course all[CLASSES][KINDS] = {{{{0}}}};
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < (size_t)CLASSES * KINDS; i++)
         for (size_t k = 0; k < POINTS; k++)
             all[i / KINDS][i % KINDS].rho[k] = all[i / KINDS][i % KINDS].losses[k] = (double)NAN;
     for (size_t family = 0; family < CLASSES; family++)
         if (icl_reproduce_wants(run, classes[family]))
-            ICL_TRY(reproduce_class(run, family, all[family], error));
+            ICL_CHECK(reproduce_class(run, family, all[family], error));
     if (run->findings == 0)
-        goto done; /* --only left nothing, and old pictures stand */
-    ICL_TRY(draw(run, all, true, error));
-    ICL_TRY(draw(run, all, false, error));
-done:
-    return status;
+        return ICL_OK; /* nothing was chosen, and old pictures stand */
+    ICL_CHECK(draw(run, all, true, error));
+    return draw(run, all, false, error);
 }
 
 const icl_reproduction icl_window_subspace = {

@@ -67,7 +67,6 @@ typedef struct traced {
 static icl_status trace_curve(icl_reproducing *run, const axis *along, const curve *line, const extent *is, traced *out,
                               icl_error *error) {
     char name[ICL_WINDOW_NAME];
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < MOST_POINTS; i++) {
         icl_window_cell cell = line->cell;
@@ -77,8 +76,8 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
         icl_window_folder(&cell, name);
         if (!((is->points & ~line->without) >> i & 1) || !icl_reproduce_wants(run, name))
             continue;
-        ICL_TRY(icl_window_train(run, &cell, is->sequences, &trained, error));
-        ICL_TRY(icl_window_judge(run, &cell, &trained, is->tolerance, line->printed[i], error));
+        ICL_CHECK(icl_window_train(run, &cell, is->sequences, &trained, error));
+        ICL_CHECK(icl_window_judge(run, &cell, &trained, is->tolerance, line->printed[i], error));
         out->x[out->count] = along->at[i];
         out->norms[out->count] = trained.spectral_norm;
         out->best[out->count] = trained.best;
@@ -86,9 +85,7 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
         out->printed[out->count++] = line->printed[i] > 0 ? line->printed[i] : (double)NAN;
     }
     snprintf(name, sizeof name, "%s, d %zu: rises with %s", line->cell.function, line->cell.d, along->name);
-    ICL_TRY(icl_window_judge_order(run, name, out->count, out->norms, error));
-done:
-    return status;
+    return icl_window_judge_order(run, name, out->count, out->norms, error);
 }
 
 static icl_status draw(icl_reproducing *run, const axis *along, size_t count, traced *all, icl_error *error) {
@@ -97,37 +94,21 @@ static icl_status draw(icl_reproducing *run, const axis *along, size_t count, tr
 
     for (size_t i = 0; i < count; i++) {
         const traced *line = &all[i];
-        series[used++] = (icl_series){
-            .label = line->labels[0], .style = ICL_SERIES_OURS, .count = line->count, .x = line->x, .y = line->norms};
-        series[used++] = (icl_series){.label = line->labels[1],
-                                      .style = ICL_SERIES_REFERENCE,
-                                      .count = line->count,
-                                      .x = line->x,
-                                      .y = line->best};
+        series[used++] = (icl_series){line->labels[0], ICL_SERIES_OURS, line->count, line->x, line->norms, NULL};
+        series[used++] = (icl_series){line->labels[1], ICL_SERIES_REFERENCE, line->count, line->x, line->best, NULL};
         if (line->has_printed)
-            series[used++] = (icl_series){.label = line->labels[2],
-                                          .style = ICL_SERIES_PUBLISHED,
-                                          .count = line->count,
-                                          .x = line->x,
-                                          .y = line->printed};
+            series[used++] =
+                (icl_series){line->labels[2], ICL_SERIES_PUBLISHED, line->count, line->x, line->printed, NULL};
     }
-    return icl_reproduce_figure(run,
-                                &(icl_figure){.name = along->figure,
-                                              .title = along->title,
-                                              .x_label = along->label,
-                                              .y_label = "spectral norm of M",
-                                              .log_x = true,
-                                              .log_y = true,
-                                              .count = used,
-                                              .series = series},
-                                error);
+    return ICL_DRAW_FIGURE(run, error, .name = along->figure, .title = along->title, .x_label = along->label,
+                           .y_label = "spectral norm of M", .log_x = true, .log_y = true, .count = used,
+                           .series = series);
 }
 
 static icl_status trace_all(icl_reproducing *run, const axis *along, const curve *lines,
                             const extent extents[ICL_SCALES], icl_error *error) {
     const extent *is = &extents[run->params->scale];
     traced all[CURVES] = {{0}};
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < is->curves; i++) {
         const icl_window_cell *cell = &lines[i].cell;
@@ -137,12 +118,11 @@ static icl_status trace_all(icl_reproducing *run, const axis *along, const curve
         snprintf(all[i].labels[0], ICL_WINDOW_NAME, "%s, d %zu%s", cell->function, cell->d, what);
         snprintf(all[i].labels[2], ICL_WINDOW_NAME, "on a grid of 15 %%, d %zu%s", cell->d, what);
         snprintf(all[i].labels[1], ICL_WINDOW_NAME, "best w, d %zu%s", cell->d, what);
-        ICL_TRY(trace_curve(run, along, &lines[i], is, &all[i], error));
+        ICL_CHECK(trace_curve(run, along, &lines[i], is, &all[i], error));
     }
-    if (run->findings > 0) /* else --only left nothing, and an old picture stands */
-        ICL_TRY(draw(run, along, is->curves, all, error));
-done:
-    return status;
+    if (run->findings > 0) /* else nothing was chosen, and an old picture stands */
+        ICL_CHECK(draw(run, along, is->curves, all, error));
+    return ICL_OK;
 }
 
 /* ---- The Lipschitz constant ---- */

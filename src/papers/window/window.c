@@ -29,32 +29,25 @@ void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) 
 }
 
 static icl_status describe_task(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.function=%s", cell->function));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.d=%zu", cell->d));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.lipschitz=%.9g", cell->lipschitz));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%.9g", cell->sigma));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.subspace=%zu", cell->subspace));
-done:
-    return status;
+    ICL_CHECK(icl_reproduce_override(recipe, error, "task.function=%s", cell->function));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "task.d=%zu", cell->d));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "task.lipschitz=%.9g", cell->lipschitz));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "task.noise=fixed:%.9g", cell->sigma));
+    return icl_reproduce_override(recipe, error, "task.subspace=%zu", cell->subspace);
 }
 
 /* From M = I, or for a subspace from a random M, which is watched on its way. */
 static icl_status describe_start(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
     const size_t every = cell->subspace > 0 ? cell->steps / ICL_WINDOW_SNAPSHOTS : 0;
-    icl_status status = ICL_OK;
 
     if (cell->linear)
-        ICL_TRY(icl_reproduce_override(recipe, error, "model.attention=linear"));
+        ICL_CHECK(icl_reproduce_override(recipe, error, "model.attention=linear"));
     if (cell->subspace > 0) {
-        ICL_TRY(icl_reproduce_override(recipe, error, "model.initialization=normal"));
-        ICL_TRY(icl_reproduce_override(recipe, error, "model.init_std=0.1"));
+        ICL_CHECK(icl_reproduce_override(recipe, error, "model.initialization=normal"));
+        ICL_CHECK(icl_reproduce_override(recipe, error, "model.init_std=0.1"));
     }
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", every));
-done:
-    return status;
+    return icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", every);
 }
 
 icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
@@ -62,7 +55,7 @@ icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("window", NULL, &made, error));
+    ICL_TRY(icl_reproduce_recipe("window", &made, error));
     ICL_TRY(describe_task(cell, made, error));
     ICL_TRY(describe_start(cell, made, error));
     ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", cell->steps));
@@ -160,63 +153,32 @@ done:
 /* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
 static icl_status judge_optimum(icl_reproducing *run, const char *name, const icl_window_trained *trained,
                                 double printed, icl_error *error) {
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = name,
-                                              .quantity = "best w",
-                                              .ours = trained->best,
-                                              .target = printed,
-                                              .tolerance = .18 * printed,
-                                              .evidence = ICL_COMPUTED,
-                                              .source = "independent search on a grid of 15 %"},
-                               error);
+    return ICL_FOUND(run, error, .what = name, .quantity = "best w", .ours = trained->best, .target = printed,
+                     .tolerance = .18 * printed, .evidence = ICL_COMPUTED,
+                     .source = "independent search on a grid of 15 %");
 }
 
 icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell, const icl_window_trained *trained,
                             double tolerance, double printed, icl_error *error) {
     char name[ICL_WINDOW_NAME], note[160];
-    icl_status status = ICL_OK;
 
     icl_window_name(cell, name);
     if (printed > 0)
-        ICL_TRY(judge_optimum(run, name, trained, printed, error));
+        ICL_CHECK(judge_optimum(run, name, trained, printed, error));
     snprintf(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
              trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = name,
-                                               .quantity = "spectral norm of M",
-                                               .ours = trained->spectral_norm,
-                                               .target = trained->best,
-                                               .tolerance = tolerance * trained->best,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "best w I, searched for here",
-                                               .note = note},
-                                error));
+    ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "spectral norm of M", .ours = trained->spectral_norm,
+                        .target = trained->best, .tolerance = tolerance * trained->best, .evidence = ICL_COMPUTED,
+                        .source = "best w I, searched for here", .note = note));
     snprintf(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
              trained->beside_best.of.loss, trained->beside_best.to.loss, trained->of_mean.loss);
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = name,
-                                               .quantity = "loss / best window's",
-                                               .ours = trained->beside_best.ratio,
-                                               .standard_error = trained->beside_best.standard_error,
-                                               .target = 1,
-                                               .tolerance = .02,
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_COMPUTED,
-                                               .source = "best w I, searched for here",
-                                               .note = note},
-                                error));
-    ICL_TRY(icl_reproduce_found(run,
-                                &(icl_finding){.what = name,
-                                               .quantity = "Dist(M, I)",
-                                               .ours = trained->distance,
-                                               .target = 0,
-                                               .tolerance = tolerance,
-                                               .criterion = ICL_AT_MOST,
-                                               .evidence = ICL_READ,
-                                               .source = "authors' reply: optimal M are w I"},
-                                error));
-done:
-    return status;
+    ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "loss / best window's",
+                        .ours = trained->beside_best.ratio, .standard_error = trained->beside_best.standard_error,
+                        .target = 1, .tolerance = .02, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
+                        .source = "best w I, searched for here", .note = note));
+    return ICL_FOUND(run, error, .what = name, .quantity = "Dist(M, I)", .ours = trained->distance, .target = 0,
+                     .tolerance = tolerance, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+                     .source = "authors' reply: optimal M are w I");
 }
 
 icl_status icl_window_judge_order(icl_reproducing *run, const char *what, size_t count, const double *norms,
@@ -227,13 +189,6 @@ icl_status icl_window_judge_order(icl_reproducing *run, const char *what, size_t
         return ICL_OK;
     for (size_t i = 1; i < count; i++)
         least = fmin(least, norms[i] / norms[i - 1]);
-    return icl_reproduce_found(run,
-                               &(icl_finding){.what = what,
-                                              .quantity = "least ratio of neighbours",
-                                              .ours = least,
-                                              .target = 1,
-                                              .criterion = ICL_AT_LEAST,
-                                              .evidence = ICL_READ,
-                                              .source = "figure 3, authors' reply"},
-                               error);
+    return ICL_FOUND(run, error, .what = what, .quantity = "least ratio of neighbours", .ours = least, .target = 1,
+                     .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 3, authors' reply");
 }

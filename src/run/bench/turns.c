@@ -1,60 +1,47 @@
 /* The clock of `iclab bench`. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "iclab/host.h"
 #include "iclab/status.h"
+#include "numeric/statistics.h"
 #include "run/bench/bench.h"
 
 enum { MIN_TURNS = 3, MAX_TURNS = 15, MAX_CALLS = 4096 };
 
 static icl_status take_turn(const icl_bench_contender *contender, size_t calls, double *seconds, icl_error *error) {
-    icl_status status = ICL_OK;
     const double start = icl_clock_seconds();
 
-    ICL_TRY(contender->function(contender->context, calls, error));
-    ICL_TRY(icl_backend_sync(contender->backend, error));
+    ICL_CHECK(contender->function(contender->context, calls, error));
+    ICL_CHECK(icl_backend_sync(contender->backend, error));
     *seconds = (icl_clock_seconds() - start) / (double)calls;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* The first call compiles; those after it tell how many make a turn. */
 static icl_status warm_up(icl_bench_contender *contender, double turn, icl_error *error) {
-    icl_status status = ICL_OK;
     double seconds;
     size_t calls = 1;
 
-    ICL_TRY(take_turn(contender, 1, &contender->first, error));
-    ICL_TRY(take_turn(contender, 1, &seconds, error));
+    ICL_CHECK(take_turn(contender, 1, &contender->first, error));
+    ICL_CHECK(take_turn(contender, 1, &seconds, error));
     while (turn > 0 && calls < MAX_CALLS && seconds * (double)calls < turn) {
         const double wanted = seconds > 0 ? turn / seconds : MAX_CALLS;
         const size_t most = calls * 8 < MAX_CALLS ? calls * 8 : MAX_CALLS;
         calls = wanted < (double)calls + 1 ? calls + 1 : wanted < (double)most ? (size_t)wanted : most;
-        ICL_TRY(take_turn(contender, calls, &seconds, error));
+        ICL_CHECK(take_turn(contender, calls, &seconds, error));
     }
     contender->times.calls_a_turn = calls;
-done:
-    return status;
-}
-
-static int smaller_first(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
+    return ICL_OK;
 }
 
 static void summarize(icl_bench_times *times, double *seconds, size_t turns) {
-    qsort(seconds, turns, sizeof *seconds, smaller_first);
     times->turns = turns;
+    times->median = icl_median(seconds, turns); /* which sorts them */
     times->min = seconds[0];
     times->max = seconds[turns - 1];
-    times->median = (seconds[(turns - 1) / 2] + seconds[turns / 2]) / 2;
 }
 
 icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, double seconds, icl_error *error) {
     enum { MOST = 2 };
     double times[MOST][MAX_TURNS];
-    icl_status status = ICL_OK;
     const double end = icl_clock_seconds() + seconds;
     size_t turns = 0;
 
@@ -62,16 +49,15 @@ icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, d
         return icl_fail(error, ICL_ERROR_INPUT, "bench: %zu contenders, expected at most %d", count, MOST);
     for (size_t i = 0; i < count; i++)
         if (contenders[i].backend)
-            ICL_TRY(warm_up(&contenders[i], seconds / (double)(MAX_TURNS * count), error));
+            ICL_CHECK(warm_up(&contenders[i], seconds / (double)(MAX_TURNS * count), error));
     while (turns < MIN_TURNS || (turns < MAX_TURNS && icl_clock_seconds() < end)) {
         for (size_t i = 0; i < count; i++)
             if (contenders[i].backend)
-                ICL_TRY(take_turn(&contenders[i], contenders[i].times.calls_a_turn, &times[i][turns], error));
+                ICL_CHECK(take_turn(&contenders[i], contenders[i].times.calls_a_turn, &times[i][turns], error));
         turns++;
     }
     for (size_t i = 0; i < count; i++)
         if (contenders[i].backend)
             summarize(&contenders[i].times, times[i], turns);
-done:
-    return status;
+    return ICL_OK;
 }

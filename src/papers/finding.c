@@ -1,0 +1,69 @@
+/* A finding: how it is judged, and how it reads. */
+#include <math.h>
+#include <stdio.h>
+
+#include "papers/reproduce.h"
+
+/* ---- Judging ---- */
+
+/* How far ours lies beyond what the criterion allows; 0 or less: it does not. */
+static double excess(const icl_finding *finding) {
+    const double above = finding->ours - finding->target;
+
+    switch (finding->criterion) {
+    case ICL_AT_MOST:
+        return above - finding->tolerance;
+    case ICL_AT_LEAST:
+        return -above - finding->tolerance;
+    case ICL_WITHIN:
+    default:
+        return fabs(above) - finding->tolerance;
+    }
+}
+
+icl_judgement icl_finding_judge(const icl_finding *finding) {
+    if (finding->evidence == ICL_EVIDENCE_NONE || finding->evidence == ICL_RECALLED)
+        return ICL_SHOWN;
+    return excess(finding) <= 0 ? ICL_MET : ICL_MISSED; /* NaN is missed */
+}
+
+double icl_finding_miss(const icl_finding *finding) {
+    return icl_finding_judge(finding) == ICL_MISSED ? excess(finding) : 0;
+}
+
+const char *icl_judgement_name(icl_judgement judgement) {
+    static const char *const names[] = {"shown", "met", "missed"};
+    return names[judgement];
+}
+
+const char *icl_evidence_name(icl_evidence evidence) {
+    static const char *const names[] = {"", "read", "computed", "inferred", "recalled"};
+    return names[evidence];
+}
+
+const char *icl_scale_name(icl_scale scale) {
+    static const char *const names[ICL_SCALES] = {"ci", "short", "full"};
+    return names[scale];
+}
+
+/* ---- As text ---- */
+
+const char *icl_finding_number(double value, char text[32]) {
+    snprintf(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
+    return text;
+}
+
+icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_minus, const char *const signs[3]) {
+    icl_finding_text text;
+    char value[32], spread[32];
+
+    snprintf(text.ours, sizeof text.ours, "%s%s%s", icl_finding_number(finding->ours, value),
+             finding->standard_error > 0 ? plus_minus : "",
+             finding->standard_error > 0 ? icl_finding_number(finding->standard_error, spread) : "");
+    snprintf(text.target, sizeof text.target, "-");
+    if (finding->evidence != ICL_EVIDENCE_NONE)
+        snprintf(text.target, sizeof text.target, "%s%s%s%s", signs[finding->criterion],
+                 icl_finding_number(finding->target, value), finding->tolerance == 0 ? "" : plus_minus,
+                 finding->tolerance == 0 ? "" : icl_finding_number(finding->tolerance, spread));
+    return text;
+}
