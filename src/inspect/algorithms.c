@@ -117,14 +117,13 @@ done:
 static icl_status predict(comparison *c, icl_error *error) {
     const icl_inspect_sample *sample = c->sample;
     const size_t d = c->run->d;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(sample->count, c->count * d * sizeof(double), "implied weights", &c->weights, error));
-    ICL_TRY(icl_allocate(sample->count, c->count * sizeof(double), "predictions", &c->predictions, error));
-    ICL_TRY(icl_allocate(sample->count, sizeof(double), "predictions", &c->model, error));
-    ICL_TRY(icl_allocate(sample->count, sizeof(double), "squared distances", &c->values, error));
-    ICL_TRY(icl_allocate(sample->count, d * sizeof(double), "implied weights", &c->of, error));
-    ICL_TRY(icl_predictors_weights(c->predictors, sample->count, sample->tokens, sample->noise, c->weights, error));
+    ICL_CHECK(icl_allocate(sample->count, c->count * d * sizeof(double), "implied weights", &c->weights, error));
+    ICL_CHECK(icl_allocate(sample->count, c->count * sizeof(double), "predictions", &c->predictions, error));
+    ICL_CHECK(icl_allocate(sample->count, sizeof(double), "predictions", &c->model, error));
+    ICL_CHECK(icl_allocate(sample->count, sizeof(double), "squared distances", &c->values, error));
+    ICL_CHECK(icl_allocate(sample->count, d * sizeof(double), "implied weights", &c->of, error));
+    ICL_CHECK(icl_predictors_weights(c->predictors, sample->count, sample->tokens, sample->noise, c->weights, error));
     for (size_t i = 0; i < sample->count; i++) {
         const float *query = icl_inspect_query(c->run, sample, i);
         for (size_t j = 0; j < c->count; j++)
@@ -132,8 +131,7 @@ static icl_status predict(comparison *c, icl_error *error) {
         c->model[i] = sample->weights ? icl_inspect_product(sample->weights + i * d, query, d) : sample->predictions[i];
         c->size += c->model[i] * c->model[i] / (double)sample->count;
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static double cosine_of(comparison *c, size_t index) {
@@ -201,18 +199,16 @@ static icl_status report(const comparison *c, size_t index, icl_error *error) {
         {"cosine of sensitivities", is->cosine, 0},
         {"its own squared error", is->loss, is->loss_error},
     };
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        ICL_TRY(icl_inspect_found(c->run,
-                                  &(icl_inspected){.what = name,
-                                                   .quantity = rows[i].quantity,
-                                                   .value = rows[i].value,
-                                                   .standard_error = rows[i].standard_error,
-                                                   .note = icl_predictors_constants(c->predictors, index)},
-                                  error));
-done:
-    return status;
+        ICL_CHECK(icl_inspect_found(c->run,
+                                    &(icl_inspected){.what = name,
+                                                     .quantity = rows[i].quantity,
+                                                     .value = rows[i].value,
+                                                     .standard_error = rows[i].standard_error,
+                                                     .note = icl_predictors_constants(c->predictors, index)},
+                                    error));
+    return ICL_OK;
 }
 
 static icl_status write_row(const comparison *c, size_t index, icl_error *error) {
@@ -234,25 +230,22 @@ static icl_status write_table(const comparison *c, icl_error *error) {
     static const icl_report_column columns[] = {{"algorithm", false},   {"distance to the model", true},
                                                 {"share", true},        {"cosine of sensitivities", true},
                                                 {"its own loss", true}, {"fitted constants", false}};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_inspect_section(c->run, "The nearest classical algorithm", error));
-    ICL_TRY(icl_inspect_paragraph(c->run, error,
-                                  "Constants are fitted to the model's predictions, on other sequences than "
-                                  "those measured here; step sizes and input steps multiply sums as they "
-                                  "are, without 1/n. Distance: the mean of (its prediction - the model's)^2 "
-                                  "with one standard error; share: the same over the mean square of the "
-                                  "model's predictions, %.4g. The sensitivity is d prediction / d x of the "
-                                  "query.",
-                                  c->size));
-    ICL_TRY(icl_inspect_table_begin(c->run, columns, sizeof columns / sizeof *columns, error));
+    ICL_CHECK(icl_inspect_section(c->run, "The nearest classical algorithm", error));
+    ICL_CHECK(icl_inspect_paragraph(c->run, error,
+                                    "Constants are fitted to the model's predictions, on other sequences than "
+                                    "those measured here; step sizes and input steps multiply sums as they "
+                                    "are, without 1/n. Distance: the mean of (its prediction - the model's)^2 "
+                                    "with one standard error; share: the same over the mean square of the "
+                                    "model's predictions, %.4g. The sensitivity is d prediction / d x of the "
+                                    "query.",
+                                    c->size));
+    ICL_CHECK(icl_inspect_table_begin(c->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < c->count; i++) {
-        ICL_TRY(report(c, i, error));
-        ICL_TRY(write_row(c, i, error));
+        ICL_CHECK(report(c, i, error));
+        ICL_CHECK(write_row(c, i, error));
     }
-    ICL_TRY(icl_inspect_table_end(c->run, error));
-done:
-    return status;
+    return icl_inspect_table_end(c->run, error);
 }
 
 /* The model's predictions over the algorithm's. */
@@ -284,7 +277,6 @@ static icl_status conclude(const comparison *c, icl_error *error) {
     const char *constants = icl_predictors_constants(c->predictors, c->best);
     const double share = is->distance / c->size;
     char words[160], how[160];
-    icl_status status = ICL_OK;
 
     if (c->size == 0)
         return icl_text_print(&c->run->lead, error, "The model predicts 0, whatever the context.");
@@ -294,20 +286,18 @@ static icl_status conclude(const comparison *c, icl_error *error) {
              : share <= NEARLY ? "is nearly"
              : share <= CLOSE  ? "comes close to"
                                : "is none of the classical algorithms compared; nearest is");
-    ICL_TRY(icl_text_print(&c->run->lead, error, "The model %s %s", how, words));
+    ICL_CHECK(icl_text_print(&c->run->lead, error, "The model %s %s", how, words));
     if (constants[0] != '\0')
-        ICL_TRY(icl_text_print(&c->run->lead, error, " (%s)", constants));
-    ICL_TRY(icl_text_print(&c->run->lead, error, ": predictions differ by %.2g of their size (root mean squares).",
-                           sqrt(share)));
-    ICL_TRY(icl_inspect_found(c->run,
-                              &(icl_inspected){.what = "nearest algorithm",
-                                               .quantity = icl_predictors_name(c->predictors, c->best),
-                                               .value = share,
-                                               .standard_error = is->standard_error / c->size,
-                                               .note = c->run->lead.bytes},
-                              error));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(&c->run->lead, error, " (%s)", constants));
+    ICL_CHECK(icl_text_print(&c->run->lead, error, ": predictions differ by %.2g of their size (root mean squares).",
+                             sqrt(share)));
+    return icl_inspect_found(c->run,
+                             &(icl_inspected){.what = "nearest algorithm",
+                                              .quantity = icl_predictors_name(c->predictors, c->best),
+                                              .value = share,
+                                              .standard_error = is->standard_error / c->size,
+                                              .note = c->run->lead.bytes},
+                             error);
 }
 
 icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,

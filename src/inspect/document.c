@@ -11,22 +11,32 @@
 #include "iclab/run_report.h"
 #include "inspect/inspecting.h"
 
+/* ---- To the caller ---- */
+
+void icl_inspect_progress(const icl_inspecting *run, const char *doing, double share) {
+    if (run->params->progress)
+        run->params->progress(run->params->user, doing, share);
+}
+
+icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {
+    if (!run->params->stop || !*run->params->stop)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INTERRUPTED, "inspect: stopped before its report was written");
+}
+
 /* ---- Findings ---- */
 
 icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, icl_error *error) {
     const double standard_error = found->standard_error > 0 ? found->standard_error : (double)NAN;
-    icl_status status = ICL_OK;
 
     if (run->params->report)
         run->params->report(run->params->user, found);
-    ICL_TRY(icl_text_print(&run->table, error, "%zu,", found->layer));
-    ICL_TRY(icl_text_field(&run->table, found->what, ",", error));
-    ICL_TRY(icl_text_field(&run->table, found->quantity, ",", error));
-    ICL_TRY(icl_text_number_field(&run->table, found->value, ",", error));
-    ICL_TRY(icl_text_number_field(&run->table, standard_error, ",", error));
-    ICL_TRY(icl_text_field(&run->table, found->note ? found->note : "", "\n", error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->table, error, "%zu,", found->layer));
+    ICL_CHECK(icl_text_field(&run->table, found->what, ",", error));
+    ICL_CHECK(icl_text_field(&run->table, found->quantity, ",", error));
+    ICL_CHECK(icl_text_number_field(&run->table, found->value, ",", error));
+    ICL_CHECK(icl_text_number_field(&run->table, standard_error, ",", error));
+    return icl_text_field(&run->table, found->note ? found->note : "", "\n", error);
 }
 
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]) {
@@ -45,94 +55,64 @@ const char *icl_inspect_measured(double value, double standard_error, char text[
 /* ---- Sections ---- */
 
 icl_status icl_inspect_section(icl_inspecting *run, const char *heading, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&run->markdown, error, "## %s\n\n", heading));
-    ICL_TRY(icl_report_section(run->report, heading, error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->markdown, error, "## %s\n\n", heading));
+    return icl_report_section(run->report, heading, error);
 }
 
 icl_status icl_inspect_paragraph(icl_inspecting *run, icl_error *error, const char *format, ...) {
     char text[2048];
     va_list arguments;
-    icl_status status = ICL_OK;
 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    ICL_TRY(icl_text_print(&run->markdown, error, "%s\n\n", text));
-    ICL_TRY(icl_report_paragraph(run->report, text, error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->markdown, error, "%s\n\n", text));
+    return icl_report_paragraph(run->report, text, error);
 }
 
 static icl_status add_picture(icl_inspecting *run, const char *name, const char *title, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&run->markdown, error, "![%s](%s.svg)\n\n", title, name));
-    ICL_TRY(icl_report_picture(run->report, run->params->folder, name, title, error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->markdown, error, "![%s](%s.svg)\n\n", title, name));
+    return icl_report_picture(run->report, run->params->folder, name, title, error);
 }
 
 icl_status icl_inspect_figure(icl_inspecting *run, const icl_figure *figure, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_figure_write(&run->drawing, figure, error));
-    ICL_TRY(add_picture(run, figure->name, figure->title, error));
-done:
-    return status;
+    ICL_CHECK(icl_figure_write(&run->drawing, figure, error));
+    return add_picture(run, figure->name, figure->title, error);
 }
 
 icl_status icl_inspect_heat_maps(icl_inspecting *run, const icl_heat_figure *figure, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_heat_figure_write(&run->drawing, figure, error));
-    ICL_TRY(add_picture(run, figure->name, figure->title, error));
-done:
-    return status;
+    ICL_CHECK(icl_heat_figure_write(&run->drawing, figure, error));
+    return add_picture(run, figure->name, figure->title, error);
 }
 
 /* ---- Tables ---- */
 
 icl_status icl_inspect_table_begin(icl_inspecting *run, const icl_report_column *columns, size_t count,
                                    icl_error *error) {
-    icl_status status = ICL_OK;
-
     run->columns = count;
     for (size_t i = 0; i < count; i++)
-        ICL_TRY(icl_text_print(&run->markdown, error, "| %s %s", columns[i].heading, i + 1 < count ? "" : "|\n"));
+        ICL_CHECK(icl_text_print(&run->markdown, error, "| %s %s", columns[i].heading, i + 1 < count ? "" : "|\n"));
     for (size_t i = 0; i < count; i++)
-        ICL_TRY(icl_text_print(&run->markdown, error, "| %s %s", columns[i].is_number ? "---:" : "---",
-                               i + 1 < count ? "" : "|\n"));
-    ICL_TRY(icl_report_table_begin(run->report, columns, count, error));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(&run->markdown, error, "| %s %s", columns[i].is_number ? "---:" : "---",
+                                 i + 1 < count ? "" : "|\n"));
+    return icl_report_table_begin(run->report, columns, count, error);
 }
 
 icl_status icl_inspect_table_row(icl_inspecting *run, icl_report_tone tone, const char *const *cells,
                                  icl_error *error) {
     const char *mark = tone == ICL_TONE_STRONG ? "**" : "";
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < run->columns; i++) {
         const char *around = cells[i][0] != '\0' ? mark : "";
-        ICL_TRY(icl_text_print(&run->markdown, error, "| %s%s%s %s", around, cells[i], around,
-                               i + 1 < run->columns ? "" : "|\n"));
+        ICL_CHECK(icl_text_print(&run->markdown, error, "| %s%s%s %s", around, cells[i], around,
+                                 i + 1 < run->columns ? "" : "|\n"));
     }
-    ICL_TRY(icl_report_table_row(run->report, tone, cells, error));
-done:
-    return status;
+    return icl_report_table_row(run->report, tone, cells, error);
 }
 
 icl_status icl_inspect_table_end(icl_inspecting *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&run->markdown, error, "\n"));
-    ICL_TRY(icl_report_table_end(run->report, error));
-done:
-    return status;
+    ICL_CHECK(icl_text_print(&run->markdown, error, "\n"));
+    return icl_report_table_end(run->report, error);
 }
 
 /* ---- Files ---- */

@@ -26,26 +26,24 @@ static icl_status add_term(icl_text *text, double coefficient, const char *symbo
 static icl_status write_formula(const layer_view *view, size_t n, icl_text *text, icl_error *error) {
     const bool moves_y = acts(view, ICL_TERM_YX) || acts(view, ICL_TERM_YY);
     const bool moves_x = acts(view, ICL_TERM_XX) || acts(view, ICL_TERM_XY);
-    icl_status status = ICL_OK;
 
     if (!moves_y && !moves_x)
-        ICL_TRY(icl_text_print(text, error, "nothing changes"));
+        ICL_CHECK(icl_text_print(text, error, "nothing changes"));
     if (moves_y)
-        ICL_TRY(icl_text_print(text, error, "y <- y"));
+        ICL_CHECK(icl_text_print(text, error, "y <- y"));
     if (acts(view, ICL_TERM_YX) && view->is_preconditioned)
-        ICL_TRY(add_term(text, view->step.whitened_multiple / (double)n, "<a, Sigma^-1 x>", error));
+        ICL_CHECK(add_term(text, view->step.whitened_multiple / (double)n, "<a, Sigma^-1 x>", error));
     else if (acts(view, ICL_TERM_YX))
-        ICL_TRY(add_term(text, view->terms[ICL_TERM_YX], "<a, x>", error));
+        ICL_CHECK(add_term(text, view->terms[ICL_TERM_YX], "<a, x>", error));
     if (acts(view, ICL_TERM_YY))
-        ICL_TRY(add_term(text, view->terms[ICL_TERM_YY], "l y", error));
+        ICL_CHECK(add_term(text, view->terms[ICL_TERM_YY], "l y", error));
     if (moves_x)
-        ICL_TRY(icl_text_print(text, error, "%sx <- x", moves_y ? "; " : ""));
+        ICL_CHECK(icl_text_print(text, error, "%sx <- x", moves_y ? "; " : ""));
     if (acts(view, ICL_TERM_XX))
-        ICL_TRY(add_term(text, view->terms[ICL_TERM_XX], "S x", error));
+        ICL_CHECK(add_term(text, view->terms[ICL_TERM_XX], "S x", error));
     if (acts(view, ICL_TERM_XY))
-        ICL_TRY(add_term(text, view->terms[ICL_TERM_XY], "y a", error));
-done:
-    return status;
+        ICL_CHECK(add_term(text, view->terms[ICL_TERM_XY], "y a", error));
+    return ICL_OK;
 }
 
 /* "name (loss +0.12 without it)" */
@@ -70,7 +68,6 @@ static icl_status write_words(const layer_view *view, icl_text *text, icl_error 
                                                         "residual rescaling"};
     const icl_inspect_effect *rest = &view->effects[ICL_PRUNE_BEYOND_SCALARS];
     bool written[ICL_LINEAR_TERMS] = {false};
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < ICL_LINEAR_TERMS; i++) {
         int dearest = -1;
@@ -81,16 +78,15 @@ static icl_status write_words(const layer_view *view, icl_text *text, icl_error 
         if (dearest < 0)
             break;
         written[dearest] = true;
-        ICL_TRY(add_role(dearest == ICL_TERM_YX && view->is_preconditioned ? "preconditioned gradient step"
-                                                                           : names[dearest],
-                         &view->effects[dearest], text, error));
+        ICL_CHECK(add_role(dearest == ICL_TERM_YX && view->is_preconditioned ? "preconditioned gradient step"
+                                                                             : names[dearest],
+                           &view->effects[dearest], text, error));
     }
     if (!icl_inspect_does_nothing(rest))
-        ICL_TRY(add_role("entries beyond the four numbers", rest, text, error));
+        ICL_CHECK(add_role("entries beyond the four numbers", rest, text, error));
     if (text->length == 0)
-        ICL_TRY(icl_text_print(text, error, "this layer does nothing"));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(text, error, "this layer does nothing"));
+    return ICL_OK;
 }
 
 static icl_status write_layer(icl_inspecting *run, size_t layer, const layer_view *view, icl_error *error) {

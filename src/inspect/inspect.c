@@ -16,17 +16,6 @@
 #define LEAST_SEQUENCES 100
 #define WORK            8e9
 
-void icl_inspect_progress(const icl_inspecting *run, const char *doing, double share) {
-    if (run->params->progress)
-        run->params->progress(run->params->user, doing, share);
-}
-
-icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error) {
-    if (!run->params->stop || !*run->params->stop)
-        return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INTERRUPTED, "inspect: stopped before its report was written");
-}
-
 /* ---- Model families ---- */
 
 /* Each of about 6 prunings a layer runs all layers, at two products of D x D matrices a head and two more. */
@@ -81,34 +70,27 @@ static icl_status inspect_family(icl_inspecting *run, icl_error *error) {
 /* ---- The whole ---- */
 
 static icl_status load(icl_inspecting *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(&run->recipe, error));
-    ICL_TRY(icl_run_read_recipe(run->params->run, run->recipe, error));
-    ICL_TRY(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
+    ICL_CHECK(icl_recipe_create_complete(&run->recipe, error));
+    ICL_CHECK(icl_run_read_recipe(run->params->run, run->recipe, error));
+    ICL_CHECK(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
     run->task = icl_trainer_task(run->trainer);
     run->model = icl_trainer_model(run->trainer);
     run->d = icl_task_dimension(run->task);
     run->n = icl_task_context(run->task);
     run->seed = (uint32_t)icl_recipe_count(run->recipe, "eval", "seed");
-    ICL_TRY(icl_allocate(icl_model_size(run->model), sizeof *run->values, "parameters", &run->values, error));
-    ICL_TRY(icl_trainer_get_parameters(run->trainer, run->values, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(icl_model_size(run->model), sizeof *run->values, "parameters", &run->values, error));
+    return icl_trainer_get_parameters(run->trainer, run->values, error);
 }
 
 /* Begins the documents. */
 static icl_status begin(icl_inspecting *run, icl_error *error) {
     const icl_inspect_params *params = run->params;
-    icl_status status = ICL_OK;
 
     run->drawing =
         (icl_drawing){.folder = params->folder, .command = "iclab inspect", .draw = params->draw, .user = params->user};
-    ICL_TRY(icl_folder_create(params->folder, error));
-    ICL_TRY(icl_report_create(&run->report, error));
-    ICL_TRY(icl_text_print(&run->table, error, "layer,what,quantity,value,standard_error,note\n"));
-done:
-    return status;
+    ICL_CHECK(icl_folder_create(params->folder, error));
+    ICL_CHECK(icl_report_create(&run->report, error));
+    return icl_text_print(&run->table, error, "layer,what,quantity,value,standard_error,note\n");
 }
 
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error) {

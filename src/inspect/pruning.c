@@ -10,6 +10,10 @@
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
 
+/* Predictions that move by less than this share of their size have not changed: the layers are taken
+ * apart in double precision. */
+#define UNCHANGED 1e-9
+
 /* ---- Prunings ---- */
 
 static icl_linear_ablation pruning_of(size_t index, size_t depth) {
@@ -109,24 +113,22 @@ static void summarize_changes(measuring *m) {
 static icl_status allocate(measuring *m, icl_error *error) {
     const icl_inspecting *run = m->run;
     const size_t count = m->sample->count, stride = m->depth * ICL_LINEAR_TERMS;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_parallel_threads(), sizeof *m->workers, "threads", &m->workers, error));
+    ICL_CHECK(icl_allocate(icl_parallel_threads(), sizeof *m->workers, "threads", &m->workers, error));
     m->threads = icl_parallel_threads();
     for (size_t i = 0; i < m->threads; i++) {
         worker *w = &m->workers[i];
-        ICL_TRY(icl_linear_layers_create(run->model, run->d, run->n, run->values, &w->layers, error));
-        ICL_TRY(icl_allocate(m->depth, run->d * sizeof(double), "weights", &w->weights, error));
+        ICL_CHECK(icl_linear_layers_create(run->model, run->d, run->n, run->values, &w->layers, error));
+        ICL_CHECK(icl_allocate(m->depth, run->d * sizeof(double), "weights", &w->weights, error));
     }
-    ICL_TRY(icl_allocate(count, run->d * sizeof(double), "implied weights", &m->sample->weights, error));
-    ICL_TRY(icl_allocate(count, m->prunings * sizeof(double), "predictions of pruned models", &m->predictions, error));
-    ICL_TRY(icl_allocate(count, sizeof(double), "predictions", &m->whole, error));
-    ICL_TRY(icl_allocate(count, stride * sizeof(double), "changes", &m->changes, error));
-    ICL_TRY(icl_allocate(count, sizeof(double), "losses", &m->values, error));
-    ICL_TRY(icl_allocate(m->prunings, sizeof *m->into->of, "effects", &m->into->of, error));
-    ICL_TRY(icl_allocate(stride, sizeof(double), "typical changes", &m->into->typical, error));
-done:
-    return status;
+    ICL_CHECK(icl_allocate(count, run->d * sizeof(double), "implied weights", &m->sample->weights, error));
+    ICL_CHECK(
+        icl_allocate(count, m->prunings * sizeof(double), "predictions of pruned models", &m->predictions, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "predictions", &m->whole, error));
+    ICL_CHECK(icl_allocate(count, stride * sizeof(double), "changes", &m->changes, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "losses", &m->values, error));
+    ICL_CHECK(icl_allocate(m->prunings, sizeof *m->into->of, "effects", &m->into->of, error));
+    return icl_allocate(stride, sizeof(double), "typical changes", &m->into->typical, error);
 }
 
 static void release(measuring *m) {
@@ -185,4 +187,9 @@ done:
 void icl_inspect_effects_release(icl_inspect_effects *effects) {
     icl_free(&effects->of);
     icl_free(&effects->typical);
+}
+
+/* Not so for NaN: what makes predictions NaN does something. */
+bool icl_inspect_does_nothing(const icl_inspect_effect *effect) {
+    return effect->moved <= UNCHANGED;
 }

@@ -21,15 +21,6 @@ static const icl_inspect_effect *effect_of(const section *s, size_t layer, size_
     return &s->effects->of[layer * ICL_PRUNE_PER_LAYER + place];
 }
 
-/* Predictions that move by less than this share of their size have not changed: the layers are taken
- * apart in double precision. */
-#define UNCHANGED 1e-9
-
-/* Not so for NaN: what makes predictions NaN does something. */
-bool icl_inspect_does_nothing(const icl_inspect_effect *effect) {
-    return effect->moved <= UNCHANGED;
-}
-
 /* What a term is to the algorithm, in that paper's interpretation (section 5). */
 static const char *role_of(icl_linear_term term, double coefficient) {
     switch (term) {
@@ -70,25 +61,21 @@ static const char *verdict_of(const icl_inspect_effect *of) {
 
 static icl_status report_effect(icl_inspecting *run, size_t layer, const char *what, const icl_inspect_effect *of,
                                 const char *note, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_inspect_found(run,
-                              &(icl_inspected){.layer = layer,
-                                               .what = what,
-                                               .quantity = "pruned: predictions move by, relative",
-                                               .value = of->moved,
-                                               .note = note},
-                              error));
-    ICL_TRY(icl_inspect_found(run,
-                              &(icl_inspected){.layer = layer,
-                                               .what = what,
-                                               .quantity = "pruned: squared error above the model's",
-                                               .value = of->cost,
-                                               .standard_error = of->standard_error,
-                                               .note = verdict_of(of)},
-                              error));
-done:
-    return status;
+    ICL_CHECK(icl_inspect_found(run,
+                                &(icl_inspected){.layer = layer,
+                                                 .what = what,
+                                                 .quantity = "pruned: predictions move by, relative",
+                                                 .value = of->moved,
+                                                 .note = note},
+                                error));
+    return icl_inspect_found(run,
+                             &(icl_inspected){.layer = layer,
+                                              .what = what,
+                                              .quantity = "pruned: squared error above the model's",
+                                              .value = of->cost,
+                                              .standard_error = of->standard_error,
+                                              .note = verdict_of(of)},
+                             error);
 }
 
 /* Of what does nothing the rounding is not shown. */
@@ -114,7 +101,6 @@ static icl_status write_layer(const section *s, size_t layer, icl_error *error) 
     static const char *const more[] = {"all of the layer", "all but the four numbers"};
     double terms[ICL_LINEAR_TERMS];
     char coefficient[ICL_INSPECT_CELL], moves[ICL_INSPECT_CELL];
-    icl_status status = ICL_OK;
 
     icl_linear_layers_terms(s->layers, layer, terms);
     for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
@@ -123,23 +109,22 @@ static icl_status write_layer(const section *s, size_t layer, icl_error *error) 
         const icl_inspect_effect *of = effect_of(s, layer, (size_t)term);
         const char *role =
             icl_inspect_does_nothing(of) ? idle_reason(s, layer, is, terms[term]) : role_of(is, terms[term]);
-        ICL_TRY(icl_inspect_found(s->run,
-                                  &(icl_inspected){.layer = layer + 1,
-                                                   .what = icl_linear_term_name(is),
-                                                   .quantity = "median change of the context, relative",
-                                                   .value = change},
-                                  error));
-        ICL_TRY(report_effect(s->run, layer + 1, icl_linear_term_name(is), of, role, error));
-        ICL_TRY(write_effect(s->run, layer, icl_linear_term_name(is), icl_inspect_number(terms[term], coefficient),
-                             icl_inspect_number(change, moves), of, role, error));
+        ICL_CHECK(icl_inspect_found(s->run,
+                                    &(icl_inspected){.layer = layer + 1,
+                                                     .what = icl_linear_term_name(is),
+                                                     .quantity = "median change of the context, relative",
+                                                     .value = change},
+                                    error));
+        ICL_CHECK(report_effect(s->run, layer + 1, icl_linear_term_name(is), of, role, error));
+        ICL_CHECK(write_effect(s->run, layer, icl_linear_term_name(is), icl_inspect_number(terms[term], coefficient),
+                               icl_inspect_number(change, moves), of, role, error));
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         const icl_inspect_effect *of = effect_of(s, layer, ICL_PRUNE_LAYER + i);
-        ICL_TRY(report_effect(s->run, layer + 1, more[i], of, verdict_of(of), error));
-        ICL_TRY(write_effect(s->run, layer, more[i], "", "", of, "", error));
+        ICL_CHECK(report_effect(s->run, layer + 1, more[i], of, verdict_of(of), error));
+        ICL_CHECK(write_effect(s->run, layer, more[i], "", "", of, "", error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status write_table(const section *s, icl_error *error) {
@@ -151,14 +136,11 @@ static icl_status write_table(const section *s, icl_error *error) {
                                                 {"pruned: loss rises by", true},
                                                 {"what it does", false},
                                                 {"verdict", false}};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
+    ICL_CHECK(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t layer = 0; layer < s->effects->depth; layer++)
-        ICL_TRY(write_layer(s, layer, error));
-    ICL_TRY(icl_inspect_table_end(s->run, error));
-done:
-    return status;
+        ICL_CHECK(write_layer(s, layer, error));
+    return icl_inspect_table_end(s->run, error);
 }
 
 /* ---- The model as a whole ---- */
@@ -170,50 +152,44 @@ static icl_status write_whole(const section *s, icl_error *error) {
     static const icl_report_column columns[] = {
         {"pruned to", false}, {"predictions move by", true}, {"loss rises by", true}, {"verdict", false}};
     const icl_inspect_effects *effects = s->effects;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
+    ICL_CHECK(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < ICL_PRUNE_PER_MODEL; i++) {
         const icl_inspect_effect *of = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         char moved[ICL_INSPECT_CELL], cost[ICL_INSPECT_CELL];
         const char *const cells[] = {names[i], moved_text(of, moved), cost_text(of, cost), verdict_of(of)};
-        ICL_TRY(report_effect(s->run, 0, names[i], of, verdict_of(of), error));
-        ICL_TRY(icl_inspect_table_row(s->run, ICL_TONE_PLAIN, cells, error));
+        ICL_CHECK(report_effect(s->run, 0, names[i], of, verdict_of(of), error));
+        ICL_CHECK(icl_inspect_table_row(s->run, ICL_TONE_PLAIN, cells, error));
     }
-    ICL_TRY(icl_inspect_table_end(s->run, error));
-done:
-    return status;
+    return icl_inspect_table_end(s->run, error);
 }
 
 static icl_status write_loss(const section *s, icl_error *error) {
     const icl_inspect_effects *effects = s->effects;
     char loss[ICL_INSPECT_CELL];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_inspect_found(s->run,
-                              &(icl_inspected){.what = "model",
-                                               .quantity = "squared error",
-                                               .value = effects->loss,
-                                               .standard_error = effects->loss_error},
-                              error));
-    ICL_TRY(
+    ICL_CHECK(icl_inspect_found(s->run,
+                                &(icl_inspected){.what = "model",
+                                                 .quantity = "squared error",
+                                                 .value = effects->loss,
+                                                 .standard_error = effects->loss_error},
+                                error));
+    ICL_CHECK(
         icl_inspect_found(s->run,
                           &(icl_inspected){.what = "model",
                                            .quantity = "device's predictions against the layers taken apart, relative",
                                            .value = effects->size > 0 ? effects->residual / effects->size : 0},
                           error));
-    ICL_TRY(icl_inspect_paragraph(s->run, error,
-                                  "The model's squared error is %s. Each part is taken away alone: how far "
-                                  "predictions move, as a share of their size (root mean squares), and what "
-                                  "the squared error rises by on the same sequences, with one standard "
-                                  "error of that difference. The median change of the context is that of "
-                                  "the x or y that a term adds to, over their own size. Taken apart in "
-                                  "double precision, the layers predict what the device does to %.1g of its "
-                                  "size.",
-                                  icl_inspect_measured(effects->loss, effects->loss_error, loss),
-                                  effects->size > 0 ? effects->residual / effects->size : 0));
-done:
-    return status;
+    return icl_inspect_paragraph(s->run, error,
+                                 "The model's squared error is %s. Each part is taken away alone: how far "
+                                 "predictions move, as a share of their size (root mean squares), and what "
+                                 "the squared error rises by on the same sequences, with one standard "
+                                 "error of that difference. The median change of the context is that of "
+                                 "the x or y that a term adds to, over their own size. Taken apart in "
+                                 "double precision, the layers predict what the device does to %.1g of its "
+                                 "size.",
+                                 icl_inspect_measured(effects->loss, effects->loss_error, loss),
+                                 effects->size > 0 ? effects->residual / effects->size : 0);
 }
 
 /* Rows are layers, columns the parts that are taken away. */
@@ -253,22 +229,20 @@ static icl_status write_details(const section *s, icl_error *error) {
         "the four numbers of every layer", "GD++ with its own constants", "gradient descent with its own steps"};
     const icl_inspect_effects *effects = s->effects;
     icl_text *details = &s->run->details;
-    icl_status status = ICL_OK;
 
     for (size_t layer = 0; layer < effects->depth; layer++)
         if (icl_inspect_does_nothing(effect_of(s, layer, ICL_PRUNE_LAYER)))
-            ICL_TRY(icl_text_print(details, error, " Layer %zu does nothing.", layer + 1));
+            ICL_CHECK(icl_text_print(details, error, " Layer %zu does nothing.", layer + 1));
     for (size_t i = 0; i < ICL_PRUNE_PER_MODEL; i++) {
         const icl_inspect_effect *of = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         const bool is_last = i + 1 == ICL_PRUNE_PER_MODEL;
         char cost[ICL_INSPECT_CELL], loss[ICL_INSPECT_CELL];
         /* Of models that are one, the simplest. */
         if (!icl_inspect_does_nothing(of) && (is_last || of->cost != of[1].cost))
-            ICL_TRY(icl_text_print(details, error, " Pruned to %s, its squared error of %s rises by %s.", names[i],
-                                   icl_inspect_number(effects->loss, loss), cost_text(of, cost)));
+            ICL_CHECK(icl_text_print(details, error, " Pruned to %s, its squared error of %s rises by %s.", names[i],
+                                     icl_inspect_number(effects->loss, loss), cost_text(of, cost)));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* One step of each layer that does something. */

@@ -61,24 +61,22 @@ static icl_status report_layer(icl_inspecting *run, size_t layer, const layer_sh
         {"A of the gradient step", "n times the nearest multiple of I of R^T A R", shape->step.whitened_multiple},
         {"A of the gradient step", "Dist(R^T A R, I)", shape->step.whitened},
     };
-    icl_status status = ICL_OK;
 
     for (int term = 0; term < ICL_LINEAR_TERMS; term++)
-        ICL_TRY(icl_inspect_found(run,
-                                  &(icl_inspected){.layer = layer + 1,
-                                                   .what = icl_linear_term_name((icl_linear_term)term),
-                                                   .quantity = "n times the coefficient",
-                                                   .value = shape->terms[term]},
-                                  error));
+        ICL_CHECK(icl_inspect_found(run,
+                                    &(icl_inspected){.layer = layer + 1,
+                                                     .what = icl_linear_term_name((icl_linear_term)term),
+                                                     .quantity = "n times the coefficient",
+                                                     .value = shape->terms[term]},
+                                    error));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!isnan(rows[i].value))
-            ICL_TRY(icl_inspect_found(
+            ICL_CHECK(icl_inspect_found(
                 run,
                 &(icl_inspected){
                     .layer = layer + 1, .what = rows[i].what, .quantity = rows[i].quantity, .value = rows[i].value},
                 error));
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- The table ---- */

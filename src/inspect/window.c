@@ -33,19 +33,17 @@ typedef struct window {
 static icl_status measure_matrix(window *w, icl_error *error) {
     const icl_inspecting *run = w->run;
     const icl_task_prior *prior = icl_task_get_prior(run->task);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(run->d * run->d, sizeof(double), "M", &w->M, error));
-    ICL_TRY(icl_allocate(run->d * run->d, sizeof(double), "w I", &w->of_identity, error));
-    ICL_TRY(icl_matrix_of_model(run->model, run->values, "M", run->d, run->d, w->M, error));
+    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "M", &w->M, error));
+    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "w I", &w->of_identity, error));
+    ICL_CHECK(icl_matrix_of_model(run->model, run->values, "M", run->d, run->d, w->M, error));
     w->multiple = icl_matrix_multiple(w->M, run->d);
     w->distance = icl_matrix_distance(w->M, run->d);
     w->rho = (double)NAN;
-    ICL_TRY(icl_singular_extremes(w->M, run->d, run->d, &w->smallest, &w->largest, error));
+    ICL_CHECK(icl_singular_extremes(w->M, run->d, run->d, &w->smallest, &w->largest, error));
     if (prior->subspace > 0 && prior->subspace < run->d)
-        ICL_TRY(icl_subspace_alignment(w->M, prior->subspace_rotation, run->d, prior->subspace, &w->rho, error));
-done:
-    return status;
+        ICL_CHECK(icl_subspace_alignment(w->M, prior->subspace_rotation, run->d, prior->subspace, &w->rho, error));
+    return ICL_OK;
 }
 
 static icl_status measure_window(window *w, icl_error *error) {
@@ -90,69 +88,60 @@ static icl_status write_numbers(const window *w, icl_error *error) {
         {"w I", "squared error", to->loss, to->standard_error},
         {"window", "squared error over that of w I", w->ratio.ratio, w->ratio.standard_error},
     };
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_inspect_table_begin(w->run, columns, 2, error));
+    ICL_CHECK(icl_inspect_table_begin(w->run, columns, 2, error));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char value[ICL_INSPECT_CELL], name[160];
         const char *const cells[] = {name, icl_inspect_measured(rows[i].value, rows[i].standard_error, value)};
         if (isnan(rows[i].value))
             continue;
         snprintf(name, sizeof name, "%s: %s", rows[i].what, rows[i].quantity);
-        ICL_TRY(icl_inspect_table_row(w->run, ICL_TONE_PLAIN, cells, error));
-        ICL_TRY(icl_inspect_found(w->run,
-                                  &(icl_inspected){.what = rows[i].what,
-                                                   .quantity = rows[i].quantity,
-                                                   .value = rows[i].value,
-                                                   .standard_error = rows[i].standard_error},
-                                  error));
+        ICL_CHECK(icl_inspect_table_row(w->run, ICL_TONE_PLAIN, cells, error));
+        ICL_CHECK(icl_inspect_found(w->run,
+                                    &(icl_inspected){.what = rows[i].what,
+                                                     .quantity = rows[i].quantity,
+                                                     .value = rows[i].value,
+                                                     .standard_error = rows[i].standard_error},
+                                    error));
     }
-    ICL_TRY(icl_inspect_table_end(w->run, error));
-done:
-    return status;
+    return icl_inspect_table_end(w->run, error);
 }
 
 /* What M is beside a multiple of the identity. */
 static icl_status describe_matrix(const window *w, icl_error *error) {
     icl_text *lead = &w->run->lead;
-    icl_status status = ICL_OK;
 
     if (w->distance <= ROUNDING)
-        ICL_TRY(icl_text_print(lead, error, " M is %.4g I.", w->multiple));
+        ICL_CHECK(icl_text_print(lead, error, " M is %.4g I.", w->multiple));
     else if (w->distance <= NEARLY)
-        ICL_TRY(icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", w->multiple, w->distance));
+        ICL_CHECK(icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", w->multiple, w->distance));
     else
-        ICL_TRY(icl_text_print(lead, error, " M is no multiple of I: it is %.2g of its norm away from %.4g I.",
-                               w->distance, w->multiple));
+        ICL_CHECK(icl_text_print(lead, error, " M is no multiple of I: it is %.2g of its norm away from %.4g I.",
+                                 w->distance, w->multiple));
     if (!isnan(w->rho))
-        ICL_TRY(icl_text_print(
+        ICL_CHECK(icl_text_print(
             lead, error, " Outside the subspace that targets depend on it sees %.2g times as much as inside.", w->rho));
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status conclude(const window *w, icl_error *error) {
     const double n = (double)w->run->n;
     icl_text *lead = &w->run->lead;
-    icl_status status = ICL_OK;
 
     if (w->is_softmax)
-        ICL_TRY(icl_text_print(lead, error,
-                               "The model averages the context's labels with weights exp(x_i^T M x_q) over "
-                               "their sum, a Nadaraya-Watson estimate. Its window is worth %.3g of the %.0f "
-                               "labels and has radius %.3g.",
-                               w->ratio.of.neighbours, n, w->ratio.of.reach));
+        ICL_CHECK(icl_text_print(lead, error,
+                                 "The model averages the context's labels with weights exp(x_i^T M x_q) over "
+                                 "their sum, a Nadaraya-Watson estimate. Its window is worth %.3g of the %.0f "
+                                 "labels and has radius %.3g.",
+                                 w->ratio.of.neighbours, n, w->ratio.of.reach));
     else
-        ICL_TRY(icl_text_print(lead, error,
-                               "The model is one step of gradient descent from 0 on the context's squared errors, "
-                               "preconditioned with M, of size %.4g for raw sums.",
-                               w->multiple / n));
-    ICL_TRY(describe_matrix(w, error));
-    ICL_TRY(icl_text_print(lead, error, " Its squared error is %.4g +- %.2g times that of %s w I, w = %.4g.",
-                           w->ratio.ratio, w->ratio.standard_error,
-                           w->is_softmax ? "the best window" : "M =", w->best));
-done:
-    return status;
+        ICL_CHECK(icl_text_print(lead, error,
+                                 "The model is one step of gradient descent from 0 on the context's squared errors, "
+                                 "preconditioned with M, of size %.4g for raw sums.",
+                                 w->multiple / n));
+    ICL_CHECK(describe_matrix(w, error));
+    return icl_text_print(lead, error, " Its squared error is %.4g +- %.2g times that of %s w I, w = %.4g.",
+                          w->ratio.ratio, w->ratio.standard_error, w->is_softmax ? "the best window" : "M =", w->best);
 }
 
 icl_status icl_inspect_window(icl_inspecting *run, icl_error *error) {
