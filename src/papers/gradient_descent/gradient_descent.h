@@ -26,6 +26,10 @@ void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t
 icl_status icl_gd_align(const icl_reproducing *run, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
                         icl_alignment *alignment, icl_error *error);
 
+/* Half of the squared errors of two parameter vectors under the recipe with one override, "section.key=value". */
+icl_status icl_gd_half_losses(const icl_reproducing *run, const icl_recipe *recipe, const char *override,
+                              size_t sequences, const float *const vectors[2], double half[2], icl_error *error);
+
 /* Makes the last corner of every full layer's P `corner`, and Q the other way, which changes no prediction: for
  * averaging weights. */
 void icl_gd_normalise_full(const icl_model *model, double corner, float *values);

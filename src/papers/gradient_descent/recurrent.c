@@ -102,39 +102,21 @@ static icl_status judge_gamma(icl_reproducing *run, const recurrent_cell *cell, 
 static const double depths[DEPTHS] = {1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50};
 
 /* Half losses of 1 to 50 applications, as trained and damped: a change is proportional to P, which stands before Q. */
-static icl_status evaluate_depth(icl_reproducing *run, const icl_recipe *recipe, size_t depth, const float *values,
-                                 double half[2], icl_error *error) {
+static icl_status judge_repeated(icl_reproducing *run, const recurrent_cell *cell, const icl_recipe *recipe,
+                                 const icl_model *model, const float *values, icl_error *error) {
+    const size_t of_p = icl_model_parameter(model, 0)->count;
     float damped[SIZE];
     const float *const vectors[] = {values, damped};
-    icl_recipe *own = NULL;
-    icl_trainer *trainer = NULL;
-    icl_paired_loss losses[2];
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(recipe, &own, error));
-    ICL_TRY(icl_reproduce_override(own, error, "model.layers=%zu", depth));
-    ICL_TRY(icl_trainer_create(run->params->backend, own, &trainer, error));
-    const icl_model *model = icl_trainer_model(trainer);
-    const size_t of_p = icl_model_parameter(model, 0)->count;
-    for (size_t k = 0; k < icl_model_size(model); k++)
-        damped[k] = k < of_p ? (float)(DAMPING * (double)values[k]) : values[k];
-    ICL_TRY(icl_reproduce_losses(run, trainer, 8192, 2, vectors, losses, error));
-    half[0] = .5 * losses[0].mse;
-    half[1] = .5 * losses[1].mse;
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&own);
-    return status;
-}
-
-static icl_status judge_repeated(icl_reproducing *run, const recurrent_cell *cell, const icl_recipe *recipe,
-                                 const float *values, icl_error *error) {
     double half[2][DEPTHS];
     char name[48], title[128], note[64];
 
+    for (size_t k = 0; k < icl_model_size(model); k++)
+        damped[k] = k < of_p ? (float)(DAMPING * (double)values[k]) : values[k];
     for (size_t i = 0; i < DEPTHS; i++) {
         double both[2];
-        ICL_CHECK(evaluate_depth(run, recipe, (size_t)depths[i], values, both, error));
+        char layers[32];
+        snprintf(layers, sizeof layers, "model.layers=%.0f", depths[i]);
+        ICL_CHECK(icl_gd_half_losses(run, recipe, layers, 8192, vectors, both, error));
         half[0][i] = both[0];
         half[1][i] = both[1];
     }
@@ -165,7 +147,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const recurrent_cell *cel
     if (cell->of_gamma != ICL_EVIDENCE_NONE)
         ICL_TRY(judge_gamma(run, cell, values, error));
     if (cell->is_repeated)
-        ICL_TRY(judge_repeated(run, cell, recipe, values, error));
+        ICL_TRY(judge_repeated(run, cell, recipe, icl_trainer_model(trainer), values, error));
 done:
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);

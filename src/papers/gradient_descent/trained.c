@@ -136,27 +136,7 @@ static icl_status judge_alignment(icl_reproducing *run, const trained_cell *cell
 
 /* ---- Scaled inputs ---- */
 
-/* Half losses of the constructed and the learned weights where inputs are `scale` times as large. */
-static icl_status evaluate_scaled(icl_reproducing *run, const icl_recipe *recipe, const weights *w, double scale,
-                                  double half[2], icl_error *error) {
-    icl_recipe *own = NULL;
-    icl_trainer *trainer = NULL;
-    icl_paired_loss losses[2];
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(recipe, &own, error));
-    ICL_TRY(icl_reproduce_override(own, error, "task.inputs=uniform:%g", .5 * scale));
-    ICL_TRY(icl_trainer_create(run->params->backend, own, &trainer, error));
-    ICL_TRY(
-        icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences / 4, 2, w->vectors, losses, error));
-    half[CONSTRUCTED] = .5 * losses[CONSTRUCTED].mse;
-    half[LEARNED] = .5 * losses[LEARNED].mse;
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&own);
-    return status;
-}
-
+/* Half losses of the constructed and the learned weights where inputs are larger or smaller. */
 static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, const icl_recipe *recipe,
                                const weights *w, icl_error *error) {
     double half[2][SCALES_OF_INPUTS], worst = 0;
@@ -164,7 +144,10 @@ static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, c
 
     for (size_t i = 0; i < SCALES_OF_INPUTS; i++) {
         double both[2];
-        ICL_CHECK(evaluate_scaled(run, recipe, w, scales[i], both, error));
+        char inputs[48];
+        snprintf(inputs, sizeof inputs, "task.inputs=uniform:%g", .5 * scales[i]);
+        ICL_CHECK(icl_gd_half_losses(run, recipe, inputs, budgets[run->params->scale].sequences / 4, w->vectors, both,
+                                     error));
         half[CONSTRUCTED][i] = both[CONSTRUCTED];
         half[LEARNED][i] = both[LEARNED];
         const double apart = fabs(log(both[LEARNED] / both[CONSTRUCTED]));
