@@ -236,46 +236,13 @@ static void describe(const void *state, char *text, size_t capacity) {
     }
 }
 
-const icl_estimator icl_gradient_descent = {
-    .name = "gd",
-    .has_steps = true,
-    .basis = ICL_INPUT_BASIS,
-    .state_size = sizeof(descent),
-    .create = create_plain,
-    .fit = fit,
-    .filter = filter,
-    .describe = describe,
-};
+#define DESCENT(its_name, its_basis, its_create)                                                                       \
+    {                                                                                                                  \
+        .name = (its_name), .has_steps = true, .basis = (its_basis), .state_size = sizeof(descent),                    \
+        .create = (its_create), .fit = fit, .filter = filter, .describe = describe                                     \
+    }
 
-const icl_estimator icl_gradient_descent_plus = {
-    .name = "gd++",
-    .has_steps = true,
-    .basis = ICL_INPUT_BASIS,
-    .state_size = sizeof(descent),
-    .create = create_plus,
-    .fit = fit,
-    .filter = filter,
-    .describe = describe,
-};
-
-const icl_estimator icl_preconditioned_descent = {
-    .name = "pgd",
-    .has_steps = true,
-    .basis = ICL_PRIOR_BASIS,
-    .state_size = sizeof(descent),
-    .create = create_plain,
-    .fit = fit,
-    .filter = filter,
-    .describe = describe,
-};
-
-const icl_estimator icl_preconditioned_descent_plus = {
-    .name = "pgd++",
-    .has_steps = true,
-    .basis = ICL_PRIOR_BASIS,
-    .state_size = sizeof(descent),
-    .create = create_plus,
-    .fit = fit,
-    .filter = filter,
-    .describe = describe,
-};
+const icl_estimator icl_gradient_descent = DESCENT("gd", ICL_INPUT_BASIS, create_plain);
+const icl_estimator icl_gradient_descent_plus = DESCENT("gd++", ICL_INPUT_BASIS, create_plus);
+const icl_estimator icl_preconditioned_descent = DESCENT("pgd", ICL_PRIOR_BASIS, create_plain);
+const icl_estimator icl_preconditioned_descent_plus = DESCENT("pgd++", ICL_PRIOR_BASIS, create_plus);
