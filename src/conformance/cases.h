@@ -52,7 +52,9 @@ void icl_truth_forward_results(const icl_case *c, int wanted, float *const *oper
         return expression;                                                                                             \
     }
 
-#define ICL_TIMED(rows) .timed = (rows), .timed_count = sizeof(rows) / sizeof *(rows)
+/* What an icl_described_op is made of: its rows to time, and its members by name. */
+#define ICL_DESCRIBED(rows, ...)                                                                                       \
+    { .timed = (rows), .timed_count = sizeof(rows) / sizeof *(rows), __VA_ARGS__ }
 
 /* clang-format off */
 #define ICL_ABSENT         {-1, {0}}

@@ -142,11 +142,8 @@ static const icl_timed_shape backward_timed[] = {
     {"attention softmax backward n 4096 d 64 (16)", SOFTMAX, BACKWARD(4096), true},
 };
 
-const icl_described_op icl_described_attention_forward = {
-    .call = call_forward, .truth = icl_truth_attention, .cases = cases, .flops = flops, ICL_TIMED(forward_timed)};
-const icl_described_op icl_described_attention_backward = {.call = call_backward,
-                                                           .truth = icl_truth_attention,
-                                                           .inputs = backward_inputs,
-                                                           .flops = flops,
-                                                           .fill = fill_backward,
-                                                           ICL_TIMED(backward_timed)};
+const icl_described_op icl_described_attention_forward =
+    ICL_DESCRIBED(forward_timed, .call = call_forward, .truth = icl_truth_attention, .cases = cases, .flops = flops);
+const icl_described_op icl_described_attention_backward =
+    ICL_DESCRIBED(backward_timed, .call = call_backward, .truth = icl_truth_attention, .inputs = backward_inputs,
+                  .flops = flops, .fill = fill_backward);

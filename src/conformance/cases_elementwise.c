@@ -164,14 +164,15 @@ static const icl_timed_shape scale_add_timed[] = {
     {"scale_add (4Mi)", {.scale_add = {0.5, 0.25}}, {MANY, MANY, MANY}},
 };
 
-const icl_described_op icl_described_fill = {
-    .call = call_fill, .truth = icl_truth_elementwise, .cases = cases, ICL_TIMED(fill_timed)};
-const icl_described_op icl_described_copy = {.call = call_copy, .truth = icl_truth_elementwise, ICL_TIMED(copy_timed)};
-const icl_described_op icl_described_random_fill = {
-    .call = call_random_fill, .truth = icl_truth_random_fill, ICL_TIMED(random_timed)};
-const icl_described_op icl_described_unary = {
-    .call = call_unary, .truth = icl_truth_elementwise, .inputs = unary_inputs, ICL_TIMED(unary_timed)};
-const icl_described_op icl_described_binary = {
-    .call = call_binary, .truth = icl_truth_elementwise, ICL_TIMED(binary_timed)};
-const icl_described_op icl_described_scale_add = {
-    .call = call_scale_add, .truth = icl_truth_elementwise, .flops = scale_add_flops, ICL_TIMED(scale_add_timed)};
+const icl_described_op icl_described_fill =
+    ICL_DESCRIBED(fill_timed, .call = call_fill, .truth = icl_truth_elementwise, .cases = cases);
+const icl_described_op icl_described_copy =
+    ICL_DESCRIBED(copy_timed, .call = call_copy, .truth = icl_truth_elementwise);
+const icl_described_op icl_described_random_fill =
+    ICL_DESCRIBED(random_timed, .call = call_random_fill, .truth = icl_truth_random_fill);
+const icl_described_op icl_described_unary =
+    ICL_DESCRIBED(unary_timed, .call = call_unary, .truth = icl_truth_elementwise, .inputs = unary_inputs);
+const icl_described_op icl_described_binary =
+    ICL_DESCRIBED(binary_timed, .call = call_binary, .truth = icl_truth_elementwise);
+const icl_described_op icl_described_scale_add =
+    ICL_DESCRIBED(scale_add_timed, .call = call_scale_add, .truth = icl_truth_elementwise, .flops = scale_add_flops);

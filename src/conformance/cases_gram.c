@@ -45,5 +45,5 @@ static const icl_timed_shape timed[] = {
       ICL_AXES3(20, ICL_CHI_PIECES, ICL_CHI_TERMS), ICL_ABSENT}},
 };
 
-const icl_described_op icl_described_gram_sample = {
-    .call = call_gram_sample, .truth = icl_truth_gram_sample, .cases = cases, .fill = fill, ICL_TIMED(timed)};
+const icl_described_op icl_described_gram_sample =
+    ICL_DESCRIBED(timed, .call = call_gram_sample, .truth = icl_truth_gram_sample, .cases = cases, .fill = fill);

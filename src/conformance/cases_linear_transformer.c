@@ -7,11 +7,11 @@
 #include "iclab/status.h"
 
 typedef struct transformer_shape {
-    size_t batch, context, size; /* size: D */
-    icl_linear_transformer_params params;
-    bool is_gram, has_threshold;
+    size_t batch, context, size, layers, depth, heads; /* size: D */
+    double factor;
+    icl_linear_space space;
+    bool is_gram, has_threshold, no_norms;
     icl_values values;
-    bool no_norms;
 } transformer_shape;
 
 static void add_transformer(icl_case_list *list, const transformer_shape *is, icl_parameterization parameterization,
@@ -23,8 +23,8 @@ static void add_transformer(icl_case_list *list, const transformer_shape *is, ic
     icl_case c = {.op = has_gradient ? ICL_OP_linear_transformer_gradient : ICL_OP_linear_transformer_predict,
                   .values = is->values};
 
-    c.params.linear_transformer = is->params;
-    c.params.linear_transformer.parameterization = parameterization;
+    c.params.linear_transformer =
+        (icl_linear_transformer_params){parameterization, is->layers, is->depth, is->heads, is->factor, is->space};
     for (int i = 0; i < ICL_MAX_OPERANDS; i++)
         c.rank[i] = -1;
     const size_t size = icl_truth_parameters(&c.params.linear_transformer, is->size - 1);
@@ -45,77 +45,39 @@ static void add_transformer(icl_case_list *list, const transformer_shape *is, ic
             icl_case_set_shape(&c, first + 5, 1, 1, 0, 0, 0);
     }
     snprintf(what, sizeof what, "linear_transformer_%s %s (depth %zu of %zu, heads %zu, %s%s)",
-             has_gradient ? "gradient" : "predict", parameterizations[parameterization], is->params.depth,
-             is->params.layers, is->params.heads, is->is_gram ? "gram" : spaces[is->params.space],
-             has_gradient && is->no_norms ? ", no norms" : "");
+             has_gradient ? "gradient" : "predict", parameterizations[parameterization], is->depth, is->layers,
+             is->heads, is->is_gram ? "gram" : spaces[is->space], has_gradient && is->no_norms ? ", no norms" : "");
     icl_cases_add(list, c, what);
 }
 
 static void cases(icl_case_list *list) {
     static const transformer_shape shapes[] = {
-        /* batch, n, D, {layers, depth, heads, factor, space}, gram?, threshold?, values, no norms? */
-        {3, 2, 2, {.layers = 1, .depth = 1, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
-        {5, 4, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.25}, true, false, ICL_VALUES_INTEGERS},
-        {19, 3, 4, {.layers = 3, .depth = 3, .heads = 2, .factor = 1.0 / 3}, false, true, ICL_VALUES_RANDOM},
-        {33, 20, 11, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.05}, false, false, ICL_VALUES_RANDOM},
-        {7,
-         5,
-         8,
-         {.layers = 4, .depth = 4, .heads = 3, .factor = 0.2, .space = ICL_SPACE_TOKENS},
-         false,
-         true,
-         ICL_VALUES_RANDOM},
-        {7,
-         5,
-         8,
-         {.layers = 4, .depth = 4, .heads = 3, .factor = 0.2, .space = ICL_SPACE_GRAM},
-         false,
-         true,
-         ICL_VALUES_RANDOM},
-        {17, 0, 21, {.layers = 5, .depth = 4, .heads = 1, .factor = 0.05}, true, true, ICL_VALUES_RANDOM},
-        {9,
-         7,
-         21,
-         {.layers = 4, .depth = 3, .heads = 1, .factor = 0.14, .space = ICL_SPACE_TOKENS},
-         false,
-         false,
-         ICL_VALUES_RANDOM},
+        /* batch, n, D, layers, depth, heads, factor, space; but for what follows: tokens, norms and no threshold */
+        {3, 2, 2, 1, 1, 1, 1, ICL_SPACE_AUTO},
+        {5, 4, 3, 2, 2, 1, 0.25, ICL_SPACE_AUTO, .is_gram = true, .values = ICL_VALUES_INTEGERS},
+        {19, 3, 4, 3, 3, 2, 1.0 / 3, ICL_SPACE_AUTO, .has_threshold = true},
+        {33, 20, 11, 3, 3, 1, 0.05, ICL_SPACE_AUTO},
+        {7, 5, 8, 4, 4, 3, 0.2, ICL_SPACE_TOKENS, .has_threshold = true},
+        {7, 5, 8, 4, 4, 3, 0.2, ICL_SPACE_GRAM, .has_threshold = true},
+        {17, 0, 21, 5, 4, 1, 0.05, ICL_SPACE_AUTO, .is_gram = true, .has_threshold = true},
+        {9, 7, 21, 4, 3, 1, 0.14, ICL_SPACE_TOKENS},
         /* two layers and more that carry tokens: fewer than coordinates, and more */
-        {18,
-         3,
-         6,
-         {.layers = 6, .depth = 5, .heads = 2, .factor = 0.33, .space = ICL_SPACE_TOKENS},
-         false,
-         true,
-         ICL_VALUES_RANDOM},
-        {5,
-         9,
-         5,
-         {.layers = 5, .depth = 5, .heads = 1, .factor = 0.1, .space = ICL_SPACE_TOKENS},
-         false,
-         false,
-         ICL_VALUES_RANDOM},
-        {3, 3, 5, {.layers = 5, .depth = 5, .heads = 2, .factor = 0.5}, true, false, ICL_VALUES_RANDOM},
-        {301, 2, 3, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.5}, false, true, ICL_VALUES_RANDOM},
-        {21, 6, 5, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.16}, false, true, ICL_VALUES_SPECIAL},
-        {21, 6, 5, {.layers = 4, .depth = 4, .heads = 2, .factor = 0.16}, true, true, ICL_VALUES_SPECIAL},
-        {2, 50, 34, {.layers = 3, .depth = 3, .heads = 1, .factor = 0.02}, false, false, ICL_VALUES_RANDOM},
-        {4, 0, 3, {.layers = 3, .depth = 3, .heads = 1, .factor = 1}, false, false, ICL_VALUES_RANDOM},
+        {18, 3, 6, 6, 5, 2, 0.33, ICL_SPACE_TOKENS, .has_threshold = true},
+        {5, 9, 5, 5, 5, 1, 0.1, ICL_SPACE_TOKENS},
+        {3, 3, 5, 5, 5, 2, 0.5, ICL_SPACE_AUTO, .is_gram = true},
+        {301, 2, 3, 3, 3, 1, 0.5, ICL_SPACE_AUTO, .has_threshold = true},
+        {21, 6, 5, 3, 3, 1, 0.16, ICL_SPACE_AUTO, .has_threshold = true, .values = ICL_VALUES_SPECIAL},
+        {21, 6, 5, 4, 4, 2, 0.16, ICL_SPACE_AUTO, .is_gram = true, .has_threshold = true, .values = ICL_VALUES_SPECIAL},
+        {2, 50, 34, 3, 3, 1, 0.02, ICL_SPACE_AUTO},
+        {4, 0, 3, 3, 3, 1, 1, ICL_SPACE_AUTO},
         /* more tokens than a kernel holds at a time */
-        {3, 13, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 0.08}, false, true, ICL_VALUES_RANDOM},
-        {0, 3, 3, {.layers = 2, .depth = 2, .heads = 1, .factor = 1}, false, true, ICL_VALUES_RANDOM},
-        {35, 9, 11, {.layers = 4, .depth = 4, .heads = 1, .factor = 0.1}, true, false, ICL_VALUES_RANDOM, true},
+        {3, 13, 3, 2, 2, 1, 0.08, ICL_SPACE_AUTO, .has_threshold = true},
+        {0, 3, 3, 2, 2, 1, 1, ICL_SPACE_AUTO, .has_threshold = true},
+        {35, 9, 11, 4, 4, 1, 0.1, ICL_SPACE_AUTO, .is_gram = true, .no_norms = true},
         /* so many sequences that a host adds up several groups of lanes */
-        {290, 6, 5, {.layers = 5, .depth = 5, .heads = 2, .factor = 0.16}, true, false, ICL_VALUES_RANDOM, true},
-        {301, 2, 3, {.layers = 4, .depth = 4, .heads = 1, .factor = 0.5}, false, false, ICL_VALUES_RANDOM},
-        {9,
-         4,
-         6,
-         {.layers = 4, .depth = 4, .heads = 2, .factor = 0.25, .space = ICL_SPACE_TOKENS},
-         false,
-         false,
-         ICL_VALUES_RANDOM,
-         true},
+        {290, 6, 5, 5, 5, 2, 0.16, ICL_SPACE_AUTO, .is_gram = true, .no_norms = true},
+        {301, 2, 3, 4, 4, 1, 0.5, ICL_SPACE_AUTO},
+        {9, 4, 6, 4, 4, 2, 0.25, ICL_SPACE_TOKENS, .no_norms = true},
     };
     for (int has_gradient = 0; has_gradient < 2; has_gradient++)
         for (int parameterization = 0; parameterization < ICL_PARAMETERIZATION_COUNT; parameterization++)
@@ -234,16 +196,9 @@ static const icl_timed_shape gradient_timed[] = {
      {OF_BATCH, ICL_AXIS(DIAG_N), ICL_ABSENT, ICL_AXIS(DIAG_N), ICL_ABSENT, GRAM, OF_BATCH, ICL_ABSENT}},
 };
 
-const icl_described_op icl_described_linear_transformer_predict = {.call = call_predict,
-                                                                   .truth = icl_truth_linear_transformer,
-                                                                   .cases = cases,
-                                                                   .inputs = inputs,
-                                                                   .flops = flops,
-                                                                   .fill = fill,
-                                                                   ICL_TIMED(predict_timed)};
-const icl_described_op icl_described_linear_transformer_gradient = {.call = call_gradient,
-                                                                    .truth = icl_truth_linear_transformer,
-                                                                    .inputs = inputs,
-                                                                    .flops = flops,
-                                                                    .fill = fill,
-                                                                    ICL_TIMED(gradient_timed)};
+const icl_described_op icl_described_linear_transformer_predict =
+    ICL_DESCRIBED(predict_timed, .call = call_predict, .truth = icl_truth_linear_transformer, .cases = cases,
+                  .inputs = inputs, .flops = flops, .fill = fill);
+const icl_described_op icl_described_linear_transformer_gradient =
+    ICL_DESCRIBED(gradient_timed, .call = call_gradient, .truth = icl_truth_linear_transformer, .inputs = inputs,
+                  .flops = flops, .fill = fill);

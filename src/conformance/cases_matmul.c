@@ -79,11 +79,8 @@ static const icl_timed_shape strict_timed[] = {
      {ICL_AXES3(ICL_BATCH, 20, 1), ICL_AXES3(ICL_BATCH, 20, 20), ICL_AXES3(ICL_BATCH, 20, 1)}},
 };
 
-const icl_described_op icl_described_matmul = {.call = call_matmul,
-                                               .truth = icl_truth_matmul,
-                                               .cases = cases,
-                                               .is_updated = is_updated,
-                                               .flops = flops,
-                                               ICL_TIMED(matmul_timed)};
-const icl_described_op icl_described_matmul_strict = {
-    .call = call_matmul_strict, .truth = icl_truth_matmul, .flops = flops, ICL_TIMED(strict_timed)};
+const icl_described_op icl_described_matmul =
+    ICL_DESCRIBED(matmul_timed, .call = call_matmul, .truth = icl_truth_matmul, .cases = cases,
+                  .is_updated = is_updated, .flops = flops);
+const icl_described_op icl_described_matmul_strict =
+    ICL_DESCRIBED(strict_timed, .call = call_matmul_strict, .truth = icl_truth_matmul, .flops = flops);

@@ -124,18 +124,9 @@ static const icl_timed_shape update_timed[] = {
      {LARGE, LARGE, ICL_ABSENT, ICL_AXIS(3), ICL_ABSENT, LARGE, OF_BATCH, ICL_ABSENT}},
 };
 
-const icl_described_op icl_described_track_threshold = {.call = call_track_threshold,
-                                                        .truth = icl_truth_track_threshold,
-                                                        .cases = threshold_cases,
-                                                        .inputs = threshold_inputs,
-                                                        .is_updated = is_threshold_updated,
-                                                        .fill = fill_threshold,
-                                                        ICL_TIMED(threshold_timed)};
-const icl_described_op icl_described_update_step = {.call = call_update_step,
-                                                    .truth = icl_truth_update_step,
-                                                    .cases = update_cases,
-                                                    .inputs = update_inputs,
-                                                    .is_updated = is_state_updated,
-                                                    .flops = update_flops,
-                                                    .fill = fill_update,
-                                                    ICL_TIMED(update_timed)};
+const icl_described_op icl_described_track_threshold = ICL_DESCRIBED(
+    threshold_timed, .call = call_track_threshold, .truth = icl_truth_track_threshold, .cases = threshold_cases,
+    .inputs = threshold_inputs, .is_updated = is_threshold_updated, .fill = fill_threshold);
+const icl_described_op icl_described_update_step =
+    ICL_DESCRIBED(update_timed, .call = call_update_step, .truth = icl_truth_update_step, .cases = update_cases,
+                  .inputs = update_inputs, .is_updated = is_state_updated, .flops = update_flops, .fill = fill_update);

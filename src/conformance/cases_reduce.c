@@ -55,5 +55,5 @@ static const icl_timed_shape timed[] = {
     {"reduce sum of columns (2048x2048)", {.reduce = {ICL_SUM, 1}}, {ICL_AXES2(1, 2048), ICL_AXES2(2048, 2048)}},
 };
 
-const icl_described_op icl_described_reduce = {
-    .call = call_reduce, .truth = icl_truth_reduce, .cases = cases, .flops = flops, ICL_TIMED(timed)};
+const icl_described_op icl_described_reduce =
+    ICL_DESCRIBED(timed, .call = call_reduce, .truth = icl_truth_reduce, .cases = cases, .flops = flops);

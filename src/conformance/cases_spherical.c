@@ -31,5 +31,5 @@ static const icl_timed_shape timed[] = {
       ICL_AXES2(ICL_CHI_PIECES, ICL_CHI_TERMS)}},
 };
 
-const icl_described_op icl_described_spherical = {
-    .call = call_spherical, .truth = icl_truth_spherical, .cases = cases, ICL_TIMED(timed)};
+const icl_described_op icl_described_spherical =
+    ICL_DESCRIBED(timed, .call = call_spherical, .truth = icl_truth_spherical, .cases = cases);
