@@ -1,24 +1,22 @@
 #include "iclab/csv.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
+#include "iclab/text.h"
 
 struct icl_csv {
     char *path;
     int file;
-    off_t size; /* of the file, whole rows */
-    char *held; /* rows not yet written */
-    size_t held_size, held_capacity;
+    off_t size;    /* of the file, whole rows */
+    icl_text held; /* rows not yet written */
 };
 
 /* Goes on at the end of a table. */
@@ -44,23 +42,6 @@ static icl_status open_table(const char *path, icl_csv **csv, icl_error *error) 
 done:
     icl_csv_destroy(&made);
     return status;
-}
-
-static icl_status hold(icl_csv *csv, const char *text, size_t length, icl_error *error) {
-    assert(csv);
-    if (csv->held_size + length > csv->held_capacity) {
-        const size_t capacity = (csv->held_size + length) * 2 + 4096;
-        char *larger = NULL;
-        ICL_CHECK(icl_allocate(capacity, 1, "rows of a table", &larger, error));
-        if (csv->held_size > 0)
-            memcpy(larger, csv->held, csv->held_size);
-        icl_free(&csv->held);
-        csv->held = larger;
-        csv->held_capacity = capacity;
-    }
-    memcpy(csv->held + csv->held_size, text, length);
-    csv->held_size += length;
-    return ICL_OK;
 }
 
 icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, icl_error *error) {
@@ -126,20 +107,18 @@ static const char *format_value(double value, char text[ICL_NUMBER_CAPACITY]) {
 }
 
 icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error) {
-    char text[ICL_NUMBER_CAPACITY + 1];
-    int length = snprintf(text, sizeof text, "%" PRIu64, step);
-    const size_t before = csv->held_size;
-    icl_status status = hold(csv, text, (size_t)length, error);
+    const size_t before = csv->held.length;
+    icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < count && status == ICL_OK; i++) {
+    ICL_TRY(icl_text_print(&csv->held, error, "%" PRIu64, step));
+    for (size_t i = 0; i < count; i++) {
         char number[ICL_NUMBER_CAPACITY];
-        length = snprintf(text, sizeof text, ",%s", format_value(values[i], number));
-        status = hold(csv, text, (size_t)length, error);
+        ICL_TRY(icl_text_print(&csv->held, error, ",%s", format_value(values[i], number)));
     }
-    if (status == ICL_OK)
-        status = hold(csv, "\n", 1, error);
+    ICL_TRY(icl_text_append(&csv->held, "\n", 1, error));
+done:
     if (status != ICL_OK)
-        csv->held_size = before;
+        csv->held.length = before;
     return status;
 }
 
@@ -147,8 +126,8 @@ icl_status icl_csv_flush(icl_csv *csv, icl_error *error) {
     size_t written = 0;
     int failure = 0;
 
-    while (written < csv->held_size && failure == 0) {
-        const ssize_t count = write(csv->file, csv->held + written, csv->held_size - written);
+    while (written < csv->held.length && failure == 0) {
+        const ssize_t count = write(csv->file, csv->held.bytes + written, csv->held.length - written);
         if (count >= 0)
             written += (size_t)count;
         else if (errno != EINTR)
@@ -163,7 +142,7 @@ icl_status icl_csv_flush(icl_csv *csv, icl_error *error) {
         return icl_file_fail(error, "write", csv->path, failure);
     }
     csv->size += (off_t)written;
-    csv->held_size = 0;
+    csv->held.length = 0;
     return ICL_OK;
 }
 
@@ -172,7 +151,7 @@ void icl_csv_destroy(icl_csv **csv) {
         return;
     if ((*csv)->file >= 0)
         close((*csv)->file);
-    icl_free(&(*csv)->held);
+    icl_text_release(&(*csv)->held);
     icl_free(&(*csv)->path);
     icl_free(csv);
 }
