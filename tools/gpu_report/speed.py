@@ -29,35 +29,26 @@ def expected_seconds(row, growth):
     return TURNS * growth * (row["median_s"] + (row["cpu_median_s"] or 0))
 
 
+GBYTES = ("GB/s", lambda row: number(row["gbytes_per_s"]))
+# What every table of measured cases has.
+RATES = (
+    ("GFLOP/s", lambda row: number(row["gflops"])),
+    ("share of peak, %", share),
+    ("driver's clock, ms", lambda row: milliseconds(row["kernels_s"])),
+    ("launches", lambda row: "–" if row["launches"] is None else f"{row['launches']:.0f}"),
+    ("compile, s", lambda row: number(row["compile_s"])),
+    ("times as fast as cpu", lambda row: number(row["times_cpu"])),
+)
+
+
+def measured_table(rows, columns, texts):
+    """COLUMNS: titles and what a row has there, numbers but for those in TEXTS."""
+    return table([(title, title not in texts) for title, _ in columns], [[cell(r) for _, cell in columns] for r in rows])
+
+
 def bench_table(rows):
-    header = [("case", False)] + [
-        (title, True)
-        for title in (
-            "median, ms",
-            "GFLOP/s",
-            "GB/s",
-            "share of peak, %",
-            "driver's clock, ms",
-            "launches",
-            "compile, s",
-            "times as fast as cpu",
-        )
-    ]
-    cells = [
-        [
-            escape(row["case"]),
-            milliseconds(row["median_s"]),
-            number(row["gflops"]),
-            number(row["gbytes_per_s"]),
-            share(row),
-            milliseconds(row["kernels_s"]),
-            "–" if row["launches"] is None else f"{row['launches']:.0f}",
-            number(row["compile_s"]),
-            number(row["times_cpu"]),
-        ]
-        for row in rows
-    ]
-    return table(header, cells)
+    first = [("case", lambda row: escape(row["case"])), ("median, ms", lambda row: milliseconds(row["median_s"]))]
+    return measured_table(rows, [*first, RATES[0], GBYTES, *RATES[1:]], ["case"])
 
 
 def without_peaks(rows):
@@ -141,37 +132,15 @@ def steps(lab, part):
     rows = []
     for i, (d, sampler) in enumerate(settings):
         steps_of(lab, part, d, sampler, lab.left() * (1 - 1 / (len(settings) - i)), rows)
-    header = [("d", True), ("sampler", False)] + [
-        (title, True)
-        for title in (
-            "batch",
-            "step, ms",
-            "million sequences / s",
-            "GFLOP/s",
-            "share of peak, %",
-            "driver's clock, ms",
-            "launches",
-            "compile, s",
-            "times as fast as cpu",
-        )
+    columns = [
+        ("d", lambda row: str(row["d"])),
+        ("sampler", lambda row: row["sampler"]),
+        ("batch", lambda row: f"{row['batch']:,}"),
+        ("step, ms", lambda row: milliseconds(row["median_s"])),
+        ("million sequences / s", lambda row: number(rate(row))),
+        *RATES,
     ]
-    cells = [
-        [
-            str(row["d"]),
-            row["sampler"],
-            f"{row['batch']:,}",
-            milliseconds(row["median_s"]),
-            number(rate(row)),
-            number(row["gflops"]),
-            share(row),
-            milliseconds(row["kernels_s"]),
-            f"{row['launches']:.0f}",
-            number(row["compile_s"]),
-            number(row["times_cpu"]),
-        ]
-        for row in rows
-    ]
-    part.say(table(header, cells))
+    part.say(measured_table(rows, columns, ["sampler"]))
     fastest = max(rows, key=rate, default=None)
     if fastest and not part.note:
         where = f"d {fastest['d']}, {fastest['sampler']}, batch {fastest['batch']:,}"
