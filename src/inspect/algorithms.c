@@ -201,13 +201,9 @@ static icl_status report(const comparison *c, size_t index, icl_error *error) {
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        ICL_CHECK(icl_inspect_found(c->run,
-                                    &(icl_inspected){.what = name,
-                                                     .quantity = rows[i].quantity,
-                                                     .value = rows[i].value,
-                                                     .standard_error = rows[i].standard_error,
-                                                     .note = icl_predictors_constants(c->predictors, index)},
-                                    error));
+        ICL_CHECK(ICL_INSPECT_FOUND(c->run, error, .what = name, .quantity = rows[i].quantity, .value = rows[i].value,
+                                    .standard_error = rows[i].standard_error,
+                                    .note = icl_predictors_constants(c->predictors, index)));
     return ICL_OK;
 }
 
@@ -262,14 +258,9 @@ static icl_status draw(const comparison *c, icl_error *error) {
     }
     const icl_series series[] = {{"model", ICL_SERIES_CLOUD, count, predictions, c->model, NULL},
                                  {"equal", ICL_SERIES_REFERENCE, 2, ends, ends, NULL}};
-    return icl_inspect_figure(c->run,
-                              &(icl_figure){.name = "nearest",
-                                            .title = "Predictions of the model and of the nearest algorithm",
-                                            .x_label = words,
-                                            .y_label = "model",
-                                            .count = 2,
-                                            .series = series},
-                              error);
+    return ICL_INSPECT_FIGURE(c->run, error, .name = "nearest",
+                              .title = "Predictions of the model and of the nearest algorithm", .x_label = words,
+                              .y_label = "model", .count = 2, .series = series);
 }
 
 static icl_status conclude(const comparison *c, icl_error *error) {
@@ -291,13 +282,9 @@ static icl_status conclude(const comparison *c, icl_error *error) {
         ICL_CHECK(icl_text_print(&c->run->lead, error, " (%s)", constants));
     ICL_CHECK(icl_text_print(&c->run->lead, error, ": predictions differ by %.2g of their size (root mean squares).",
                              sqrt(share)));
-    return icl_inspect_found(c->run,
-                             &(icl_inspected){.what = "nearest algorithm",
-                                              .quantity = icl_predictors_name(c->predictors, c->best),
-                                              .value = share,
-                                              .standard_error = is->standard_error / c->size,
-                                              .note = c->run->lead.bytes},
-                             error);
+    return ICL_INSPECT_FOUND(c->run, error, .what = "nearest algorithm",
+                             .quantity = icl_predictors_name(c->predictors, c->best), .value = share,
+                             .standard_error = is->standard_error / c->size, .note = c->run->lead.bytes);
 }
 
 icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,

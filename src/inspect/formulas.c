@@ -98,13 +98,8 @@ static icl_status write_layer(icl_inspecting *run, size_t layer, const layer_vie
     ICL_TRY(write_words(view, &words, error));
     const char *const cells[] = {icl_inspect_number((double)(layer + 1), number), formula.bytes, words.bytes};
     ICL_TRY(icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error));
-    ICL_TRY(icl_inspect_found(run,
-                              &(icl_inspected){.layer = layer + 1,
-                                               .what = "formula",
-                                               .quantity = formula.bytes,
-                                               .value = (double)NAN,
-                                               .note = words.bytes},
-                              error));
+    ICL_TRY(ICL_INSPECT_FOUND(run, error, .layer = layer + 1, .what = "formula", .quantity = formula.bytes,
+                              .value = (double)NAN, .note = words.bytes));
 done:
     icl_text_release(&formula);
     icl_text_release(&words);

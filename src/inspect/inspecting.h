@@ -38,15 +38,18 @@ icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error);
 
 /* ---- What is written (document.c): each part goes to inspect.md and report.html alike ---- */
 
-/* Reports one number and adds it to inspect.csv. */
+/* Reports one number and adds it to inspect.csv; the macro takes its fields. */
 icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, icl_error *error);
+#define ICL_INSPECT_FOUND(run, error, ...) icl_inspect_found(run, &(icl_inspected){__VA_ARGS__}, error)
 
 icl_status icl_inspect_section(icl_inspecting *run, const char *heading, icl_error *error);
 icl_status icl_inspect_paragraph(icl_inspecting *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
-/* A figure or heat maps, drawn, with what there is to see. */
+/* A figure or heat maps, drawn, with what there is to see; the macros take their fields. */
 icl_status icl_inspect_figure(icl_inspecting *run, const icl_figure *figure, icl_error *error);
 icl_status icl_inspect_heat_maps(icl_inspecting *run, const icl_heat_figure *figure, icl_error *error);
+#define ICL_INSPECT_FIGURE(run, error, ...)    icl_inspect_figure(run, &(icl_figure){__VA_ARGS__}, error)
+#define ICL_INSPECT_HEAT_MAPS(run, error, ...) icl_inspect_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
 
 /* A table: its columns, rows of as many cells, its end. No cell holds a '|'. */
 icl_status icl_inspect_table_begin(icl_inspecting *run, const icl_report_column *columns, size_t count,

@@ -61,21 +61,11 @@ static const char *verdict_of(const icl_inspect_effect *of) {
 
 static icl_status report_effect(icl_inspecting *run, size_t layer, const char *what, const icl_inspect_effect *of,
                                 const char *note, icl_error *error) {
-    ICL_CHECK(icl_inspect_found(run,
-                                &(icl_inspected){.layer = layer,
-                                                 .what = what,
-                                                 .quantity = "pruned: predictions move by, relative",
-                                                 .value = of->moved,
-                                                 .note = note},
-                                error));
-    return icl_inspect_found(run,
-                             &(icl_inspected){.layer = layer,
-                                              .what = what,
-                                              .quantity = "pruned: squared error above the model's",
-                                              .value = of->cost,
-                                              .standard_error = of->standard_error,
-                                              .note = verdict_of(of)},
-                             error);
+    ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what,
+                                .quantity = "pruned: predictions move by, relative", .value = of->moved, .note = note));
+    return ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what,
+                             .quantity = "pruned: squared error above the model's", .value = of->cost,
+                             .standard_error = of->standard_error, .note = verdict_of(of));
 }
 
 /* Of what does nothing the rounding is not shown. */
@@ -109,12 +99,8 @@ static icl_status write_layer(const section *s, size_t layer, icl_error *error) 
         const icl_inspect_effect *of = effect_of(s, layer, (size_t)term);
         const char *role =
             icl_inspect_does_nothing(of) ? idle_reason(s, layer, is, terms[term]) : role_of(is, terms[term]);
-        ICL_CHECK(icl_inspect_found(s->run,
-                                    &(icl_inspected){.layer = layer + 1,
-                                                     .what = icl_linear_term_name(is),
-                                                     .quantity = "median change of the context, relative",
-                                                     .value = change},
-                                    error));
+        ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .layer = layer + 1, .what = icl_linear_term_name(is),
+                                    .quantity = "median change of the context, relative", .value = change));
         ICL_CHECK(report_effect(s->run, layer + 1, icl_linear_term_name(is), of, role, error));
         ICL_CHECK(write_effect(s->run, layer, icl_linear_term_name(is), icl_inspect_number(terms[term], coefficient),
                                icl_inspect_number(change, moves), of, role, error));
@@ -168,18 +154,11 @@ static icl_status write_loss(const section *s, icl_error *error) {
     const icl_inspect_effects *effects = s->effects;
     char loss[ICL_INSPECT_CELL];
 
-    ICL_CHECK(icl_inspect_found(s->run,
-                                &(icl_inspected){.what = "model",
-                                                 .quantity = "squared error",
-                                                 .value = effects->loss,
-                                                 .standard_error = effects->loss_error},
-                                error));
-    ICL_CHECK(
-        icl_inspect_found(s->run,
-                          &(icl_inspected){.what = "model",
-                                           .quantity = "device's predictions against the layers taken apart, relative",
-                                           .value = effects->size > 0 ? effects->residual / effects->size : 0},
-                          error));
+    ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .what = "model", .quantity = "squared error", .value = effects->loss,
+                                .standard_error = effects->loss_error));
+    ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .what = "model",
+                                .quantity = "device's predictions against the layers taken apart, relative",
+                                .value = effects->size > 0 ? effects->residual / effects->size : 0));
     return icl_inspect_paragraph(s->run, error,
                                  "The model's squared error is %s. Each part is taken away alone: how far "
                                  "predictions move, as a share of their size (root mean squares), and what "
@@ -208,16 +187,10 @@ static icl_status draw_effects(const section *s, icl_error *error) {
                               .values = moved,
                               .row_names = depth <= ICL_NUMBERED_LAYERS ? icl_layer_numbers : NULL,
                               .column_names = parts};
-    ICL_TRY(
-        icl_inspect_heat_maps(s->run,
-                              &(icl_heat_figure){.name = "prunings",
-                                                 .title = "How far predictions move without a part, over their size",
-                                                 .row_label = "layer",
-                                                 .column_label = "taken away",
-                                                 .value_label = "power of ten, 3 at most",
-                                                 .count = 1,
-                                                 .maps = &map},
-                              error));
+    ICL_TRY(ICL_INSPECT_HEAT_MAPS(s->run, error, .name = "prunings",
+                                  .title = "How far predictions move without a part, over their size",
+                                  .row_label = "layer", .column_label = "taken away",
+                                  .value_label = "power of ten, 3 at most", .count = 1, .maps = &map));
 done:
     icl_free(&moved);
     return status;

@@ -63,19 +63,12 @@ static icl_status report_layer(icl_inspecting *run, size_t layer, const layer_sh
     };
 
     for (int term = 0; term < ICL_LINEAR_TERMS; term++)
-        ICL_CHECK(icl_inspect_found(run,
-                                    &(icl_inspected){.layer = layer + 1,
-                                                     .what = icl_linear_term_name((icl_linear_term)term),
-                                                     .quantity = "n times the coefficient",
-                                                     .value = shape->terms[term]},
-                                    error));
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer + 1, .what = icl_linear_term_name((icl_linear_term)term),
+                                    .quantity = "n times the coefficient", .value = shape->terms[term]));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!isnan(rows[i].value))
-            ICL_CHECK(icl_inspect_found(
-                run,
-                &(icl_inspected){
-                    .layer = layer + 1, .what = rows[i].what, .quantity = rows[i].quantity, .value = rows[i].value},
-                error));
+            ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer + 1, .what = rows[i].what,
+                                        .quantity = rows[i].quantity, .value = rows[i].value));
     return ICL_OK;
 }
 
@@ -146,12 +139,9 @@ icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *lay
     ICL_TRY(icl_layer_maps_create(run->model, run->d, layers, &maps, error));
     const size_t shown = maps.count < MOST_MAPS ? maps.count : MOST_MAPS;
     ICL_TRY(icl_inspect_section(run, "Weights", error));
-    ICL_TRY(icl_inspect_heat_maps(run,
-                                  &(icl_heat_figure){.name = "weights",
-                                                     .title = "P and Q of each layer (last row and column: y)",
-                                                     .count = shown,
-                                                     .maps = maps.maps},
-                                  error));
+    ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = "weights",
+                                  .title = "P and Q of each layer (last row and column: y)", .count = shown,
+                                  .maps = maps.maps));
     if (shown < maps.count)
         ICL_TRY(icl_inspect_paragraph(run, error, "These are the first %zu of %zu matrices.", shown, maps.count));
     ICL_TRY(icl_inspect_paragraph(run, error, "%s", gauge));

@@ -97,12 +97,8 @@ static icl_status write_numbers(const window *w, icl_error *error) {
             continue;
         snprintf(name, sizeof name, "%s: %s", rows[i].what, rows[i].quantity);
         ICL_CHECK(icl_inspect_table_row(w->run, ICL_TONE_PLAIN, cells, error));
-        ICL_CHECK(icl_inspect_found(w->run,
-                                    &(icl_inspected){.what = rows[i].what,
-                                                     .quantity = rows[i].quantity,
-                                                     .value = rows[i].value,
-                                                     .standard_error = rows[i].standard_error},
-                                    error));
+        ICL_CHECK(ICL_INSPECT_FOUND(w->run, error, .what = rows[i].what, .quantity = rows[i].quantity,
+                                    .value = rows[i].value, .standard_error = rows[i].standard_error));
     }
     return icl_inspect_table_end(w->run, error);
 }
@@ -154,9 +150,8 @@ icl_status icl_inspect_window(icl_inspecting *run, icl_error *error) {
     ICL_TRY(measure_window(&w, error));
     const icl_heat_map map = {.label = "M", .rows = run->d, .columns = run->d, .values = w.M};
     ICL_TRY(icl_inspect_section(run, "Weights and window", error));
-    ICL_TRY(icl_inspect_heat_maps(
-        run, &(icl_heat_figure){.name = "weights", .title = "M of the scores x_i^T M x_q", .count = 1, .maps = &map},
-        error));
+    ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = "weights", .title = "M of the scores x_i^T M x_q", .count = 1,
+                                  .maps = &map));
     ICL_TRY(
         icl_inspect_paragraph(run, error,
                               "The prediction is sum_i beta_i y_i, %s. Squared errors are averaged over "

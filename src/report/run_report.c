@@ -41,8 +41,7 @@ static void add_level(levels *all, const char *predictor, double value) {
         return;
     all->values[i][0] = all->values[i][1] = value;
     snprintf(all->labels[i], sizeof all->labels[i], "%s, at the end", predictor);
-    all->series[i] = (icl_series){
-        .label = all->labels[i], .style = ICL_SERIES_REFERENCE, .count = 2, .x = all->ends, .y = all->values[i]};
+    all->series[i] = (icl_series){all->labels[i], ICL_SERIES_REFERENCE, 2, all->ends, all->values[i], NULL};
     all->count++;
 }
 
@@ -59,6 +58,18 @@ static bool spans_a_decade(const levels *all) {
     return most > 10 * least;
 }
 
+static icl_status draw(const icl_drawing *drawing, const char *name, const char *title, const char *y_label,
+                       const levels *all, icl_error *error) {
+    const icl_figure figure = {.name = name,
+                               .title = title,
+                               .x_label = "step",
+                               .y_label = y_label,
+                               .log_y = spans_a_decade(all),
+                               .count = all->count,
+                               .series = all->series};
+    return icl_figure_write(drawing, &figure, error);
+}
+
 static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
                             icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
@@ -69,23 +80,11 @@ static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawin
     else
         snprintf(all.labels[0], sizeof all.labels[0], "training loss, means of %zu rows of metrics.csv",
                  metrics->rows_a_point);
-    all.series[0] = (icl_series){.label = all.labels[0],
-                                 .style = ICL_SERIES_LINE,
-                                 .count = metrics->count,
-                                 .x = metrics->steps,
-                                 .y = metrics->loss};
+    all.series[0] = (icl_series){all.labels[0], ICL_SERIES_LINE, metrics->count, metrics->steps, metrics->loss, NULL};
     add_level(&all, "the model on fresh sequences", run->evaluation->scores[0].mse);
     if (bayes)
         add_level(&all, "bayes, the floor", bayes->mse);
-    return icl_figure_write(drawing,
-                            &(icl_figure){.name = LOSS_FIGURE,
-                                          .title = "Training",
-                                          .x_label = "step",
-                                          .y_label = "squared error (squares of y's unit)",
-                                          .log_y = spans_a_decade(&all),
-                                          .count = all.count,
-                                          .series = all.series},
-                            error);
+    return draw(drawing, LOSS_FIGURE, "Training", "squared error (squares of y's unit)", &all, error);
 }
 
 static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
@@ -94,24 +93,18 @@ static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *dr
     const icl_score *ridge = find_score(run->evaluation, "constrr");
     levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
 
-    all.series[0] = (icl_series){.label = "the model, on the same few sequences every time",
-                                 .style = ICL_SERIES_OURS,
-                                 .count = metrics->evaluations,
-                                 .x = metrics->evaluated_at,
-                                 .y = metrics->half_adjusted};
+    all.series[0] = (icl_series){"the model, on the same few sequences every time",
+                                 ICL_SERIES_OURS,
+                                 metrics->evaluations,
+                                 metrics->evaluated_at,
+                                 metrics->half_adjusted,
+                                 NULL};
     if (ridge)
         add_level(&all, "constrr", ridge->half_adjusted);
     if (bayes)
         add_level(&all, "bayes, the floor", bayes->half_adjusted);
-    return icl_figure_write(drawing,
-                            &(icl_figure){.name = ADJUSTED_FIGURE,
-                                          .title = "Half of the adjusted loss on the way",
-                                          .x_label = "step",
-                                          .y_label = "half the squared distance to the oracle (squares of y's unit)",
-                                          .log_y = spans_a_decade(&all),
-                                          .count = all.count,
-                                          .series = all.series},
-                            error);
+    return draw(drawing, ADJUSTED_FIGURE, "Half of the adjusted loss on the way",
+                "half the squared distance to the oracle (squares of y's unit)", &all, error);
 }
 
 static icl_status add_pictures(const icl_run_report *run, icl_report *report, icl_error *error) {
