@@ -63,33 +63,23 @@ static void put_quoted(FILE *out, const char *text) {
     }
 }
 
+/* What answers for a value; the words of COMPLETE_WORDS answer for themselves. */
 static void put_action(FILE *out, completion kind, const char *words) {
-    switch (kind) {
-    case COMPLETE_NOTHING:
-        break;
-    case COMPLETE_WORDS:
-        fputs("(", out);
+    static const char *const actions[] = {
+        [COMPLETE_NOTHING] = "",
+        [COMPLETE_WORDS] = "(",
+        [COMPLETE_FOLDERS] = "_files -/",
+        [COMPLETE_FILES] = "_files",
+        [COMPLETE_RECIPES] = "_iclab_recipes",
+        [COMPLETE_REPRODUCTIONS] = "_iclab_reproductions",
+        [COMPLETE_DEVICES] = "_iclab_devices",
+        [COMPLETE_SETTINGS] = "_iclab_settings",
+    };
+
+    fputs(actions[kind], out);
+    if (kind == COMPLETE_WORDS) {
         put_words(out, words, " ");
         fputs(")", out);
-        break;
-    case COMPLETE_FOLDERS:
-        fputs("_files -/", out);
-        break;
-    case COMPLETE_FILES:
-        fputs("_files", out);
-        break;
-    case COMPLETE_RECIPES:
-        fputs("_iclab_recipes", out);
-        break;
-    case COMPLETE_REPRODUCTIONS:
-        fputs("_iclab_reproductions", out);
-        break;
-    case COMPLETE_DEVICES:
-        fputs("_iclab_devices", out);
-        break;
-    case COMPLETE_SETTINGS:
-        fputs("_iclab_settings", out);
-        break;
     }
 }
 
