@@ -243,24 +243,19 @@ static void announce(const sweeping *run) {
 /* Each part is done by every rank for itself, and agreed on. */
 static icl_status sweep(sweeping *run, icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
-    icl_status status = open_sweep(run, error);
+    icl_status status;
 
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    ICL_CHECK(icl_ranks_agree(&run->ranks, open_sweep(run, error), error));
     status = plan_workers(run, error);
     if (status == ICL_OK && is_first)
         status = keep_file(run, error);
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
-    status = check_folder(run, error);
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
+    ICL_CHECK(icl_ranks_agree(&run->ranks, status, error));
+    ICL_CHECK(icl_ranks_agree(&run->ranks, check_folder(run, error), error));
     if (is_first && !run->options->device.quiet)
         announce(run);
-    if (run->finished < icl_sweep_cells(run->sweep))
-        status = work(run, error);
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
-    if (is_first)
-        ICL_TRY(print_results(run, error));
-done:
-    return status;
+    status = run->finished < icl_sweep_cells(run->sweep) ? work(run, error) : ICL_OK;
+    ICL_CHECK(icl_ranks_agree(&run->ranks, status, error));
+    return is_first ? print_results(run, error) : ICL_OK;
 }
 
 /* ---- The command ---- */

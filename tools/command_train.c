@@ -218,32 +218,21 @@ static icl_status create_folder(const training *run, icl_error *error) {
 
 static icl_status open_folder(training *run, icl_error *error) {
     const uint64_t total = icl_recipe_count(run->recipe, "train", "steps");
-    icl_status status = ICL_OK;
 
-    if (icl_trainer_progress(run->trainer).step > total) {
-        status = icl_fail(error, ICL_ERROR_INPUT, "%s: already at step %" PRIu64 ": expected at least as many --steps",
-                          run->folder, icl_trainer_progress(run->trainer).step);
-        goto done;
-    }
+    if (icl_trainer_progress(run->trainer).step > total)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: already at step %" PRIu64 ": expected at least as many --steps",
+                        run->folder, icl_trainer_progress(run->trainer).step);
     if (run->options->resume)
-        ICL_TRY(icl_run_write_recipe(run->folder, run->recipe, error));
+        ICL_CHECK(icl_run_write_recipe(run->folder, run->recipe, error));
     else
-        ICL_TRY(create_folder(run, error));
+        ICL_CHECK(create_folder(run, error));
     run->first_step = run->end = icl_clock_seconds();
-    ICL_TRY(write_facts(run, "running", error));
-done:
-    return status;
+    return write_facts(run, "running", error);
 }
 
 static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
-    icl_status status = icl_session_prepare(session, &run->trainer, error);
-
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
-    if (run->is_first)
-        status = open_folder(run, error);
-    ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
-done:
-    return status;
+    ICL_CHECK(icl_ranks_agree(&run->ranks, icl_session_prepare(session, &run->trainer, error), error));
+    return icl_ranks_agree(&run->ranks, run->is_first ? open_folder(run, error) : ICL_OK, error);
 }
 
 /* How the run ended, for the record. */
@@ -268,9 +257,9 @@ static icl_status train(training *run, icl_error *error) {
         .report = progress_report,
         .user = &run->progress,
     };
-    icl_status status = ICL_OK;
+    icl_status status;
 
-    ICL_TRY(open_run(run, &session, error));
+    ICL_CHECK(open_run(run, &session, error));
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
@@ -280,9 +269,7 @@ static icl_status train(training *run, icl_error *error) {
     run->end = icl_clock_seconds();
     release_stop_signals();
     progress_end(&run->progress);
-    status = close_run(run, status, error);
-done:
-    return status;
+    return close_run(run, status, error);
 }
 
 /* What the losses and the table do not show. */

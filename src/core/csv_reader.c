@@ -248,16 +248,15 @@ static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
 
 /* Reads one field and what ends it; *is_last: that was the line's end, or the file's. */
 static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
-    icl_status status;
     int byte;
 
     if (reader->count == ICL_CSV_MAX_COLUMNS)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu columns: expected at most that many",
                         reader->name, reader->record_line, ICL_CSV_MAX_COLUMNS);
     reader->fields[reader->count++] = reader->text + reader->used;
-    ICL_TRY(skip_blanks(reader, error));
-    ICL_TRY(peek(reader) == '"' ? read_quoted(reader, error) : read_plain(reader, error));
-    ICL_TRY(add(reader, '\0', error));
+    ICL_CHECK(skip_blanks(reader, error));
+    ICL_CHECK(peek(reader) == '"' ? read_quoted(reader, error) : read_plain(reader, error));
+    ICL_CHECK(add(reader, '\0', error));
     byte = peek(reader);
     *is_last = byte != reader->separator;
     if (is_line_end(byte))
@@ -265,9 +264,8 @@ static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *e
     else if (byte >= 0)
         take(reader);
     else if (byte == CANNOT_READ)
-        status = check_byte(reader, byte, error);
-done:
-    return status;
+        return check_byte(reader, byte, error);
+    return ICL_OK;
 }
 
 /* ---- Records ---- */

@@ -38,25 +38,22 @@ static icl_status gather_numbers(const icl_ranks *ranks, uint64_t own, icl_error
 }
 
 icl_status icl_ranks_agree(const icl_ranks *ranks, icl_status own, icl_error *error) {
-    icl_status status = ICL_OK;
     icl_error common = {0};
     size_t failed = 0;
 
     if (is_alone(ranks))
         return own;
-    ICL_TRY(gather_numbers(ranks, (uint64_t)own, error));
+    ICL_CHECK(gather_numbers(ranks, (uint64_t)own, error));
     while (failed < ranks->count && ranks->numbers[failed] == ICL_OK)
         failed++;
     if (failed == ranks->count)
-        goto done;
+        return ICL_OK;
     if (failed == ranks->index && error)
         common = *error;
-    ICL_TRY(ranks->calls->broadcast(&common, sizeof common, failed, error));
-    status = (icl_status)ranks->numbers[failed];
+    ICL_CHECK(ranks->calls->broadcast(&common, sizeof common, failed, error));
     if (error)
         *error = common;
-done:
-    return status;
+    return (icl_status)ranks->numbers[failed];
 }
 
 icl_status icl_ranks_share(const icl_ranks *ranks, void *data, size_t size, icl_error *error) {
@@ -71,15 +68,13 @@ icl_status icl_ranks_share_text(const icl_ranks *ranks, char **text, icl_error *
         return ICL_OK;
     if (ranks->index == 0)
         size = strlen(*text) + 1;
-    ICL_TRY(icl_ranks_share(ranks, &size, sizeof size, error));
+    ICL_CHECK(icl_ranks_share(ranks, &size, sizeof size, error));
     if (ranks->index != 0) {
         icl_free(text);
         status = icl_allocate((size_t)size, 1, "text of rank 0", text, error);
     }
-    ICL_TRY(icl_ranks_agree(ranks, status, error));
-    ICL_TRY(icl_ranks_share(ranks, *text, (size_t)size, error));
-done:
-    return status;
+    ICL_CHECK(icl_ranks_agree(ranks, status, error));
+    return icl_ranks_share(ranks, *text, (size_t)size, error);
 }
 
 icl_status icl_ranks_gather_rows(const icl_ranks *ranks, double *rows, size_t count, size_t width, icl_error *error) {
@@ -92,17 +87,14 @@ icl_status icl_ranks_gather_rows(const icl_ranks *ranks, double *rows, size_t co
 }
 
 icl_status icl_ranks_check_same(const icl_ranks *ranks, uint64_t number, const char *what, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (is_alone(ranks))
         return ICL_OK;
-    ICL_TRY(gather_numbers(ranks, number, error));
-    for (size_t i = 1; i < ranks->count && status == ICL_OK; i++)
+    ICL_CHECK(gather_numbers(ranks, number, error));
+    for (size_t i = 1; i < ranks->count; i++)
         if (ranks->numbers[i] != ranks->numbers[0])
-            status = icl_fail(error, ICL_ERROR_DEVICE,
-                              "%s: rank %zu has other bits than rank 0: expected the same kind of device and "
-                              "the same build on every rank",
-                              what, i);
-done:
-    return status;
+            return icl_fail(error, ICL_ERROR_DEVICE,
+                            "%s: rank %zu has other bits than rank 0: expected the same kind of device and "
+                            "the same build on every rank",
+                            what, i);
+    return ICL_OK;
 }

@@ -299,9 +299,8 @@ done:
 static icl_status find_labelled(const icl_table *table, icl_predict_outcome *outcome, icl_error *error) {
     const size_t target = table->columns - 1;
     double least = HUGE_VAL, most = -HUGE_VAL;
-    icl_status status;
 
-    ICL_TRY(icl_allocate(table->rows, sizeof *outcome->rows, "labelled rows", &outcome->rows, error));
+    ICL_CHECK(icl_allocate(table->rows, sizeof *outcome->rows, "labelled rows", &outcome->rows, error));
     for (size_t i = 0; i < table->rows; i++) {
         const double value = table->values[i * table->columns + target];
         if (isnan(value))
@@ -318,11 +317,10 @@ static icl_status find_labelled(const icl_table *table, icl_predict_outcome *out
                         "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows", table->name,
                         outcome->labelled, outcome->folds);
     if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
-        status = icl_fail(error, ICL_ERROR_INPUT,
-                          "%s: column %zu (%s): the target is the same in every row: expected one that varies",
-                          table->name, table->numbers[target], table->names[target]);
-done:
-    return status;
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: column %zu (%s): the target is the same in every row: expected one that varies",
+                        table->name, table->numbers[target], table->names[target]);
+    return ICL_OK;
 }
 
 static icl_status check_features(const prediction_run *run, icl_error *error) {

@@ -57,7 +57,6 @@ icl_status icl_prompter_create(icl_backend *backend, const char *folder, const i
                                icl_prompter *prompter, icl_error *error) {
     const bool is_raw =
         icl_recipe_is_used(recipe, "model", "scale") && icl_recipe_choice(recipe, "model", "scale") == ICL_SCALE_RAW;
-    icl_status status;
 
     memset(prompter, 0, sizeof *prompter);
     prompter->backend = backend;
@@ -67,12 +66,11 @@ icl_status icl_prompter_create(icl_backend *backend, const char *folder, const i
     prompter->dimension = (size_t)icl_recipe_count(recipe, "task", "d");
     prompter->trained_context = (size_t)icl_recipe_count(recipe, "task", "n");
     prompter->takes_any_length = !is_raw;
-    ICL_TRY(prepare_context(prompter, prompter->trained_context, error));
+    ICL_CHECK(prepare_context(prompter, prompter->trained_context, error));
     if (icl_prompter_prior(prompter)->nonlinear)
-        status = icl_recipe_reject(recipe, "task", "family", error,
-                                   "linear-regression: predictions are for models of noisy linear targets");
-done:
-    return status;
+        return icl_recipe_reject(recipe, "task", "family", error,
+                                 "linear-regression: predictions are for models of noisy linear targets");
+    return ICL_OK;
 }
 
 const icl_task_prior *icl_prompter_prior(const icl_prompter *prompter) {

@@ -29,19 +29,16 @@ icl_status icl_trainer_differentiate_batch(icl_trainer *trainer, bool is_cut, ic
 icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_tensor *losses, icl_error *error) {
     icl_status (*const differentiate)(icl_trainer *, bool, icl_tensor *, icl_error *) =
         trainer->slices > 1 ? icl_trainer_differentiate_slices : icl_trainer_differentiate_batch;
-    icl_status status = ICL_OK;
 
     if (trainer->slices == 1)
-        ICL_TRY(icl_trainer_draw(trainer, trainer->step / trainer->refresh, error));
+        ICL_CHECK(icl_trainer_draw(trainer, trainer->step / trainer->refresh, error));
     if (trainer->threshold.buffer && trainer->step == 0) {
-        ICL_TRY(differentiate(trainer, false, losses, error));
-        status = icl_track_threshold(trainer->backend, trainer->update.fraction, trainer->threshold, dropped,
-                                     trainer->sequence_norms, error);
-        ICL_TRY(icl_trainer_keep_failure(trainer, status, error));
+        ICL_CHECK(differentiate(trainer, false, losses, error));
+        const icl_status status = icl_track_threshold(trainer->backend, trainer->update.fraction, trainer->threshold,
+                                                      dropped, trainer->sequence_norms, error);
+        ICL_CHECK(icl_trainer_keep_failure(trainer, status, error));
     }
-    ICL_TRY(differentiate(trainer, true, losses, error));
-done:
-    return status;
+    return differentiate(trainer, true, losses, error);
 }
 
 icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *error) {

@@ -54,15 +54,14 @@ icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t
     double history[ICL_HISTORY_LENGTH] = {0};
     const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
     bool are_finite = true;
-    icl_status status = ICL_OK;
+    icl_status status = icl_trainer_take_failure(trainer, error);
 
-    status = icl_trainer_take_failure(trainer, error);
     if (status == ICL_OK)
         status = read_chunk(trainer, history, &are_finite, error);
-    ICL_TRY(icl_ranks_agree(trainer->ranks, status, error));
-    ICL_TRY(icl_ranks_check_same(trainer->ranks,
-                                 icl_hash(trainer->values, icl_model_size(trainer->model) * sizeof(double)),
-                                 "the parameters of the ranks", error));
+    ICL_CHECK(icl_ranks_agree(trainer->ranks, status, error));
+    ICL_CHECK(icl_ranks_check_same(trainer->ranks,
+                                   icl_hash(trainer->values, icl_model_size(trainer->model) * sizeof(double)),
+                                   "the parameters of the ranks", error));
     for (size_t i = 0; i < count; i++, measures += ICL_HISTORY_MEASURES) {
         take_step(trainer, measures);
         if (trainer->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)
@@ -70,6 +69,5 @@ icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t
     }
     if (!are_finite)
         return diverge(trainer, first_step + count - 1, last, "the parameters are not finite", error);
-done:
-    return status;
+    return ICL_OK;
 }

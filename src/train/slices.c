@@ -145,18 +145,17 @@ static icl_status write_step(icl_trainer *trainer, icl_error *error) {
 }
 
 icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
-    icl_status status = ICL_OK, own = icl_trainer_take_failure(trainer, error);
+    icl_status own = icl_trainer_take_failure(trainer, error);
 
     if (own == ICL_OK)
         own = differentiate_own(trainer, is_cut, error);
     mark_own(trainer, own);
-    ICL_TRY(icl_ranks_gather_rows(trainer->ranks, trainer->records, trainer->slices, layout_of(trainer).width, error));
+    ICL_CHECK(
+        icl_ranks_gather_rows(trainer->ranks, trainer->records, trainer->slices, layout_of(trainer).width, error));
     if (!all_are_well(trainer))
-        ICL_TRY(icl_ranks_agree(trainer->ranks, own, error));
+        ICL_CHECK(icl_ranks_agree(trainer->ranks, own, error));
     *losses = trainer->sequence_losses;
-    status = icl_trainer_keep_failure(trainer, write_step(trainer, error), error);
-done:
-    return status;
+    return icl_trainer_keep_failure(trainer, write_step(trainer, error), error);
 }
 
 /* ---- Ranks ---- */

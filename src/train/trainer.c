@@ -229,14 +229,11 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
         icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
     const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
     icl_tensor losses;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_differentiate(trainer, dropped, &losses, error));
-    status = update_parameters(trainer, measures, losses, error);
-    ICL_TRY(icl_trainer_keep_failure(trainer, status, error));
+    ICL_CHECK(icl_trainer_differentiate(trainer, dropped, &losses, error));
+    ICL_CHECK(icl_trainer_keep_failure(trainer, update_parameters(trainer, measures, losses, error), error));
     icl_trainer_set_step(trainer, trainer->step + 1);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Runs ---- */

@@ -78,19 +78,17 @@ static icl_status measure_step(workspace *work, const icl_landscape_cell *cell, 
     const int optimizer = cell->optimizer;
     icl_smoothness smoothness = {0};
     double square = 0;
-    icl_status status;
 
-    ICL_TRY(icl_smoothness_along(work->view.objective, work->view.at, work->step, &smoothness, error));
-    ICL_TRY(icl_objective_gradient(work->view.objective, work->view.at, NULL, work->gradient, error));
+    ICL_CHECK(icl_smoothness_along(work->view.objective, work->view.at, work->step, &smoothness, error));
+    ICL_CHECK(icl_objective_gradient(work->view.objective, work->view.at, NULL, work->gradient, error));
     for (size_t i = 0; i < work->view.size; i++)
         square += work->gradient[i] * work->gradient[i];
     if (!(smoothness.local > 0 && isfinite(smoothness.local) && square > 0 && isfinite(square)))
-        goto done; /* the trainer skipped the step, or the loss overflows: there is nothing to see */
+        return ICL_OK; /* the trainer skipped the step, or the loss overflows: there is nothing to see */
     out->directional[optimizer][seed][out->points[optimizer][seed]++] = smoothness.directional;
     out->gradient[optimizer][out->count[optimizer]] = log10(square) / 2;
     out->local[optimizer][out->count[optimizer]++] = log10(smoothness.local);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Steps next to each other are in no run folder, so the trainer runs here, the same steps as those of

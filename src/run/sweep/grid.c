@@ -177,25 +177,22 @@ static icl_status read_axis(icl_sweep *sweep, const sweep_file *file, const icl_
     const char *origin = origin_of(file, "grid", name), *fixed = origin_of(file, "set", name);
     sweep_axis *axis = &sweep->axes[sweep->axis_count];
     icl_error reason = {0};
-    icl_status status = ICL_OK;
+    icl_status status;
 
     if (!origin)
         return ICL_OK;
     sweep->axis_count++;
     axis->key = key;
     snprintf(axis->name, sizeof axis->name, "%s", name);
-    ICL_TRY(icl_duplicate(origin, &axis->origin, error));
+    ICL_CHECK(icl_duplicate(origin, &axis->origin, error));
     if (fixed)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: grid.%s: expected it here or in [set] (%s), not in both", origin,
                         name, fixed);
     status = icl_list_parse(icl_recipe_text(file->values, "grid", name), &axis->list, &reason);
     if (status != ICL_OK)
-        status = icl_fail(error, status, "%s: grid.%s = %s: %s", origin, name,
-                          icl_recipe_text(file->values, "grid", name), reason.message);
-    ICL_TRY(status);
-    ICL_TRY(check_axis(sweep, axis, error));
-done:
-    return status;
+        return icl_fail(error, status, "%s: grid.%s = %s: %s", origin, name,
+                        icl_recipe_text(file->values, "grid", name), reason.message);
+    return check_axis(sweep, axis, error);
 }
 
 static bool is_seed(const icl_recipe_key *key) {
