@@ -32,11 +32,6 @@ int report_failure(icl_status status, const icl_error *error) {
     return exit_code_of(status);
 }
 
-const char *gemm_name(size_t gemm) {
-    static const char *const names[] = {"auto", "clblast", "native"};
-    return names[gemm];
-}
-
 static void print_log(void *user, icl_log_level level, const char *message) {
     (void)user;
     (void)level;

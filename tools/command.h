@@ -50,8 +50,6 @@ typedef struct device_options {
 #define QUIET_OPTION_ROW(type, device)                                                                                 \
     { "--quiet", OPTION_FLAG, NULL, "say nothing on stderr but warnings and errors", offsetof(type, device.quiet) }
 
-const char *gemm_name(size_t gemm);
-
 /* Opens the device asked for and says on stderr which one it is, why, and how to choose another. */
 icl_status open_device(const device_options *options, icl_backend **backend, icl_error *error);
 

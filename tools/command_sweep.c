@@ -216,8 +216,6 @@ static icl_status work(const sweeping *run, icl_error *error) {
         .work = {.sweep = run->sweep,
                  .folder = run->folder,
                  .command_line = run->command_line,
-                 .gemm = gemm_name(options->device.gemm),
-                 .fast_math = options->device.fast_math,
                  .stop = &stop_signal,
                  .say = options->device.quiet ? NULL : say},
         .device = device_params(options),

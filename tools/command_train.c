@@ -141,24 +141,15 @@ static icl_status choose_folder(training *run, icl_error *error) {
 /* ---- The record ---- */
 
 static icl_run_facts facts_of(const training *run, const char *state) {
-    const train_options *options = run->options;
-    const icl_train_progress progress = icl_trainer_progress(run->trainer);
+    icl_run_facts facts = icl_run_facts_collect(run->backend, run->recipe, run->trainer);
 
-    return (icl_run_facts){
-        .device = icl_backend_capabilities(run->backend),
-        .recipe_name = run->recipe_name,
-        .command_line = run->command_line,
-        .gemm = gemm_name(options->device.gemm),
-        .fast_math = options->device.fast_math,
-        .seed = (uint32_t)icl_recipe_count(run->recipe, "train", "seed"),
-        .ranks = run->ranks.count,
-        .steps = progress.step,
-        .skipped_steps = progress.skipped_steps,
-        .dropped_sequences = progress.dropped_sequences,
-        .startup_seconds = run->first_step - run->start,
-        .training_seconds = run->end - run->first_step,
-        .status = state,
-    };
+    facts.recipe_name = run->recipe_name;
+    facts.command_line = run->command_line;
+    facts.ranks = run->ranks.count;
+    facts.startup_seconds = run->first_step - run->start;
+    facts.training_seconds = run->end - run->first_step;
+    facts.status = state;
+    return facts;
 }
 
 static icl_status write_facts(const training *run, const char *state, icl_error *error) {

@@ -31,6 +31,16 @@ typedef enum icl_device_kind {
 /* The word used in tables and JSON: "host", "cpu", "gpu", "accelerator". Never NULL. */
 ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 
+/* Which matmul an OpenCL backend uses. */
+typedef enum icl_gemm {
+    ICL_GEMM_AUTO = 0, /* by shape and device: whichever was measured faster */
+    ICL_GEMM_CLBLAST,
+    ICL_GEMM_NATIVE,
+} icl_gemm;
+
+/* "auto", "clblast" or "native". */
+ICL_API const char *icl_gemm_name(icl_gemm gemm);
+
 /* Bytes of a device's texts, the NUL at their end included. */
 #define ICL_NAME_CAPACITY 128
 
@@ -53,6 +63,8 @@ typedef struct icl_capabilities {
     size_t max_allocation;            /* of one buffer */
     bool has_fp64;                    /* kernels could use doubles; ours do not */
     bool unified_memory;              /* shared with the host */
+    icl_gemm gemm;                    /* as it was opened, whatever it makes of it; 0 in lists */
+    bool fast_math;                   /* likewise */
 } icl_capabilities;
 
 /* A device as icl_devices_list found it. */
@@ -66,13 +78,6 @@ typedef struct icl_device {
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
 ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);
-
-/* Which matmul an OpenCL backend uses. */
-typedef enum icl_gemm {
-    ICL_GEMM_AUTO = 0, /* by shape and device: whichever was measured faster */
-    ICL_GEMM_CLBLAST,
-    ICL_GEMM_NATIVE,
-} icl_gemm;
 
 /* Zero is a valid value for every member. */
 typedef struct icl_backend_params {

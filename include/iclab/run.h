@@ -31,13 +31,11 @@ ICL_C_BEGIN
 #define ICL_RUN_SNAPSHOTS  "snapshots"
 #define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
 
-/* What run.json says beside version, commit and compiler. */
+/* Where the numbers of a run come from, beside version, commit and compiler: for run.json and the report. */
 typedef struct icl_run_facts {
-    const icl_capabilities *device;            /* that trains it */
+    const icl_capabilities *device;            /* that trains it, as it was opened */
     const char *recipe_name;                   /* as the user gave it */
     const char *command_line;                  /* may be NULL */
-    const char *gemm;                          /* auto, clblast or native */
-    bool fast_math;                            /* as in icl_backend_params */
     uint32_t seed;                             /* of training */
     size_t ranks;                              /* that trained it together; 0 means 1 */
     uint64_t steps;                            /* done */
@@ -45,6 +43,11 @@ typedef struct icl_run_facts {
     double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;
+
+/* What backend, recipe and trainer know of these: device, seed, steps, and what these skipped and dropped. The rest is
+ * zero. */
+ICL_API icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe *recipe,
+                                            const icl_trainer *trainer);
 
 /* Makes the folder and writes its recipe. ICL_ERROR_INPUT if it already holds a run, ICL_ERROR_IO if
  * it cannot be written. */

@@ -89,8 +89,7 @@ typedef struct icl_sweep_work_params {
     const icl_sweep *sweep;                    /* what to do */
     const char *folder;                        /* with a folder for each cell */
     icl_backend *backend;                      /* that does it */
-    const char *command_line, *gemm;           /* for the record, as in icl_run_facts */
-    bool fast_math;                            /* likewise */
+    const char *command_line;                  /* for the record, as in icl_run_facts */
     const volatile sig_atomic_t *stop;         /* may be NULL */
     long parent;                               /* stop when this is no longer the parent process; 0: whatever it is */
     void (*say)(void *user, const char *text); /* what is being done, one line; may be NULL */

@@ -4,6 +4,11 @@
 #include "backend/contract.h"
 #include "core/allocate.h"
 
+const char *icl_gemm_name(icl_gemm gemm) {
+    static const char *const names[] = {"auto", "clblast", "native"};
+    return (unsigned)gemm < sizeof names / sizeof *names ? names[gemm] : "unknown";
+}
+
 const char *icl_device_kind_name(icl_device_kind kind) {
     static const char *const names[] = {"host", "cpu", "gpu", "accelerator"};
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "unknown";

@@ -25,26 +25,36 @@ static icl_status reject_spec(const char *spec, icl_error *error) {
                     spec, nearest);
 }
 
+static icl_status open_by_spec(const icl_backend_params *params, icl_backend **backend, icl_error *error) {
+    icl_host_spec host;
+
+    if (strcmp(params->spec, "auto") == 0)
+        return icl_open_auto(params, backend, error);
+    if (icl_host_spec_read(params->spec, "cpu", &host))
+        return icl_cpu_open(params, &host, backend, error);
+    if (icl_host_spec_read(params->spec, "ref", &host))
+        return icl_ref_open(params, &host, backend, error);
+    if (strcmp(params->spec, "opencl") == 0)
+        return icl_open_opencl(params, "", backend, error);
+    if (strncmp(params->spec, "opencl:", 7) == 0 && params->spec[7])
+        return icl_open_opencl(params, params->spec + 7, backend, error);
+    return reject_spec(params->spec, error);
+}
+
 icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backend, icl_error *error) {
     icl_backend_params params = given ? *given : (icl_backend_params){0};
-    icl_host_spec host;
+    icl_status status = ICL_OK;
 
     *backend = NULL;
     if (!params.spec || !*params.spec)
         params.spec = "auto";
     if ((unsigned)params.gemm > ICL_GEMM_NATIVE)
         return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown gemm %d", (int)params.gemm);
-    if (strcmp(params.spec, "auto") == 0)
-        return icl_open_auto(&params, backend, error);
-    if (icl_host_spec_read(params.spec, "cpu", &host))
-        return icl_cpu_open(&params, &host, backend, error);
-    if (icl_host_spec_read(params.spec, "ref", &host))
-        return icl_ref_open(&params, &host, backend, error);
-    if (strcmp(params.spec, "opencl") == 0)
-        return icl_open_opencl(&params, "", backend, error);
-    if (strncmp(params.spec, "opencl:", 7) == 0 && params.spec[7])
-        return icl_open_opencl(&params, params.spec + 7, backend, error);
-    return reject_spec(params.spec, error);
+    ICL_TRY(open_by_spec(&params, backend, error));
+    (*backend)->capabilities.gemm = params.gemm;
+    (*backend)->capabilities.fast_math = params.fast_math;
+done:
+    return status;
 }
 
 /* ---- Listing ---- */

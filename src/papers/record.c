@@ -166,9 +166,7 @@ static icl_status add_provenance(icl_reproducing *run, double seconds, icl_error
         run->report,
         &(icl_provenance){.facts = facts,
                           .count = sizeof facts / sizeof *facts,
-                          .device = params->backend ? icl_backend_capabilities(params->backend) : NULL,
-                          .gemm = params->gemm,
-                          .fast_math = params->fast_math},
+                          .device = params->backend ? icl_backend_capabilities(params->backend) : NULL},
         error);
 }
 

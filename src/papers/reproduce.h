@@ -95,10 +95,8 @@ typedef struct icl_reproduce_params {
      * the last three. Finished runs that it holds are evaluated anew but not trained again; unfinished ones go on from
      * their checkpoint. */
     const char *folder;
-    const char *only;         /* only the cells whose name contains this; NULL: all */
-    const char *gemm;         /* for the record, as in icl_run_facts; NULL: auto */
-    const char *command_line; /* for the record; NULL: one that says name, scale and seed */
-    bool fast_math;
+    const char *only;                  /* only the cells whose name contains this; NULL: all */
+    const char *command_line;          /* for the record; NULL: one that says name, scale and seed */
     const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_reproduction *reproduction, const icl_finding *finding); /* may be NULL */
     void (*say)(void *user, const char *text);                          /* what is being done, one line; may be NULL */

@@ -63,8 +63,6 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
         .initial = initial,
         .recipe_name = run->reproduction->name,
         .command_line = command_line,
-        .gemm = params->gemm,
-        .fast_math = params->fast_math,
         .begin = say_begin,
         .user = run,
     };

@@ -101,8 +101,8 @@ static icl_status add_device(icl_text *html, const icl_provenance *provenance, i
         {"device", name},
         {"platform", device->platform},
         {"driver", device->driver},
-        {"matrix products", provenance->gemm ? provenance->gemm : "auto"},
-        {"arithmetic", provenance->fast_math ? "relaxed: error bounds do not hold" : "strict"},
+        {"matrix products", icl_gemm_name(device->gemm)},
+        {"arithmetic", device->fast_math ? "relaxed: error bounds do not hold" : "strict"},
     };
     return add_facts(html, facts, sizeof facts / sizeof *facts, error);
 }

@@ -30,14 +30,12 @@ typedef struct icl_report_fact {
 } icl_report_fact;
 
 /* Where numbers come from: what the caller knows (recipe, seed, command line, …), then the device with its driver, how
- * it multiplied matrices ("auto" where NULL), and this program's version, commit and compiler.
+ * it multiplied matrices and whether with relaxed arithmetic, and this program's version, commit and compiler.
  * device: NULL where there was none. */
 typedef struct icl_provenance {
     const icl_report_fact *facts;
     size_t count;
     const icl_capabilities *device;
-    const char *gemm;
-    bool fast_math;
 } icl_provenance;
 
 icl_status icl_report_provenance(icl_report *report, const icl_provenance *provenance, icl_error *error);

@@ -190,13 +190,8 @@ static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_e
         {"steps", steps},
         {"this command trained for", took},
     };
-    return icl_report_provenance(report,
-                                 &(icl_provenance){.facts = rows,
-                                                   .count = sizeof rows / sizeof *rows,
-                                                   .device = facts->device,
-                                                   .gemm = facts->gemm,
-                                                   .fast_math = facts->fast_math},
-                                 error);
+    return icl_report_provenance(
+        report, &(icl_provenance){.facts = rows, .count = sizeof rows / sizeof *rows, .device = facts->device}, error);
 }
 
 /* The keys that are not at their defaults; then all of them. */

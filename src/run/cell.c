@@ -92,21 +92,13 @@ typedef struct run_times {
 static icl_status write_facts(const icl_cell_params *params, const icl_trainer *trainer, const run_times *times,
                               const char *state, icl_error *error) {
     const icl_session_params *session = &params->session;
-    const icl_train_progress progress = icl_trainer_progress(trainer);
-    const icl_run_facts facts = {
-        .device = icl_backend_capabilities(session->backend),
-        .recipe_name = params->recipe_name,
-        .command_line = params->command_line,
-        .gemm = params->gemm ? params->gemm : "auto",
-        .fast_math = params->fast_math,
-        .seed = (uint32_t)icl_recipe_count(session->recipe, "train", "seed"),
-        .steps = progress.step,
-        .skipped_steps = progress.skipped_steps,
-        .dropped_sequences = progress.dropped_sequences,
-        .startup_seconds = times->first_step - times->start,
-        .training_seconds = times->end - times->first_step,
-        .status = state,
-    };
+    icl_run_facts facts = icl_run_facts_collect(session->backend, session->recipe, trainer);
+
+    facts.recipe_name = params->recipe_name;
+    facts.command_line = params->command_line;
+    facts.startup_seconds = times->first_step - times->start;
+    facts.training_seconds = times->end - times->first_step;
+    facts.status = state;
     return icl_run_write_facts(session->folder, &facts, error);
 }
 

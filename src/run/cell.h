@@ -10,8 +10,7 @@ typedef struct icl_cell_params {
     /* [icl_model_size], other initial parameters than the recipe's; NULL: the recipe's. */
     const float *initial;
     /* For the record, as in icl_run_facts. */
-    const char *recipe_name, *command_line, *gemm;
-    bool fast_math;
+    const char *recipe_name, *command_line;
     /* Called before the first step, not where all are done: of which step the run goes on, and of how
      * many. May be NULL. */
     void (*begin)(void *user, const char *folder, uint64_t step, uint64_t total_steps);

@@ -64,6 +64,17 @@ done:
 
 /* ---- run.json ---- */
 
+icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe *recipe, const icl_trainer *trainer) {
+    const icl_train_progress progress = icl_trainer_progress(trainer);
+    return (icl_run_facts){
+        .device = icl_backend_capabilities(backend),
+        .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
+        .steps = progress.step,
+        .skipped_steps = progress.skipped_steps,
+        .dropped_sequences = progress.dropped_sequences,
+    };
+}
+
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
     const icl_capabilities *device = facts->device;
     icl_status status = ICL_OK;
@@ -80,8 +91,8 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_text(&json, "device_kind", icl_device_kind_name(device->kind));
     icl_json_text(&json, "platform", device->platform);
     icl_json_text(&json, "driver", device->driver);
-    icl_json_text(&json, "gemm", facts->gemm);
-    icl_json_flag(&json, "fast_math", facts->fast_math);
+    icl_json_text(&json, "gemm", icl_gemm_name(device->gemm));
+    icl_json_flag(&json, "fast_math", device->fast_math);
     icl_json_count(&json, "ranks", facts->ranks > 0 ? facts->ranks : 1);
     icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
     icl_json_count(&json, "steps", facts->steps);

@@ -27,14 +27,10 @@ static const char *const file_names[LIFE_FILES] = {ICL_RUN_RECIPE, ICL_RUN_METRI
 
 static icl_status write_facts(const char *folder, const icl_session_params *session, icl_trainer *trainer,
                               const char *state, icl_error *error) {
-    const icl_run_facts facts = {
-        .device = icl_backend_capabilities(session->backend),
-        .recipe_name = "faults",
-        .gemm = "auto",
-        .seed = (uint32_t)icl_recipe_count(session->recipe, "train", "seed"),
-        .steps = icl_trainer_progress(trainer).step,
-        .status = state,
-    };
+    icl_run_facts facts = icl_run_facts_collect(session->backend, session->recipe, trainer);
+
+    facts.recipe_name = "faults";
+    facts.status = state;
     return icl_run_write_facts(folder, &facts, error);
 }
 

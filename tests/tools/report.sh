@@ -51,6 +51,21 @@ expect 0 "train with a gnuplot that fails"
 [[ $(grep -c 'gnuplot failed' "$work/err") -eq 1 && -s $work/broken/report.html ]]
 ok $? "it is said, and the report is there"
 
+# ---- What the device was opened with, in every record ----
+says() { # GEMM FAST_MATH ARITHMETIC FOLDER
+    grep -q "\"gemm\":.*\"$1\"" "$4/run.json" && grep -q "\"fast_math\":.*$2" "$4/run.json" &&
+        grep -q '"seed":.*[0-9]' "$4/run.json" && grep -q "<dd>$1</dd>" "$4/report.html" &&
+        grep -q "<dd>$3" "$4/report.html"
+}
+says auto false strict "$work/plain"
+ok $? "run.json and the report say how matrices were multiplied, and that arithmetic was strict"
+run train "$work/$hostile.ini" "${small[@]}" --gemm native --fast-math --steps 2 --quiet --out "$work/relaxed"
+says native true relaxed "$work/relaxed"
+ok $? "or another way, and relaxed"
+run inspect "$work/relaxed" --device cpu --gemm native --fast-math --quiet --out "$work/inspected"
+grep -q '<dd>native</dd>' "$work/inspected/report.html" && grep -q '<dd>relaxed' "$work/inspected/report.html"
+ok $? "so does the report of an inspection"
+
 # ---- With it ----
 run train --resume "$work/plain" --device cpu --steps 30 --quiet
 expect 0 "train on"

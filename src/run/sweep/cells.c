@@ -310,8 +310,6 @@ static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_e
                     .user = w},
         .recipe_name = icl_sweep_recipe_name(params->sweep),
         .command_line = params->command_line,
-        .gemm = params->gemm,
-        .fast_math = params->fast_math,
         .begin = say_begin,
         .user = w,
     };
