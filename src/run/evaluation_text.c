@@ -168,13 +168,14 @@ static void write_plain(FILE *stream, const icl_evaluation *evaluation) {
             icl_loss_name(evaluation->scores[0].loss_kind));
 }
 
-/* ---- In-context regression ---- */
+/* ---- Linear regression, and all that has one scored position ---- */
 
 static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
     fprintf(stream, "%-12s %11s %11s %11s %11s %11s %11s %11s\n", "predictor", "mse", "+-", "half adj.", "+-",
             "above Bayes", "median", "trimmed");
     for (size_t i = 0; i < evaluation->count; i++)
         write_row(stream, &evaluation->scores[i]);
+    write_curve(stream, evaluation);
     write_verdict(stream, evaluation);
     write_constants(stream, evaluation);
     fprintf(stream,
@@ -188,7 +189,9 @@ static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
 }
 
 icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error) {
-    const bool is_plain = evaluation->curves || icl_loss_has_accuracy(evaluation->scores[0].loss_kind);
+    const icl_score *model = &evaluation->scores[0];
+    const bool is_plain =
+        isnan(model->half_adjusted) && (evaluation->curves || icl_loss_has_accuracy(model->loss_kind));
     icl_status status = ICL_OK;
     char *memory = NULL;
     size_t size = 0;

@@ -232,6 +232,7 @@ static void check_evaluation(tap_run *tap, icl_backend *backend) {
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     icl_evaluation *evaluation = NULL;
+    char *table = NULL;
     icl_error error = {0};
     icl_status status = ICL_OK;
 
@@ -253,8 +254,12 @@ static void check_evaluation(tap_run *tap, icl_backend *backend) {
            "the model's distance to it is %g, and it gains %g", model->adjusted, model->mse - oracle->mse);
     tap_ok(tap, find(evaluation, "ols")->positions[T - 1].loss > oracle->positions[T - 1].loss,
            "least squares has no more than it");
+    ICL_TRY(icl_evaluation_table(evaluation, &table, &error));
+    tap_ok(tap, strstr(table, "half adj.") && strstr(table, "\nposition ") && strstr(table, "\n6 "),
+           "the table has the distance to the oracle, and the curve");
 done:
     tap_status(tap, status, &error, "evaluation");
+    icl_text_free(&table);
     icl_evaluation_destroy(&evaluation);
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
