@@ -127,6 +127,12 @@ if command -v zsh >/dev/null; then
     done
     handed argument train | grep -qF ':_iclab_settings' && handed argument eval | grep -qE '^1:RUN:_files -/'
     ok $? "zsh: recipe keys and run folders"
+    answers=$(for command in predict train reproduce; do handed argument "$command"; done)
+    for answer in N: DIR:_files\ -/ FILE:_files SPEC:_iclab_devices RECIPE:_iclab_recipes NAME:_iclab_reproductions \
+        "word:( auto clblast native)"; do
+        grep -q -- ":${answer//[()]/.}\$" <<<"$answers"
+        ok $? "zsh: what answers for $answer"
+    done
 else
     skip "zsh reads its completion" "zsh is not installed"
 fi
