@@ -41,21 +41,19 @@ static icl_status elementwise(icl_backend *backend, icl_op op, const char *name,
     static const char *const roles[] = {"out", "the first input", "the second input"};
     const int inputs = icl_op_infos[op].inputs;
     icl_tensor *out = &operands[0];
-    icl_status status = ICL_OK;
 
     assert(inputs <= 2);
-    ICL_TRY(icl_check_output(backend, name, roles[0], out, error));
+    ICL_CHECK(icl_check_output(backend, name, roles[0], out, error));
     for (int i = 1; i <= inputs; i++) {
         if (i == inputs && last_optional && !operands[i].buffer)
             continue;
-        ICL_TRY(icl_check_input(backend, name, roles[i], &operands[i], error));
-        ICL_TRY(icl_broadcast_to(name, roles[i], out->rank, out->shape, &operands[i], error));
-        ICL_TRY(icl_check_overlap(name, out, &operands[i], true, error));
+        ICL_CHECK(icl_check_input(backend, name, roles[i], &operands[i], error));
+        ICL_CHECK(icl_broadcast_to(name, roles[i], out->rank, out->shape, &operands[i], error));
+        ICL_CHECK(icl_check_overlap(name, out, &operands[i], true, error));
     }
     if (icl_tensor_count(out) > 0)
-        ICL_TRY(icl_dispatch(backend, op, params, operands, error));
-done:
-    return status;
+        ICL_CHECK(icl_dispatch(backend, op, params, operands, error));
+    return ICL_OK;
 }
 
 icl_status icl_fill(icl_backend *backend, icl_tensor out, double value, icl_error *error) {
@@ -103,23 +101,21 @@ icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsigned axes,
     icl_tensor operands[] = {out, in};
     const icl_reduce_params params = {kind, axes};
     size_t shape[ICL_MAX_RANK] = {0};
-    icl_status status = ICL_OK;
 
     if ((unsigned)kind >= ICL_REDUCE_COUNT)
         return icl_fail(error, ICL_ERROR_INPUT, "reduce: unknown kind %d", (int)kind);
     const char *name = icl_reduce_name(kind);
-    ICL_TRY(icl_check_output(backend, name, "out", &out, error));
-    ICL_TRY(icl_check_input(backend, name, "the input", &in, error));
+    ICL_CHECK(icl_check_output(backend, name, "out", &out, error));
+    ICL_CHECK(icl_check_input(backend, name, "the input", &in, error));
     if (axes >> in.rank)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: axes 0x%x name an axis past rank %d", name, axes, in.rank);
     for (int axis = 0; axis < in.rank; axis++)
         shape[axis] = axes >> axis & 1 ? 1 : in.shape[axis];
-    ICL_TRY(icl_check_shape(name, "out", &out, in.rank, shape, error));
-    ICL_TRY(icl_check_overlap(name, &out, &in, false, error));
+    ICL_CHECK(icl_check_shape(name, "out", &out, in.rank, shape, error));
+    ICL_CHECK(icl_check_overlap(name, &out, &in, false, error));
     if (icl_tensor_count(&out) > 0)
-        ICL_TRY(icl_dispatch(backend, ICL_OP_reduce, &params, operands, error));
-done:
-    return status;
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_reduce, &params, operands, error));
+    return ICL_OK;
 }
 
 /* ---- Optimizer steps ---- */
@@ -138,22 +134,19 @@ icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor
                                icl_tensor norms, icl_error *error) {
     static const char op[] = "track_threshold";
     const icl_tensor operands[] = {threshold, dropped, norms};
-    icl_status status = ICL_OK;
 
     if (!(fraction > 0 && fraction <= 1))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: fraction %g, expected a number above 0, at most 1", op, fraction);
-    ICL_TRY(icl_check_output(backend, op, "threshold", &threshold, error));
-    ICL_TRY(icl_check_output(backend, op, "dropped", &dropped, error));
-    ICL_TRY(icl_check_input(backend, op, "norms", &norms, error));
-    ICL_TRY(check_scalar(op, "threshold", &threshold, error));
-    ICL_TRY(check_scalar(op, "dropped", &dropped, error));
+    ICL_CHECK(icl_check_output(backend, op, "threshold", &threshold, error));
+    ICL_CHECK(icl_check_output(backend, op, "dropped", &dropped, error));
+    ICL_CHECK(icl_check_input(backend, op, "norms", &norms, error));
+    ICL_CHECK(check_scalar(op, "threshold", &threshold, error));
+    ICL_CHECK(check_scalar(op, "dropped", &dropped, error));
     if (norms.rank != 1)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: norms has rank %d, expected 1", op, norms.rank);
-    ICL_TRY(icl_check_overlap(op, &threshold, &dropped, false, error));
-    ICL_TRY(icl_check_overlap(op, &threshold, &norms, false, error));
-    ICL_TRY(icl_check_overlap(op, &dropped, &norms, false, error));
-    ICL_TRY(icl_tensor_count(&norms) > 0 ? icl_dispatch(backend, ICL_OP_track_threshold, &fraction, operands, error)
-                                         : icl_fill(backend, dropped, 0, error));
-done:
-    return status;
+    ICL_CHECK(icl_check_overlap(op, &threshold, &dropped, false, error));
+    ICL_CHECK(icl_check_overlap(op, &threshold, &norms, false, error));
+    ICL_CHECK(icl_check_overlap(op, &dropped, &norms, false, error));
+    return icl_tensor_count(&norms) > 0 ? icl_dispatch(backend, ICL_OP_track_threshold, &fraction, operands, error)
+                                        : icl_fill(backend, dropped, 0, error);
 }

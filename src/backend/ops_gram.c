@@ -19,16 +19,14 @@ static icl_status check_outputs(icl_backend *backend, const icl_tensor operands[
     const size_t batch = operands[0].shape[0], extent = operands[0].shape[2], d = extent - 1;
     const size_t shapes[5][3] = {{batch, extent, extent}, {batch, extent}, {batch}, {batch, d}, {batch}};
     static const int ranks[5] = {3, 2, 1, 2, 1};
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < 5; i++) {
-        ICL_TRY(icl_check_output(backend, op, roles[i], &operands[i], error));
-        ICL_TRY(icl_check_shape(op, roles[i], &operands[i], ranks[i], shapes[i], error));
+        ICL_CHECK(icl_check_output(backend, op, roles[i], &operands[i], error));
+        ICL_CHECK(icl_check_shape(op, roles[i], &operands[i], ranks[i], shapes[i], error));
         for (int j = 0; j < i; j++)
-            ICL_TRY(icl_check_overlap(op, &operands[j], &operands[i], false, error));
+            ICL_CHECK(icl_check_overlap(op, &operands[j], &operands[i], false, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status check_inputs(icl_backend *backend, size_t context, const icl_tensor operands[7], icl_error *error) {
@@ -36,9 +34,8 @@ static icl_status check_inputs(icl_backend *backend, size_t context, const icl_t
     const icl_tensor *chi = &operands[5], *roots = &operands[6];
     const size_t extent = operands[0].shape[2], d = extent - 1;
     const size_t columns = context < extent ? context : extent;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_check_input(backend, op, "chi", chi, error));
+    ICL_CHECK(icl_check_input(backend, op, "chi", chi, error));
     if (chi->rank != 3 || chi->shape[0] < columns || chi->shape[1] != ICL_CHI_PIECES ||
         chi->shape[2] != ICL_CHI_TERMS) {
         char text[ICL_SHAPE_TEXT];
@@ -47,31 +44,28 @@ static icl_status check_inputs(icl_backend *backend, size_t context, const icl_t
                         columns, ICL_CHI_PIECES, ICL_CHI_TERMS);
     }
     if (roots->buffer) {
-        ICL_TRY(icl_check_input(backend, op, "roots", roots, error));
-        ICL_TRY(icl_check_shape(op, "roots", roots, 3, (const size_t[]){2, d, d}, error));
+        ICL_CHECK(icl_check_input(backend, op, "roots", roots, error));
+        ICL_CHECK(icl_check_shape(op, "roots", roots, 3, (const size_t[]){2, d, d}, error));
     }
     for (int i = 0; i < 5; i++) {
-        ICL_TRY(icl_check_overlap(op, &operands[i], chi, false, error));
-        ICL_TRY(icl_check_overlap(op, &operands[i], roots, false, error));
+        ICL_CHECK(icl_check_overlap(op, &operands[i], chi, false, error));
+        ICL_CHECK(icl_check_overlap(op, &operands[i], roots, false, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_gram_sample(icl_backend *backend, const icl_gram_params *params, icl_tensor gram, icl_tensor query,
                            icl_tensor targets, icl_tensor weights, icl_tensor noise, icl_tensor chi, icl_tensor roots,
                            icl_error *error) {
     const icl_tensor operands[7] = {gram, query, targets, weights, noise, chi, roots};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(check_noise(&params->noise_level, error));
+    ICL_CHECK(check_noise(&params->noise_level, error));
     if (gram.rank != 3 || gram.shape[2] < 2)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "gram_sample: gram has rank %d, expected 3: [batch, d + 1, d + 1] with d > 0", gram.rank);
-    ICL_TRY(check_outputs(backend, operands, error));
-    ICL_TRY(check_inputs(backend, params->context > SIZE_MAX ? SIZE_MAX : (size_t)params->context, operands, error));
+    ICL_CHECK(check_outputs(backend, operands, error));
+    ICL_CHECK(check_inputs(backend, params->context > SIZE_MAX ? SIZE_MAX : (size_t)params->context, operands, error));
     if (gram.shape[0] > 0)
-        ICL_TRY(icl_dispatch(backend, ICL_OP_gram_sample, params, operands, error));
-done:
-    return status;
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_gram_sample, params, operands, error));
+    return ICL_OK;
 }

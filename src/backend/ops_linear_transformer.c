@@ -30,20 +30,18 @@ static icl_status check_params(const char *op, const icl_linear_transformer_para
 
 static icl_status check_sequences(icl_backend *backend, const char *op, const icl_tensor *tokens,
                                   const icl_tensor *gram, const icl_tensor *query, sequences *is, icl_error *error) {
-    icl_status status = ICL_OK;
-
     *is = (sequences){.is_gram = gram->buffer != NULL};
     if ((tokens->buffer != NULL) == is->is_gram || is->is_gram != (query->buffer != NULL))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: expected either tokens, or gram and query", op);
     if (is->is_gram) {
-        ICL_TRY(icl_check_input(backend, op, "gram", gram, error));
-        ICL_TRY(icl_check_input(backend, op, "query", query, error));
+        ICL_CHECK(icl_check_input(backend, op, "gram", gram, error));
+        ICL_CHECK(icl_check_input(backend, op, "query", query, error));
         is->batch = query->rank == 2 ? query->shape[0] : 0;
         is->tokens = query->rank == 2 ? query->shape[1] : 0;
-        ICL_TRY(icl_check_shape(op, "query", query, 2, (const size_t[]){is->batch, is->tokens}, error));
-        ICL_TRY(icl_check_shape(op, "gram", gram, 3, (const size_t[]){is->batch, is->tokens, is->tokens}, error));
+        ICL_CHECK(icl_check_shape(op, "query", query, 2, (const size_t[]){is->batch, is->tokens}, error));
+        ICL_CHECK(icl_check_shape(op, "gram", gram, 3, (const size_t[]){is->batch, is->tokens, is->tokens}, error));
     } else {
-        ICL_TRY(icl_check_input(backend, op, "tokens", tokens, error));
+        ICL_CHECK(icl_check_input(backend, op, "tokens", tokens, error));
         if (tokens->rank != 3 || tokens->shape[1] == 0)
             return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens have rank %d, expected [B, n + 1, D]", op,
                             tokens->rank);
@@ -53,15 +51,13 @@ static icl_status check_sequences(icl_backend *backend, const char *op, const ic
     }
     if (is->tokens < 2)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens of %zu coordinates, expected at least 2", op, is->tokens);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Parameters [N]; fills in what params leave open. */
 static icl_status check_parameters(icl_backend *backend, const char *op, const sequences *is,
                                    icl_linear_transformer_params *params, const icl_tensor *parameters,
                                    icl_error *error) {
-    icl_status status = ICL_OK;
     size_t square, per_layer, all;
 
     params->heads = params->heads > 0 ? params->heads : 1;
@@ -73,37 +69,31 @@ static icl_status check_parameters(icl_backend *backend, const char *op, const s
                         "%s: %zu layers of %zu heads for tokens of %zu coordinates overflow the address space", op,
                         params->layers, params->heads, is->tokens);
     const size_t size = icl_linear_transformer_size(params, is->tokens - 1);
-    ICL_TRY(icl_check_input(backend, op, "parameters", parameters, error));
-    ICL_TRY(icl_check_shape(op, "parameters", parameters, 1, &size, error));
+    ICL_CHECK(icl_check_input(backend, op, "parameters", parameters, error));
+    ICL_CHECK(icl_check_shape(op, "parameters", parameters, 1, &size, error));
     if (is->is_gram)
         params->space = ICL_SPACE_GRAM;
     else if (params->space == ICL_SPACE_AUTO)
         params->space = icl_linear_choose_space(params, is->tokens - 1, is->context);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* One of the vectors: an output or input of this length. */
 static icl_status check_vector(icl_backend *backend, const char *op, const char *role, const icl_tensor *vector,
                                bool is_output, size_t length, icl_error *error) {
-    icl_status status = ICL_OK;
     if (is_output)
-        ICL_TRY(icl_check_output(backend, op, role, vector, error));
+        ICL_CHECK(icl_check_output(backend, op, role, vector, error));
     else
-        ICL_TRY(icl_check_input(backend, op, role, vector, error));
-    ICL_TRY(icl_check_shape(op, role, vector, 1, &length, error));
-done:
-    return status;
+        ICL_CHECK(icl_check_input(backend, op, role, vector, error));
+    return icl_check_shape(op, role, vector, 1, &length, error);
 }
 
 /* No output overlaps another operand. */
 static icl_status check_overlaps(const char *op, const icl_tensor *operands, int outputs, int count, icl_error *error) {
-    icl_status status = ICL_OK;
     for (int out = 0; out < outputs; out++)
         for (int other = out + 1; other < count; other++)
-            ICL_TRY(icl_check_overlap(op, &operands[out], &operands[other], false, error));
-done:
-    return status;
+            ICL_CHECK(icl_check_overlap(op, &operands[out], &operands[other], false, error));
+    return ICL_OK;
 }
 
 icl_status icl_linear_transformer_predict(icl_backend *backend, const icl_linear_transformer_params *params,
@@ -112,18 +102,16 @@ icl_status icl_linear_transformer_predict(icl_backend *backend, const icl_linear
     static const char op[] = "linear_transformer_predict";
     const icl_tensor operands[] = {predictions, parameters, tokens, gram, query};
     icl_linear_transformer_params filled = *params;
-    icl_status status = ICL_OK;
     sequences is;
 
-    ICL_TRY(check_params(op, params, error));
-    ICL_TRY(check_sequences(backend, op, &tokens, &gram, &query, &is, error));
-    ICL_TRY(check_parameters(backend, op, &is, &filled, &parameters, error));
-    ICL_TRY(check_vector(backend, op, "predictions", &predictions, true, is.batch, error));
-    ICL_TRY(check_overlaps(op, operands, 1, 5, error));
+    ICL_CHECK(check_params(op, params, error));
+    ICL_CHECK(check_sequences(backend, op, &tokens, &gram, &query, &is, error));
+    ICL_CHECK(check_parameters(backend, op, &is, &filled, &parameters, error));
+    ICL_CHECK(check_vector(backend, op, "predictions", &predictions, true, is.batch, error));
+    ICL_CHECK(check_overlaps(op, operands, 1, 5, error));
     if (is.batch > 0)
-        ICL_TRY(icl_dispatch(backend, ICL_OP_linear_transformer_predict, &filled, operands, error));
-done:
-    return status;
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_linear_transformer_predict, &filled, operands, error));
+    return ICL_OK;
 }
 
 icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linear_transformer_params *params,
@@ -133,24 +121,22 @@ icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linea
     static const char op[] = "linear_transformer_gradient";
     const icl_tensor operands[] = {losses, gradient, norms, parameters, tokens, gram, query, targets, threshold};
     icl_linear_transformer_params filled = *params;
-    icl_status status = ICL_OK;
     sequences is;
 
-    ICL_TRY(check_params(op, params, error));
-    ICL_TRY(check_sequences(backend, op, &tokens, &gram, &query, &is, error));
-    ICL_TRY(check_parameters(backend, op, &is, &filled, &parameters, error));
-    ICL_TRY(check_vector(backend, op, "losses", &losses, true, is.batch, error));
-    ICL_TRY(check_vector(backend, op, "gradient", &gradient, true, parameters.shape[0], error));
+    ICL_CHECK(check_params(op, params, error));
+    ICL_CHECK(check_sequences(backend, op, &tokens, &gram, &query, &is, error));
+    ICL_CHECK(check_parameters(backend, op, &is, &filled, &parameters, error));
+    ICL_CHECK(check_vector(backend, op, "losses", &losses, true, is.batch, error));
+    ICL_CHECK(check_vector(backend, op, "gradient", &gradient, true, parameters.shape[0], error));
     if (norms.buffer || threshold.buffer)
-        ICL_TRY(check_vector(backend, op, "norms", &norms, true, is.batch, error));
-    ICL_TRY(check_vector(backend, op, "targets", &targets, false, is.batch, error));
+        ICL_CHECK(check_vector(backend, op, "norms", &norms, true, is.batch, error));
+    ICL_CHECK(check_vector(backend, op, "targets", &targets, false, is.batch, error));
     if (threshold.buffer)
-        ICL_TRY(check_vector(backend, op, "threshold", &threshold, false, 1, error));
-    ICL_TRY(check_overlaps(op, operands, 3, 9, error));
+        ICL_CHECK(check_vector(backend, op, "threshold", &threshold, false, 1, error));
+    ICL_CHECK(check_overlaps(op, operands, 3, 9, error));
     if (is.batch > 0)
-        ICL_TRY(icl_dispatch(backend, ICL_OP_linear_transformer_gradient, &filled, operands, error));
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_linear_transformer_gradient, &filled, operands, error));
     else
-        ICL_TRY(icl_fill(backend, gradient, 0.0, error));
-done:
-    return status;
+        ICL_CHECK(icl_fill(backend, gradient, 0.0, error));
+    return ICL_OK;
 }

@@ -8,13 +8,12 @@
 /* Checks the operands of a product and broadcasts the leading axes of a and b to those of out. */
 static icl_status check_product(icl_backend *backend, const char *op, const icl_tensor *out, icl_tensor *a,
                                 icl_tensor *b, icl_error *error) {
-    icl_status status = ICL_OK;
     size_t shape[ICL_MAX_RANK];
     const int rank = out->rank;
 
-    ICL_TRY(icl_check_output(backend, op, "out", out, error));
-    ICL_TRY(icl_check_input(backend, op, "a", a, error));
-    ICL_TRY(icl_check_input(backend, op, "b", b, error));
+    ICL_CHECK(icl_check_output(backend, op, "out", out, error));
+    ICL_CHECK(icl_check_input(backend, op, "a", a, error));
+    ICL_CHECK(icl_check_input(backend, op, "b", b, error));
     if (rank < 2 || a->rank < 2 || b->rank < 2)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: ranks %d = %d x %d, expected 2 or more of each", op, rank, a->rank,
                         b->rank);
@@ -30,14 +29,12 @@ static icl_status check_product(icl_backend *backend, const char *op, const icl_
     memcpy(shape, out->shape, sizeof shape);
     shape[rank - 2] = m;
     shape[rank - 1] = k;
-    ICL_TRY(icl_broadcast_to(op, "a", rank, shape, a, error));
+    ICL_CHECK(icl_broadcast_to(op, "a", rank, shape, a, error));
     shape[rank - 2] = k;
     shape[rank - 1] = n;
-    ICL_TRY(icl_broadcast_to(op, "b", rank, shape, b, error));
-    ICL_TRY(icl_check_overlap(op, out, a, false, error));
-    ICL_TRY(icl_check_overlap(op, out, b, false, error));
-done:
-    return status;
+    ICL_CHECK(icl_broadcast_to(op, "b", rank, shape, b, error));
+    ICL_CHECK(icl_check_overlap(op, out, a, false, error));
+    return icl_check_overlap(op, out, b, false, error);
 }
 
 static void drop_axis(icl_tensor *tensor, int axis) {
@@ -76,26 +73,21 @@ static void fold(icl_tensor operands[3]) {
 icl_status icl_matmul(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, icl_tensor b, double beta,
                       icl_error *error) {
     const icl_matmul_params params = {alpha, beta};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(check_product(backend, "matmul", &out, &a, &b, error));
+    ICL_CHECK(check_product(backend, "matmul", &out, &a, &b, error));
     if (icl_tensor_count(&out) > 0) {
         icl_tensor operands[] = {out, a, b};
         fold(operands);
-        ICL_TRY(icl_dispatch(backend, ICL_OP_matmul, &params, operands, error));
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_matmul, &params, operands, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_tensor a, icl_tensor b, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(check_product(backend, "matmul_strict", &out, &a, &b, error));
+    ICL_CHECK(check_product(backend, "matmul_strict", &out, &a, &b, error));
     if (icl_tensor_count(&out) > 0) {
         icl_tensor operands[] = {out, a, b};
-        ICL_TRY(icl_dispatch(backend, ICL_OP_matmul_strict, NULL, operands, error));
+        ICL_CHECK(icl_dispatch(backend, ICL_OP_matmul_strict, NULL, operands, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }

@@ -25,15 +25,13 @@ static icl_status check_params(const icl_update_params *params, bool has_thresho
 static icl_status check_operand(icl_backend *backend, const icl_tensor *operands, int index, size_t length,
                                 icl_error *error) {
     const icl_tensor *operand = &operands[index];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(index < GRADIENT ? icl_check_output(backend, op, roles[index], operand, error)
-                             : icl_check_input(backend, op, roles[index], operand, error));
-    ICL_TRY(icl_check_shape(op, roles[index], operand, 1, &length, error));
+    ICL_CHECK(index < GRADIENT ? icl_check_output(backend, op, roles[index], operand, error)
+                               : icl_check_input(backend, op, roles[index], operand, error));
+    ICL_CHECK(icl_check_shape(op, roles[index], operand, 1, &length, error));
     for (int i = 0; i < index && i < GRADIENT; i++)
-        ICL_TRY(icl_check_overlap(op, &operands[i], operand, false, error));
-done:
-    return status;
+        ICL_CHECK(icl_check_overlap(op, &operands[i], operand, false, error));
+    return ICL_OK;
 }
 
 icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
@@ -46,16 +44,13 @@ icl_status icl_update_step(icl_backend *backend, const icl_update_params *params
     const size_t size = parameters.rank == 1 ? parameters.shape[0] : 0;
     const size_t batch = losses.rank == 1 ? losses.shape[0] : 0;
     const size_t lengths[OPERANDS] = {size, size, size, 3, 1, size, batch, batch};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(check_params(params, has_threshold, error));
+    ICL_CHECK(check_params(params, has_threshold, error));
     for (int i = 0; i < OPERANDS; i++)
         if ((i != SECOND || is_adam) && ((i != THRESHOLD && i != NORMS) || has_threshold))
-            ICL_TRY(check_operand(backend, operands, i, lengths[i], error));
+            ICL_CHECK(check_operand(backend, operands, i, lengths[i], error));
     if (size == 0 || batch == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu parameters and %zu losses, expected at least one of each", op,
                         size, batch);
-    ICL_TRY(icl_dispatch(backend, ICL_OP_update_step, params, operands, error));
-done:
-    return status;
+    return icl_dispatch(backend, ICL_OP_update_step, params, operands, error);
 }

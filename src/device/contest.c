@@ -19,16 +19,14 @@ static const icl_cache_limits limits = {.bytes = UINT64_C(256) << 20, .seconds =
 icl_status icl_contest_key(const icl_contestant *contestants, size_t count, char **key, icl_error *error) {
     static const char version[] = "fastest device 1\n" ICL_VERSION " " ICL_COMMIT "\n";
     size_t size = sizeof version, used;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < count; i++)
         size += strlen(contestants[i].identity) + 1;
-    ICL_TRY(icl_allocate(size, 1, "key of a choice", key, error));
+    ICL_CHECK(icl_allocate(size, 1, "key of a choice", key, error));
     used = (size_t)snprintf(*key, size, "%s", version);
     for (size_t i = 0; i < count; i++)
         used += (size_t)snprintf(*key + used, size - used, "%s\n", contestants[i].identity);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* False where the text is not what `remember` writes. */

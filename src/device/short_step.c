@@ -21,31 +21,25 @@ static icl_status create(icl_backend *backend, icl_tensor tensors[COUNT], icl_er
     const size_t size = icl_linear_transformer_size(&model, INPUTS);
     const size_t lengths[] = {size, size, size, size, BATCH, BATCH, 3};
     const size_t shape[] = {BATCH, CONTEXT + 1, INPUTS + 1};
-    icl_status status = ICL_OK;
 
     for (int i = 0; i < COUNT; i++) {
         const icl_random_params normal = {.key = {.seed = 1, .stream = (uint32_t)i}, .distribution = ICL_NORMAL};
-        ICL_TRY(i == TOKENS ? icl_tensor_create(backend, 3, shape, &tensors[i], error)
-                            : icl_tensor_create(backend, 1, &lengths[i], &tensors[i], error));
-        ICL_TRY(icl_random_fill(backend, &normal, tensors[i], error));
+        ICL_CHECK(i == TOKENS ? icl_tensor_create(backend, 3, shape, &tensors[i], error)
+                              : icl_tensor_create(backend, 1, &lengths[i], &tensors[i], error));
+        ICL_CHECK(icl_random_fill(backend, &normal, tensors[i], error));
     }
-    ICL_TRY(icl_scale_add(backend, tensors[PARAMETERS], .02, tensors[PARAMETERS], 0, (icl_tensor){0}, error));
-    ICL_TRY(icl_fill(backend, tensors[SECOND], 1, error));
-done:
-    return status;
+    ICL_CHECK(icl_scale_add(backend, tensors[PARAMETERS], .02, tensors[PARAMETERS], 0, (icl_tensor){0}, error));
+    return icl_fill(backend, tensors[SECOND], 1, error);
 }
 
 static icl_status step(icl_backend *backend, const icl_tensor t[COUNT], icl_error *error) {
     const icl_tensor none = {0}, states[2] = {t[FIRST], t[SECOND]};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_linear_transformer_gradient(backend, &model, t[LOSSES], t[GRADIENT], none, t[PARAMETERS], t[TOKENS],
-                                            none, none, t[TARGETS], none, error));
-    ICL_TRY(
+    ICL_CHECK(icl_linear_transformer_gradient(backend, &model, t[LOSSES], t[GRADIENT], none, t[PARAMETERS], t[TOKENS],
+                                              none, none, t[TARGETS], none, error));
+    ICL_CHECK(
         icl_update_step(backend, &adam, t[PARAMETERS], states, t[MEASURES], none, t[GRADIENT], t[LOSSES], none, error));
-    ICL_TRY(icl_backend_sync(backend, error));
-done:
-    return status;
+    return icl_backend_sync(backend, error);
 }
 
 icl_status icl_time_short_step(icl_backend *backend, double *seconds, icl_error *error) {

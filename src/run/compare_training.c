@@ -28,16 +28,12 @@ const char *icl_training_mode_name(icl_training_mode mode) {
 }
 
 static icl_status prepare(comparison *c, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int i = 0; i < TRAINERS; i++) {
-        ICL_TRY(icl_trainer_create_with(c->backends[i], c->params->parts, c->params->recipe, &c->trainers[i], error));
-        ICL_TRY(icl_training_state_create(c->trainers[i], &c->states[i], error));
-        ICL_TRY(icl_allocate(c->states[i].size, sizeof(double), "gradient", &c->gradients[i], error));
+        ICL_CHECK(icl_trainer_create_with(c->backends[i], c->params->parts, c->params->recipe, &c->trainers[i], error));
+        ICL_CHECK(icl_training_state_create(c->trainers[i], &c->states[i], error));
+        ICL_CHECK(icl_allocate(c->states[i].size, sizeof(double), "gradient", &c->gradients[i], error));
     }
-    ICL_TRY(icl_training_state_create(c->trainers[REFERENCE], &c->start, error));
-done:
-    return status;
+    return icl_training_state_create(c->trainers[REFERENCE], &c->start, error);
 }
 
 static void release(comparison *c) {
@@ -87,17 +83,15 @@ static double vector_difference(const double *a, const double *reference, size_t
 static icl_status measure_side(comparison *c, int which, const icl_step_comparison *step, icl_training_side *side,
                                icl_error *error) {
     const size_t size = c->start.size;
-    icl_status status = ICL_OK;
 
     side->diverged = c->diverged[which];
-    ICL_TRY(icl_trainer_read_measures(c->trainers[which], &side->loss, &side->gradient_norm, error));
+    ICL_CHECK(icl_trainer_read_measures(c->trainers[which], &side->loss, &side->gradient_norm, error));
     side->loss_difference = relative(fabs(side->loss - step->reference_loss), fabs(step->reference_loss));
     side->norm_difference =
         relative(fabs(side->gradient_norm - step->reference_gradient_norm), step->reference_gradient_norm);
     side->gradient_difference = vector_difference(c->gradients[which], c->gradients[REFERENCE], size);
     side->parameter_difference = vector_difference(c->states[which].vectors[0], c->states[REFERENCE].vectors[0], size);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */

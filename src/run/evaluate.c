@@ -33,12 +33,11 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
     const size_t left = all->sequences - first, count = left < sequences->chunk ? left : sequences->chunk;
     const size_t answers = all->shape.scored * all->shape.outputs;
     const size_t targets = all->shape.scored * icl_loss_target_size(all->shape.loss, all->shape.outputs);
-    icl_status status = ICL_OK;
 
     assert(all->targets && all->values);
-    ICL_TRY(icl_sequences_sample(sequences, first / sequences->chunk, error));
-    ICL_TRY(icl_sequences_predict(sequences, trainer, error));
-    ICL_TRY(icl_sequences_refer(sequences, beside->listed, count, rows, error));
+    ICL_CHECK(icl_sequences_sample(sequences, first / sequences->chunk, error));
+    ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
+    ICL_CHECK(icl_sequences_refer(sequences, beside->listed, count, rows, error));
     widen(sequences->targets, count * targets, all->targets + first * targets);
     if (all->weights)
         widen(sequences->weights, count * all->shape.scored, all->weights + first * all->shape.scored);
@@ -50,10 +49,9 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
         const icl_reference_predictor *predictor = beside->own.references[j];
         const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch};
         double *column = icl_outputs_column(all, 1 + beside->listed_count + j);
-        ICL_TRY(predictor->predict(predictor, &shown, column + first * answers, error));
+        ICL_CHECK(predictor->predict(predictor, &shown, column + first * answers, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const references *beside, uint32_t seed,

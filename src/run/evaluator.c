@@ -58,18 +58,16 @@ void icl_evaluator_destroy(icl_evaluator **evaluator) {
 icl_status icl_evaluator_half_adjusted(icl_evaluator *evaluator, icl_trainer *trainer, double *half_adjusted,
                                        icl_error *error) {
     const size_t scored = evaluator->sequences.batch.shape.scored;
-    icl_status status = ICL_OK;
     double sum = 0;
 
     for (size_t first = 0; first < evaluator->count; first += evaluator->sequences.chunk) {
-        ICL_TRY(sample(evaluator, first, error));
-        ICL_TRY(icl_sequences_predict(&evaluator->sequences, trainer, error));
+        ICL_CHECK(sample(evaluator, first, error));
+        ICL_CHECK(icl_sequences_predict(&evaluator->sequences, trainer, error));
         for (size_t i = 0; i < size_of_chunk(evaluator, first) * scored; i++) {
             const double distance = (double)evaluator->sequences.model[i] - evaluator->oracle[first * scored + i];
             sum += distance * distance;
         }
     }
     *half_adjusted = 0.5 * sum / (double)(evaluator->count * scored);
-done:
-    return status;
+    return ICL_OK;
 }

@@ -86,19 +86,16 @@ static size_t stride_of(uint64_t count) {
 }
 
 static icl_status fill(const char *table, icl_metrics *metrics, icl_error *error) {
-    icl_status status = ICL_OK;
-
     count_rows(table, metrics);
     metrics->rows_a_point = metrics->rows > 0 ? stride_of(metrics->rows) : 1;
-    ICL_TRY(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->steps, error));
-    ICL_TRY(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->loss, error));
-    ICL_TRY(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->evaluated_at, error));
-    ICL_TRY(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->half_adjusted, error));
+    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->steps, error));
+    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->loss, error));
+    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->evaluated_at, error));
+    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->half_adjusted, error));
     fill_losses(table, metrics);
     if (metrics->evaluations > 0)
         fill_evaluations(table, stride_of(metrics->evaluations), metrics);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_metrics_read(const char *folder, icl_metrics *metrics, icl_error *error) {

@@ -17,34 +17,29 @@ typedef struct prompts {
 
 static icl_status reserve(prompts *all, icl_error *error) {
     size_t total;
-    icl_status status = ICL_OK;
 
     if (!icl_multiply_sizes(all->count, all->elements, &total))
         return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: the tokens of %zu overflow the address space",
                         all->count);
     for (int i = 0; i < VECTORS; i++)
-        ICL_TRY(icl_allocate(i == TOKENS ? total : all->count, sizeof(float),
-                             "prompts (fewer eval.sequences need less)", &all->values[i], error));
-done:
-    return status;
+        ICL_CHECK(icl_allocate(i == TOKENS ? total : all->count, sizeof(float),
+                               "prompts (fewer eval.sequences need less)", &all->values[i], error));
+    return ICL_OK;
 }
 
 static icl_status fill(icl_sequences *sequences, icl_trainer *trainer, prompts *all, icl_error *error) {
-    icl_status status = ICL_OK;
-
     assert(all->values[TOKENS] && all->values[TARGETS] && all->values[NOISE] && all->values[PREDICTIONS]);
     for (size_t first = 0; first < all->count; first += sequences->chunk) {
         const size_t left = all->count - first, count = left < sequences->chunk ? left : sequences->chunk;
-        ICL_TRY(icl_sequences_sample(sequences, first / sequences->chunk, error));
-        ICL_TRY(icl_sequences_predict(sequences, trainer, error));
-        ICL_TRY(icl_sequences_refer(sequences, NULL, count, NULL, error));
+        ICL_CHECK(icl_sequences_sample(sequences, first / sequences->chunk, error));
+        ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
+        ICL_CHECK(icl_sequences_refer(sequences, NULL, count, NULL, error));
         memcpy(all->values[TOKENS] + first * all->elements, sequences->inputs, count * all->elements * sizeof(float));
         memcpy(all->values[TARGETS] + first, sequences->targets, count * sizeof(float));
         memcpy(all->values[NOISE] + first, sequences->noise, count * sizeof(float));
         memcpy(all->values[PREDICTIONS] + first, sequences->model, count * sizeof(float));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* The file has one target and one prediction of a sequence. */

@@ -13,20 +13,18 @@ icl_status icl_outputs_create(icl_outputs *outputs, bool with_weights, icl_error
     const icl_task_shape *shape = &outputs->shape;
     const size_t targets = shape->scored * icl_loss_target_size(shape->loss, shape->outputs);
     size_t elements;
-    icl_status status = ICL_OK;
 
     if (!icl_multiply_sizes(outputs->sequences, outputs->columns, &elements))
         return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: %zu predictions overflow the address space",
                         outputs->sequences);
-    ICL_TRY(icl_allocate(elements, shape->scored * shape->outputs * sizeof(double),
-                         "predictions (fewer eval.sequences need less)", &outputs->values, error));
-    ICL_TRY(icl_allocate(outputs->sequences, targets * sizeof(double), "targets", &outputs->targets, error));
-    ICL_TRY(icl_allocate(outputs->sequences, sizeof(double), "losses", &outputs->losses, error));
+    ICL_CHECK(icl_allocate(elements, shape->scored * shape->outputs * sizeof(double),
+                           "predictions (fewer eval.sequences need less)", &outputs->values, error));
+    ICL_CHECK(icl_allocate(outputs->sequences, targets * sizeof(double), "targets", &outputs->targets, error));
+    ICL_CHECK(icl_allocate(outputs->sequences, sizeof(double), "losses", &outputs->losses, error));
     if (with_weights)
-        ICL_TRY(icl_allocate(outputs->sequences, shape->scored * sizeof(double), "weights of positions",
-                             &outputs->weights, error));
-done:
-    return status;
+        ICL_CHECK(icl_allocate(outputs->sequences, shape->scored * sizeof(double), "weights of positions",
+                               &outputs->weights, error));
+    return ICL_OK;
 }
 
 void icl_outputs_release(icl_outputs *outputs) {

@@ -58,15 +58,13 @@ icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer,
 icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
                                double *predictions, icl_error *error) {
     const icl_batch *batch = &sequences->batch;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_tensor_read(batch->inputs, sequences->inputs, error));
-    ICL_TRY(icl_batch_noise(batch, icl_task_get_prior(sequences->task), sequences->noise, error));
-    ICL_TRY(icl_tensor_read(batch->targets, sequences->targets, error));
+    ICL_CHECK(icl_tensor_read(batch->inputs, sequences->inputs, error));
+    ICL_CHECK(icl_batch_noise(batch, icl_task_get_prior(sequences->task), sequences->noise, error));
+    ICL_CHECK(icl_tensor_read(batch->targets, sequences->targets, error));
     if (batch->weights.buffer)
-        ICL_TRY(icl_tensor_read(batch->weights, sequences->weights, error));
+        ICL_CHECK(icl_tensor_read(batch->weights, sequences->weights, error));
     if (predictors)
-        ICL_TRY(icl_predictors_run(predictors, count, sequences->inputs, sequences->noise, predictions, error));
-done:
-    return status;
+        ICL_CHECK(icl_predictors_run(predictors, count, sequences->inputs, sequences->noise, predictions, error));
+    return ICL_OK;
 }

@@ -164,20 +164,18 @@ static void read_intervals(session *run) {
 
 static icl_status open_folder(session *run, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(make_paths(run, error));
+    ICL_CHECK(make_paths(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
-        ICL_TRY(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
+        ICL_CHECK(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
     else
-        ICL_TRY(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
+        ICL_CHECK(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
     if (!icl_path_exists(run->checkpoint) || !run->params->resume)
-        ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+        ICL_CHECK(icl_trainer_save(run->trainer, run->checkpoint, error));
     if (step == 0)
-        ICL_TRY(take_snapshot(run, error));
-done:
-    return status;
+        ICL_CHECK(take_snapshot(run, error));
+    return ICL_OK;
 }
 
 static void close_session(session *run) {
@@ -192,20 +190,16 @@ static void close_session(session *run) {
 
 /* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
 static icl_status save(session *run, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_csv_flush(run->metrics, error));
-    ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
-    ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
+    ICL_CHECK(icl_csv_flush(run->metrics, error));
+    ICL_CHECK(icl_trainer_save(run->trainer, run->checkpoint, error));
+    ICL_CHECK(icl_trainer_export(run->trainer, run->model, error));
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* Rows for the steps of the last run, which followed step `before`. The last of them carries the
  * evaluation, if there was one. */
 static icl_status add_rows(session *run, uint64_t before, double half_adjusted, icl_error *error) {
-    icl_status status = ICL_OK;
     size_t count;
     const float *losses = icl_trainer_losses(run->trainer, &count);
     const float *norms = icl_trainer_gradient_norms(run->trainer, &count);
@@ -216,10 +210,9 @@ static icl_status add_rows(session *run, uint64_t before, double half_adjusted, 
         const double values[] = {(double)losses[i], (double)norms[i], icl_trainer_rate_at(run->trainer, step - 1),
                                  evaluated};
         if (is_due(step, run->metrics_every) || !isnan(evaluated))
-            ICL_TRY(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
+            ICL_CHECK(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* One line: what happened, and what is left of the run. */
@@ -254,34 +247,29 @@ static void report(session *run, uint64_t before, double seconds) {
 /* Its sequences are made when they are first needed: a run starts training at once. */
 static icl_status evaluate(session *run, double *half_adjusted, icl_error *error) {
     const icl_recipe *recipe = run->params->recipe;
-    icl_status status = ICL_OK;
 
     if (!run->evaluator)
-        ICL_TRY(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
-                                     (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
-                                     (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator, error));
-    ICL_TRY(icl_evaluator_half_adjusted(run->evaluator, run->trainer, half_adjusted, error));
-done:
-    return status;
+        ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
+                                       (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
+                                       (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator, error));
+    return icl_evaluator_half_adjusted(run->evaluator, run->trainer, half_adjusted, error);
 }
 
 /* What rank 0 alone does after steps: evaluations, rows and files. */
 static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
     double half_adjusted = (double)NAN;
-    icl_status status = ICL_OK;
 
     run->progress.evaluated = is_due(step, run->evaluate_every);
     if (run->progress.evaluated) {
-        ICL_TRY(evaluate(run, &half_adjusted, error));
+        ICL_CHECK(evaluate(run, &half_adjusted, error));
         run->progress.half_adjusted = half_adjusted;
     }
-    ICL_TRY(add_rows(run, before, half_adjusted, error));
-    ICL_TRY(take_snapshot(run, error));
+    ICL_CHECK(add_rows(run, before, half_adjusted, error));
+    ICL_CHECK(take_snapshot(run, error));
     if (is_due(step, run->checkpoint_every))
-        ICL_TRY(save(run, error));
+        ICL_CHECK(save(run, error));
     report(run, before, seconds);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* One pace for all ranks: rank 0's clock and stop flag decide how many steps come next. */

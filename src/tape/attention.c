@@ -7,7 +7,6 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const icl_tensor q = icl_node_input(tape, node, Q), k = icl_node_input(tape, node, K);
     const icl_tensor v = icl_node_input(tape, node, V);
     size_t shape[3] = {1, 0, 1};
-    icl_status status = ICL_OK;
 
     if (q.rank != 3 || k.rank != 3 || v.rank != 3)
         return icl_fail(error, ICL_ERROR_INPUT, "tape: attention over q, k, v of ranks %d, %d, %d, expected 3", q.rank,
@@ -18,12 +17,10 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     }
     shape[1] = q.shape[1];
     if (node->params.attention.kind == ICL_ATTENTION_SOFTMAX)
-        ICL_TRY(icl_tensor_create(tape->backend, 3, shape, &node->saved, error));
+        ICL_CHECK(icl_tensor_create(tape->backend, 3, shape, &node->saved, error));
     shape[2] = v.shape[2];
-    ICL_TRY(icl_tape_output(tape, node, 3, shape, error));
-    ICL_TRY(icl_attention_forward(tape->backend, &node->params.attention, node->value, node->saved, q, k, v, error));
-done:
-    return status;
+    ICL_CHECK(icl_tape_output(tape, node, 3, shape, error));
+    return icl_attention_forward(tape->backend, &node->params.attention, node->value, node->saved, q, k, v, error);
 }
 
 /* Where q alone is wanted, linear attention's d_q_i = scale * sum_j (g_i . v_j) k_j is attention with keys

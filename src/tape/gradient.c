@@ -91,19 +91,17 @@ icl_status icl_gradient_target(icl_tape *tape, icl_variable variable, icl_tensor
                                icl_error *error) {
     icl_node *root = root_of(tape, variable);
     const bool covers = icl_tensor_count(&tape->nodes[variable.index].value) == icl_tensor_count(&root->value);
-    icl_status status = ICL_OK;
 
     *beta = root->slot < 0 ? 0.0 : 1.0;
     if (root->slot < 0) {
-        ICL_TRY(new_slot(tape, root, error));
+        ICL_CHECK(new_slot(tape, root, error));
         if (!covers)
-            ICL_TRY(icl_fill(tape->backend, tape->slots[root->slot].tensor, 0.0, error));
+            ICL_CHECK(icl_fill(tape->backend, tape->slots[root->slot].tensor, 0.0, error));
     } else if (tape->slots[root->slot].users > 1) {
-        ICL_TRY(unshare(tape, root, error));
+        ICL_CHECK(unshare(tape, root, error));
     }
     *target = view_of_root(tape, variable, tape->slots[root->slot].tensor);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Contributions ---- */

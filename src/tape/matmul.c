@@ -65,15 +65,12 @@ static bool fold_rows(icl_tensor tensor, icl_tensor *rows) {
 /* The same rows as one matrix, in a temporary where the strides do not allow a view. */
 static icl_status matrix_of_rows(icl_backend *backend, icl_tensor tensor, icl_tensor *rows, icl_tensor *temporary,
                                  icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (fold_rows(tensor, rows))
         return ICL_OK;
-    ICL_TRY(icl_tensor_create(backend, tensor.rank, tensor.shape, temporary, error));
-    ICL_TRY(icl_copy(backend, *temporary, tensor, error));
+    ICL_CHECK(icl_tensor_create(backend, tensor.rank, tensor.shape, temporary, error));
+    ICL_CHECK(icl_copy(backend, *temporary, tensor, error));
     fold_rows(*temporary, rows);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* d_b of one matrix b shared by the whole batch: the rows of the batch are the long inner axis of a single
@@ -125,18 +122,16 @@ done:
 
 static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const icl_tensor a = icl_node_input(tape, node, 0), b = icl_node_input(tape, node, 1);
-    icl_status status = ICL_OK;
 
     if (icl_gradient_wanted(tape, node->inputs[0]))
-        ICL_TRY(product_backward(tape, node, 0, gradient, transposed(b), error));
+        ICL_CHECK(product_backward(tape, node, 0, gradient, transposed(b), error));
     if (icl_gradient_wanted(tape, node->inputs[1])) {
         if (is_one_matrix(&b))
-            ICL_TRY(shared_matrix_backward(tape, node, gradient, error));
+            ICL_CHECK(shared_matrix_backward(tape, node, gradient, error));
         else
-            ICL_TRY(product_backward(tape, node, 1, transposed(a), gradient, error));
+            ICL_CHECK(product_backward(tape, node, 1, transposed(a), gradient, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static const icl_operation matmul_operation = {"matmul", forward, backward, NULL};

@@ -18,11 +18,8 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
 /* d = 2 in g */
 static icl_status sum_of_squares_derivative(icl_backend *backend, icl_tensor d, icl_tensor g, icl_tensor in,
                                             icl_error *error) {
-    icl_status status = ICL_OK;
-    ICL_TRY(icl_scale_add(backend, d, 2.0, in, 0.0, (icl_tensor){0}, error));
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
-done:
-    return status;
+    ICL_CHECK(icl_scale_add(backend, d, 2.0, in, 0.0, (icl_tensor){0}, error));
+    return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
 }
 
 /* d = in g / out, and the subgradient 0 where out = 0: the divisor out + (out = 0) is never 0. */

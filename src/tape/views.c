@@ -108,7 +108,6 @@ static icl_tensor block_of(const icl_node *node, icl_tensor whole, icl_tensor bl
 
 static icl_status place_forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const icl_tensor base = icl_node_input(tape, node, 0), block = icl_node_input(tape, node, 1);
-    icl_status status = ICL_OK;
 
     if (base.rank != block.rank)
         return icl_fail(error, ICL_ERROR_INPUT, "tape: a block of rank %d placed into a tensor of rank %d", block.rank,
@@ -118,11 +117,9 @@ static icl_status place_forward(icl_tape *tape, icl_node *node, icl_error *error
             return icl_fail(error, ICL_ERROR_INPUT,
                             "tape: a block of %zu placed at %zu along axis %d, whose extent is %zu", block.shape[i],
                             node->params.start[i], i, base.shape[i]);
-    ICL_TRY(icl_tape_output(tape, node, base.rank, base.shape, error));
-    ICL_TRY(icl_copy(tape->backend, node->value, base, error));
-    ICL_TRY(icl_copy(tape->backend, block_of(node, node->value, block), block, error));
-done:
-    return status;
+    ICL_CHECK(icl_tape_output(tape, node, base.rank, base.shape, error));
+    ICL_CHECK(icl_copy(tape->backend, node->value, base, error));
+    return icl_copy(tape->backend, block_of(node, node->value, block), block, error);
 }
 
 static icl_status place_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {

@@ -72,14 +72,12 @@ icl_status HOST(linear_forward)(icl_backend *backend, const void *params, const 
                                 icl_error *error) {
     attention x = describe(backend, params, operands, operands + 2);
     const size_t batch = operands[0].shape[0];
-    icl_status status = ICL_OK;
 
     x.scratch_per_thread = panels_size(x.keys + x.d, x.e);
-    ICL_TRY(
+    ICL_CHECK(
         HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
     HOST(run)(host_state(backend), batch, batch * (x.queries + x.keys) * x.d * x.e, forward_sequences, &x);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Backward ---- */
@@ -169,12 +167,10 @@ icl_status HOST(linear_backward)(icl_backend *backend, const void *params, const
                                  icl_error *error) {
     attention x = describe(backend, params, operands, operands + 6);
     const size_t batch = operands[6].shape[0];
-    icl_status status = ICL_OK;
 
     x.scratch_per_thread = gradient_size(&x);
-    ICL_TRY(
+    ICL_CHECK(
         HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
     HOST(run)(host_state(backend), batch, batch * (x.queries + x.keys) * x.d * x.e, backward_sequences, &x);
-done:
-    return status;
+    return ICL_OK;
 }

@@ -69,14 +69,11 @@ static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, s
 /* A workspace of `bytes` for each thread, and `extra` reals behind them. */
 static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *x, real **behind,
                                  icl_error *error) {
-    icl_status status = ICL_OK;
-
     x->workspace_per_thread = host_round_up(bytes, 64);
     bytes = host_state(backend)->threads * x->workspace_per_thread;
-    ICL_TRY(HOST(scratch)(backend, bytes + extra * sizeof(real), &x->workspace, error));
+    ICL_CHECK(HOST(scratch)(backend, bytes + extra * sizeof(real), &x->workspace, error));
     *behind = (real *)(void *)(x->workspace + bytes);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- One query a sequence ---- */
@@ -111,14 +108,12 @@ static icl_status run_single(icl_backend *backend, const softmax_plan *plan, sin
                              icl_error *error) {
     const HOST(state) *state = host_state(backend);
     single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
-    icl_status status = ICL_OK;
 
     x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
-    ICL_TRY(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
+    ICL_CHECK(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
     HOST(run)
     (state, (batch + x.block - 1) / x.block, batch * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences, &x);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Either ---- */
@@ -127,16 +122,14 @@ icl_status HOST(softmax_forward)(icl_backend *backend, const void *params, const
                                  icl_error *error) {
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     const softmax_plan plan = describe(params, operands, operands + 2);
-    icl_status status = ICL_OK;
     pass x = {.plan = &plan};
     real *unused;
 
     if (is_single(&plan, operands[0].shape[0]))
         return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
-    ICL_TRY(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
+    ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
     run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -145,7 +138,6 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     softmax_plan plan = describe(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
     const bool in_one_pass = batch >= ONE_PASS_BATCH;
-    icl_status status = ICL_OK;
     pass x = {.plan = &plan};
 
     plan.d_q = sequences_of(&operands[0]);
@@ -154,14 +146,13 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     plan.d_out = sequences_of(&operands[3]);
     if (is_single(&plan, batch))
         return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
-    ICL_TRY(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass), batch * plan.queries, &x,
-                           &plan.row_terms, error));
+    ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass), batch * plan.queries, &x,
+                             &plan.row_terms, error));
     if (in_one_pass) {
         run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1);
     } else {
         run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries);
         run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys);
     }
-done:
-    return status;
+    return ICL_OK;
 }

@@ -50,17 +50,15 @@ void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_
 
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
     HOST(state) *state = host_state(backend);
-    icl_status status = ICL_OK;
 
     if (bytes > state->scratch_bytes) {
         icl_free(&state->scratch);
         state->scratch_bytes = 0;
-        ICL_TRY(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
+        ICL_CHECK(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
         state->scratch_bytes = bytes;
     }
     memcpy(memory, &state->scratch, sizeof state->scratch);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Buffers ---- */

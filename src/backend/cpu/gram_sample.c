@@ -108,7 +108,6 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
     const bool has_roots = operands[ROOTS].buffer != NULL;
     gram_run run = {.kernels = state->strict, .operands = operands};
     const size_t batch = operands[GRAM].shape[0], width = run.kernels->gram_lanes;
-    icl_status status = ICL_OK;
     float *memory = NULL;
     uint32_t *list;
 
@@ -120,10 +119,10 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
     const icl_gram_rows rows = run.kernels->gram_rows(&run.job);
     const size_t list_length = host_round_up(element_count(d), LANES);
     run.lanes_length = host_round_up(rows.count * width, LANES);
-    ICL_TRY(HOST(scratch)(backend,
-                          (chi_length + roots_length + state->threads * run.lanes_length) * sizeof(float) +
-                              list_length * sizeof(uint32_t),
-                          &memory, error));
+    ICL_CHECK(HOST(scratch)(backend,
+                            (chi_length + roots_length + state->threads * run.lanes_length) * sizeof(float) +
+                                list_length * sizeof(uint32_t),
+                            &memory, error));
     pack_chi(&operands[CHI], run.job.columns, memory);
     run.job.chi = memory;
     run.lanes = memory + chi_length + roots_length;
@@ -135,6 +134,5 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
     list_rows(&rows, d, list);
     run.rows = list;
     HOST(run)(state, (batch + width - 1) / width, batch * rows.count, run_groups, &run);
-done:
-    return status;
+    return ICL_OK;
 }

@@ -157,17 +157,15 @@ static icl_status reserve(icl_backend *backend, transformer *x, icl_error *error
     const linear_plan *plan = &x->plan;
     const size_t sums = plan->has_gradient ? x->slices * plan->used : 0;
     const size_t threads = x->state->threads < x->slices ? x->state->threads : x->slices;
-    icl_status status = ICL_OK;
     char *memory = NULL;
 
     x->workspace = host_round_up(x->state->kernels->linear_workspace(plan), 64);
     const size_t shared = host_round_up(x->shared_count * sizeof(real), 64);
-    ICL_TRY(HOST(scratch)(backend, threads * x->workspace + shared + sums * sizeof(real), &memory, error));
+    ICL_CHECK(HOST(scratch)(backend, threads * x->workspace + shared + sums * sizeof(real), &memory, error));
     x->workspaces = memory;
     x->shared = (real *)(void *)(memory + threads * x->workspace);
     x->sums = (real *)(void *)(memory + threads * x->workspace + shared);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static void run_slices(void *context, size_t first, size_t last, size_t thread) {
@@ -188,11 +186,9 @@ static size_t work_of(const transformer *x) {
 
 static icl_status run(icl_backend *backend, transformer *x, const icl_linear_transformer_params *params,
                       const icl_tensor *parameters, icl_error *error) {
-    icl_status status = ICL_OK;
-
     cut_batch(x);
     x->shared_count = x->plan.depth * shared_per_layer(&x->plan) + x->plan.heads * x->plan.heads * x->plan.size;
-    ICL_TRY(reserve(backend, x, error));
+    ICL_CHECK(reserve(backend, x, error));
     if (x->plan.parameterization == ICL_LINEAR_SPARSE)
         share_sparse(x, params, parameters);
     else if (is_diagonal(x->plan.parameterization))
@@ -200,8 +196,7 @@ static icl_status run(icl_backend *backend, transformer *x, const icl_linear_tra
     else
         share_dense(x, params, parameters);
     HOST(run)(x->state, x->slices, work_of(x), run_slices, x);
-done:
-    return status;
+    return ICL_OK;
 }
 
 static transformer describe(const icl_backend *backend, const icl_linear_transformer_params *params,
@@ -266,7 +261,6 @@ icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *p
                                              icl_error *error) {
     const icl_tensor *gradient = &operands[1];
     transformer x = describe(backend, params, &operands[0], &operands[4], &operands[5], &operands[6]);
-    icl_status status = ICL_OK;
 
     x.plan.has_gradient = true;
     x.plan.norms = operand(&operands[2]);
@@ -274,9 +268,8 @@ icl_status HOST(linear_transformer_gradient)(icl_backend *backend, const void *p
     x.plan.threshold = operands[8].buffer ? host_elements(&operands[8]) : NULL;
     x.gradient = operand(gradient);
     x.gradient.stride[1] = gradient->shape[0];
-    ICL_TRY(run(backend, &x, params, &operands[3], error));
+    ICL_CHECK(run(backend, &x, params, &operands[3], error));
     HOST(run)(x.state, x.plan.used, x.plan.used * x.slices, add_slices, &x);
     write_gradient(&x);
-done:
-    return status;
+    return ICL_OK;
 }

@@ -169,7 +169,6 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
     const icl_matmul_params *given = params;
     const HOST(state) *state = host_state(backend);
     product p = {.kernels = state->kernels, .alpha = (real)given->alpha, .beta = (real)given->beta};
-    icl_status status = ICL_OK;
 
     describe(&p, operands);
     transpose_if_narrow(&p);
@@ -179,12 +178,11 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
     p.slices = (p.k + SLICE_K - 1) / SLICE_K;
     p.columns = host_round_up(p.n, LANES);
     if (p.slices > 1 && batches * p.row_blocks < 16 && batches * p.m * p.columns <= LARGE_RESULT) {
-        ICL_TRY(HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
+        ICL_CHECK(HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
         HOST(run)(state, batches * p.slices, work, multiply_slices, &p);
         HOST(run)(state, batches, batches * p.slices * p.m * p.columns, combine_slices, &p);
     } else {
         HOST(run)(state, batches * p.row_blocks, work, multiply_blocks, &p);
     }
-done:
-    return status;
+    return ICL_OK;
 }

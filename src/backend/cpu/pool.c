@@ -67,7 +67,6 @@ static icl_status allocate_block(icl_host_pool *pool, icl_backend_statistics *st
 
 icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
                               size_t bytes, void **memory, icl_error *error) {
-    icl_status status = ICL_OK;
     icl_host_block *block;
     size_t rounded;
     int size_class;
@@ -79,7 +78,7 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
         pool->free[size_class] = block->next;
         statistics->pool_hits++;
     } else {
-        ICL_TRY(allocate_block(pool, statistics, backend, rounded, &block, error));
+        ICL_CHECK(allocate_block(pool, statistics, backend, rounded, &block, error));
         assert(block);
         block->bytes = rounded;
         block->size_class = size_class;
@@ -89,8 +88,7 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
     block->next = NULL;
     statistics->bytes_live += rounded;
     *memory = (char *)block + HEADER_BYTES;
-done:
-    return status;
+    return ICL_OK;
 }
 
 void icl_host_pool_give(icl_host_pool *pool, icl_backend_statistics *statistics, void *memory) {

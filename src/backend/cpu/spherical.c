@@ -89,7 +89,6 @@ icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_t
                          .in = rows_of(&operands[IN]),
                          .length = out->shape[out->rank - 1]};
     float table[ICL_CHI_TERMS * ICL_CHI_ROW];
-    icl_status status;
 
     (void)params;
     run.rows = icl_tensor_count(out) / run.length;
@@ -99,9 +98,8 @@ icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_t
         run.table = table;
         run.normals = rows_of(&operands[NORMALS]);
     }
-    ICL_TRY(HOST(scratch)(backend, state->threads * run.packed_length * sizeof(float), &run.packed, error));
+    ICL_CHECK(HOST(scratch)(backend, state->threads * run.packed_length * sizeof(float), &run.packed, error));
     HOST(run)
     (state, (run.rows + ICL_SPHERICAL_ROWS - 1) / ICL_SPHERICAL_ROWS, run.rows * (run.length + 8), scale_blocks, &run);
-done:
-    return status;
+    return ICL_OK;
 }

@@ -96,11 +96,8 @@ icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_pa
     const pairs straight = forward_pairs(params->mask, q->shape[1], k->shape[1]);
     const pairs transposed = transposed_pairs(params->mask, q->shape[1], k->shape[1]);
     const cl_float scale = (cl_float)params->scale;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(attend(opencl, d_q, d_out, v, k, straight, scale, error));
-    ICL_TRY(attend(opencl, d_k, v, d_out, q, transposed, scale, error));
-    ICL_TRY(attend(opencl, d_v, k, q, d_out, transposed, scale, error));
-done:
-    return status;
+    ICL_CHECK(attend(opencl, d_q, d_out, v, k, straight, scale, error));
+    ICL_CHECK(attend(opencl, d_k, v, d_out, q, transposed, scale, error));
+    return attend(opencl, d_v, k, q, d_out, transposed, scale, error);
 }

@@ -77,16 +77,14 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, siz
               .column_blocks = lanes || width <= COLUMNS ? 1 : blocks_of(width, COLUMNS),
               .scratch_rows = lanes ? scratch_rows : 0,
               .work = 2.0 * (double)block * (double)others * (double)terms};
-    icl_status status = ICL_OK;
 
     p.units = (cl_uint)batch * p.blocks * p.column_blocks;
     p.items = lanes ? icl_opencl_items_with_scratch(opencl, p.units, p.scratch_rows * row_bytes)
                     : icl_opencl_items(opencl, p.units * opencl->local_size);
     if (lanes)
-        ICL_TRY(icl_opencl_take_scratch(opencl, p.items, p.scratch_rows * row_bytes, &p.scratch, error));
+        ICL_CHECK(icl_opencl_take_scratch(opencl, p.items, p.scratch_rows * row_bytes, &p.scratch, error));
     *made = p;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* What the kernels of both families take of a pass; those of lanes take scratch memory, those of

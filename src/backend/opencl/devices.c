@@ -48,7 +48,6 @@ static icl_status platform_text(cl_platform_id platform, char text[ICL_NAME_CAPA
 
 icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
                                icl_error *error) {
-    icl_status status = ICL_OK;
     cl_device_type type = 0;
     cl_uint units = 0, vector_width = 0;
     cl_ulong local_bytes = 0, global_bytes = 0, max_bytes = 0;
@@ -56,9 +55,9 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
     cl_bool unified = CL_FALSE;
     size_t group = 0;
 
-    ICL_TRY(device_text(device, CL_DEVICE_NAME, capabilities->name, error));
-    ICL_TRY(device_text(device, CL_DRIVER_VERSION, capabilities->driver, error));
-    ICL_TRY(platform_text(platform, capabilities->platform, error));
+    ICL_CHECK(device_text(device, CL_DEVICE_NAME, capabilities->name, error));
+    ICL_CHECK(device_text(device, CL_DRIVER_VERSION, capabilities->driver, error));
+    ICL_CHECK(platform_text(platform, capabilities->platform, error));
     const property properties[] = {
         {CL_DEVICE_TYPE, sizeof type, &type},
         {CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units},
@@ -69,7 +68,7 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof max_bytes, &max_bytes},
         {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified},
     };
-    ICL_TRY(device_properties(device, properties, sizeof properties / sizeof *properties, error));
+    ICL_CHECK(device_properties(device, properties, sizeof properties / sizeof *properties, error));
     /* Absent where the driver has no doubles at all. */
     if (clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof fp64, &fp64, NULL) != CL_SUCCESS)
         fp64 = 0;
@@ -88,8 +87,7 @@ icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl
         capabilities->max_allocation = ICL_OPENCL_MAX_ELEMENTS * sizeof(cl_float);
     capabilities->has_fp64 = fp64 != 0;
     capabilities->unified_memory = unified == CL_TRUE;
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* ---- The list ---- */
@@ -101,7 +99,6 @@ typedef struct device_list {
 
 /* The platform's devices; *count = 0 and NULL where it has none. */
 static icl_status platform_devices(cl_platform_id platform, cl_device_id **devices, cl_uint *count, icl_error *error) {
-    icl_status status = ICL_OK;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, count);
 
     *devices = NULL;
@@ -111,14 +108,13 @@ static icl_status platform_devices(cl_platform_id platform, cl_device_id **devic
     }
     if (code != CL_SUCCESS)
         return icl_cl_fail(NULL, code, "clGetDeviceIDs", error);
-    ICL_TRY(icl_allocate(*count, sizeof(cl_device_id), "list of OpenCL devices", devices, error));
+    ICL_CHECK(icl_allocate(*count, sizeof(cl_device_id), "list of OpenCL devices", devices, error));
     code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, *count, *devices, NULL);
     if (code != CL_SUCCESS) {
         icl_free(devices);
         return icl_cl_fail(NULL, code, "clGetDeviceIDs", error);
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status append_device(device_list *list, const icl_opencl_device *device, icl_error *error) {

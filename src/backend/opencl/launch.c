@@ -71,19 +71,17 @@ static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_k
 icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
                                   const icl_argument *arguments, size_t count, icl_error *error) {
     icl_slices slices = {.items = items};
-    icl_status status = ICL_OK;
 
     if (special)
-        ICL_TRY(icl_opencl_variant(opencl, which, special, &slices.compiled, error));
+        ICL_CHECK(icl_opencl_variant(opencl, which, special, &slices.compiled, error));
     else
-        ICL_TRY(icl_opencl_kernel(opencl, which, &slices.compiled, error));
-    ICL_TRY(set_arguments(opencl, which, slices.compiled.kernel, arguments, count, &slices, error));
+        ICL_CHECK(icl_opencl_kernel(opencl, which, &slices.compiled, error));
+    ICL_CHECK(set_arguments(opencl, which, slices.compiled.kernel, arguments, count, &slices, error));
     if (icl_opencl_is_long(opencl, which, slices.work * (double)slices.units))
-        ICL_TRY(icl_opencl_launch_slices(opencl, which, &slices, error));
+        ICL_CHECK(icl_opencl_launch_slices(opencl, which, &slices, error));
     else
-        ICL_TRY(icl_opencl_enqueue(opencl, which, &slices.compiled, items, error));
-done:
-    return status;
+        ICL_CHECK(icl_opencl_enqueue(opencl, which, &slices.compiled, items, error));
+    return ICL_OK;
 }
 
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,

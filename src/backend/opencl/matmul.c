@@ -188,7 +188,6 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
     const int axis = is_batch ? 0 : out->shape[row] >= out->shape[column] ? row : column;
     const size_t extent = out->shape[axis], block = is_batch ? 1 : BLOCK;
     const size_t half = (extent / 2 + block - 1) / block * block;
-    icl_status status = ICL_OK;
 
     if (2.0 * (double)icl_tensor_count(out) * (double)a->shape[column] <= opencl->clblast_operations ||
         extent < 2 * block)
@@ -198,26 +197,23 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
         const icl_tensor parts[] = {icl_tensor_slice(*out, axis, first, count),
                                     axis == column ? *a : icl_tensor_slice(*a, axis, first, count),
                                     axis == row ? *b : icl_tensor_slice(*b, axis, first, count)};
-        ICL_TRY(multiply_by_clblast(opencl, params, parts, error));
+        ICL_CHECK(multiply_by_clblast(opencl, params, parts, error));
     }
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    icl_status status = ICL_OK;
 
     if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) && icl_clblast_fits(operands)) {
         const icl_tensor *out = &operands[0], *left = &operands[1];
-        ICL_TRY(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
-                                        left->shape[left->rank - 1], error));
+        ICL_CHECK(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
+                                          left->shape[left->rank - 1], error));
         if (opencl->clblast == ICL_CLBLAST_SERVES)
             return multiply_by_clblast(opencl, params, operands, error);
     }
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_opencl_matmul_strict(icl_backend *backend, const void *params, const icl_tensor *operands,

@@ -117,17 +117,15 @@ void icl_pool_give(icl_opencl *opencl, icl_block *block) {
 }
 
 icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
-    icl_status status = ICL_OK;
     icl_block *block = NULL;
     size_t bytes;
 
     if (!icl_multiply_sizes(buffer->elements, sizeof(cl_float), &bytes))
         return icl_fail(error, ICL_ERROR_MEMORY, "device memory: %zu elements overflow the address space",
                         buffer->elements);
-    ICL_TRY(icl_pool_take(icl_opencl_of(backend), bytes, &block, error));
+    ICL_CHECK(icl_pool_take(icl_opencl_of(backend), bytes, &block, error));
     buffer->handle = block;
-done:
-    return status;
+    return ICL_OK;
 }
 
 void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer) {

@@ -28,14 +28,11 @@ void icl_profile_drop(icl_opencl *opencl) {
 }
 
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error) {
-    icl_status status = ICL_OK;
-
     *event = NULL;
     if (!opencl->profile.on)
         return ICL_OK;
     if (opencl->profile.count == ICL_PROFILE_EVENTS)
-        ICL_TRY(icl_profile_collect(opencl, error));
+        ICL_CHECK(icl_profile_collect(opencl, error));
     *event = &opencl->profile.events[opencl->profile.count];
-done:
-    return status;
+    return ICL_OK;
 }

@@ -182,18 +182,16 @@ void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const cha
 }
 
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error) {
-    icl_status status = ICL_OK;
     icl_program *program = NULL;
 
     if (!opencl->kernels[which].kernel) {
         char options[ICL_OPTIONS_CAPACITY];
         icl_opencl_options_of(opencl, which, NULL, options);
-        ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, "", options, &program, error));
-        ICL_TRY(create_kernel(opencl, which, program, &opencl->kernels[which], error));
+        ICL_CHECK(find_program(opencl, icl_kernel_infos[which].file, "", options, &program, error));
+        ICL_CHECK(create_kernel(opencl, which, program, &opencl->kernels[which], error));
     }
     *compiled = opencl->kernels[which];
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,

@@ -59,18 +59,16 @@ static bool is_recent(const char *text) {
 
 /* The texts are "OpenCL 1.2 ..." and "OpenCL C 1.2 ..." by the standard. */
 static icl_status require_version(const icl_opencl *opencl, cl_device_info what, const char *prefix, icl_error *error) {
-    icl_status status = ICL_OK;
     char text[512], found[160], needed[64];
     const size_t length = strlen(prefix);
 
-    ICL_TRY(device_text(opencl, what, text, sizeof text, error));
+    ICL_CHECK(device_text(opencl, what, text, sizeof text, error));
     if (strncmp(text, prefix, length) == 0 && is_recent(text + length))
         return ICL_OK;
     snprintf(found, sizeof found, "gives \"%.80s\" as its version", text);
     snprintf(needed, sizeof needed, "\"%s1.2\" or later", prefix);
     return refuse(opencl, found, needed, error);
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* The bounds of ops follow from the accuracy that a full profile promises. An embedded one may round differently, and
@@ -117,13 +115,9 @@ static icl_status require_sizes(const icl_opencl *opencl, icl_error *error) {
 }
 
 icl_status icl_opencl_require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(require_flags(opencl, error));
-    ICL_TRY(require_version(opencl, CL_DEVICE_VERSION, "OpenCL ", error));
-    ICL_TRY(require_version(opencl, CL_DEVICE_OPENCL_C_VERSION, "OpenCL C ", error));
-    ICL_TRY(require_sizes(opencl, error));
-    ICL_TRY(require_full_profile(opencl, accept_less_exact, error));
-done:
-    return status;
+    ICL_CHECK(require_flags(opencl, error));
+    ICL_CHECK(require_version(opencl, CL_DEVICE_VERSION, "OpenCL ", error));
+    ICL_CHECK(require_version(opencl, CL_DEVICE_OPENCL_C_VERSION, "OpenCL C ", error));
+    ICL_CHECK(require_sizes(opencl, error));
+    return require_full_profile(opencl, accept_less_exact, error);
 }

@@ -203,18 +203,14 @@ done:
 typedef icl_status self_test(icl_opencl *opencl, icl_error *error);
 
 static icl_status test_all(icl_opencl *opencl, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_self_test_matmul(opencl, false, error));
-    ICL_TRY(test_strict(opencl, error));
-    ICL_TRY(test_attention(opencl, error));
-    ICL_TRY(test_reduce(opencl, error));
-    ICL_TRY(test_random(opencl, ICL_UNIFORM, error));
-    ICL_TRY(test_random(opencl, ICL_NORMAL, error));
-    ICL_TRY(icl_self_test_against_host(opencl, error));
-    ICL_TRY(icl_self_test_choose_clblast(opencl, error));
-done:
-    return status;
+    ICL_CHECK(icl_self_test_matmul(opencl, false, error));
+    ICL_CHECK(test_strict(opencl, error));
+    ICL_CHECK(test_attention(opencl, error));
+    ICL_CHECK(test_reduce(opencl, error));
+    ICL_CHECK(test_random(opencl, ICL_UNIFORM, error));
+    ICL_CHECK(test_random(opencl, ICL_NORMAL, error));
+    ICL_CHECK(icl_self_test_against_host(opencl, error));
+    return icl_self_test_choose_clblast(opencl, error);
 }
 
 /* A device that computes wrongly is refused, except for those who want to see how. */
@@ -240,19 +236,17 @@ static icl_status check(icl_opencl *opencl, self_test *test, icl_error *error) {
 static icl_status check_uncounted(icl_opencl *opencl, self_test *test, icl_error *error) {
     icl_backend_statistics *statistics = &opencl->backend->statistics, before;
     bool launched[ICL_KERNEL_COUNT];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_profile_collect(opencl, error));
+    ICL_CHECK(icl_profile_collect(opencl, error));
     before = *statistics;
     memcpy(launched, opencl->launched, sizeof launched);
-    ICL_TRY(check(opencl, test, error));
-    ICL_TRY(icl_profile_collect(opencl, error));
+    ICL_CHECK(check(opencl, test, error));
+    ICL_CHECK(icl_profile_collect(opencl, error));
     statistics->ops = before.ops;
     statistics->launches = before.launches;
     statistics->device_seconds = before.device_seconds;
     memcpy(opencl->launched, launched, sizeof launched);
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error) {
@@ -273,10 +267,7 @@ icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_err
 }
 
 icl_status icl_opencl_test(icl_backend *backend, icl_error *error) {
-    icl_status status = ICL_OK;
-
     for (int which = 0; which < ICL_TESTED_COUNT; which++)
-        ICL_TRY(icl_opencl_test_program(icl_opencl_of(backend), (icl_tested)which, error));
-done:
-    return status;
+        ICL_CHECK(icl_opencl_test_program(icl_opencl_of(backend), (icl_tested)which, error));
+    return ICL_OK;
 }

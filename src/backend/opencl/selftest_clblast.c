@@ -63,17 +63,15 @@ static size_t tested_extent(size_t extent) {
 static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     const size_t extents[] = {tested_extent(m), tested_extent(n), tested_extent(k)};
     const size_t size = extents[0] * extents[1] * extents[2];
-    icl_status status = ICL_OK;
     unsigned power = 0;
 
     while (size >> power > 1)
         power++;
     if (size <= SMALL_PRODUCT || opencl->clblast_tested >> power & 1u)
         return ICL_OK;
-    ICL_TRY(test_extents(opencl, extents[0], extents[1], extents[2], error));
+    ICL_CHECK(test_extents(opencl, extents[0], extents[1], extents[2], error));
     opencl->clblast_tested |= UINT64_C(1) << power;
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {

@@ -75,11 +75,10 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     const cl_uint units = (cl_uint)c->units;
     const cl_float factor = (cl_float)params->factor,
                    repeats = c->key.copy == ICL_COPY_SPARSE ? (cl_float)params->heads : 1;
-    icl_status status = ICL_OK;
     char definitions[ICL_LINEAR_DEFINITIONS];
 
     if (!p->is_straight)
-        ICL_TRY(icl_linear_prepare_steps(opencl, program, error));
+        ICL_CHECK(icl_linear_prepare_steps(opencl, program, error));
     cl_mem steps = p->is_straight ? scratch : program->block->memory; /* straight lines read none */
     const cl_uint step_count = (cl_uint)program->steps, given = program->given;
     const icl_argument arguments[] = {
@@ -111,14 +110,13 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     program->is_lost = !p->is_straight;
     const icl_specialization interpreter = {.definitions = definitions},
                              lines = icl_linear_straight_special(opencl, program);
-    ICL_TRY(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, p->is_straight ? &lines : &interpreter,
-                                   p->teams * c->team, arguments, count, error));
+    ICL_CHECK(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, p->is_straight ? &lines : &interpreter,
+                                     p->teams * c->team, arguments, count, error));
     program->is_lost = false;
     opencl->straight_launches += p->is_straight;
     if (opencl->lanes > 1) /* a team asks once more than it is given a unit */
         program->given += units + (cl_uint)p->teams;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
@@ -163,10 +161,9 @@ done:
 static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
                             bool is_gram, bool may_be_straight, plan *p, icl_error *error) {
     const icl_capabilities *device = &opencl->backend->capabilities;
-    icl_status status = ICL_OK;
 
     if (opencl->wave == 0)
-        ICL_TRY(find_wave(opencl, error));
+        ICL_CHECK(find_wave(opencl, error));
     icl_linear_job job = {
         .params = params,
         .size = of->query->shape[1],
@@ -183,14 +180,14 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         .max_allocation = device->max_allocation,
     };
     if (job.is_straight) {
-        ICL_TRY(icl_linear_cut_of(&job, &p->cut, error));
-        ICL_TRY(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
-        ICL_TRY(icl_linear_prepare_straight(opencl, p->program, &p->cut, &p->is_straight, error));
+        ICL_CHECK(icl_linear_cut_of(&job, &p->cut, error));
+        ICL_CHECK(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
+        ICL_CHECK(icl_linear_prepare_straight(opencl, p->program, &p->cut, &p->is_straight, error));
     }
     if (!p->is_straight) {
         job.is_straight = false;
-        ICL_TRY(icl_linear_cut_of(&job, &p->cut, error));
-        ICL_TRY(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
+        ICL_CHECK(icl_linear_cut_of(&job, &p->cut, error));
+        ICL_CHECK(icl_linear_find_program(opencl, &p->cut.key, &p->program, error));
     }
     /* One team for each core of a CPU, because what it works on fills its cache. */
     const size_t team = p->cut.team, bytes = p->cut.scratch_length * sizeof(cl_float);
@@ -199,8 +196,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
     p->teams = fit < most ? fit : most;
     if (p->teams > p->cut.most_teams)
         p->teams = p->cut.most_teams;
-done:
-    return status;
+    return ICL_OK;
 }
 
 static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
@@ -230,16 +226,14 @@ enum { OUTPUTS = 3 };
 static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
                                const plan *p, float *values, icl_error *error) {
     const icl_tensor *const outputs[OUTPUTS] = {of->answers, of->gradient, of->norms};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(launch_plan(opencl, params, of, p, error));
+    ICL_CHECK(launch_plan(opencl, params, of, p, error));
     for (int i = 0; i < OUTPUTS; i++)
         if (outputs[i]) {
-            ICL_TRY(icl_tensor_read(*outputs[i], values, error));
+            ICL_CHECK(icl_tensor_read(*outputs[i], values, error));
             values += icl_tensor_count(outputs[i]);
         }
-done:
-    return status;
+    return ICL_OK;
 }
 
 /* The first of two rows' numbers that differ in their bits, two NaN aside; `count` where none do. */

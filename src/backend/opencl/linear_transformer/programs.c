@@ -76,7 +76,6 @@ done:
 
 icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
                                    icl_error *error) {
-    icl_status status = ICL_OK;
     icl_linear_program *made = NULL;
 
     for (icl_linear_program *p = opencl->linear_programs; p; p = p->next)
@@ -84,24 +83,20 @@ icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key
             *found = p;
             return ICL_OK;
         }
-    ICL_TRY(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
+    ICL_CHECK(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
     made->key = *key;
     make_room(opencl);
     made->next = opencl->linear_programs;
     opencl->linear_programs = *found = made;
-done:
-    return status;
+    return ICL_OK;
 }
 
 icl_status icl_linear_prepare_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
-    icl_status status = ICL_OK;
-
     if (!program->block)
-        ICL_TRY(write_steps(opencl, program, error));
+        ICL_CHECK(write_steps(opencl, program, error));
     if (program->is_lost)
-        ICL_TRY(count_anew(opencl, program, error));
-done:
-    return status;
+        ICL_CHECK(count_anew(opencl, program, error));
+    return ICL_OK;
 }
 
 /* ---- Straight lines ---- */
@@ -121,7 +116,6 @@ icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const i
 
 icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
                                        bool *is_ready, icl_error *error) {
-    icl_status status = ICL_OK;
     icl_error why = {0};
     icl_compiled compiled;
 
@@ -129,7 +123,7 @@ icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *p
     if (!is_due(opencl, program))
         return ICL_OK;
     if (!program->text.bytes)
-        ICL_TRY(icl_linear_source(cut, opencl->backend->capabilities.local_memory, &program->text, error));
+        ICL_CHECK(icl_linear_source(cut, opencl->backend->capabilities.local_memory, &program->text, error));
     program->is_refused = !program->text.bytes;
     if (program->is_refused)
         return ICL_OK;
@@ -141,6 +135,5 @@ icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *p
         return ICL_OK;
     }
     *is_ready = true;
-done:
-    return status;
+    return ICL_OK;
 }
