@@ -43,7 +43,8 @@ RATES = (
 
 def measured_table(rows, columns, texts):
     """COLUMNS: titles and what a row has there, numbers but for those in TEXTS."""
-    return table([(title, title not in texts) for title, _ in columns], [[cell(r) for _, cell in columns] for r in rows])
+    titles = [(title, title not in texts) for title, _ in columns]
+    return table(titles, [[cell(row) for _, cell in columns] for row in rows])
 
 
 def bench_table(rows):
