@@ -34,18 +34,8 @@ static uint32_t hash_of(const char *name) {
 
 static void add_one(icl_case_list *list, icl_case c, const char *what) {
     size_t used;
-    if (list->status == ICL_OK && list->count == list->capacity) {
-        icl_case *grown = NULL;
-        const size_t capacity = list->capacity ? 2 * list->capacity : 256;
-        list->status = icl_allocate(capacity, sizeof *grown, "conformance cases", &grown, list->error);
-        if (list->status == ICL_OK && list->count > 0)
-            memcpy(grown, list->cases, list->count * sizeof *grown);
-        if (list->status == ICL_OK) {
-            icl_free(&list->cases);
-            list->cases = grown;
-            list->capacity = capacity;
-        }
-    }
+    if (list->status == ICL_OK)
+        list->status = icl_grow(&list->cases, list->count, &list->capacity, sizeof c, "conformance cases", list->error);
     if (list->status != ICL_OK)
         return;
     used = (size_t)snprintf(c.name, sizeof c.name, "%s ", what);

@@ -70,17 +70,7 @@ typedef struct listing {
 } listing;
 
 static icl_status add(listing *all, const listed *entry, icl_error *error) {
-    listed *longer = NULL;
-
-    if (all->count == all->capacity) {
-        const size_t capacity = all->capacity ? 2 * all->capacity : 64;
-        ICL_CHECK(icl_allocate(capacity, sizeof *longer, "list of a cache", &longer, error));
-        if (all->count > 0)
-            memcpy(longer, all->entries, all->count * sizeof *longer);
-        icl_free(&all->entries);
-        all->entries = longer;
-        all->capacity = capacity;
-    }
+    ICL_CHECK(icl_grow(&all->entries, all->count, &all->capacity, sizeof *entry, "list of a cache", error));
     all->entries[all->count++] = *entry;
     all->bytes += entry->bytes;
     return ICL_OK;

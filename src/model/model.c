@@ -84,32 +84,13 @@ icl_status icl_model_read_pairs(icl_model *model, icl_error *error) {
                : icl_model_refuse(model, icl_task_shape_text(&expected, text), error);
 }
 
-static icl_status reserve(icl_model *model, icl_error *error) {
-    const size_t larger = model->parameter_capacity == 0 ? 16 : 2 * model->parameter_capacity;
-    icl_parameter_info *parameters = NULL;
-    icl_status status;
-
-    if (model->parameter_count < model->parameter_capacity)
-        return ICL_OK;
-    status = icl_allocate(larger, sizeof *parameters, "names of parameters", &parameters, error);
-    if (status != ICL_OK)
-        return status;
-    if (model->parameter_count > 0)
-        memcpy(parameters, model->parameters, model->parameter_count * sizeof *parameters);
-    icl_free(&model->parameters);
-    model->parameters = parameters;
-    model->parameter_capacity = larger;
-    return ICL_OK;
-}
-
 icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *shape, icl_error *error,
                                    const char *format, ...) {
     icl_parameter_info info = {.rank = rank, .offset = model->size, .count = 1};
-    icl_status status = reserve(model, error);
     va_list arguments;
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_grow(&model->parameters, model->parameter_count, &model->parameter_capacity, sizeof info,
+                       "names of parameters", error));
     va_start(arguments, format);
     vsnprintf(info.name, sizeof info.name, format, arguments);
     va_end(arguments);

@@ -11,32 +11,36 @@ static icl_status unary_forward(icl_tape *tape, icl_node *node, icl_error *error
     return status == ICL_OK ? icl_unary(tape->backend, node->params.unary, node->value, in, error) : status;
 }
 
-/*
- * g (d out / d in) of out = in s(z), s the sigmoid: s + z' (out - out s), where z = in for SiLU, and for GELU
- * z = 2 sqrt(2 / pi) (in + 0.044715 in^3).
- */
-static icl_status gated_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
-                                   icl_tensor out, icl_error *error) {
+/* GELU is in s(z) with z = 2 sqrt(2 / pi) (in + 0.044715 in^3), s the sigmoid. Fills z, and d = z' out; needs a 1. */
+static icl_status gelu_argument(icl_backend *backend, icl_tensor one, icl_tensor in, icl_tensor out, icl_tensor z,
+                                icl_tensor d, icl_error *error) {
     const double linear = 2 * 0.79788456080286536, cubic = 0.044715 * linear;
+
+    ICL_CHECK(icl_fill(backend, one, 1.0, error));
+    ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, in, error));
+    ICL_CHECK(icl_scale_add(backend, z, cubic, d, linear, one, error));
+    ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, z, z, in, error));
+    ICL_CHECK(icl_scale_add(backend, d, 3 * cubic, d, linear, one, error));
+    return icl_binary(backend, ICL_MULTIPLY, d, d, out, error);
+}
+
+/* d = d out / d in of out = in s(z): s + z' (out - out s), where z = in for SiLU. */
+static icl_status gated_slope(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor in, icl_tensor out,
+                              icl_error *error) {
+    const bool is_gelu = kind == ICL_GELU;
+    const icl_tensor scaled = is_gelu ? d : out; /* z' out */
     icl_tensor gate = {0}, rest = {0}, one = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &gate, error));
     ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &rest, error));
-    if (kind == ICL_GELU) {
-        ICL_TRY(icl_tensor_create(backend, 0, NULL, &one, error));
-        ICL_TRY(icl_fill(backend, one, 1.0, error));
-        ICL_TRY(icl_unary(backend, ICL_SQUARE, d, in, error));
-        ICL_TRY(icl_scale_add(backend, gate, cubic, d, linear, one, error));
-        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, gate, gate, in, error));
-        ICL_TRY(icl_scale_add(backend, d, 3 * cubic, d, linear, one, error)); /* z' */
-        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, out, error));
-    }
-    ICL_TRY(icl_unary(backend, ICL_SIGMOID, gate, kind == ICL_GELU ? gate : in, error));
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, rest, kind == ICL_GELU ? d : out, gate, error));
-    ICL_TRY(icl_binary(backend, ICL_SUBTRACT, rest, kind == ICL_GELU ? d : out, rest, error));
+    ICL_TRY(icl_tensor_create(backend, 0, NULL, &one, error));
+    if (is_gelu)
+        ICL_TRY(gelu_argument(backend, one, in, out, gate, d, error));
+    ICL_TRY(icl_unary(backend, ICL_SIGMOID, gate, is_gelu ? gate : in, error));
+    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, rest, scaled, gate, error));
+    ICL_TRY(icl_binary(backend, ICL_SUBTRACT, rest, scaled, rest, error));
     ICL_TRY(icl_binary(backend, ICL_ADD, d, gate, rest, error));
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
 done:
     icl_tensor_release(&gate);
     icl_tensor_release(&rest);
@@ -44,56 +48,64 @@ done:
     return status;
 }
 
-/* d = g * (d out / d in), with d out / d in from whichever of in and out is the cheaper; in place in d. */
+/* d = d out / d in, from whichever of in and out is the cheaper. */
+static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor in, icl_tensor out,
+                              icl_error *error) {
+    switch (kind) {
+    case ICL_ABSOLUTE: /* sign(in) */
+        return icl_unary(backend, ICL_SIGN, d, in, error);
+    case ICL_SQUARE: /* 2 in */
+        return icl_scale_add(backend, d, 2.0, in, 0.0, (icl_tensor){0}, error);
+    case ICL_SIGMOID: /* out - out^2 */
+        ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
+        return icl_binary(backend, ICL_SUBTRACT, d, out, d, error);
+    case ICL_RELU: /* 1 where out > 0; at 0 the subgradient 0 */
+        return icl_unary(backend, ICL_SIGN, d, out, error);
+    case ICL_SOFTPLUS: /* sigmoid(in) */
+        return icl_unary(backend, ICL_SIGMOID, d, in, error);
+    case ICL_SILU:
+    case ICL_GELU:
+        return gated_slope(backend, kind, d, in, out, error);
+    case ICL_NEGATE: /* those of unary_derivative */
+    case ICL_SQUARE_ROOT:
+    case ICL_RECIPROCAL:
+    case ICL_EXPONENTIAL:
+    case ICL_LOGARITHM:
+    case ICL_HYPERBOLIC_TANGENT:
+    case ICL_SIGN:
+    case ICL_UNARY_COUNT:
+        break;
+    }
+    return icl_fail(error, ICL_ERROR_INPUT, "tape: unary op %d has no derivative", (int)kind);
+}
+
+/* d = g (d out / d in), in place in d: at once where that saves a pass, else from the slope. */
 static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
                                    icl_tensor out, icl_error *error) {
     const icl_tensor none = {0};
-    icl_status status = ICL_OK;
 
     switch (kind) {
     case ICL_NEGATE:
         return icl_scale_add(backend, d, -1.0, g, 0.0, none, error);
-    case ICL_ABSOLUTE: /* sign(in) */
-        ICL_TRY(icl_unary(backend, ICL_SIGN, d, in, error));
-        return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
-    case ICL_SQUARE: /* 2 in */
-        ICL_TRY(icl_scale_add(backend, d, 2.0, in, 0.0, none, error));
-        return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
     case ICL_SQUARE_ROOT: /* 1 / (2 out) */
-        ICL_TRY(icl_scale_add(backend, d, 0.5, g, 0.0, none, error));
+        ICL_CHECK(icl_scale_add(backend, d, 0.5, g, 0.0, none, error));
         return icl_binary(backend, ICL_DIVIDE, d, d, out, error);
     case ICL_RECIPROCAL: /* -out^2 */
-        ICL_TRY(icl_unary(backend, ICL_SQUARE, d, out, error));
-        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
+        ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
+        ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
         return icl_scale_add(backend, d, -1.0, d, 0.0, none, error);
     case ICL_EXPONENTIAL:
         return icl_binary(backend, ICL_MULTIPLY, d, g, out, error);
     case ICL_LOGARITHM:
         return icl_binary(backend, ICL_DIVIDE, d, g, in, error);
     case ICL_HYPERBOLIC_TANGENT: /* 1 - out^2 */
-        ICL_TRY(icl_unary(backend, ICL_SQUARE, d, out, error));
-        ICL_TRY(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
+        ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
+        ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
         return icl_binary(backend, ICL_SUBTRACT, d, g, d, error);
-    case ICL_SIGMOID: /* out - out^2 */
-        ICL_TRY(icl_unary(backend, ICL_SQUARE, d, out, error));
-        ICL_TRY(icl_binary(backend, ICL_SUBTRACT, d, out, d, error));
+    default:
+        ICL_CHECK(unary_slope(backend, kind, d, in, out, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
-    case ICL_RELU: /* 1 where out > 0; at 0 the subgradient 0 */
-        ICL_TRY(icl_unary(backend, ICL_SIGN, d, out, error));
-        return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
-    case ICL_SOFTPLUS: /* sigmoid(in) */
-        ICL_TRY(icl_unary(backend, ICL_SIGMOID, d, in, error));
-        return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
-    case ICL_SILU:
-    case ICL_GELU:
-        return gated_derivative(backend, kind, d, g, in, out, error);
-    case ICL_SIGN:
-    case ICL_UNARY_COUNT:
-        break;
     }
-    return icl_fail(error, ICL_ERROR_INPUT, "tape: unary op %d has no derivative", (int)kind);
-done:
-    return status;
 }
 
 static icl_status unary_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/allocate.h"
+
 bool icl_same_shape(const icl_tensor *tensor, int rank, const size_t *shape) {
     if (tensor->rank != rank)
         return false;
@@ -53,7 +55,8 @@ static icl_tensor view_of_root(const icl_tape *tape, icl_variable variable, icl_
 
 static icl_status new_slot(icl_tape *tape, icl_node *root, icl_error *error) {
     icl_gradient_slot slot = {.tensor = root->parameter_gradient, .users = 1, .borrowed = root->is_parameter};
-    icl_status status = icl_tape_grow(&tape->slots, tape->slot_count, &tape->slot_capacity, sizeof *tape->slots, error);
+    icl_status status =
+        icl_grow(&tape->slots, tape->slot_count, &tape->slot_capacity, sizeof *tape->slots, "tape", error);
 
     if (status == ICL_OK && !slot.borrowed)
         status = icl_tensor_create(tape->backend, root->value.rank, root->value.shape, &slot.tensor, error);

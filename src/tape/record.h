@@ -98,9 +98,6 @@ icl_status icl_tape_output(icl_tape *tape, icl_node *node, int rank, const size_
 /* The value of one input. */
 icl_tensor icl_node_input(const icl_tape *tape, const icl_node *node, int input);
 
-/* Doubles an array that is full; elements move. */
-icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size, icl_error *error);
-
 bool icl_same_shape(const icl_tensor *tensor, int rank, const size_t *shape);
 
 /* The shape that a and b broadcast to. Where they do not fit the op refuses them. */

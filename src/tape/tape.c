@@ -6,25 +6,6 @@
 
 #include "core/allocate.h"
 
-icl_status icl_tape_grow(void *array_pointer, size_t count, size_t *capacity, size_t element_size, icl_error *error) {
-    const size_t larger = *capacity == 0 ? 64 : 2 * *capacity;
-    void *old, *new = NULL;
-    icl_status status;
-
-    if (count < *capacity)
-        return ICL_OK;
-    status = icl_allocate(larger, element_size, "tape", &new, error);
-    if (status != ICL_OK)
-        return status;
-    memcpy(&old, array_pointer, sizeof old);
-    if (count != 0)
-        memcpy(new, old, count * element_size);
-    icl_free(&old);
-    memcpy(array_pointer, &new, sizeof new);
-    *capacity = larger;
-    return ICL_OK;
-}
-
 icl_status icl_tape_create(icl_backend *backend, icl_tape **tape, icl_error *error) {
     const icl_status status = icl_allocate(1, sizeof **tape, "tape", tape, error);
     if (status == ICL_OK)
@@ -103,7 +84,7 @@ icl_variable icl_tape_record(icl_tape *tape, icl_node *node) {
     if (status != ICL_OK)
         return (icl_variable){-1};
     node->slot = -1;
-    ICL_TRY(icl_tape_grow(&tape->nodes, tape->node_count, &tape->node_capacity, sizeof *tape->nodes, error));
+    ICL_TRY(icl_grow(&tape->nodes, tape->node_count, &tape->node_capacity, sizeof *tape->nodes, "tape", error));
     if (node->operation) {
         ICL_TRY(check_inputs(tape, node, error));
         for (int i = 0; i < node->input_count; i++)

@@ -1,4 +1,6 @@
-/* Inside of a trainer, shared by the loop and the checkpoint. */
+/* Inside of a trainer. The files that share it call each other in a circle, which is meant: trainer.c runs the steps,
+ * differentiate.c takes a step's gradient, from slices.c where the batch is cut, which asks differentiate.c for each
+ * slice and gathers states through state.c; history.c tells the trainer what became of its steps. */
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
 

@@ -9,34 +9,13 @@
 #include "core/csv_reader.h"
 #include "iclab/number.h"
 
-static icl_status reserve(icl_list *list, icl_error *error) {
-    const size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
-    char **larger = NULL;
-    icl_status status;
-
+static icl_status append(icl_list *list, const char *text, size_t length, icl_error *error) {
     if (list->count == ICL_SWEEP_MOST)
         return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
-    if (list->count < list->capacity)
-        return ICL_OK;
-    status = icl_allocate(capacity, sizeof *larger, "list of values", &larger, error);
-    if (status != ICL_OK)
-        return status;
-    if (list->count > 0)
-        memcpy(larger, list->values, list->count * sizeof *larger);
-    icl_free(&list->values);
-    list->values = larger;
-    list->capacity = capacity;
+    ICL_CHECK(icl_grow(&list->values, list->count, &list->capacity, sizeof *list->values, "list of values", error));
+    ICL_CHECK(icl_allocate(length + 1, 1, "value of a list", &list->values[list->count], error));
+    memcpy(list->values[list->count++], text, length);
     return ICL_OK;
-}
-
-static icl_status append(icl_list *list, const char *text, size_t length, icl_error *error) {
-    icl_status status = reserve(list, error);
-
-    if (status == ICL_OK)
-        status = icl_allocate(length + 1, 1, "value of a list", &list->values[list->count], error);
-    if (status == ICL_OK)
-        memcpy(list->values[list->count++], text, length);
-    return status;
 }
 
 /* Whether the text is FIRST..LAST. */
