@@ -8,8 +8,9 @@
 /* *product = a * b, or false on overflow. */
 bool icl_multiply_sizes(size_t a, size_t b, size_t *product);
 
-/* Makes room for one element more behind the count of an array, whose pointer stands at pointer_to_pointer: a full one,
- * also one of capacity 0, is doubled, and its elements move. On failure it is what it was. what names it in a message. */
+/* Makes room for one element more behind the count of an array, whose pointer stands at pointer_to_pointer: an array
+ * that is full, also of capacity 0, is doubled, and its elements move. On failure it is what it was. Messages call it
+ * WHAT. */
 icl_status icl_grow(void *pointer_to_pointer, size_t count, size_t *capacity, size_t element_size, const char *what,
                     icl_error *error);
 
