@@ -43,17 +43,18 @@ static icl_status open_by_spec(const icl_backend_params *params, icl_backend **b
 
 icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backend, icl_error *error) {
     icl_backend_params params = given ? *given : (icl_backend_params){0};
-    icl_status status = ICL_OK;
+    icl_status status;
 
     *backend = NULL;
     if (!params.spec || !*params.spec)
         params.spec = "auto";
     if ((unsigned)params.gemm > ICL_GEMM_NATIVE)
         return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown gemm %d", (int)params.gemm);
-    ICL_TRY(open_by_spec(&params, backend, error));
-    (*backend)->capabilities.gemm = params.gemm;
-    (*backend)->capabilities.fast_math = params.fast_math;
-done:
+    status = open_by_spec(&params, backend, error);
+    if (*backend) {
+        (*backend)->capabilities.gemm = params.gemm;
+        (*backend)->capabilities.fast_math = params.fast_math;
+    }
     return status;
 }
 
