@@ -13,12 +13,13 @@ import sys
 
 WIDEST = 120
 FOLDERS = "src cl include tests tools subprojects/packagefiles .ci".split()
+SETTINGS = {".clang-format", ".clang-tidy"}
 SUFFIXES = {".c", ".h", ".cl", ".py", ".sh", ".md", ".ini", ".build", ".txt", ".in"}
 
 
 def is_text(path):
-    if path.suffix:
-        return path.suffix in SUFFIXES
+    if path.suffix or path.name in SETTINGS:
+        return path.name in SETTINGS or path.suffix in SUFFIXES
     with path.open("rb") as file:
         return file.read(2) == b"#!"
 
