@@ -87,19 +87,20 @@ __kernel void track_threshold(__global float *threshold, uint t_offset, __global
 /*
  * The end of a training step. Every work-group takes the gradient's norm, and then its share of the parameters: a unit
  * is LANES of them. Group 0 also measures and follows the threshold. Offsets: parameters, first, second, measures;
- * threshold, gradient, losses, norms. Strides likewise. sizes: N, B, norms to follow, 1 for Adam and 0 for SGD. limits:
- * clip (0: none), 1 / B. rates: learning rate, decay factor 1 - rate * weight decay, epsilon, unused; moments: beta1, 1
- * - beta1, beta2, 1 - beta2; corrections: 1 - beta1^step, 1 - beta2^step; for SGD rate and momentum in their first
- * elements; constants of next_threshold.
+ * threshold, gradient, losses, norms. Strides likewise. sizes: N, B, norms to follow, 1 or 2 for Adam and 0 for SGD.
+ * limits: clip (0: none), 1 / B. rates: learning rate, decay factor 1 - rate * weight decay, epsilon, unused; moments:
+ * beta1, 1 - beta1, beta2, 1 - beta2; corrections: 1 - beta1^step, 1 - beta2^step; for SGD rate and momentum in their
+ * first elements; constants of next_threshold. decays: where sizes.s3 is 2, Adam with a mask: parameters whose element
+ * is 0 do not decay; at_decays: its offset and stride.
  *
  * Cost: 2 N flops and 4 N bytes for the norm in each group, B and 4 B for the loss, then for each parameter 14 flops
  * and 28 bytes (Adam) or 4 and 20 (SGD).
  */
 __kernel void update_step(__global float *parameters, __global float *first, __global float *second,
                           __global float *measures, __global float *threshold, __global const float *gradient,
-                          __global const float *losses, __global const float *norms, uint8 offsets, int8 strides,
-                          uint4 sizes, float2 limits, float4 rates, float4 moments, float2 corrections,
-                          float4 constants) {
+                          __global const float *losses, __global const float *norms, __global const float *decays,
+                          uint8 offsets, int8 strides, uint4 sizes, float2 limits, float4 rates, float4 moments,
+                          float2 corrections, float4 constants, int2 at_decays) {
     __local float sums[SUMS];
     __local uint finite[SUMS], above[SUMS];
     const uint n = sizes.s0, batch = get_group_id(0) == 0 ? sizes.s1 : 0;
@@ -146,7 +147,12 @@ __kernel void update_step(__global float *parameters, __global float *first, __g
             const floats step = (m / corrections.s0) / (sqrt(v / corrections.s1) + rates.s2);
             store_run(m, m_run, strides.s1, left);
             store_run(v, v_run, strides.s2, left);
-            store_run(rates.s1 * p - rates.s0 * step, p_run, strides.s0, left);
+            floats keep = (floats)(rates.s1);
+            if (sizes.s3 > 1) {
+                const floats decay = load_run(decays + at_decays.s0 + (int)i * at_decays.s1, at_decays.s1, left);
+                keep = select((floats)(1.0f), keep, decay != (floats)(0.0f));
+            }
+            store_run(keep * p - rates.s0 * step, p_run, strides.s0, left);
         } else {
             const floats velocity = moments.s0 * old + clipped;
             store_run(velocity, m_run, strides.s1, left);

@@ -237,6 +237,39 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
     return ended;
 }
 
+/* The fewest slices, more than there are, of a batch that holds at most so many bytes; 0: none. */
+static size_t slices_that_fit(const icl_step_memory *memory, double bytes) {
+    for (size_t slices = memory->slices + 1; slices <= memory->batch; slices++)
+        if (memory->batch % slices == 0 && icl_step_memory_of(memory, slices) <= bytes)
+            return slices;
+    return 0;
+}
+
+/* Says what a step of a model on the tape will hold, before the first one. */
+static icl_status check_memory(const training *run, icl_error *error) {
+    const double there = (double)icl_backend_capabilities(run->backend)->global_memory, mebibyte = 1048576;
+    icl_step_memory memory;
+
+    ICL_CHECK(icl_trainer_measure_memory(run->trainer, &memory, error));
+    const double holds = icl_step_memory_of(&memory, memory.slices);
+    if (there > 0 && holds > there) {
+        const size_t slices = slices_that_fit(&memory, there);
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "train.slices = %zu: a step would hold %.0f MiB, and %s has %.0f; expected %s%zu",
+                        memory.slices, holds / mebibyte, icl_backend_capabilities(run->backend)->name, there / mebibyte,
+                        slices > 0 ? "" : "a smaller model, or train.batch below ", slices > 0 ? slices : memory.batch);
+    }
+    if (run->quiet || memory.fixed + memory.each == 0)
+        return ICL_OK;
+    fprintf(stderr, "iclab: a step holds %.1f MiB (batch of %zu in %zu slice%s)", holds / mebibyte, memory.batch,
+            memory.slices, memory.slices == 1 ? "" : "s");
+    const size_t more = memory.each > 0 ? slices_that_fit(&memory, holds / 2) : 0;
+    if (more > 0)
+        fprintf(stderr, "; train.slices = %zu would hold %.1f MiB", more, icl_step_memory_of(&memory, more) / mebibyte);
+    fputc('\n', stderr);
+    return ICL_OK;
+}
+
 static icl_status train(training *run, icl_error *error) {
     const icl_session_params session = {
         .backend = run->backend,
@@ -251,6 +284,7 @@ static icl_status train(training *run, icl_error *error) {
     icl_status status;
 
     ICL_CHECK(open_run(run, &session, error));
+    ICL_CHECK(icl_ranks_agree(&run->ranks, check_memory(run, error), error));
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);

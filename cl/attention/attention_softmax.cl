@@ -12,16 +12,17 @@
  * Masked pairs never meet the arithmetic: no infinity is subtracted from another. A query that attends to nothing gets
  * out = 0, log_sum_exp = -infinity and no gradient. Query i attends to keys j < sources with j <= i + shift.
  *
- * Index mapping: lanes are queries (keys in the third kernel), VECTORS vectors of them a block; unit = batch * blocks +
- * block. All products have one form, add_products: GROUP strided elements of a matrix in memory, each times the vectors
- * of one packed row. Each work-item keeps packed rows of BLOCK lanes in scratch: one for each coordinate of its lanes'
- * vectors and of its sums, one for each key of a tile.
+ * Index mapping: lanes are queries (keys in the third kernel, which takes the heads that read them in order), VECTORS
+ * vectors of them a block; unit = (batch * heads + head) * blocks + block, with groups for heads in the third kernel.
+ * All products have one form, add_products: GROUP strided elements of a matrix in memory, each times the vectors of one
+ * packed row. Each work-item keeps packed rows of BLOCK lanes in scratch: one for each coordinate of its lanes' vectors
+ * and of its sums, one for each key of a tile.
  * Cost for each pair: forward 2 (d + e) flops and an exp; backward 8 d + 6 e flops and two exps. Memory: a block reads
  * the whole of k and v (or q and d_out) from cache: 4 (d + e) bytes for BLOCK pairs.
  *
- * strides: batch, row, column, unused. sizes: queries, keys, d, e.
+ * strides: batch, row, column, head. sizes: queries, keys, d, e. heads: see place_of_head.
  */
-#include "../common.h"
+#include "places.h"
 
 #if LANES > 1
 
@@ -201,23 +202,24 @@ static floats weigh_tile(__global floats *tile, uint length, ints seen, float sc
 __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
                                     uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
                                     int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
-                                    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint sources,
-                                    int shift, uint blocks, uint2 units, float scale, __global floats *scratch,
-                                    uint scratch_rows) {
+                                    __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint2 heads,
+                                    uint sources, int shift, uint blocks, uint2 units, float scale,
+                                    __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *sums = packed_q + d * VECTORS, *tile = sums + padded(e) * VECTORS;
     FOR_EACH_UNIT(units) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint sequence = unit / blocks, first = (unit - sequence * blocks) * BLOCK;
+        const place at = place_of_head(sequence, heads);
         const uint count = min(queries - first, (uint)BLOCK);
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
-        __global float *to_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)first * lse_stride.s1;
+        __global const float *from_k = k + k_offset + start_of_group(k_stride, at);
+        __global const float *from_v = v + v_offset + start_of_group(v_stride, at);
+        __global float *to_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at) + (int)first * lse_stride.s1;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         floats maximum[VECTORS], total[VECTORS], keep[VECTORS];
         ints limit[VECTORS]; /* lane l attends to the first limit keys */
 
-        pack_lanes(packed_q, q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1, q_stride.s1,
+        pack_lanes(packed_q, q + q_offset + start_of_head(q_stride, at) + (int)first * q_stride.s1, q_stride.s1,
                    q_stride.s2, count, d);
         clear_lanes(sums, padded(e));
         for (uint n = 0; n < VECTORS; n++) {
@@ -234,7 +236,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
         }
         for (uint n = 0; n * LANES < count; n++) {
             __global float *to =
-                out + out_offset + (int)batch * out_stride.s0 + (int)(first + n * LANES) * out_stride.s1;
+                out + out_offset + start_of_head(out_stride, at) + (int)(first + n * LANES) * out_stride.s1;
             const ints any = limit[n] > (ints)(0);
             for (uint c = 0; c < e; c++)
                 store_run(select((floats)(0.0f), sums[c * VECTORS + n] / total[n], any), to + (int)c * out_stride.s2,
@@ -247,7 +249,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
 
 /* ---- Backward ---- */
 
-/* d_q, and D for the next kernel: row_terms [batch, queries]. Scratch rows: d of q, e of d_out, d (padded)
+/* d_q, and D for the next kernel: row_terms [batch, heads, queries]. Scratch rows: d of q, e of d_out, d (padded)
  * of d_q, and twice TILE. */
 __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset, int4 dq_stride,
                                              __global float *row_terms, __global const float *d_out, uint do_offset,
@@ -256,39 +258,40 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
                                              int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                                              __global const float *k, uint k_offset, int4 k_stride,
                                              __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                             uint sources, int shift, uint blocks, uint2 units, float scale,
-                                             __global floats *scratch, uint scratch_rows) {
+                                             uint2 heads, uint sources, int shift, uint blocks, uint2 units,
+                                             float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
     __global floats *tile = sums + padded(d) * VECTORS, *gains = tile + TILE * VECTORS;
     FOR_EACH_UNIT(units) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint sequence = unit / blocks, first = (unit - sequence * blocks) * BLOCK;
+        const place at = place_of_head(sequence, heads);
         const uint count = min(queries - first, (uint)BLOCK);
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
+        __global const float *from_k = k + k_offset + start_of_group(k_stride, at);
+        __global const float *from_v = v + v_offset + start_of_group(v_stride, at);
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         floats lse[VECTORS], row_term[VECTORS];
         ints limit[VECTORS];
 
-        pack_lanes(packed_q, q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1, q_stride.s1,
+        pack_lanes(packed_q, q + q_offset + start_of_head(q_stride, at) + (int)first * q_stride.s1, q_stride.s1,
                    q_stride.s2, count, d);
-        pack_lanes(packed_g, d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1, do_stride.s1,
+        pack_lanes(packed_g, d_out + do_offset + start_of_head(do_stride, at) + (int)first * do_stride.s1, do_stride.s1,
                    do_stride.s2, count, e);
         clear_lanes(sums, padded(d));
         for (uint n = 0; n < VECTORS; n++) {
-            const uint at = first + n * LANES, left = count > n * LANES ? count - n * LANES : 0;
-            limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)at + shift + 1, (ints)((int)end));
+            const uint row = first + n * LANES, left = count > n * LANES ? count - n * LANES : 0;
+            limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)row + shift + 1, (ints)((int)end));
             lse[n] = row_term[n] = (floats)(0.0f);
             if (left > 0) {
                 __global const float *from_out =
-                    out + out_offset + (int)batch * out_stride.s0 + (int)at * out_stride.s1;
+                    out + out_offset + start_of_head(out_stride, at) + (int)row * out_stride.s1;
                 for (uint c = 0; c < e; c++)
                     row_term[n] +=
                         packed_g[c * VECTORS + n] * load_run(from_out + (int)c * out_stride.s2, out_stride.s1, left);
-                lse[n] = load_run(log_sum_exp + lse_offset + (int)batch * lse_stride.s0 + (int)at * lse_stride.s1,
+                lse[n] = load_run(log_sum_exp + lse_offset + start_of_head(lse_stride, at) + (int)row * lse_stride.s1,
                                   lse_stride.s1, left);
-                store_run(row_term[n], row_terms + batch * queries + at, 1, left);
+                store_run(row_term[n], row_terms + sequence * queries + row, 1, left);
             }
         }
         for (uint j = 0; j < end; j += TILE) {
@@ -305,8 +308,8 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
                 }
             add_tile(sums, (floats)(1.0f), (floats)(1.0f), k_rows, k_stride.s1, k_stride.s2, length, d, tile);
         }
-        store_lanes(sums, scale, d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1, dq_stride.s1,
-                    dq_stride.s2, count, d);
+        store_lanes(sums, scale, d_q + dq_offset + start_of_head(dq_stride, at) + (int)first * dq_stride.s1,
+                    dq_stride.s1, dq_stride.s2, count, d);
     }
 }
 
@@ -318,7 +321,7 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
                                           __global const float *q, uint q_offset, int4 q_stride,
                                           __global const float *k, uint k_offset, int4 k_stride,
                                           __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                          uint sources, int shift, uint blocks, uint2 units, float scale,
+                                          uint2 heads, uint sources, int shift, uint blocks, uint2 units, float scale,
                                           __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
     __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
@@ -327,51 +330,55 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
     __global floats *slopes = weights + TILE * VECTORS;
     const floats one = (floats)(1.0f);
     FOR_EACH_UNIT(units) {
-        const uint batch = unit / blocks, first = (unit - batch * blocks) * BLOCK;
+        const uint sequence = unit / blocks, first = (unit - sequence * blocks) * BLOCK;
+        place at = place_of_group(sequence, heads);
         const uint count = min(keys - first, (uint)BLOCK);
-        __global const float *from_q = q + q_offset + (int)batch * q_stride.s0;
-        __global const float *from_do = d_out + do_offset + (int)batch * do_stride.s0;
-        __global const float *from_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
         /* The first query that attends to the block's first key; none where nothing attends to it. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
         ints key[VECTORS], attended[VECTORS];
 
-        pack_lanes(packed_k, k + k_offset + (int)batch * k_stride.s0 + (int)first * k_stride.s1, k_stride.s1,
+        pack_lanes(packed_k, k + k_offset + start_of_group(k_stride, at) + (int)first * k_stride.s1, k_stride.s1,
                    k_stride.s2, count, d);
-        pack_lanes(packed_v, v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1, v_stride.s1,
+        pack_lanes(packed_v, v + v_offset + start_of_group(v_stride, at) + (int)first * v_stride.s1, v_stride.s1,
                    v_stride.s2, count, e);
         clear_lanes(sums_k, padded(d) + padded(e));
         for (uint n = 0; n < VECTORS; n++) {
             key[n] = AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES);
             attended[n] = key[n] < (ints)((int)sources);
         }
-        for (uint i = start; i < queries; i += TILE) {
-            const uint length = min((uint)TILE, queries - i);
-            __global const float *q_rows = from_q + (int)i * q_stride.s1;
-            __global const float *g_rows = from_do + (int)i * do_stride.s1;
-            multiply_tile(weights, q_rows, q_stride.s1, q_stride.s2, length, d, packed_k);
-            multiply_tile(slopes, g_rows, do_stride.s1, do_stride.s2, length, e, packed_v);
-            for (uint t = 0; t < length; t++) {
-                const int row = (int)(i + t);
-                const float lse = from_lse[row * lse_stride.s1];
-                const float row_term = row_terms[batch * queries + i + t];
-                for (uint n = 0; n < VECTORS; n++) {
-                    __global floats *weight = weights + t * VECTORS + n;
-                    __global floats *slope = slopes + t * VECTORS + n;
-                    const ints seen = attended[n] & (key[n] <= (ints)(row + shift));
-                    const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
-                    const floats t_ij = p * (*slope - row_term);
-                    *weight = select((floats)(0.0f), p, seen);
-                    *slope = select((floats)(0.0f), t_ij, seen);
+        for (uint end = at.head + heads.s1; at.head < end; at.head++) {
+            __global const float *from_q = q + q_offset + start_of_head(q_stride, at);
+            __global const float *from_do = d_out + do_offset + start_of_head(do_stride, at);
+            __global const float *from_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at);
+            __global const float *terms = row_terms + (at.batch * heads.s0 + at.head) * queries;
+            for (uint i = start; i < queries; i += TILE) {
+                const uint length = min((uint)TILE, queries - i);
+                __global const float *q_rows = from_q + (int)i * q_stride.s1;
+                __global const float *g_rows = from_do + (int)i * do_stride.s1;
+                multiply_tile(weights, q_rows, q_stride.s1, q_stride.s2, length, d, packed_k);
+                multiply_tile(slopes, g_rows, do_stride.s1, do_stride.s2, length, e, packed_v);
+                for (uint t = 0; t < length; t++) {
+                    const int row = (int)(i + t);
+                    const float lse = from_lse[row * lse_stride.s1];
+                    const float row_term = terms[row];
+                    for (uint n = 0; n < VECTORS; n++) {
+                        __global floats *weight = weights + t * VECTORS + n;
+                        __global floats *slope = slopes + t * VECTORS + n;
+                        const ints seen = attended[n] & (key[n] <= (ints)(row + shift));
+                        const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
+                        const floats t_ij = p * (*slope - row_term);
+                        *weight = select((floats)(0.0f), p, seen);
+                        *slope = select((floats)(0.0f), t_ij, seen);
+                    }
                 }
+                add_tile(sums_v, one, one, g_rows, do_stride.s1, do_stride.s2, length, e, weights);
+                add_tile(sums_k, one, one, q_rows, q_stride.s1, q_stride.s2, length, d, slopes);
             }
-            add_tile(sums_v, one, one, g_rows, do_stride.s1, do_stride.s2, length, e, weights);
-            add_tile(sums_k, one, one, q_rows, q_stride.s1, q_stride.s2, length, d, slopes);
         }
-        store_lanes(sums_k, scale, d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1,
+        store_lanes(sums_k, scale, d_k + dk_offset + start_of_group(dk_stride, at) + (int)first * dk_stride.s1,
                     dk_stride.s1, dk_stride.s2, count, d);
-        store_lanes(sums_v, 1.0f, d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1, dv_stride.s1,
-                    dv_stride.s2, count, e);
+        store_lanes(sums_v, 1.0f, d_v + dv_offset + start_of_group(dv_stride, at) + (int)first * dv_stride.s1,
+                    dv_stride.s1, dv_stride.s2, count, e);
     }
 }
 

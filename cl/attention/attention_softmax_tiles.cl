@@ -2,7 +2,8 @@
  * Softmax attention on GPUs, through tiles in local memory: the algorithm, the masks and the operands of
  * attention_softmax.cl.
  *
- * Index mapping: group = (batch * blocks + block) * column_blocks + column block. A work-group of 64 owns TILE queries
+ * Index mapping: group = ((batch * heads + head) * blocks + block) * column_blocks + column block; in the third kernel,
+ * which takes all heads that read its keys, with groups for heads. A work-group of 64 owns TILE queries
  * (keys in the third kernel), its rows, and COLUMNS columns of what it writes, and walks through the others, its
  * sources, TILE at a time. Work-item (x, y) = (id % 8, id / 8) holds rows 4 y to 4 y + 3, and of each sources 4 x to 4
  * x + 3 or columns 4 x to 4 x + 3 and COLUMNS / 2 + 4 x to COLUMNS / 2 + 4 x + 3. Matrices wider than COLUMNS are rare:
@@ -11,7 +12,7 @@
  * multiply-adds of scores, 3 for 32 of sums.
  * Local memory: 10 KiB at most. Cost: as there; of each pair 4 (d + e) / TILE bytes of global memory.
  */
-#include "../common.h"
+#include "places.h"
 #if LANES == 1
 #include "../tiles.h"
 
@@ -201,21 +202,22 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
                       uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                       __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-                      int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale,
-                      uint column_blocks) {
+                      int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift, uint blocks, uint2 units,
+                      float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], keep[TILE / 4];
     __local float halves[2 * TILE];
     __local float *keep_numbers = (__local float *)keep;
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
-        const uint pair = group / column_blocks, batch = pair / blocks;
-        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, sequence = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - sequence * blocks) * TILE;
+        const place at = place_of_head(sequence, heads);
         const uint count = min(queries - first, (uint)TILE);
-        __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)column * v_stride.s2;
+        __global const float *from_q = q + q_offset + start_of_head(q_stride, at) + (int)first * q_stride.s1;
+        __global const float *from_k = k + k_offset + start_of_group(k_stride, at);
+        __global const float *from_v = v + v_offset + start_of_group(v_stride, at) + (int)column * v_stride.s2;
         __global float *to =
-            out + out_offset + (int)batch * out_stride.s0 + (int)first * out_stride.s1 + (int)column * out_stride.s2;
+            out + out_offset + start_of_head(out_stride, at) + (int)first * out_stride.s1 + (int)column * out_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         const int limit = min((int)(first + id % TILE) + shift + 1, (int)end);
         sums sum = {block_of(0.0f), block_of(0.0f)};
@@ -233,7 +235,7 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
             sum = add_tile(sum, tile, from_v + (int)j * v_stride.s1, v_stride, length, (int)(e - column), staging);
         }
         if (id < count && column == 0) {
-            __global float *to_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
+            __global float *to_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at);
             to_lse[(int)(first + id) * lse_stride.s1] =
                 as_float(limit > 0 ? as_int(maximum + log(total)) : MINUS_INFINITY_BITS);
         }
@@ -261,25 +263,28 @@ static float4 slope_of(float4 weight, float4 gain, float4 row_term, int4 seen) {
     return select((float4)(0.0f), weight * (gain - row_term), seen);
 }
 
-/* d_q, and D for the next kernel: row_terms [batch, queries]. */
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_queries_tiles(
-    __global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms, __global const float *d_out,
-    uint do_offset, int4 do_stride, __global const float *out, uint out_offset, int4 out_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
-    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-    int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
+/* d_q, and D for the next kernel: row_terms [batch, heads, queries]. */
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
+softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms,
+                               __global const float *d_out, uint do_offset, int4 do_stride, __global const float *out,
+                               uint out_offset, int4 out_stride, __global const float *log_sum_exp, uint lse_offset,
+                               int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
+                               __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
+                               uint v_offset, int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift,
+                               uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
-        const uint pair = group / column_blocks, batch = pair / blocks;
-        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, sequence = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - sequence * blocks) * TILE;
+        const place at = place_of_head(sequence, heads);
         const uint count = min(queries - first, (uint)TILE);
-        __global const float *from_q = q + q_offset + (int)batch * q_stride.s0 + (int)first * q_stride.s1;
-        __global const float *from_g = d_out + do_offset + (int)batch * do_stride.s0 + (int)first * do_stride.s1;
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0;
+        __global const float *from_q = q + q_offset + start_of_head(q_stride, at) + (int)first * q_stride.s1;
+        __global const float *from_g = d_out + do_offset + start_of_head(do_stride, at) + (int)first * do_stride.s1;
+        __global const float *from_k = k + k_offset + start_of_group(k_stride, at);
+        __global const float *from_v = v + v_offset + start_of_group(v_stride, at);
         __global float *to =
-            d_q + dq_offset + (int)batch * dq_stride.s0 + (int)first * dq_stride.s1 + (int)column * dq_stride.s2;
+            d_q + dq_offset + start_of_head(dq_stride, at) + (int)first * dq_stride.s1 + (int)column * dq_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         /* The work-item's rows attend to the first `limit` keys. */
         const int4 limit = min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
@@ -287,15 +292,15 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
 
         if (id < TILE) {
             const int row = (int)(first + min(id, count - 1));
-            __global const float *from_out = out + out_offset + (int)batch * out_stride.s0 + row * out_stride.s1;
+            __global const float *from_out = out + out_offset + start_of_head(out_stride, at) + row * out_stride.s1;
             float term = 0.0f;
             for (uint c = 0; c < e; c++)
                 term += from_g[(row - (int)first) * do_stride.s1 + (int)c * do_stride.s2] *
                         from_out[(int)c * out_stride.s2];
             ((__local float *)row_term)[id] = term;
-            ((__local float *)lse)[id] = log_sum_exp[lse_offset + (int)batch * lse_stride.s0 + row * lse_stride.s1];
+            ((__local float *)lse)[id] = log_sum_exp[lse_offset + start_of_head(lse_stride, at) + row * lse_stride.s1];
             if (id < count && column == 0)
-                row_terms[batch * queries + first + id] = term;
+                row_terms[sequence * queries + first + id] = term;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint j = 0; j < end; j += TILE) {
@@ -326,65 +331,73 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_q
 }
 
 /* d_k and d_v. Rows are keys, sources are queries; a column block may lie beyond the narrower of the two. */
-__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void softmax_backward_keys_tiles(
-    __global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset, int4 dv_stride,
-    __global const float *row_terms, __global const float *d_out, uint do_offset, int4 do_stride,
-    __global const float *log_sum_exp, uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
-    int4 q_stride, __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-    int4 v_stride, uint4 sizes, uint sources, int shift, uint blocks, uint2 units, float scale, uint column_blocks) {
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
+softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset,
+                            int4 dv_stride, __global const float *row_terms, __global const float *d_out,
+                            uint do_offset, int4 do_stride, __global const float *log_sum_exp, uint lse_offset,
+                            int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
+                            __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
+                            uint v_offset, int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift,
+                            uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     __local int4 limit[TILE / 4]; /* the block's first so many keys are seen by the query */
     const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
-        const uint pair = group / column_blocks, batch = pair / blocks;
-        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - batch * blocks) * TILE;
+        const uint pair = group / column_blocks, sequence = pair / blocks;
+        const uint column = (group - pair * column_blocks) * COLUMNS, first = (pair - sequence * blocks) * TILE;
+        place at = place_of_group(sequence, heads);
         const uint count = min(keys - first, (uint)TILE);
         const int k_width = (int)d - (int)column, v_width = (int)e - (int)column; /* one may be negative */
-        __global const float *from_k = k + k_offset + (int)batch * k_stride.s0 + (int)first * k_stride.s1;
-        __global const float *from_v = v + v_offset + (int)batch * v_stride.s0 + (int)first * v_stride.s1;
+        __global const float *from_k = k + k_offset + start_of_group(k_stride, at) + (int)first * k_stride.s1;
+        __global const float *from_v = v + v_offset + start_of_group(v_stride, at) + (int)first * v_stride.s1;
         /* The first query that attends to the block's first key; none where nothing attends to it. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
         sums sum_k = {block_of(0.0f), block_of(0.0f)}, sum_v = sum_k;
 
-        for (uint i = start; i < queries; i += TILE) {
-            const uint length = min((uint)TILE, queries - i);
-            __global const float *q_rows = q + q_offset + (int)batch * q_stride.s0 + (int)i * q_stride.s1;
-            __global const float *g_rows = d_out + do_offset + (int)batch * do_stride.s0 + (int)i * do_stride.s1;
-            if (id < TILE) {
-                __global const float *from_lse = log_sum_exp + lse_offset + (int)batch * lse_stride.s0;
-                ((__local float *)row_term)[id] = id < length ? row_terms[batch * queries + i + id] : 0.0f;
-                ((__local float *)lse)[id] = id < length ? from_lse[(int)(i + id) * lse_stride.s1] : 0.0f;
-                ((__local int *)limit)[id] =
-                    id < length ? min((int)(i + id) + shift + 1, (int)sources) - (int)first : 0;
+        for (uint end = at.head + heads.s1; at.head < end; at.head++) {
+            for (uint i = start; i < queries; i += TILE) {
+                const uint length = min((uint)TILE, queries - i);
+                __global const float *q_rows = q + q_offset + start_of_head(q_stride, at) + (int)i * q_stride.s1;
+                __global const float *g_rows = d_out + do_offset + start_of_head(do_stride, at) + (int)i * do_stride.s1;
+                if (id < TILE) {
+                    __global const float *from_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at);
+                    ((__local float *)row_term)[id] =
+                        id < length ? row_terms[(at.batch * heads.s0 + at.head) * queries + i + id] : 0.0f;
+                    ((__local float *)lse)[id] = id < length ? from_lse[(int)(i + id) * lse_stride.s1] : 0.0f;
+                    ((__local int *)limit)[id] =
+                        id < length ? min((int)(i + id) + shift + 1, (int)sources) - (int)first : 0;
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                block dots = dot_tile(from_k, k_stride, count, q_rows, q_stride, length, d, staging);
+                put_block(tile, dots);
+                for (uint t = 4 * LOCAL_X; t < 4 * LOCAL_X + 4; t++) {
+                    __local float4 *cell = tile + t * VECTORS + LOCAL_Y;
+                    const int4 seen = row < (int4)(((__local const int *)limit)[t]);
+                    *cell = weight_of(*cell, scale, (float4)(((__local const float *)lse)[t]), seen);
+                }
+                sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width, staging);
+                dots = dot_tile(from_v, v_stride, count, g_rows, do_stride, length, e, staging);
+                const float4 term = row_term[LOCAL_X];
+                const int4 left = limit[LOCAL_X];
+                __local float4 *cell = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
+                cell[0] = slope_of(cell[0], dots.v0, (float4)(term.s0), row < (int4)(left.s0));
+                cell[VECTORS] = slope_of(cell[VECTORS], dots.v1, (float4)(term.s1), row < (int4)(left.s1));
+                cell[2 * VECTORS] = slope_of(cell[2 * VECTORS], dots.v2, (float4)(term.s2), row < (int4)(left.s2));
+                cell[3 * VECTORS] = slope_of(cell[3 * VECTORS], dots.v3, (float4)(term.s3), row < (int4)(left.s3));
+                sum_k = add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
             }
-            barrier(CLK_LOCAL_MEM_FENCE);
-            block dots = dot_tile(from_k, k_stride, count, q_rows, q_stride, length, d, staging);
-            put_block(tile, dots);
-            for (uint t = 4 * LOCAL_X; t < 4 * LOCAL_X + 4; t++) {
-                __local float4 *at = tile + t * VECTORS + LOCAL_Y;
-                const int4 seen = row < (int4)(((__local const int *)limit)[t]);
-                *at = weight_of(*at, scale, (float4)(((__local const float *)lse)[t]), seen);
-            }
-            sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width, staging);
-            dots = dot_tile(from_v, v_stride, count, g_rows, do_stride, length, e, staging);
-            const float4 term = row_term[LOCAL_X];
-            const int4 left = limit[LOCAL_X];
-            __local float4 *at = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
-            at[0] = slope_of(at[0], dots.v0, (float4)(term.s0), row < (int4)(left.s0));
-            at[VECTORS] = slope_of(at[VECTORS], dots.v1, (float4)(term.s1), row < (int4)(left.s1));
-            at[2 * VECTORS] = slope_of(at[2 * VECTORS], dots.v2, (float4)(term.s2), row < (int4)(left.s2));
-            at[3 * VECTORS] = slope_of(at[3 * VECTORS], dots.v3, (float4)(term.s3), row < (int4)(left.s3));
-            sum_k = add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
         }
         const float4 factor = (float4)(scale);
         sum_k.low = scale_rows(sum_k.low, factor);
         sum_k.high = scale_rows(sum_k.high, factor);
         store_sums(sum_k,
-                   d_k + dk_offset + (int)batch * dk_stride.s0 + (int)first * dk_stride.s1 + (int)column * dk_stride.s2,
+                   d_k + dk_offset + start_of_group(dk_stride, at) + (int)first * dk_stride.s1 +
+                       (int)column * dk_stride.s2,
                    dk_stride, (int)count, k_width);
         store_sums(sum_v,
-                   d_v + dv_offset + (int)batch * dv_stride.s0 + (int)first * dv_stride.s1 + (int)column * dv_stride.s2,
+                   d_v + dv_offset + start_of_group(dv_stride, at) + (int)first * dv_stride.s1 +
+                       (int)column * dv_stride.s2,
                    dv_stride, (int)count, v_width);
     }
 }

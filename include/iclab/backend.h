@@ -121,10 +121,29 @@ typedef struct icl_backend_statistics {
     /* Seconds that kernels took on the device until the last icl_backend_sync; with profiling alone. */
     double device_seconds;
     size_t bytes_live;     /* bytes held by tensors now */
+    size_t bytes_peak;     /* the most of them since the backend was opened, or icl_backend_forget_peak */
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
 } icl_backend_statistics;
 
-/* The counters as they stand. */
+/* Does part `part` of a computation by the ops of `worker`, which take tensors of the backend that shares the parts
+ * out, too. `number` is the worker's, below icl_backend_workers. */
+typedef icl_status icl_backend_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error);
+
+/* Workers that icl_backend_share hands parts to: the threads of a host backend; 1 of a device, the backend itself. */
+ICL_API size_t icl_backend_workers(const icl_backend *backend);
+
+/* Does `count` parts, none of which waits for another or writes what another one reads or writes. A host backend does
+  * them on its threads, each with a worker of its own: a backend of one thread. So small ops run side by side, without
+  * a wait for all threads after each. A device does part after part itself. Chance decides which worker does a part.
+  * Returns the failure of the first part that failed; all parts are done in any case. Called by one thread at a time,
+  * and not from within a part. What a part creates on its worker is released before the backend closes. */
+ICL_API icl_status icl_backend_share(icl_backend *backend, size_t count, icl_backend_part *task, void *context,
+                                     icl_error *error);
+
+/* bytes_peak begins anew, at bytes_live. */
+ICL_API void icl_backend_forget_peak(icl_backend *backend);
+
+/* The counters as they stand, those of its workers included; bytes_peak is that of the backend alone. */
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);
 
 ICL_C_END

@@ -23,7 +23,7 @@ typedef enum icl_verdict {
 ICL_API const char *icl_verdict_name(icl_verdict verdict);
 
 /* Bytes of a case's name, the NUL at its end included. */
-#define ICL_CASE_NAME_CAPACITY 160
+#define ICL_CASE_NAME_CAPACITY 384
 
 /* What running a case on a device showed. */
 typedef struct icl_case_result {

@@ -59,9 +59,9 @@ typedef struct icl_evaluation {
     uint64_t sequences;         /* on which each was evaluated */
 } icl_evaluation;
 
-/* Whether the recipe's [eval] section can be evaluated for the task: ICL_ERROR_INPUT for what icl_evaluate would
- * refuse, so that a long training run need not end with it. */
-ICL_API icl_status icl_evaluation_check(const icl_task *task, const icl_recipe *recipe, icl_error *error);
+/* Whether the recipe's [eval] section can be evaluated for the trainer's task and model: ICL_ERROR_INPUT for what
+ * icl_evaluate would refuse, so that a long training run need not end with it. */
+ICL_API icl_status icl_evaluation_check(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error);
 
 /* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION.
  * The oracle and the Bayes-optimal predictor are computed even where they are not listed. */

@@ -20,6 +20,7 @@ typedef struct icl_parameter_info {
     size_t shape[ICL_MAX_RANK]; /* row-major */
     size_t offset;              /* elements from the start of the flat vector */
     size_t count;               /* elements */
+    bool without_decay;         /* train.weight_decay passes over it: biases, gains */
 } icl_parameter_info;
 
 /* Reads the [model] section, for tasks of this shape. ICL_ERROR_INPUT, naming both, where the family cannot answer
@@ -39,6 +40,7 @@ typedef enum icl_model_ability {
     ICL_MODEL_READS_GRAM = 2,     /* these take the side tensors gram and query in place of inputs */
     ICL_MODEL_CUTS_SEQUENCES = 4, /* these have the gradients of single sequences: norms, and a threshold */
     ICL_MODEL_GROWS = 8,          /* icl_model_initialize_inserted, and predictions at less than its full depth */
+    ICL_MODEL_DECODES = 16,       /* icl_decoder_create (decode.h) */
 } icl_model_ability;
 
 /* Whether this one can. */

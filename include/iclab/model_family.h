@@ -14,6 +14,9 @@ ICL_C_BEGIN
 /* A family of models: its name and its functions. */
 typedef struct icl_model_family icl_model_family;
 
+/* What the positions before left for the next one, while a model decodes. */
+typedef struct icl_model_memory icl_model_memory;
+
 /* A model: what its family's functions are given. */
 struct icl_model {
     const icl_model_family *family;             /* that it is of */
@@ -25,6 +28,10 @@ struct icl_model {
     size_t parameter_count, parameter_capacity; /* likewise */
     size_t size;                                /* of the flat parameter vector */
     void *state;                                /* the family's own */
+
+    /* Sequences that a host backend takes at a time on the tape, so that what they leave there stays in a core's cache;
+     * 0: the whole batch. With it one thread does all ops of its own sequences: icl_backend_share. */
+    size_t sequences_at_once;
 };
 
 /* What a program fills in; functions that are NULL are not asked for. */
@@ -43,6 +50,11 @@ struct icl_model_family {
     /* See icl_model_predict_at_depth. The outputs are [B, S, q]. */
     icl_variable (*predict)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth);
+
+    /* Outputs [B, T, q] of the next T positions alone, inputs [B, T, p] or [B, T], for ICL_MODEL_DECODES. The memory
+     * holds what those before left. See icl_decoder_step. */
+    icl_variable (*step)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                         icl_model_memory *memory);
 
     /* See icl_model_initialize_inserted; for ICL_MODEL_GROWS. */
     void (*initialize_inserted)(const icl_model *model, size_t layer, uint32_t seed, float *values);
@@ -67,8 +79,28 @@ ICL_API icl_status icl_model_refuse(const icl_model *model, const char *expected
 ICL_API icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *shape, icl_error *error,
                                            const char *format, ...) ICL_PRINTF(5, 6);
 
+/* The parameter added last does not decay (train.weight_decay): a bias, a gain. Does nothing where there is none. */
+ICL_API void icl_model_mark_without_decay(icl_model *model);
+
 /* Element `index` of the flat vector's own standard normal numbers, for initialize: a function of the seed alone. */
 ICL_API float icl_model_noise(uint32_t seed, size_t index);
+
+/* ---- What a step remembers, for families that decode ----
+ *
+ * A step asks for its parts in the same order every time. Failures are the tape's. */
+
+/* Positions before this step. */
+ICL_API size_t icl_model_memory_position(const icl_model_memory *memory);
+
+/* The next part, of this shape: what icl_model_memory_keep stored under its number in the last step, zeros before the
+ * first. *part receives the number. */
+ICL_API icl_variable icl_model_memory_recall(icl_model_memory *memory, icl_tape *tape, int rank, const size_t *shape,
+                                             size_t *part);
+ICL_API void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part, icl_variable value);
+
+/* Another part, which grows: all values [B, H, position + T, w] since the first position, of which these [B, H, T, w]
+ * are the last. */
+ICL_API icl_variable icl_model_memory_append(icl_model_memory *memory, icl_tape *tape, icl_variable value);
 
 ICL_C_END
 

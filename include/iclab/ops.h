@@ -115,18 +115,22 @@ typedef struct icl_attention_params {
     double scale;            /* of the scores q . k */
 } icl_attention_params;
 
-/* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast.
- * log_sum_exp [batch, queries, 1] receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where
- * every key is masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention costs
- * O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs queries keys (d + e)
- * multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the batch, about half of it
- * where a causal mask hides half of the pairs; neither pass stores a matrix of queries x keys. */
+/* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast. With
+  * heads: q [batch, heads, queries, d], k [batch, groups, keys, d], v [batch, groups, keys, e], out [batch, heads,
+  * queries, e]; groups divides heads, and head h reads group h / (heads / groups). Strides are free, so heads may be
+  * views of [batch, queries, heads, d] with two axes swapped; a last axis without gaps is fastest. log_sum_exp, shaped
+  * as out with a last extent of 1, receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where
+  * every key is masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention
+  * costs O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs queries keys (d + e)
+  * multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the batch, about half of it
+  * where a causal mask hides half of the pairs; neither pass stores a matrix of queries x keys. */
 ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
                                          icl_error *error);
 
 /* Gradients of the above: d_q, d_k, d_v (overwritten, shaped as q, k, v) from d_out. out and log_sum_exp are what the
- * forward pass wrote (softmax; absent for linear). Inputs that broadcast are not supported here. */
+ * forward pass wrote (softmax; absent for linear). d_k and d_v are sums over the heads that read the group, in a fixed
+ * order. Inputs that broadcast are not supported here. */
 ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params, icl_tensor d_q,
                                           icl_tensor d_k, icl_tensor d_v, icl_tensor d_out, icl_tensor out,
                                           icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
@@ -192,14 +196,16 @@ typedef struct icl_update_params {
  *     the step of Adam or of gradient descent along gradient * min(1, clip / norm); none where the norm is infinite
  *     or NaN
  *     threshold [1], where present, as icl_track_threshold has it for norms [B]
- * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. The norm is
+ * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. decays [N],
+ * where present: Adam's weight decay passes over the parameters whose element is 0; absent: none. The norm is
  * taken of the gradient times 2^-32, so that no square overflows a float below 1e28 (and elements below 2^-31 may count
  * as 0), the sums in 64 interleaved sums, then pairs: errors below gamma(ceil(B / 64) + 8) times the mean of |losses|,
  * and relative errors below gamma(ceil(N / 64) / 2 + 11) of the norm.
  */
 ICL_API icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
                                    const icl_tensor states[2], icl_tensor measures, icl_tensor threshold,
-                                   icl_tensor gradient, icl_tensor losses, icl_tensor norms, icl_error *error);
+                                   icl_tensor gradient, icl_tensor losses, icl_tensor norms, icl_tensor decays,
+                                   icl_error *error);
 
 ICL_C_END
 

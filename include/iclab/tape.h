@@ -10,6 +10,8 @@
 #define ICLAB_TAPE_H
 
 #include "iclab/ops.h"
+#include "iclab/ops_recurrence.h"
+#include "iclab/ops_sequence.h"
 
 ICL_C_BEGIN
 
@@ -58,13 +60,73 @@ ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variab
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
 ICL_API icl_variable icl_tape_reduce(icl_tape *tape, icl_reduce_kind kind, unsigned axes, icl_variable in);
 ICL_API icl_variable icl_tape_matmul(icl_tape *tape, double alpha, icl_variable a, icl_variable b);
+/* With heads, out [batch, heads, queries, e] is a view of a tensor [batch, queries, heads, e]: swapped back it can be
+ * reshaped to [batch, queries, heads e]. */
 ICL_API icl_variable icl_tape_attention(icl_tape *tape, const icl_attention_params *params, icl_variable q,
                                         icl_variable k, icl_variable v);
+
+/* The inputs of a recurrence, as icl_recurrence_inputs has them; NULL: absent. */
+typedef struct icl_recurrence_variables {
+    icl_variable q, k;             /* [B, H, T, m] */
+    icl_variable v;                /* [B, H, T, n] */
+    const icl_variable *beta;      /* [B, H, T, 1] */
+    const icl_variable *decay;     /* [B, H, T, 1] or [B, H, T, m] */
+    const icl_variable *read_key;  /* [B, H, T, m], with the delta term alone */
+    const icl_variable *write_key; /* [B, H, T, m], with the delta term alone */
+    const icl_variable *state;     /* [B, H, m, n] */
+} icl_recurrence_variables;
+
+/* The outputs [B, H, T, n] of a recurrence (ops_recurrence.h), and with `final` its last state [B, H, m, n], both
+ * differentiable. In memory the outputs are [B, T, H, n]: with axes 1 and 2 swapped they can be reshaped to
+ * [B, T, H n]. Inputs broadcast over B, H and T, which are the largest extents among them. */
+ICL_API icl_variable icl_tape_recurrence(icl_tape *tape, const icl_recurrence_params *params,
+                                         const icl_recurrence_variables *inputs, icl_variable *final);
+
+/* x_t = (H_t + diag(ridge))^-1 q_t with H_t = exp(decay_t) H_(t-1) + beta_t k_t k_t^T, H_0 = state: regularized least
+ * squares on the keys so far. */
+typedef struct icl_ridge_solve_variables {
+    icl_variable q, k;         /* [B, H, T, m] */
+    icl_variable ridge;        /* positive; broadcasts to [B, H, T, m] */
+    const icl_variable *beta;  /* [B, H, T, 1], not negative; NULL: 1 */
+    const icl_variable *decay; /* [B, H, T, 1]: logarithms; NULL: no decay */
+    const icl_variable *state; /* [B, H, m, m], symmetric and not negative; NULL: 0 */
+} icl_ridge_solve_variables;
+
+/* x [B, H, T, m] by `iterations` steps of conjugate gradients from x = q / diag(H + ridge), each with one recurrence
+ * over all tokens. Without rounding m steps are exact; a step reduces the error by (sqrt(c) - 1) / (sqrt(c) + 1) or
+ * more for systems of condition c. Gradients are those of the solution: right to the accuracy of x. A query of zeros
+ * gives zeros; a NaN stays in its batch and head. */
+ICL_API icl_variable icl_tape_ridge_solve(icl_tape *tape, size_t iterations, const icl_ridge_solve_variables *inputs);
+
+/* Rows table[symbols] [..., w] of table [V, w], as icl_look_up has it. No gradient reaches the symbols. */
+ICL_API icl_variable icl_tape_look_up(icl_tape *tape, icl_variable table, icl_variable symbols);
+
+/* The causal convolution of in [B, T, c] with kernel [width, c], as icl_convolve has it. */
+ICL_API icl_variable icl_tape_convolve(icl_tape *tape, icl_variable in, icl_variable kernel);
+
+/* Rotary positions (Su et al. 2021): in [..., T, d], d even, with its pairs (i, i + d / 2) rotated as icl_rotate has it
+ * by the angles (first_position + t) base^(-2 i / d), base > 0. Their cosines and sines are made in double on the
+ * host, rounded once, and kept by the tape until it is destroyed. */
+ICL_API icl_variable icl_tape_rotate(icl_tape *tape, icl_variable in, double base, size_t first_position);
+
+/* One or more variables one behind the other along an axis, as icl_concatenate has it. Each element is copied once for
+ * every power of 8 that `count` begins: once for up to 8 parts, twice for up to 64. */
+ICL_API icl_variable icl_tape_concatenate(icl_tape *tape, int axis, size_t count, const icl_variable *parts);
+
+/* Rows along the last axis, normalized (ops_sequence.h); gain and shift [n], NULL: absent. */
+ICL_API icl_variable icl_tape_normalize(icl_tape *tape, const icl_normalize_params *params, icl_variable in,
+                                        const icl_variable *gain, const icl_variable *shift);
+
+/* Losses [..., 1] of logits [..., V] and classes [..., 1] (ops_sequence.h), through which no gradient flows. */
+ICL_API icl_variable icl_tape_cross_entropy(icl_tape *tape, icl_variable logits, icl_variable classes);
 
 /* Views: no arithmetic, no copy. */
 ICL_API icl_variable icl_tape_slice(icl_tape *tape, icl_variable in, int axis, size_t start, size_t count);
 ICL_API icl_variable icl_tape_swap_axes(icl_tape *tape, icl_variable in, int first, int second);
 ICL_API icl_variable icl_tape_reshape(icl_tape *tape, icl_variable in, int rank, const size_t *shape);
+
+/* The same tensor, to which no gradient passes. */
+ICL_API icl_variable icl_tape_detach(icl_tape *tape, icl_variable in);
 
 /* A copy of `base` in which the block that starts at `start` (one entry per axis) and has the shape of
  * `block` is replaced by it. */

@@ -43,6 +43,19 @@ ICL_API icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer);
  * useless, and the last saved state is the one to go on from. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
+/* What a step holds at its fullest, in bytes of tensors: held + fixed + each * (batch / slices). */
+typedef struct icl_step_memory {
+    double held;          /* parameters, states, the batch */
+    double fixed, each;   /* of the tape, and for each sequence of a slice; 0 for models with ops of their own */
+    size_t batch, slices; /* as the recipe has them */
+} icl_step_memory;
+
+/* Measures it on a few sequences, before the first step or between two: no later step depends on it. */
+ICL_API icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error);
+
+/* The bytes of a step in so many slices, a divisor of the batch. */
+ICL_API double icl_step_memory_of(const icl_step_memory *memory, size_t slices);
+
 /* What the last icl_trainer_run saw. */
 typedef struct icl_train_progress {
     uint64_t step;          /* steps done in all */
@@ -109,14 +122,18 @@ ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, i
  * "shape.positions", "shape.inputs", "shape.symbols", "shape.outputs", "shape.first_scored", "shape.scored" and
  * "shape.loss", a name of icl_loss_name; "task.d", "task.n" and every key of the recipe's [model] section,
  * "model.KEY". Of a program's own model it holds "model.family" alone, of its own task "task.family". A file without
- * the shape, of an older version, is for regression with d and n. tools/python/iclab_model.py reads and evaluates a
- * model for regression.
+ * the shape, of an older version, is for regression with d and n. tools/python/iclab_model.py reads and evaluates
+ * models for regression, sequence models for any task, and writes such files.
  */
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 
 /* Outputs [B][S][q] of the model for a batch on the trainer's backend, read back to the host. ICL_ERROR_INPUT for a
  * batch of another shape than the task's. */
 ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error);
+
+/* The same to rounding, one position after another from states (decode.h). ICL_ERROR_INPUT for a model that cannot
+ * decode, too. */
+ICL_API icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error);
 
 ICL_C_END
 

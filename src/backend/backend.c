@@ -2,6 +2,7 @@
 #include "iclab/backend.h"
 
 #include "backend/contract.h"
+#include "backend/share.h"
 #include "core/allocate.h"
 
 const char *icl_gemm_name(icl_gemm gemm) {
@@ -18,16 +19,13 @@ const icl_capabilities *icl_backend_capabilities(const icl_backend *backend) {
     return &backend->capabilities;
 }
 
-icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend) {
-    return backend->statistics;
-}
-
 icl_status icl_backend_sync(icl_backend *backend, icl_error *error) {
     return backend->functions->sync(backend, error);
 }
 
 void icl_backend_close(icl_backend **backend) {
     if (*backend) {
+        icl_backend_close_workers(*backend);
         icl_backend_close(&(*backend)->host);
         (*backend)->functions->close(*backend);
         icl_free(backend);

@@ -15,6 +15,9 @@
 #include "backend/gram.h"
 #include "backend/host_spec.h"
 #include "backend/linear_transformer.h"
+#include "backend/recurrence.h"
+#include "backend/sequence.h"
+#include "core/threads.h"
 #include "iclab/ops.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -56,16 +59,16 @@ typedef icl_status icl_op_function(icl_backend *backend, const void *params, con
     OP(track_threshold, 2, 1)                                                                                          \
     /* (parameters, state, state or absent, measures, threshold or absent, gradient, losses, norms or         \
        absent) params: icl_update_params. All of rank 1; B > 0, N > 0. */        \
-    OP(update_step, 5, 3)
+    OP(update_step, 5, 4)
 
 /*
  * Families of models and of tasks bring ops of their own: a table like the one above in a header of theirs, registered
  * by its name here. Their slots stand behind those of the general table.
  */
-#define ICL_FAMILY_OPS(OP) ICL_GRAM_OPS(OP) ICL_LINEAR_TRANSFORMER_OPS(OP)
+#define ICL_FAMILY_OPS(OP) ICL_GRAM_OPS(OP) ICL_LINEAR_TRANSFORMER_OPS(OP) ICL_RECURRENCE_OPS(OP) ICL_SEQUENCE_OPS(OP)
 #define ICL_EVERY_OP(OP)   ICL_OP_TABLE(OP) ICL_FAMILY_OPS(OP)
 
-#define ICL_MAX_OPERANDS 9
+#define ICL_MAX_OPERANDS 21
 
 typedef struct icl_scale_add_params {
     double alpha, beta;
@@ -151,6 +154,13 @@ typedef struct icl_backend_functions {
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
 
+    /* Opens one of the workers of icl_backend_share: a backend of one thread with the same arithmetic, in
+     * workers[number]. NULL: the backend is its own worker. */
+    icl_status (*open_worker)(icl_backend *backend, size_t number, icl_error *error);
+
+    /* Hands the parts out to the workers, which are open. NULL where open_worker is. */
+    void (*share)(icl_backend *backend, size_t count, icl_thread_items *task, void *context);
+
     /* The ops, in the order of ICL_EVERY_OP. */
     icl_op_function *ops[ICL_OP_COUNT];
 } icl_backend_functions;
@@ -162,6 +172,8 @@ struct icl_backend {
     icl_capabilities capabilities;
     icl_backend_statistics statistics;
     icl_log log;
+    icl_backend *parent;                /* of a worker: the backend whose tensors it takes, too; else NULL */
+    icl_backend **workers;              /* [compute_units], or NULL: see icl_backend_share; owned */
     icl_backend *host;                  /* "cpu" or "ref", for the fallback; opened at its first use; owned */
     bool fallback_logged[ICL_OP_COUNT]; /* each missing op is announced once */
 };

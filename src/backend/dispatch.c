@@ -37,8 +37,8 @@ static icl_status open_host(icl_backend *backend, icl_error *error) {
 
 /* Runs the host's op on the operands' mapped memory. The host backend addresses a buffer by its handle,
  * so each operand gets a stand-in buffer whose handle is the mapped address. */
-static icl_status run_on_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
-                              icl_error *error) {
+icl_status icl_dispatch_to_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
+                                icl_error *error) {
     const icl_op_info *info = &icl_op_infos[op];
     const int count = info->outputs + info->inputs;
     icl_status status = ICL_OK;
@@ -75,5 +75,5 @@ icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, con
     backend->statistics.ops++;
     if (backend->functions->ops[op])
         return backend->functions->ops[op](backend, params, operands, error);
-    return run_on_host(backend, op, params, operands, error);
+    return icl_dispatch_to_host(backend, op, params, operands, error);
 }

@@ -33,4 +33,9 @@ icl_status icl_broadcast_to(const char *op, const char *role, int rank, const si
 icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                         icl_error *error);
 
+/* Runs one op on the host, on the operands' mapped memory: counted as a fallback, and logged once. For a backend whose
+ * op does not take operands of every size. */
+icl_status icl_dispatch_to_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
+                                icl_error *error);
+
 #endif

@@ -3,11 +3,12 @@
 #include "iclab/status.h"
 
 /* update_step's operands. */
-enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, OPERANDS };
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS, OPERANDS };
 
 static const char op[] = "update_step";
-static const char *const roles[OPERANDS] = {"parameters", "the first state", "the second state", "measures",
-                                            "threshold",  "gradient",        "losses",           "norms"};
+static const char *const roles[OPERANDS] = {"parameters", "the first state", "the second state",
+                                            "measures",   "threshold",       "gradient",
+                                            "losses",     "norms",           "decays"};
 
 static icl_status check_params(const icl_update_params *params, bool has_threshold, icl_error *error) {
     if ((unsigned)params->kind >= ICL_UPDATE_COUNT)
@@ -36,18 +37,26 @@ static icl_status check_operand(icl_backend *backend, const icl_tensor *operands
 
 icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
                            const icl_tensor states[2], icl_tensor measures, icl_tensor threshold, icl_tensor gradient,
-                           icl_tensor losses, icl_tensor norms, icl_error *error) {
+                           icl_tensor losses, icl_tensor norms, icl_tensor decays, icl_error *error) {
     const bool is_adam = params->kind == ICL_UPDATE_ADAM, has_threshold = threshold.buffer != NULL;
     const icl_tensor none = {0};
-    const icl_tensor operands[OPERANDS] = {parameters, states[0], is_adam ? states[1] : none,  measures, threshold,
-                                           gradient,   losses,    has_threshold ? norms : none};
+    const icl_tensor operands[OPERANDS] = {parameters,
+                                           states[0],
+                                           is_adam ? states[1] : none,
+                                           measures,
+                                           threshold,
+                                           gradient,
+                                           losses,
+                                           has_threshold ? norms : none,
+                                           is_adam ? decays : none};
     const size_t size = parameters.rank == 1 ? parameters.shape[0] : 0;
     const size_t batch = losses.rank == 1 ? losses.shape[0] : 0;
-    const size_t lengths[OPERANDS] = {size, size, size, 3, 1, size, batch, batch};
+    const size_t lengths[OPERANDS] = {size, size, size, 3, 1, size, batch, batch, size};
 
     ICL_CHECK(check_params(params, has_threshold, error));
     for (int i = 0; i < OPERANDS; i++)
-        if ((i != SECOND || is_adam) && ((i != THRESHOLD && i != NORMS) || has_threshold))
+        if ((i != SECOND || is_adam) && ((i != THRESHOLD && i != NORMS) || has_threshold) &&
+            (i != DECAYS || operands[DECAYS].buffer))
             ICL_CHECK(check_operand(backend, operands, i, lengths[i], error));
     if (size == 0 || batch == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu parameters and %zu losses, expected at least one of each", op,

@@ -42,7 +42,7 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
 
     if (!in->buffer)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s is no tensor", op, role);
-    if (in->buffer->backend != backend)
+    if (in->buffer->backend != backend && in->buffer->backend != backend->parent)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s belongs to another backend than %s", op, role,
                         backend->capabilities.spec);
     if (in->rank < 0 || in->rank > ICL_MAX_RANK)

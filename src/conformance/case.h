@@ -32,8 +32,34 @@ typedef enum icl_layout {
     ICL_LAYOUT_PLAIN = 0,  /* contiguous */
     ICL_LAYOUT_PADDED,     /* a slice of a larger tensor: gaps on every axis and an odd offset */
     ICL_LAYOUT_TRANSPOSED, /* padded, and the last two axes swapped in memory */
+    ICL_LAYOUT_HEADS,      /* padded, and of rank 4 the middle two swapped in memory; where there are such operands */
     ICL_LAYOUT_COUNT
 } icl_layout;
+
+/* The keys of a recurrence, and the strengths that go with them. */
+typedef enum icl_recurrence_keys {
+    ICL_KEYS_NORMAL = 0, /* as all values */
+    ICL_KEYS_UNIT,       /* of length 1, strengths from 0 to 1 */
+    ICL_KEYS_WIDE,       /* of length 1, strengths from 0 to 2 */
+    ICL_KEYS_REPEATED,   /* one key of length 1, strength 1.9 */
+    ICL_KEYS_LONG,       /* one key of length 1, strength 2.25: the state grows by 1.25 a token */
+    ICL_KEYS_COUNT
+} icl_recurrence_keys;
+
+/* The logarithms of its gates. */
+typedef enum icl_recurrence_decays {
+    ICL_DECAYS_ORDINARY = 0, /* -softplus(normal - 3) */
+    ICL_DECAYS_STRONG,       /* from -2 to 0 */
+    ICL_DECAYS_RARE,         /* ordinary, and -40 now and then */
+    ICL_DECAYS_FORGET,       /* ordinary, and -infinity now and then */
+    ICL_DECAYS_GROW          /* up and down again within a segment */
+} icl_recurrence_decays;
+
+typedef struct icl_recurrence_case {
+    icl_recurrence_params params;
+    icl_recurrence_keys keys;
+    icl_recurrence_decays decays;
+} icl_recurrence_case;
 
 typedef union icl_case_params {
     double value; /* fill */
@@ -47,10 +73,13 @@ typedef union icl_case_params {
     icl_attention_params attention;
     icl_linear_transformer_params linear_transformer;
     icl_update_params update;
+    icl_recurrence_case recurrence;
+    icl_normalize_params normalize;
     struct {
         double fraction;
         bool is_first; /* there is no value yet */
     } threshold;
+    bool inverse; /* rotate */
 } icl_case_params;
 
 typedef struct icl_case {

@@ -9,7 +9,7 @@
 
 static const char *const value_names[ICL_VALUES_COUNT] = {"random",     "integers", "large",    "small",
                                                           "cancelling", "special",  "absorbed", "wide"};
-static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed"};
+static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed", "heads"};
 
 #define DECLARE(name, outputs, inputs) extern const icl_described_op icl_described_##name;
 ICL_EVERY_OP(DECLARE)
@@ -60,10 +60,18 @@ void icl_case_set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1
     memcpy(c->shape[operand], shape, sizeof shape);
 }
 
+static bool has_heads(const icl_case *c) {
+    for (int i = 0; i < ICL_MAX_OPERANDS; i++)
+        if (c->rank[i] == 4 && icl_case_count(c, i) > 0)
+            return true;
+    return false;
+}
+
 void icl_cases_add(icl_case_list *list, icl_case c, const char *what) {
     for (int layout = 0; layout < ICL_LAYOUT_COUNT; layout++) {
         c.layout = (icl_layout)layout;
-        add_one(list, c, what);
+        if (layout != ICL_LAYOUT_HEADS || has_heads(&c))
+            add_one(list, c, what);
     }
 }
 

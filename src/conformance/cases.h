@@ -22,6 +22,9 @@ void icl_cases_add(icl_case_list *list, icl_case c, const char *what);
 /* The values of a case's kind, as icl_case_inputs has it for an op without a domain; is_positive: their magnitudes. */
 void icl_case_values(const icl_case *c, int operand, bool is_positive, float *values);
 
+/* Replaces the largest finite numbers by 1, of either sign. */
+void icl_case_without_largest(size_t count, float *values);
+
 /* Value number `index` of a kind from its random word and the value before it. */
 float icl_case_value(icl_values kind, uint32_t word, size_t index, float previous);
 
@@ -39,6 +42,21 @@ icl_status icl_truth_attention(icl_truth *truth, icl_error *error);
 icl_status icl_truth_linear_transformer(icl_truth *truth, icl_error *error);
 icl_status icl_truth_track_threshold(icl_truth *truth, icl_error *error);
 icl_status icl_truth_update_step(icl_truth *truth, icl_error *error);
+icl_status icl_truth_normalize(icl_truth *truth, icl_error *error);
+icl_status icl_truth_normalize_backward(icl_truth *truth, icl_error *error);
+icl_status icl_truth_cross_entropy(icl_truth *truth, icl_error *error);
+icl_status icl_truth_cross_entropy_backward(icl_truth *truth, icl_error *error);
+
+icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error);
+icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error);
+
+/* What the forward pass would have given: final, reads or states of recurrence_backward. */
+void icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands);
+icl_status icl_truth_look_up(icl_truth *truth, icl_error *error);
+icl_status icl_truth_look_up_backward(icl_truth *truth, icl_error *error);
+icl_status icl_truth_convolve(icl_truth *truth, icl_error *error);
+icl_status icl_truth_convolve_backward(icl_truth *truth, icl_error *error);
+icl_status icl_truth_rotate(icl_truth *truth, icl_error *error);
 
 /* What the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
 void icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands);
@@ -61,6 +79,7 @@ void icl_truth_forward_results(const icl_case *c, int wanted, float *const *oper
 #define ICL_AXIS(a)        {1, {a}}
 #define ICL_AXES2(a, b)    {2, {a, b}}
 #define ICL_AXES3(a, b, c) {3, {a, b, c}}
+#define ICL_AXES4(a, b, c, d) {4, {a, b, c, d}}
 /* clang-format on */
 
 /* Elements beyond the nearest caches, and the sequences of the literature's steps: 2048 of 20

@@ -1,6 +1,7 @@
 /* What ends a training step: the threshold, and clipping and optimizers as one op. */
 #include "conformance/cases.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "iclab/status.h"
@@ -29,7 +30,8 @@ static void update_cases(icl_case_list *list) {
     static const double clips[] = {0, 0.25, 1e9};
     for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            for (int follows = 0; follows < 2; follows++) {
+            for (int variant = 0; variant < (kind == ICL_UPDATE_ADAM ? 4 : 2); variant++) {
+                const bool follows = variant % 2 != 0, is_masked = variant / 2 != 0;
                 const size_t n = sizes[s][0], batch = sizes[s][1];
                 const uint64_t step = s == 1 ? 1 : s == 2 ? 100000 : 3;
                 icl_case c = {.op = ICL_OP_update_step,
@@ -41,9 +43,9 @@ static void update_cases(icl_case_list *list) {
                               .values = s == 4   ? ICL_VALUES_SPECIAL
                                         : s == 5 ? ICL_VALUES_SMALL
                                                  : ICL_VALUES_RANDOM};
-                const size_t extents[8] = {n, n, n, 3, 1, n, batch, batch};
-                const bool absent[8] = {[2] = kind == ICL_UPDATE_SGD, [4] = follows == 0, [7] = follows == 0};
-                for (int i = 0; i < 8; i++)
+                const size_t extents[9] = {n, n, n, 3, 1, n, batch, batch, n};
+                const bool absent[9] = {[2] = kind == ICL_UPDATE_SGD, [4] = !follows, [7] = !follows, [8] = !is_masked};
+                for (int i = 0; i < 9; i++)
                     icl_case_set_shape(&c, i, absent[i] ? -1 : 1, extents[i], 0, 0, 0);
                 icl_cases_add(list, c, kind == ICL_UPDATE_SGD ? "update sgd" : "update adam");
             }
@@ -65,11 +67,22 @@ static void threshold_inputs(const icl_case *c, int operand, float *const *opera
 }
 
 /* The operands of update_step that are not negative, beside the threshold; what it measures is written alone. */
-enum { SECOND = 2, MEASURES = 3, THRESHOLD = 4, LOSSES = 6, NORMS = 7 };
+enum { SECOND = 2, MEASURES = 3, THRESHOLD = 4, LOSSES = 6, NORMS = 7, DECAYS = 8 };
+
+/* 0, of both signs, and numbers that are not 0: the smallest, NaN. */
+static void decay_values(const icl_case *c, float *values) {
+    static const float of[] = {0.0F, 1.0F, -0.0F, FLT_MIN, NAN, -2.5F, 0.0F, 1.0F};
+    const icl_random_key key = {.seed = c->seed, .stream = DECAYS};
+
+    for (size_t i = 0; i < icl_case_count(c, DECAYS); i++)
+        values[i] = of[icl_random_word(key, i) >> 29];
+}
 
 static void update_inputs(const icl_case *c, int operand, float *const *operands) {
     if (operand == THRESHOLD)
         *operands[operand] = threshold_value(c, operand);
+    else if (operand == DECAYS)
+        decay_values(c, operands[operand]);
     else
         icl_case_values(c, operand, operand == SECOND || operand == LOSSES || operand == NORMS, operands[operand]);
 }
@@ -87,7 +100,8 @@ static bool is_state_updated(const icl_case *c, int output) {
 /* ---- Calls and benchmarks ---- */
 
 ICL_CASE_CALL(track_threshold, icl_track_threshold(on, c->params.threshold.fraction, t[0], t[1], t[2], error))
-ICL_CASE_CALL(update_step, icl_update_step(on, &c->params.update, t[0], &t[1], t[3], t[4], t[5], t[6], t[7], error))
+ICL_CASE_CALL(update_step,
+              icl_update_step(on, &c->params.update, t[0], &t[1], t[3], t[4], t[5], t[6], t[7], t[8], error))
 
 /* Of Adam 14 a parameter, of SGD 4; 2 more for the norm, and 1 a loss. */
 static double update_flops(const icl_case *c) {
@@ -115,13 +129,13 @@ static const icl_timed_shape threshold_timed[] = {
 static const icl_timed_shape update_timed[] = {
     {"update_step adam (3528, 2048)",
      {.update = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0, 1}, .clip = 1, .fraction = 0.01}},
-     {MODEL, MODEL, MODEL, ICL_AXIS(3), ICL_AXIS(1), MODEL, OF_BATCH, OF_BATCH}},
+     {MODEL, MODEL, MODEL, ICL_AXIS(3), ICL_AXIS(1), MODEL, OF_BATCH, OF_BATCH, ICL_ABSENT}},
     {"update_step adam (1Mi, 2048)",
      {.update = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0, 1}}},
-     {LARGE, LARGE, LARGE, ICL_AXIS(3), ICL_ABSENT, LARGE, OF_BATCH, ICL_ABSENT}},
+     {LARGE, LARGE, LARGE, ICL_AXIS(3), ICL_ABSENT, LARGE, OF_BATCH, ICL_ABSENT, ICL_ABSENT}},
     {"update_step sgd (1Mi, 2048)",
      {.update = {.kind = ICL_UPDATE_SGD, .sgd = {1e-3, 0.9}}},
-     {LARGE, LARGE, ICL_ABSENT, ICL_AXIS(3), ICL_ABSENT, LARGE, OF_BATCH, ICL_ABSENT}},
+     {LARGE, LARGE, ICL_ABSENT, ICL_AXIS(3), ICL_ABSENT, LARGE, OF_BATCH, ICL_ABSENT, ICL_ABSENT}},
 };
 
 const icl_described_op icl_described_track_threshold = ICL_DESCRIBED(

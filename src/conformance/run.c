@@ -36,7 +36,8 @@ static bool is_updated(const icl_case *c, int operand) {
     return (c->in_place != 0 && operand == 0) || (op->is_updated && op->is_updated(c, operand));
 }
 
-/* Chooses strides: padded axes hold one element more than needed; the last two may be swapped in memory. */
+/* Chooses strides: padded axes hold one element more than needed; the last two or, of four, the middle two may be
+ * swapped in memory. */
 static void place_view(placed *p, const icl_case *c, int operand) {
     const int rank = c->rank[operand];
     const bool padded = c->layout != ICL_LAYOUT_PLAIN;
@@ -52,6 +53,10 @@ static void place_view(placed *p, const icl_case *c, int operand) {
     if (c->layout == ICL_LAYOUT_TRANSPOSED && rank >= 2) {
         order[rank - 1] = rank - 2;
         order[rank - 2] = rank - 1;
+    }
+    if (c->layout == ICL_LAYOUT_HEADS && rank == 4) {
+        order[1] = 2;
+        order[2] = 1;
     }
     for (int i = rank - 1; i >= 0; i--) {
         p->view.stride[order[i]] = stride;
@@ -192,9 +197,18 @@ static void name_element(const icl_case *c, int operand, size_t index, char *tex
         snprintf(text + used, capacity - used, "]");
 }
 
+/* The first output that is there and has elements; call it where one has. */
+static int first_output(const run *r) {
+    int first = 0;
+    while (first + 1 < r->outputs && icl_case_count(r->c, first) == 0)
+        first++;
+    return first;
+}
+
 /* Judges one output; `squares` gathers the squared errors for the root mean square. */
 static void judge_output(const run *r, int operand, icl_case_result *result, double *squares) {
     const placed *p = &r->at[operand];
+    const double *first = r->truth.operand[first_output(r)];
     for (size_t k = 0; k < p->count; k++) {
         const double got = p->after[position_of(&p->view, k)];
         const double truth = r->truth.operand[operand][k], bound = r->truth.bound[operand][k];
@@ -213,7 +227,7 @@ static void judge_output(const run *r, int operand, icl_case_result *result, dou
         } else if (isinf(over)) {
             result->specials_agree = false;
         }
-        result->flat = result->flat && same_bits(truth, r->truth.operand[0][0]);
+        result->flat = result->flat && same_bits(truth, first[0]);
         result->outputs[result->elements++] = got;
     }
 }

@@ -3,7 +3,7 @@
  *
  * Linear: every term of an output is a product of three factors and a scale, and passes, in whatever order the sums are
  * taken, through at most d + keys + 4 roundings; so |error| <= gamma(d + keys + 4) |scale| sum |q| |k| |v| (e or
- * queries in the place of d or keys for the gradients).
+ * queries in the place of d or keys for the gradients: those of all heads that share keys).
  *
  * Softmax: the score s_ij has error D_i = gamma(d + 2) |scale| max_j |q_i|.|k_j|. A weight exp(s_ij - m_i) then has
  * relative error w_i <= exp(D_i + u R_i) - 1 + 6u, R_i the range of scores (the subtraction rounds, exp is good to 3
@@ -21,7 +21,8 @@
 #include "core/allocate.h"
 
 typedef struct sizes {
-    size_t queries, keys, d, e;
+    size_t heads, queries, keys, d, e;
+    size_t readers; /* of a key: queries of all heads that read its group */
     double scale, unit;
     icl_attention_kind kind;
     icl_attention_mask mask;
@@ -104,13 +105,13 @@ static void linear_backward(const sizes *is, double *const x[3], double *const b
             const double gain = is->scale * dot(d_out + i * e, v + j * e, e, &gain_size);
             if (!attends(is, i, j))
                 continue;
-            score_size *= is->scale * icl_gamma((double)(d + is->queries) + 4, is->unit);
+            score_size *= is->scale * icl_gamma((double)(d + is->readers) + 4, is->unit);
             add_scaled(x[0] + i * d, gain, k + j * d, d);
             add_scaled_magnitude(b[0] + i * d, is->scale * gain_size * icl_gamma((double)(e + is->keys) + 4, is->unit),
                                  k + j * d, d);
             add_scaled(x[1] + j * d, gain, q + i * d, d);
             add_scaled_magnitude(
-                b[1] + j * d, is->scale * gain_size * icl_gamma((double)(e + is->queries) + 4, is->unit), q + i * d, d);
+                b[1] + j * d, is->scale * gain_size * icl_gamma((double)(e + is->readers) + 4, is->unit), q + i * d, d);
             add_scaled(x[2] + j * e, score, d_out + i * e, e);
             add_scaled_magnitude(b[2] + j * e, score_size, d_out + i * e, e);
         }
@@ -202,7 +203,7 @@ static void softmax_backward(const sizes *is, double *const x[3], double *const 
                      flushed(is) * (fabs(gain - row) + 1)) +
                 flushed(is);
             const double over_keys = icl_gamma((double)is->keys + 2, u),
-                         over_queries = icl_gamma((double)is->queries + 2, u);
+                         over_queries = icl_gamma((double)is->readers + 2, u);
             const double lost = flushed(is) * (1 + fabs(is->scale)); /* before or after the scale */
             add_scaled(x[0] + i * d, slope, k + j * d, d);
             add_product_bound(b[0] + i * d, 1.01 * slope_error + over_keys * fabs(slope), k + j * d, d, lost);
@@ -217,46 +218,47 @@ static void softmax_backward(const sizes *is, double *const x[3], double *const 
 
 /* ---- Whole operands ---- */
 
-/* The start of one sequence of an operand, which may have a batch of 1 for all. */
-static double *sequence(const icl_truth *truth, double *values, int operand, size_t batch) {
+/* The start of one sequence of an operand, which may have a batch of 1 for all, and a head for several of the queries'.
+ * */
+static double *sequence(const icl_truth *truth, const sizes *is, double *values, int operand, size_t batch,
+                        size_t head) {
     const size_t *shape = truth->c->shape[operand];
-    return values ? values + (shape[0] == 1 ? 0 : batch) * shape[1] * shape[2] : NULL;
+    const int rank = truth->c->rank[operand];
+    if (!values || rank < 0)
+        return NULL;
+    const size_t heads = rank == 4 ? shape[1] : 1, mine = head / (is->heads / heads);
+    return values + ((shape[0] == 1 ? 0 : batch) * heads + mine) * shape[rank - 2] * shape[rank - 1];
 }
 
-static void forward(icl_truth *truth, const sizes *is, double *scores) {
+static void forward_sequence(icl_truth *truth, const sizes *is, double *scores, size_t s, size_t head) {
     double *const *x = truth->operand;
-    for (size_t s = 0; s < truth->c->shape[0][0]; s++)
-        for (size_t i = 0; i < is->queries; i++) {
-            const double *q = sequence(truth, x[2], 2, s) + i * is->d;
-            const double *k = sequence(truth, x[3], 3, s), *v = sequence(truth, x[4], 4, s);
-            const size_t row = s * is->queries + i;
-            double *out = x[0] + row * is->e, *bound = truth->bound[0] + row * is->e;
-            if (is->kind == ICL_ATTENTION_LINEAR)
-                linear_forward_row(is, i, q, k, v, out, bound);
-            else
-                softmax_forward_row(is, i, q, k, v, scores, out, bound, x[1] + row, truth->bound[1] + row);
-        }
+    const double *k = sequence(truth, is, x[3], 3, s, head), *v = sequence(truth, is, x[4], 4, s, head);
+
+    for (size_t i = 0; i < is->queries; i++) {
+        const double *q = sequence(truth, is, x[2], 2, s, head) + i * is->d;
+        const size_t row = (s * is->heads + head) * is->queries + i;
+        double *out = x[0] + row * is->e, *bound = truth->bound[0] + row * is->e;
+        if (is->kind == ICL_ATTENTION_LINEAR)
+            linear_forward_row(is, i, q, k, v, out, bound);
+        else
+            softmax_forward_row(is, i, q, k, v, scores, out, bound, x[1] + row, truth->bound[1] + row);
+    }
 }
 
-static void backward(icl_truth *truth, const sizes *is, double *scores) {
+static void backward_sequence(icl_truth *truth, const sizes *is, double *scores, size_t s, size_t head) {
+    double *x[3], *b[3];
+    const double *inputs[6];
+
     for (int i = 0; i < 3; i++) {
-        clear(truth->operand[i], icl_case_count(truth->c, i));
-        clear(truth->bound[i], icl_case_count(truth->c, i));
+        x[i] = sequence(truth, is, truth->operand[i], i, s, head);
+        b[i] = sequence(truth, is, truth->bound[i], i, s, head);
     }
-    for (size_t s = 0; s < truth->c->shape[0][0]; s++) {
-        double *x[3], *b[3];
-        const double *inputs[6];
-        for (int i = 0; i < 3; i++) {
-            x[i] = sequence(truth, truth->operand[i], i, s);
-            b[i] = sequence(truth, truth->bound[i], i, s);
-        }
-        for (int i = 0; i < 6; i++)
-            inputs[i] = truth->c->rank[3 + i] < 0 ? NULL : sequence(truth, truth->operand[3 + i], 3 + i, s);
-        if (is->kind == ICL_ATTENTION_LINEAR)
-            linear_backward(is, x, b, inputs[0], inputs[3], inputs[4], inputs[5]);
-        else
-            softmax_backward(is, x, b, inputs, scores);
-    }
+    for (int i = 0; i < 6; i++)
+        inputs[i] = sequence(truth, is, truth->operand[3 + i], 3 + i, s, head);
+    if (is->kind == ICL_ATTENTION_LINEAR)
+        linear_backward(is, x, b, inputs[0], inputs[3], inputs[4], inputs[5]);
+    else
+        softmax_backward(is, x, b, inputs, scores);
 }
 
 icl_status icl_truth_attention(icl_truth *truth, icl_error *error) {
@@ -264,11 +266,15 @@ icl_status icl_truth_attention(icl_truth *truth, icl_error *error) {
     const bool is_forward = c->op == ICL_OP_attention_forward;
     const int q = is_forward ? 2 : 6;
     const icl_attention_params *params = &c->params.attention;
+    const int rank = c->rank[q];
+    const size_t heads = rank == 4 ? c->shape[q][1] : 1, groups = rank == 4 ? c->shape[q + 1][1] : 1;
     const sizes is = {
-        .queries = c->shape[q][1],
-        .keys = c->shape[q + 1][1],
-        .d = c->shape[q][2],
-        .e = c->shape[q + 2][2],
+        .heads = heads,
+        .queries = c->shape[q][rank - 2],
+        .readers = c->shape[q][rank - 2] * (heads / groups),
+        .keys = c->shape[q + 1][rank - 2],
+        .d = c->shape[q][rank - 1],
+        .e = c->shape[q + 2][rank - 1],
         .scale = icl_device_rounded(truth, params->scale),
         .unit = truth->unit,
         .kind = params->kind,
@@ -277,22 +283,29 @@ icl_status icl_truth_attention(icl_truth *truth, icl_error *error) {
     double *scores = NULL;
 
     ICL_CHECK(icl_allocate(is.keys, sizeof *scores, "attention truth", &scores, error));
-    if (is_forward)
-        forward(truth, &is, scores);
-    else
-        backward(truth, &is, scores);
+    for (int i = 0; i < 3 && !is_forward; i++) {
+        clear(truth->operand[i], icl_case_count(c, i));
+        clear(truth->bound[i], icl_case_count(c, i));
+    }
+    for (size_t s = 0; s < c->shape[0][0]; s++)
+        for (size_t head = 0; head < heads; head++)
+            if (is_forward)
+                forward_sequence(truth, &is, scores, s, head);
+            else
+                backward_sequence(truth, &is, scores, s, head);
     icl_free(&scores);
     return ICL_OK;
 }
 
 void icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands) {
-    icl_case forward = {.op = ICL_OP_attention_forward, .params = c->params, .rank = {3, 3, 3, 3, 3}};
+    icl_case forward = {.op = ICL_OP_attention_forward, .params = c->params};
     icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
     const int from[5] = {4, 5, 6, 7, 8};
     icl_status status = ICL_OK;
 
     for (int i = 0; i < 5; i++) {
-        for (int axis = 0; axis < 3; axis++)
+        forward.rank[i] = c->rank[from[i]];
+        for (int axis = 0; axis < ICL_MAX_RANK; axis++)
             forward.shape[i][axis] = c->shape[from[i]][axis];
         const size_t count = icl_case_count(&forward, i);
         ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], NULL));

@@ -32,7 +32,9 @@ UNARY(reciprocal, DIVISION, 1 / x)
 UNARY(exponential, 3 * ULP, exp(x))
 UNARY(logarithm, 3 * ULP, log(x))
 UNARY(hyperbolic_tangent, 5 * ULP, tanh(x))
-/* e = exp(-x) (1 + 6u); 1 + e rounds once, and e's error counts at most in full; then one division. */
+/* e = exp(-x) (1 + 6u); 1 + e rounds once, and e's error counts at most in full; then one division. With e = exp(-|x|)
+ * the value below 0 is e / (1 + e): e's error counts once there, too, since those of e above and below the line
+ * cancel in part. */
 UNARY(sigmoid, 3 * ULP + 1 + DIVISION, 1 / (1 + exp(-x)))
 UNARY(relu, 0, isnan(x) ? x : fmax(x, 0))
 UNARY(sign, 0, isnan(x) ? x : (double)((x > 0) - (x < 0)))

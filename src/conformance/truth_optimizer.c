@@ -9,7 +9,7 @@
 #include "conformance/cases.h"
 
 /* Operands of update_step. */
-enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS };
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
 /* The gradient that a step takes: clipped by this factor, with this relative error. */
 typedef struct step {
@@ -26,7 +26,8 @@ static void adam(icl_truth *truth, const icl_adam_params *p, const step *s, size
     const double v = p->beta2 * truth->operand[SECOND][i] + fresh_square;
     const double denominator = sqrt(v / correction2) + p->epsilon;
     const double update = p->learning_rate * (m / correction1) / denominator;
-    const double decayed = parameter * (1 - p->learning_rate * p->weight_decay);
+    const bool decays = !truth->operand[DECAYS] || truth->operand[DECAYS][i] != 0;
+    const double decayed = decays ? parameter * (1 - p->learning_rate * p->weight_decay) : parameter;
 
     /* m: a rounded constant, a product and the sum: 3 roundings a term. v: one more for g * g, and all terms are
      * positive. The gradient's own error counts once in m and twice in v. */

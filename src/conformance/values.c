@@ -62,6 +62,12 @@ void icl_case_values(const icl_case *c, int operand, bool is_positive, float *va
     }
 }
 
+void icl_case_without_largest(size_t count, float *values) {
+    for (size_t i = 0; i < count; i++)
+        if (fabsf(values[i]) == FLT_MAX)
+            values[i] = copysignf(1, values[i]);
+}
+
 void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
     const icl_described_op *op = icl_describe(c->op);
 

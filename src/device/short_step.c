@@ -37,8 +37,8 @@ static icl_status step(icl_backend *backend, const icl_tensor t[COUNT], icl_erro
 
     ICL_CHECK(icl_linear_transformer_gradient(backend, &model, t[LOSSES], t[GRADIENT], none, t[PARAMETERS], t[TOKENS],
                                               none, none, t[TARGETS], none, error));
-    ICL_CHECK(
-        icl_update_step(backend, &adam, t[PARAMETERS], states, t[MEASURES], none, t[GRADIENT], t[LOSSES], none, error));
+    ICL_CHECK(icl_update_step(backend, &adam, t[PARAMETERS], states, t[MEASURES], none, t[GRADIENT], t[LOSSES], none,
+                              none, error));
     return icl_backend_sync(backend, error);
 }
 

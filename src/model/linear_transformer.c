@@ -69,7 +69,6 @@ static const icl_choice spaces[] = {{"auto", ICL_SPACE_AUTO},
 
 static const icl_recipe_key keys[] = {
     {"model", "tied", ICL_KEY_FLAG, "false", .help = "one layer's parameters for all layers"},
-    {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
     {"model", "parameterization", ICL_KEY_WORD, "full", .choices = parameterizations,
      .help = "which entries of P and Q are trained"},
     {"model", "scale", ICL_KEY_WORD, "mean", .choices = scales,
@@ -79,7 +78,7 @@ static const icl_recipe_key keys[] = {
      .help = "what layers carry: Gram matrices, tokens, or whichever is cheaper; or composed of small ops"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
-const icl_recipe_group *const icl_linear_transformer_keys[] = {&own_keys, NULL};
+const icl_recipe_group *const icl_linear_transformer_keys[] = {&icl_start_keys, &icl_heads_keys, &own_keys, NULL};
 
 /* ---- Creation ---- */
 

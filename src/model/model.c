@@ -24,11 +24,20 @@ static const icl_choice initializations[] = {
 static const icl_recipe_key keys[] = {
     {"model", "family", ICL_KEY_WORD, "linear", .choices = family_words, .help = "architecture"},
     {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},
+};
+const icl_recipe_group icl_model_keys = ICL_RECIPE_GROUP(keys);
+
+static const icl_recipe_key heads_keys[] = {
+    {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
+};
+const icl_recipe_group icl_heads_keys = ICL_RECIPE_GROUP(heads_keys);
+
+static const icl_recipe_key start_keys[] = {
     {"model", "initialization", ICL_KEY_WORD, "descent", .choices = initializations,
      .help = "parameters at random, or near what takes a few steps of gradient descent"},
     {"model", "init_std", ICL_KEY_NUMBER, "0.002", 0, 100, .help = "standard deviation of the random part"},
 };
-const icl_recipe_group icl_model_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group icl_start_keys = ICL_RECIPE_GROUP(start_keys);
 
 icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
                                  icl_model **model, icl_error *error) {
@@ -104,6 +113,11 @@ icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *sha
     return ICL_OK;
 }
 
+void icl_model_mark_without_decay(icl_model *model) {
+    if (model->parameter_count > 0)
+        model->parameters[model->parameter_count - 1].without_decay = true;
+}
+
 size_t icl_model_size(const icl_model *model) {
     return model->size;
 }
@@ -167,21 +181,26 @@ static icl_tensor parameter_view(icl_tensor flat, const icl_parameter_info *info
     return icl_tensor_reshape(icl_tensor_slice(flat, 0, info->offset, info->count), info->rank, info->shape);
 }
 
+icl_status icl_model_put_parameters(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                    icl_variable **variables, icl_error *error) {
+    ICL_CHECK(icl_allocate(model->parameter_count, sizeof **variables, "variables of parameters", variables, error));
+    for (size_t i = 0; i < model->parameter_count; i++) {
+        const icl_parameter_info *info = &model->parameters[i];
+        const icl_tensor value = parameter_view(parameters, info);
+        (*variables)[i] = gradient.buffer ? icl_tape_parameter(tape, value, parameter_view(gradient, info))
+                                          : icl_tape_constant(tape, value);
+    }
+    return ICL_OK;
+}
+
 icl_variable icl_model_record(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                               icl_tensor inputs, size_t depth) {
     icl_variable *variables = NULL, predictions = {-1};
     icl_error error = {0};
 
-    if (icl_allocate(model->parameter_count, sizeof *variables, "variables of parameters", &variables, &error) !=
-        ICL_OK)
+    if (icl_model_put_parameters(model, tape, parameters, gradient, &variables, &error) != ICL_OK)
         icl_tape_fail(tape, &error);
-    for (size_t i = 0; variables && i < model->parameter_count; i++) {
-        const icl_parameter_info *info = &model->parameters[i];
-        const icl_tensor value = parameter_view(parameters, info);
-        variables[i] = gradient.buffer ? icl_tape_parameter(tape, value, parameter_view(gradient, info))
-                                       : icl_tape_constant(tape, value);
-    }
-    if (variables)
+    else
         predictions = icl_model_predict_at_depth(model, tape, variables, icl_tape_constant(tape, inputs), depth);
     icl_free(&variables);
     return predictions;

@@ -9,7 +9,8 @@
  * */
 #define ICL_MODEL_FAMILIES(FAMILY)                                                                                     \
     FAMILY("linear", icl_linear_transformer)                                                                           \
-    FAMILY("softmax", icl_softmax_attention)
+    FAMILY("softmax", icl_softmax_attention)                                                                           \
+    FAMILY("sequence", icl_sequence_model)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_model_family family;                                                                              \
@@ -17,14 +18,19 @@
 ICL_MODEL_FAMILIES(ICL_DECLARE_FAMILY)
 #undef ICL_DECLARE_FAMILY
 
-/* What every family reads: model.family, layers, initialization and init_std. */
-extern const icl_recipe_group icl_model_keys;
+/* What every family reads, model.family and layers; and what several list among their keys: heads, and initialization
+ * and init_std. */
+extern const icl_recipe_group icl_model_keys, icl_heads_keys, icl_start_keys;
 
 /* The values of model.initialization. */
 typedef enum icl_initialization { ICL_INITIALIZE_NORMAL = 0, ICL_INITIALIZE_DESCENT } icl_initialization;
 
 /* Takes d and n from a shape that is that of in-context regression; ICL_ERROR_INPUT for others. */
 icl_status icl_model_read_pairs(icl_model *model, icl_error *error);
+
+/* One variable on the tape for each parameter, as icl_model_record has them; freed with icl_free. */
+icl_status icl_model_put_parameters(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                    icl_variable **variables, icl_error *error);
 
 /* Random numbers of the model room: the upper 16 bits keep them apart from every other room's. */
 #define ICL_MODEL_STREAM 0x6d6f0000u

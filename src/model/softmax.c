@@ -29,7 +29,7 @@ static const icl_recipe_key keys[] = {
      .help = "weights of the labels: a softmax of the scores, or the scores over n"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
-const icl_recipe_group *const icl_softmax_attention_keys[] = {&own_keys, NULL};
+const icl_recipe_group *const icl_softmax_attention_keys[] = {&icl_start_keys, &own_keys, NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     softmax_state *state = NULL;

@@ -54,13 +54,16 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
     return ICL_OK;
 }
 
-static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const references *beside, uint32_t seed,
-                              icl_outputs *all, icl_error *error) {
+/* Draws and predicts them all. */
+static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const references *beside,
+                              const icl_recipe *recipe, icl_outputs *all, icl_error *error) {
+    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "eval", "seed");
     icl_status status = ICL_OK;
     icl_sequences sequences = {0};
     double *rows = NULL;
 
     ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), seed, &sequences, error));
+    sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
     ICL_TRY(icl_outputs_create(all, sequences.weights != NULL, error));
     ICL_TRY(icl_allocate(sequences.chunk * beside->listed_count, all->shape.scored * sizeof *rows, "predictions", &rows,
                          error));
@@ -170,6 +173,8 @@ static const icl_recipe_key keys[] = {
      .help = "beside the model: oracle, bayes, ols, constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K, "
              "pgd++:K"},
     {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e8, .help = "sequences that fitted predictors are fitted on"},
+    {"eval", "decode", ICL_KEY_FLAG, "false",
+     .help = "a causal sequence model predicts position by position, from states"},
     {"eval", "seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "of the evaluation and fitting sequences"},
 };
 const icl_recipe_group icl_evaluation_keys = ICL_RECIPE_GROUP(keys);
@@ -197,10 +202,19 @@ done:
     return status;
 }
 
-icl_status icl_evaluation_check(const icl_task *task, const icl_recipe *recipe, icl_error *error) {
-    icl_predictors *predictors = NULL;
-    const icl_status status = create_predictors(task, recipe, SEQUENCES_OF_CHECK, 1, &predictors, error);
+static icl_status check_decoding(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
+    return !icl_recipe_flag(recipe, "eval", "decode") || icl_model_can(icl_trainer_model(trainer), ICL_MODEL_DECODES)
+               ? ICL_OK
+               : icl_recipe_reject(recipe, "eval", "decode", error,
+                                   "false: model.family = sequence alone decodes, causal and read out by position");
+}
 
+icl_status icl_evaluation_check(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
+    icl_predictors *predictors = NULL;
+    icl_status status = check_decoding(trainer, recipe, error);
+
+    if (status == ICL_OK)
+        status = create_predictors(icl_trainer_task(trainer), recipe, SEQUENCES_OF_CHECK, 1, &predictors, error);
     icl_predictors_destroy(&predictors);
     return status;
 }
@@ -215,6 +229,7 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
                        .sequences = (size_t)icl_recipe_count(recipe, "eval", "sequences")};
     icl_status status = ICL_OK;
 
+    ICL_TRY(check_decoding(trainer, recipe, error));
     if (!beside.own.task || !icl_task_get_prior(task)->nonlinear)
         ICL_TRY(create_predictors(task, recipe, (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"), seed,
                                   &beside.listed, error));
@@ -224,7 +239,7 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
         all.bayes = find_column(beside.listed, "bayes");
     }
     all.columns = 1 + beside.listed_count + beside.own.reference_count;
-    ICL_TRY(predict_all(backend, trainer, &beside, seed, &all, error));
+    ICL_TRY(predict_all(backend, trainer, &beside, recipe, &all, error));
     ICL_TRY(create_evaluation(&beside, &all, beside.listed ? count_names(asked) : 0, evaluation, error));
 done:
     icl_outputs_release(&all);

@@ -52,7 +52,8 @@ icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_er
 }
 
 icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error) {
-    return icl_trainer_predict(trainer, &sequences->batch, sequences->model, error);
+    return sequences->decodes ? icl_trainer_decode(trainer, &sequences->batch, sequences->model, error)
+                              : icl_trainer_predict(trainer, &sequences->batch, sequences->model, error);
 }
 
 icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,

@@ -17,6 +17,7 @@ typedef struct icl_sequences {
     /* Sequences in a chunk: a function of T and p alone, so that every device evaluates the same ones. */
     size_t chunk;
     icl_batch batch;
+    bool decodes; /* the model predicts position by position; false from icl_sequences_create */
 
     /* Of the chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
      * is 0 for tasks without, weights NULL where all are 1. */

@@ -82,7 +82,7 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
     bool restored = false;
 
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
-    ICL_TRY(icl_evaluation_check(icl_trainer_task(made), params->recipe, error));
+    ICL_TRY(icl_evaluation_check(made, params->recipe, error));
     ICL_TRY(icl_trainer_set_ranks(made, params->ranks, error));
     if (params->resume && icl_ranks_is_first(params->ranks)) {
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "core/allocate.h"
 #include "tape/record.h"
 
 enum { POSITIONS_AND_OUTPUTS = 6, OUTPUTS = 4 }; /* axes of [B, S, q] */
@@ -73,47 +72,9 @@ double icl_loss_accuracy(icl_loss_kind kind, size_t count, const double *outputs
 
 /* ---- On the tape ---- */
 
-/* 0, 1, …, count - 1: the numbers of the classes. */
-static icl_status count_up(icl_tape *tape, icl_node *node, icl_error *error) {
-    const size_t count = node->params.fill.shape[0];
-    float *values = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_tape_output(tape, node, 1, &count, error));
-    ICL_TRY(icl_allocate(count, sizeof *values, "numbers of classes", &values, error));
-    for (size_t k = 0; k < count; k++)
-        values[k] = (float)k;
-    ICL_TRY(icl_tensor_write(node->value, values, error));
-done:
-    icl_free(&values);
-    return status;
-}
-
-static icl_variable class_numbers(icl_tape *tape, size_t count) {
-    static const icl_operation operation = {"class numbers", count_up, NULL, NULL};
-    return icl_tape_record(tape,
-                           &(icl_node){.operation = &operation, .constant = true, .params.fill = {.shape = {count}}});
-}
-
 /* What was computed, without its gradient. */
 static icl_variable detached(icl_tape *tape, icl_variable variable) {
     return icl_tape_constant(tape, icl_tape_value(tape, variable));
-}
-
-/* With m = max_k z_k, which takes part in no gradient: log sum_k exp(z_k - m) - (z_y - m). z_y - m is the sum over k of
- * (k = y) (z_k - m), divided by the number of k that are y: 1, or 0 where y is no class. */
-static icl_variable cross_entropy(icl_tape *tape, icl_variable outputs, icl_variable classes) {
-    const size_t count = icl_tape_value(tape, outputs).shape[2];
-    const icl_variable largest = detached(tape, icl_tape_reduce(tape, ICL_MAX, OUTPUTS, outputs));
-    const icl_variable shifted = icl_tape_binary(tape, ICL_SUBTRACT, outputs, largest);
-    const icl_variable sum = icl_tape_reduce(tape, ICL_SUM, OUTPUTS, icl_tape_unary(tape, ICL_EXPONENTIAL, shifted));
-    const icl_variable is_class = icl_tape_binary(tape, ICL_EQUAL, classes, class_numbers(tape, count));
-    const icl_variable own =
-        icl_tape_reduce(tape, ICL_SUM, OUTPUTS, icl_tape_binary(tape, ICL_MULTIPLY, is_class, shifted));
-    const icl_variable found = icl_tape_reduce(tape, ICL_SUM, OUTPUTS, is_class);
-
-    return icl_tape_binary(tape, ICL_SUBTRACT, icl_tape_unary(tape, ICL_LOGARITHM, sum),
-                           icl_tape_binary(tape, ICL_DIVIDE, own, found));
 }
 
 /* With m = max(z, 0), which takes part in no gradient: m + log(exp(-m) + exp(z - m)) - y z, smooth at z = 0
@@ -162,7 +123,7 @@ icl_variable icl_tape_loss(icl_tape *tape, icl_loss_kind kind, icl_variable outp
     if (kind == ICL_LOSS_SQUARED_ERROR)
         terms = icl_tape_binary(tape, ICL_SUBTRACT, outputs, y);
     else
-        terms = kind == ICL_LOSS_LOGISTIC ? logistic(tape, outputs, y) : cross_entropy(tape, outputs, y);
+        terms = kind == ICL_LOSS_LOGISTIC ? logistic(tape, outputs, y) : icl_tape_cross_entropy(tape, outputs, y);
     if (kind == ICL_LOSS_SQUARED_ERROR && !weights.buffer) {
         sum = icl_tape_reduce(tape, ICL_SUM_OF_SQUARES, POSITIONS_AND_OUTPUTS, terms);
     } else {

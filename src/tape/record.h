@@ -8,10 +8,12 @@
 #ifndef ICLAB_TAPE_RECORD_H
 #define ICLAB_TAPE_RECORD_H
 
+#include "iclab/ops_recurrence.h"
+#include "iclab/ops_sequence.h"
 #include "iclab/status.h"
 #include "iclab/tape.h"
 
-#define ICL_NODE_INPUTS 3
+#define ICL_NODE_INPUTS 8
 
 typedef struct icl_node icl_node;
 
@@ -46,6 +48,19 @@ struct icl_node {
         } reduce;
         icl_attention_params attention;
         struct {
+            icl_recurrence_params call;
+            bool has_final;   /* the value holds the final state, too */
+            unsigned present; /* bit i: there is an input i, in the order of icl_recurrence_inputs */
+        } recurrence;
+        struct {
+            size_t iterations;
+            int beta, decay, state; /* their places among the inputs; 0: absent */
+        } ridge_solve;
+        struct {
+            icl_normalize_params how;
+            bool has_gain, has_shift;
+        } normalize;
+        struct {
             int axis, other;
             size_t start, count;
         } view; /* slice, swap_axes */
@@ -59,6 +74,11 @@ struct icl_node {
             size_t shape[ICL_MAX_RANK];
             double value;
         } fill;
+        struct {
+            double base;
+            size_t first;
+            icl_tensor angles; /* a view of a table of the tape */
+        } rotate;
     } params;
     icl_tensor value;
     icl_tensor saved;    /* what backward needs besides inputs and value; owned; may be absent */
@@ -78,8 +98,17 @@ typedef struct icl_gradient_slot {
     bool borrowed; /* the caller's tensor of a parameter: never shared, never released */
 } icl_gradient_slot;
 
+/* Cosines and sines of the angles of rotary positions; see rotate.c. */
+typedef struct icl_rotary_table {
+    double base;
+    size_t start;      /* the first position */
+    icl_tensor angles; /* [positions, half of a row, 2] */
+    struct icl_rotary_table *next;
+} icl_rotary_table;
+
 struct icl_tape {
     icl_backend *backend;
+    icl_rotary_table *rotary; /* kept until the tape is destroyed */
     icl_node *nodes;
     size_t node_count, node_capacity;
     icl_gradient_slot *slots;
@@ -143,5 +172,10 @@ void icl_contribution_drop(icl_contribution *contribution);
 
 /* Takes node's use of its slot away; the last user returns the buffer. */
 void icl_gradient_release(icl_tape *tape, icl_node *node);
+
+/* ---- Rotary positions (rotate.c) ---- */
+
+/* Releases the tables. */
+void icl_rotary_forget(icl_tape *tape);
 
 #endif

@@ -29,6 +29,7 @@ void icl_tape_destroy(icl_tape **tape) {
     if (!*tape)
         return;
     icl_tape_reset(*tape);
+    icl_rotary_forget(*tape);
     icl_free(&(*tape)->nodes);
     icl_free(&(*tape)->slots);
     icl_free(tape);

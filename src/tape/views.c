@@ -64,6 +64,20 @@ icl_variable icl_tape_swap_axes(icl_tape *tape, icl_variable in, int first, int 
                                              .params.view = {.axis = first, .other = second}});
 }
 
+/* ---- What no gradient passes ---- */
+
+static icl_tensor same_view(const icl_node *node, icl_tensor input) {
+    (void)node;
+    return input;
+}
+
+static const icl_operation detach_operation = {"detach", view_forward, NULL, same_view};
+
+icl_variable icl_tape_detach(icl_tape *tape, icl_variable in) {
+    return icl_tape_record(
+        tape, &(icl_node){.operation = &detach_operation, .inputs = {in}, .input_count = 1, .constant = true});
+}
+
 /* ---- Reshape ---- */
 
 static icl_status reshape_forward(icl_tape *tape, icl_node *node, icl_error *error) {

@@ -16,8 +16,8 @@ static const double LARGEST_NOISE = 1e15;
 
 /*
  * Task data must have the same bits on devices that flush subnormal floats to zero, so that none may come about. The
- * smallest normal that is drawn is 1.87e-8 (backend/random_words.h, found by trying all): a level times it stays above
- * 2^-126 = 1.18e-38 from 6.3e-31 on. A uniform level is a multiple of 2^-24 of the maximum.
+ * smallest normal that is drawn is 1.87e-8 (arithmetic/random_words.h, found by trying all): a level times it stays
+ * above 2^-126 = 1.18e-38 from 6.3e-31 on. A uniform level is a multiple of 2^-24 of the maximum.
  */
 static const double SMALLEST_NOISE = 1e-30, SMALLEST_MAXIMUM = 1e-22;
 

@@ -46,6 +46,13 @@ static inline uint32_t icl_coefficient_stream(icl_task_purpose purpose) {
     return ICL_COEFFICIENT_STREAMS + (uint32_t)purpose;
 }
 
+/* The draws of task.family = recall. */
+#define ICL_RECALL_STREAMS (ICL_TASK_STREAMS + 0x1000u)
+
+static inline uint32_t icl_recall_stream(icl_task_purpose purpose) {
+    return ICL_RECALL_STREAMS + (uint32_t)purpose;
+}
+
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
     return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
 }

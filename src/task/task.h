@@ -10,7 +10,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
 /* The families: the word of task.family, the constant in the family's file, whose keys stand beside it as NAME_keys. */
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
-    FAMILY("functions", icl_functions)
+    FAMILY("functions", icl_functions)                                                                                 \
+    FAMILY("recall", icl_recall)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

@@ -22,7 +22,9 @@ icl_status icl_trainer_differentiate_batch(icl_trainer *trainer, bool is_cut, ic
         what.with.norms = icl_tensor_slice(trainer->sequence_norms, 0, 0, size);
     if (is_cut)
         what.with.threshold = trainer->threshold;
-    return icl_differentiate(&what, losses, error);
+    return icl_parts_divide(trainer->batch_parts, size)
+               ? icl_parts_differentiate(trainer->batch_parts, &what, losses, error)
+               : icl_differentiate(&what, losses, error);
 }
 
 /* Before the first step the threshold has no value: then the norms come first. */
@@ -53,15 +55,15 @@ icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *er
 
 /* ---- Predictions ---- */
 
-static icl_status check_batch(const icl_trainer *trainer, const icl_batch *batch, icl_error *error) {
+icl_status icl_trainer_check_batch(const icl_trainer *trainer, const icl_batch *batch, const char *call,
+                                   icl_error *error) {
     const bool is_readable = batch->inputs.buffer || icl_model_can(trainer->model, ICL_MODEL_READS_GRAM);
     const icl_task_shape *expected = icl_task_get_shape(trainer->task);
     char text[ICL_TASK_SHAPE_TEXT], expected_text[ICL_TASK_SHAPE_TEXT];
 
     if (is_readable && icl_task_shape_equal(&batch->shape, expected))
         return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "icl_trainer_predict: a batch %s inputs, of %s, expected the trainer's own: %s",
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: a batch %s inputs, of %s, expected the trainer's own: %s", call,
                     batch->inputs.buffer ? "with" : "without", icl_task_shape_text(&batch->shape, text),
                     icl_task_shape_text(expected, expected_text));
 }
@@ -71,10 +73,12 @@ icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, flo
     icl_tensor made = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(check_batch(trainer, batch, error));
+    ICL_TRY(icl_trainer_check_batch(trainer, batch, "icl_trainer_predict", error));
     if (icl_model_can(trainer->model, ICL_MODEL_FUSED))
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch->size, &what.with.predictions, error));
-    ICL_TRY(icl_predict_batch(&what, &made, error));
+    ICL_TRY(icl_parts_divide(trainer->batch_parts, batch->size)
+                ? icl_parts_predict(trainer->batch_parts, &what, &made, error)
+                : icl_predict_batch(&what, &made, error));
     ICL_TRY(icl_tensor_read(made, outputs, error));
 done:
     icl_tensor_release(&what.with.predictions);

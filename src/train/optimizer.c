@@ -7,7 +7,8 @@ static const icl_recipe_key adam_keys[] = {
     {"train", "beta1", ICL_KEY_NUMBER, "0.9", 0, 0.999999, .help = "decay of the first moment"},
     {"train", "beta2", ICL_KEY_NUMBER, "0.99", 0, 0.999999, .help = "decay of the second moment"},
     {"train", "epsilon", ICL_KEY_NUMBER, "1e-8", 1e-30, 1, .help = "added to the root of the second moment"},
-    {"train", "weight_decay", ICL_KEY_NUMBER, "0", 0, 1e6, .help = "decoupled weight decay"},
+    {"train", "weight_decay", ICL_KEY_NUMBER, "0", 0, 1e6,
+     .help = "decoupled weight decay, of all but biases and gains"},
 };
 static const icl_recipe_key sgd_keys[] = {
     {"train", "momentum", ICL_KEY_NUMBER, "0.9", 0, 0.999999, .help = "share of the last step kept"},

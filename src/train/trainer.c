@@ -73,6 +73,27 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     return icl_optimizer_read(recipe, &trainer->update, error);
 }
 
+/* What keeps marked parameters from decaying. Without a mark or without decay there is no mask: today's bits, and no
+ * reads of it. */
+static icl_status create_decays(icl_trainer *trainer, icl_error *error) {
+    const size_t size = icl_model_size(trainer->model), count = icl_model_parameter_count(trainer->model);
+    bool is_marked = false;
+
+    for (size_t i = 0; i < count; i++)
+        is_marked = is_marked || icl_model_parameter(trainer->model, i)->without_decay;
+    if (!is_marked || trainer->update.kind != ICL_UPDATE_ADAM || trainer->update.adam.weight_decay == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &size, &trainer->decays, error));
+    ICL_CHECK(icl_fill(trainer->backend, trainer->decays, 1, error));
+    for (size_t i = 0; i < count; i++) {
+        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        if (info->without_decay)
+            ICL_CHECK(
+                icl_fill(trainer->backend, icl_tensor_slice(trainer->decays, 0, info->offset, info->count), 0, error));
+    }
+    return ICL_OK;
+}
+
 /* What train.sequence_clip needs. */
 static icl_status create_threshold(icl_trainer *trainer, size_t batch, icl_error *error) {
     const size_t one = 1;
@@ -98,11 +119,13 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
         ICL_CHECK(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
     if (has_losses)
         ICL_CHECK(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_losses, error));
+    ICL_CHECK(create_decays(trainer, error));
     ICL_CHECK(create_threshold(trainer, batch, error));
     ICL_CHECK(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_CHECK(icl_fill(trainer->backend, trainer->history, 0.0, error));
     ICL_CHECK(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,
                                &trainer->batch, error));
+    ICL_CHECK(icl_parts_create(trainer->backend, trainer->model, &trainer->batch_parts, error));
     if (trainer->slices > 1)
         ICL_CHECK(icl_trainer_create_slices(trainer, error));
     return ICL_OK;
@@ -180,12 +203,14 @@ void icl_trainer_destroy(icl_trainer **trainer) {
 
     if (!gone)
         return;
+    icl_parts_destroy(&gone->batch_parts);
     icl_tape_destroy(&gone->tape);
     icl_batch_release(&gone->batch);
     icl_tensor_release(&gone->parameters);
     icl_tensor_release(&gone->gradient);
     icl_tensor_release(&gone->states[0]);
     icl_tensor_release(&gone->states[1]);
+    icl_tensor_release(&gone->decays);
     icl_tensor_release(&gone->sequence_losses);
     icl_tensor_release(&gone->sequence_norms);
     icl_tensor_release(&gone->threshold);
@@ -221,7 +246,8 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
     trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
     params.adam.step = step_of_stage + 1;
     return icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
-                           trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, error);
+                           trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, trainer->decays,
+                           error);
 }
 
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {

@@ -9,6 +9,7 @@
 #include "iclab/train.h"
 #include "train/growth.h"
 #include "train/optimizer.h"
+#include "train/parts.h"
 #include "train/schedule.h"
 
 /* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
@@ -39,6 +40,7 @@ struct icl_trainer {
     icl_task *task;
     icl_model *model;
     icl_tape *tape;
+    icl_parts *batch_parts;   /* NULL: batches are computed as a whole */
     icl_update_params update; /* but for what follows from the step */
     icl_schedule schedule;
     icl_growth growth;
@@ -49,6 +51,7 @@ struct icl_trainer {
 
     icl_tensor parameters, gradient; /* [N], the model's flat vector */
     icl_tensor states[2];            /* [N], the optimizer's */
+    icl_tensor decays;               /* [N], where some parameters do not decay and others may: 0 for those */
     icl_tensor sequence_losses;      /* [B], of a fused model or with slices: of the last step */
     icl_tensor sequence_norms;       /* [B], where there is a threshold: of each sequence's gradient */
     icl_tensor threshold;            /* [1]: where they are cut; 0 before the first step; absent without clipping */
@@ -91,6 +94,11 @@ icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, i
 
 /* Draws a batch unless it is the one at hand. */
 icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *error);
+
+/* ICL_ERROR_INPUT for a batch that the model cannot read, or of another shape than the task's. The message begins with
+ * `call`. */
+icl_status icl_trainer_check_batch(const icl_trainer *trainer, const icl_batch *batch, const char *call,
+                                   icl_error *error);
 
 /* What slices need beside tensors. */
 icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error);

@@ -116,7 +116,7 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
             tap_ok(tap, false, "eight elements: %s", error.message);
     const icl_tensor *states = &whole[1], three = vector(whole[3], 3), one = vector(whole[4], 1);
 #define UPDATE(params, measures, threshold, losses, norms)                                                             \
-    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], losses, norms, &error)
+    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], losses, norms, none, &error)
     tap_ok(tap, UPDATE(adam, three, one, whole[7], whole[8]) == ICL_OK, "a whole step runs");
     tap_ok(tap, UPDATE(adam, three, none, whole[7], none) == ICL_OK, "and one without a threshold");
     tap_ok(tap, refused(UPDATE(no_step, three, one, whole[7], whole[8]), &error, "step 0"), "Adam's step 0 is refused");
@@ -130,6 +130,12 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
            "more norms than losses are refused");
     tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], none), &error, "norms"),
            "a threshold without norms is refused");
+#define DECAYS(mask)                                                                                                   \
+    icl_update_step(backend, &adam, whole[0], states, three, none, whole[5], whole[7], none, mask, &error)
+    tap_ok(tap, DECAYS(whole[9]) == ICL_OK, "a mask of decay runs");
+    tap_ok(tap, refused(DECAYS(vector(whole[9], 7)), &error, "decays has shape [7]"), "a shorter mask is refused");
+    tap_ok(tap, refused(DECAYS(whole[0]), &error, "overlap"), "parameters as their own mask are refused");
+#undef DECAYS
 #undef UPDATE
     tap_ok(tap, refused(icl_track_threshold(backend, 0, one, three, whole[8], &error), &error, "fraction 0"),
            "a fraction of 0 is refused");
@@ -175,6 +181,58 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
+/* Heads that share keys: what divides, what does not, and shapes beside those that fit. */
+static void test_head_refusals(tap_run *tap, icl_backend *backend) {
+    enum { OUT, SUM, Q, K, V, D_Q, D_K, D_V, COUNT };
+    static const size_t shapes[COUNT][4] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
+                                            {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
+    const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < COUNT; i++) {
+        if (icl_tensor_create(backend, 4, shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 0.5, NULL);
+    }
+#define GROUPS(i, n)            icl_tensor_slice(t[i], 1, 0, n)
+#define FORWARD(out, sum, k, v) icl_attention_forward(backend, &softmax, out, sum, t[Q], k, v, &error)
+#define BACKWARD(d_q, d_k, k, v)                                                                                       \
+    icl_attention_backward(backend, &softmax, d_q, d_k, t[D_V], t[OUT], t[OUT], t[SUM], t[Q], k, v, &error)
+    for (size_t groups = 1; groups <= 6; groups++) {
+        const icl_status status = FORWARD(t[OUT], t[SUM], GROUPS(K, groups), GROUPS(V, groups));
+        if (6 % groups == 0)
+            tap_ok(tap, status == ICL_OK, "6 heads read %zu groups", groups);
+        else
+            tap_ok(tap, refused(status, &error, "a multiple of"), "6 heads of %zu groups are refused", groups);
+    }
+    tap_ok(tap, refused(FORWARD(t[OUT], t[SUM], GROUPS(K, 0), GROUPS(V, 0)), &error, "a multiple of"),
+           "heads without groups are refused");
+    tap_ok(tap, refused(FORWARD(t[OUT], t[SUM], GROUPS(K, 3), GROUPS(V, 1)), &error, "as many"),
+           "fewer heads of values than of keys are refused");
+    tap_ok(tap, refused(FORWARD(GROUPS(OUT, 3), t[SUM], t[K], t[V]), &error, "out has shape"),
+           "results of half the heads are refused");
+    tap_ok(tap, refused(FORWARD(t[OUT], GROUPS(SUM, 3), t[K], t[V]), &error, "log_sum_exp has shape"),
+           "sums of half the heads are refused");
+    tap_ok(tap,
+           refused(FORWARD(t[OUT], t[SUM], icl_tensor_reshape(t[K], 3, (const size_t[]){12, 7, 5}), t[V]), &error,
+                   "ranks of q, k, v are 4, 3, 4"),
+           "keys without heads are refused");
+    tap_ok(tap, BACKWARD(t[D_Q], t[D_K], t[K], t[V]) == ICL_OK, "gradients of 6 heads of keys");
+    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], GROUPS(K, 3), GROUPS(V, 3)), &error, "d_k has shape"),
+           "gradients of 6 heads of 3 are refused");
+    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], GROUPS(K, 4), GROUPS(V, 4)), &error, "a multiple of"),
+           "gradients of 6 heads that share 4 are refused");
+    tap_ok(tap, refused(BACKWARD(t[Q], t[D_K], t[K], t[V]), &error, "overlaps"),
+           "gradients over the input are refused");
+#undef BACKWARD
+#undef FORWARD
+#undef GROUPS
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
+}
+
 static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
     static const size_t shapes[4][3] = {{4, 5, 3}, {4, 5, 1}, {ICL_CHI_PIECES, ICL_CHI_TERMS}, {4, 5, 2}};
     static const int ranks[4] = {3, 3, 2, 3};
@@ -204,6 +262,117 @@ static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
                    "in has shape"),
            "rows of another length are refused");
     for (int i = 0; i < 4; i++)
+        icl_tensor_release(&t[i]);
+}
+
+static void test_row_refusals(tap_run *tap, icl_backend *backend) {
+    static const size_t shapes[4][3] = {{5, 3}, {4, 5, 3}, {4, 5}, {4, 3}};
+    static const int ranks[4] = {2, 3, 2, 2};
+    icl_tensor t[4] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < 4; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 1, NULL);
+    }
+    const icl_tensor half = icl_tensor_slice(t[0], 0, 0, 2), row = icl_tensor_slice(t[1], 0, 0, 1);
+    tap_ok(tap, icl_look_up(backend, t[1], t[0], t[2], &error) == ICL_OK, "rows are looked up");
+    tap_ok(tap, refused(icl_look_up(backend, t[1], t[0], t[3], &error), &error, "symbols has shape"),
+           "symbols of another shape are refused");
+    tap_ok(tap, refused(icl_look_up(backend, t[1], t[2], t[2], &error), &error, "table has shape [4, 5], expected"),
+           "rows of another length are refused");
+    tap_ok(tap, refused(icl_look_up(backend, t[1], icl_tensor_slice(row, 0, 0, 1), t[2], &error), &error, "rank 3"),
+           "a table of rank 3 is refused");
+    tap_ok(tap, icl_look_up_backward(backend, t[0], t[1], t[2], &error) == ICL_OK, "rows are added up");
+    tap_ok(tap, refused(icl_look_up_backward(backend, half, t[1], t[3], &error), &error, "symbols has shape"),
+           "symbols of another shape are refused for the gradient, too");
+    tap_ok(tap,
+           icl_concatenate(backend, t[0], 0, 2, (const icl_tensor[]){t[3], icl_tensor_slice(t[3], 0, 0, 0)}, &error) ==
+               ICL_ERROR_INPUT,
+           "parts shorter than the whole are refused");
+    tap_ok(tap,
+           refused(icl_concatenate(backend, t[0], 0, 2, (const icl_tensor[]){t[3], t[3]}, &error), &error,
+                   "longer than out"),
+           "and longer ones");
+    tap_ok(tap, refused(icl_concatenate(backend, t[0], 2, 1, t, &error), &error, "axis 2"), "an axis too many, too");
+    tap_ok(tap, refused(icl_concatenate(backend, t[0], 0, 1, t, &error), &error, "overlaps"),
+           "and a part that is the whole itself");
+    for (int i = 0; i < 4; i++)
+        icl_tensor_release(&t[i]);
+}
+
+static void test_token_refusals(tap_run *tap, icl_backend *backend) {
+    static const size_t shapes[5][3] = {{2, 5, 4}, {2, 5, 4}, {3, 4}, {5, 2, 2}, {2, 5, 3}};
+    static const int ranks[5] = {3, 3, 2, 3, 3};
+    const icl_tensor none = {0};
+    icl_tensor t[5] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < 5; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 1, NULL);
+    }
+    tap_ok(tap, icl_convolve(backend, t[0], t[1], t[2], &error) == ICL_OK, "tokens are filtered");
+    tap_ok(tap, refused(icl_convolve(backend, t[0], t[0], t[2], &error), &error, "overlaps"),
+           "a filter over its own input is refused");
+    tap_ok(tap, refused(icl_convolve(backend, t[4], t[4], t[2], &error), &error, "kernel has shape"),
+           "a kernel for other channels is refused");
+    tap_ok(tap, icl_convolve_backward(backend, none, none, t[0], t[1], t[2], &error) == ICL_OK,
+           "no gradient may be wanted");
+    tap_ok(tap, refused(icl_convolve_backward(backend, t[4], none, t[0], t[1], t[2], &error), &error, "d_in"),
+           "a gradient of another shape is refused");
+    tap_ok(tap, icl_rotate(backend, false, t[0], t[0], t[3], &error) == ICL_OK, "tokens are rotated in place");
+    tap_ok(tap, refused(icl_rotate(backend, false, t[4], t[4], t[3], &error), &error, "even"),
+           "rows of odd length are refused");
+    tap_ok(tap, refused(icl_rotate(backend, false, t[0], t[1], t[4], &error), &error, "angles has shape"),
+           "angles of another shape are refused");
+    for (int i = 0; i < 5; i++)
+        icl_tensor_release(&t[i]);
+}
+
+/* Rows [4, 5], one number for each [4, 1], and a vector [5]. */
+static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
+    static const size_t shapes[5][2] = {{4, 5}, {4, 5}, {4, 1}, {4, 1}, {5}};
+    static const int ranks[5] = {2, 2, 2, 2, 1};
+    const icl_normalize_params layer = {ICL_NORM_LAYER, 1e-5}, unknown = {ICL_NORM_COUNT, 0}, negative = {0, -1};
+    const icl_tensor none = {0};
+    icl_tensor t[5] = {{0}};
+    icl_error error = {0};
+
+    for (int i = 0; i < 5; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (t[i].buffer)
+            (void)icl_fill(backend, t[i], 1, NULL);
+    }
+    tap_ok(tap, icl_normalize(backend, &layer, t[0], t[0], t[4], t[4], &error) == ICL_OK,
+           "rows are normalized in place");
+    tap_ok(tap, refused(icl_normalize(backend, &unknown, t[0], t[1], none, none, &error), &error, "unknown kind"),
+           "an unknown norm is refused");
+    tap_ok(tap, refused(icl_normalize(backend, &negative, t[0], t[1], none, none, &error), &error, "epsilon -1"),
+           "a negative epsilon is refused");
+    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[1], t[2], none, &error), &error, "gain has shape"),
+           "a gain for each row is refused");
+    tap_ok(tap,
+           refused(icl_normalize_backward(backend, &layer, t[0], none, none, t[0], t[1], none, &error), &error,
+                   "overlaps"),
+           "a gradient onto d_out is refused");
+    tap_ok(tap, icl_cross_entropy(backend, t[2], t[0], t[3], &error) == ICL_OK, "rows have a cross-entropy");
+    tap_ok(tap, refused(icl_cross_entropy(backend, t[2], t[0], t[1], &error), &error, "classes has shape"),
+           "a class for each logit is refused");
+    tap_ok(tap, refused(icl_cross_entropy(backend, t[2], t[0], t[2], &error), &error, "overlaps"),
+           "losses onto classes are refused");
+    tap_ok(tap,
+           refused(icl_cross_entropy(backend, t[2],
+                                     icl_tensor_broadcast(icl_tensor_slice(t[0], 1, 0, 1), 1, ICL_MAX_CLASSES + 1),
+                                     t[3], &error),
+                   &error, "16777217 classes"),
+           "more classes than floats tell apart are refused");
+    for (int i = 0; i < 5; i++)
         icl_tensor_release(&t[i]);
 }
 
@@ -272,6 +441,10 @@ int main(int argc, char **argv) {
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
         test_spherical_refusals(&tap, backend);
+        test_norm_refusals(&tap, backend);
+        test_row_refusals(&tap, backend);
+        test_token_refusals(&tap, backend);
+        test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);

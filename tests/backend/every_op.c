@@ -355,9 +355,10 @@ static icl_status run_update(run *r, icl_update_kind kind) {
     enum { SIZE = 70001, BATCH = 4099 };
     const icl_update_params params = {
         .kind = kind, .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7}, .sgd = {1e-2, 0.9}, .clip = 2.5, .fraction = 0.1};
-    icl_tensor parameters, states[2], measures, threshold, gradient, losses, norms;
+    icl_tensor parameters, states[2], measures, threshold, gradient, losses, norms, decays;
     const wanted inputs[] = {{&parameters, 1, {SIZE}}, {&states[0], 1, {SIZE}}, {&states[1], 1, {SIZE}},
-                             {&gradient, 1, {SIZE}},   {&losses, 1, {BATCH}},   {&norms, 1, {BATCH}}};
+                             {&decays, 1, {SIZE}},     {&gradient, 1, {SIZE}},  {&losses, 1, {BATCH}},
+                             {&norms, 1, {BATCH}}};
     char title[48];
     icl_status status = ICL_OK;
     ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
@@ -366,9 +367,10 @@ static icl_status run_update(run *r, icl_update_kind kind) {
     ICL_TRY(icl_unary(r->backend, ICL_SQUARE, states[1], states[1], r->error));
     ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
     ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
-    for (int step = 0; step < 2; step++) /* the first threshold, then a new one */
+    ICL_TRY(icl_unary(r->backend, ICL_RELU, decays, decays, r->error)); /* half of them 0 */
+    for (int step = 0; step < 2; step++)                                /* the first threshold, then a new one */
         ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient, losses, norms,
-                                r->error));
+                                step > 0 ? decays : (icl_tensor){0}, r->error));
     const named results[] = {{"parameters", parameters},
                              {"first state", states[0]},
                              {"second state", states[1]},
@@ -389,6 +391,150 @@ done:
     return status;
 }
 
+static icl_status run_normalization(run *r, const icl_normalize_params *params, const size_t shape[3]) {
+    const size_t n = shape[2];
+    icl_tensor in, gain, shift, g, out, d_in, d_gain, d_shift;
+    const wanted inputs[] = {
+        {&in, 3, {shape[0], shape[1], n}}, {&gain, 1, {n}}, {&shift, 1, {n}}, {&g, 3, {shape[0], shape[1], n}}};
+    const wanted outputs[] = {
+        {&out, 3, {shape[0], shape[1], n}}, {&d_in, 3, {shape[0], shape[1], n}}, {&d_gain, 1, {n}}, {&d_shift, 1, {n}}};
+    char title[48];
+    icl_status status = ICL_OK;
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
+    ICL_TRY(icl_normalize(r->backend, params, out, in, gain, shift, r->error));
+    ICL_TRY(icl_normalize_backward(r->backend, params, d_in, d_gain, d_shift, g, in, gain, r->error));
+    snprintf(title, sizeof title, "normalize %s %zu", icl_norm_name(params->kind), n);
+    const named results[] = {{"out", out}, {"d_in", d_in}, {"d_gain", d_gain}, {"d_shift", d_shift}};
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_normalizations(run *r) {
+    static const size_t shapes[][3] = {{67, 41, 16}, {9, 130, 57}, {3, 5, 2100}};
+    icl_status status = ICL_OK;
+    for (int kind = 0; kind < ICL_NORM_COUNT; kind++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            ICL_TRY(run_normalization(r, &(icl_normalize_params){(icl_norm_kind)kind, 1e-5}, shapes[i]));
+done:
+    return status;
+}
+
+/* Segments and a part of one, values and channels that fill no vector; with the delta term and a decay, strong enough
+ * that some segments are computed again, and without either. */
+static icl_status run_recurrence_case(run *r, const size_t s[5], bool delta, size_t decays) {
+    const size_t rows = (s[2] + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT * s[3];
+    const size_t keys[] = {s[0], s[1], s[2], s[3]}, values[] = {s[0], s[1], s[2], s[4]}, ones[] = {s[0], s[1], s[2], 1};
+    const size_t states[] = {s[0], s[1], rows, s[4]}, state[] = {s[0], s[1], s[3], s[4]};
+    const size_t factors[] = {s[0], s[1], s[2], decays};
+    const icl_recurrence_params params = {delta, 0.5};
+    icl_recurrence_inputs in = {{0}}, d = {{0}};
+    icl_recurrence_saved saved = {{0}};
+    icl_tensor out, final, d_out, d_final;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_input(r, 4, keys, &in.q));
+    ICL_TRY(make_input(r, 4, keys, &in.k));
+    ICL_TRY(icl_scale_add(r->backend, in.k, 1 / (double)s[3], in.k, 0, (icl_tensor){0}, r->error));
+    ICL_TRY(make_input(r, 4, values, &in.v));
+    ICL_TRY(make_input(r, 4, values, &d_out));
+    ICL_TRY(make_input(r, 4, state, &d_final));
+    ICL_TRY(make(r, 4, keys, &d.q));
+    ICL_TRY(make(r, 4, keys, &d.k));
+    ICL_TRY(make(r, 4, values, &d.v));
+    if (decays > 0) {
+        ICL_TRY(make_input(r, 4, ones, &in.beta));
+        ICL_TRY(make(r, 4, ones, &d.beta));
+        ICL_TRY(make_input(r, 4, factors, &in.decay));
+        ICL_TRY(make(r, 4, factors, &d.decay));
+        ICL_TRY(icl_scale_add(r->backend, in.decay, 0.1, in.decay, 0, (icl_tensor){0}, r->error));
+    }
+    if (delta)
+        ICL_TRY(make(r, 4, values, &saved.reads));
+    ICL_TRY(make(r, 4, states, &saved.states));
+    ICL_TRY(make(r, 4, values, &out));
+    ICL_TRY(make(r, 4, state, &final));
+    ICL_TRY(icl_recurrence_forward(r->backend, &params, out, final, &saved, &in, r->error));
+    ICL_TRY(icl_recurrence_backward(r->backend, &params, &d, d_out, d_final, final, &saved, &in, r->error));
+    const named results[] = {{"out", out}, {"final", final},   {"d_q", d.q},        {"d_k", d.k},
+                             {"d_v", d.v}, {"d_beta", d.beta}, {"d_decay", d.decay}};
+    ICL_TRY(keep_all(r, delta ? "recurrence with delta" : "recurrence", results, decays > 0 ? 7 : 5));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_recurrence(run *r) {
+    static const size_t sizes[][5] = {{37, 3, 70, 9, 21}, {1, 2, 200, 33, 70}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < 2 && status == ICL_OK; i++)
+        for (size_t form = 0; form < 4 && status == ICL_OK; form++)
+            status = run_recurrence_case(r, sizes[i], form > 1, form == 3 ? sizes[i][3] : form > 0);
+    return status;
+}
+
+/* Tokens by number, of which half are none, filtered and rotated, and the gradients back to the table. */
+static icl_status run_tokens(run *r, size_t rows, size_t width) {
+    const size_t batch = 67, length = 131;
+    const icl_random_params symbol = {
+        .key = {11, 3, 1}, .distribution = ICL_CHOICE, .choice_count = 4, .choices = {0, (float)(rows - 1), 1.5F, -1}};
+    icl_tensor symbols, table, taps, angles, out, filtered, turned, d_in, d_taps, d_table;
+    const wanted inputs[] = {{&table, 2, {rows, width}}, {&taps, 2, {3, width}}, {&angles, 3, {length, width / 2, 2}}};
+    const wanted outputs[] = {{&symbols, 2, {batch, length}},
+                              {&out, 3, {batch, length, width}},
+                              {&filtered, 3, {batch, length, width}},
+                              {&turned, 3, {batch, length, width}},
+                              {&d_in, 3, {batch, length, width}},
+                              {&d_taps, 2, {3, width}},
+                              {&d_table, 2, {rows, width}}};
+    char title[48];
+    icl_status status = ICL_OK;
+    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
+    ICL_TRY(icl_random_fill(r->backend, &symbol, symbols, r->error));
+    ICL_TRY(icl_look_up(r->backend, out, table, symbols, r->error));
+    ICL_TRY(icl_convolve(r->backend, filtered, out, taps, r->error));
+    ICL_TRY(icl_rotate(r->backend, false, turned, filtered, angles, r->error));
+    ICL_TRY(keep(r, turned, "tokens of %zu x %zu: rotated", rows, width));
+    ICL_TRY(icl_random_fill(r->backend, &(icl_random_params){.key = {11, 4, 1}, .distribution = ICL_NORMAL}, turned,
+                            r->error));
+    ICL_TRY(icl_rotate(r->backend, true, out, turned, angles, r->error));
+    ICL_TRY(icl_convolve_backward(r->backend, d_in, d_taps, out, turned, taps, r->error));
+    ICL_TRY(icl_look_up_backward(r->backend, d_table, d_in, symbols, r->error));
+    snprintf(title, sizeof title, "tokens of %zu x %zu", rows, width);
+    const named results[] = {
+        {"filtered", filtered}, {"rotated back", out}, {"d_in", d_in}, {"d_taps", d_taps}, {"d_table", d_table}};
+    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
+done:
+    release_all(r);
+    return status;
+}
+
+static icl_status run_cross_entropies(run *r) {
+    static const size_t shapes[][2] = {{3001, 7}, {301, 130}, {5, 5000}};
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const size_t rows = shapes[i][0], n = shapes[i][1];
+        icl_tensor logits, g, classes, losses, d_logits;
+        const wanted inputs[] = {{&logits, 2, {rows, n}}, {&g, 2, {rows, 1}}};
+        const wanted outputs[] = {{&classes, 2, {rows, 1}}, {&losses, 2, {rows, 1}}, {&d_logits, 2, {rows, n}}};
+        char title[48];
+        ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
+        ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
+        ICL_TRY(icl_fill(r->backend, classes, (double)(i + 3), r->error));
+        ICL_TRY(icl_cross_entropy(r->backend, losses, logits, classes, r->error));
+        ICL_TRY(icl_cross_entropy_backward(r->backend, d_logits, g, logits, classes, r->error));
+        snprintf(title, sizeof title, "cross-entropy of %zu", n);
+        ICL_TRY(keep_all(r, title, (const named[]){{"losses", losses}, {"d_logits", d_logits}}, 2));
+        release_all(r);
+    }
+done:
+    release_all(r);
+    return status;
+}
+
 icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *error) {
     run r = {.backend = backend, .results = results, .error = error};
     icl_status status = ICL_OK;
@@ -403,6 +549,11 @@ icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *er
     ICL_TRY(run_attention(&r));
     ICL_TRY(run_transformers(&r));
     ICL_TRY(run_updates(&r));
+    ICL_TRY(run_normalizations(&r));
+    ICL_TRY(run_recurrence(&r));
+    ICL_TRY(run_tokens(&r, 300, 22));
+    ICL_TRY(run_tokens(&r, 2, 64));
+    ICL_TRY(run_cross_entropies(&r));
 done:
     return status;
 }

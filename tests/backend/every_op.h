@@ -4,6 +4,8 @@
 
 #include "iclab/ops_gram.h"
 #include "iclab/ops_linear_transformer.h"
+#include "iclab/ops_recurrence.h"
+#include "iclab/ops_sequence.h"
 
 typedef struct op_result {
     char name[64];
@@ -11,7 +13,7 @@ typedef struct op_result {
     size_t count;
 } op_result;
 
-#define MAX_RESULTS 320
+#define MAX_RESULTS 400
 
 typedef struct op_results {
     op_result result[MAX_RESULTS];

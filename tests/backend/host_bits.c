@@ -1,8 +1,9 @@
 /*
- * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention and
- * whole linear transformers, which fuse products with sums where the instruction set can, and there give the same bits
- * for any number of threads, and on different instruction sets what rounding allows. A sequence's gradients of softmax
- * attention, with more queries than one, have the same bits alone and among many. Argument: cpu or ref.
+ * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention,
+ * recurrences, cross-entropy and whole linear transformers, which fuse products with sums where the instruction set
+ * can, and there give the same bits for any number of threads, and on different instruction sets what rounding allows.
+ * A sequence's gradients of softmax attention, with more queries than one, have the same bits alone and among many.
+ * Argument: cpu or ref.
  */
 #include <float.h>
 #include <math.h>
@@ -45,6 +46,8 @@ static bool close_values(const op_result *a, const op_result *b, double unit) {
 
 static bool fuses(const op_result *result) {
     return strncmp(result->name, "softmax", strlen("softmax")) == 0 ||
+           strncmp(result->name, "recurrence", strlen("recurrence")) == 0 ||
+           strncmp(result->name, "cross-entropy", strlen("cross-entropy")) == 0 ||
            strncmp(result->name, "linear_transformer", strlen("linear_transformer")) == 0;
 }
 
@@ -90,9 +93,11 @@ static void run_spec(tap_run *tap, const char *spec, op_results *results) {
 /* q, k, v, d_out, out, log_sum_exp; then d_q, d_k, d_v of all sequences at once, and of one after the other. */
 enum { INPUTS = 6, ATTENTION_TENSORS = INPUTS + 2 * GRADIENTS };
 
-static icl_status run_both_ways(icl_backend *backend, const icl_attention_params *params, size_t d, size_t e,
-                                icl_tensor t[ATTENTION_TENSORS], icl_error *error) {
+/* heads: of queries, which share one of keys; 0: none. */
+static icl_status run_both_ways(icl_backend *backend, const icl_attention_params *params, size_t heads, size_t d,
+                                size_t e, icl_tensor t[ATTENTION_TENSORS], icl_error *error) {
     const size_t rows[] = {QUERIES, KEYS, KEYS, QUERIES, QUERIES, QUERIES};
+    const size_t of_heads[] = {heads, 1, 1, heads, heads, heads};
     const size_t columns[] = {d, d, e, e, e, 1};
     const icl_tensor *at_once = t + INPUTS;
     icl_status status = ICL_OK;
@@ -101,7 +106,8 @@ static icl_status run_both_ways(icl_backend *backend, const icl_attention_params
         const int like = i < INPUTS ? i : (i - INPUTS) % GRADIENTS;
         const icl_random_params normal = {.distribution = ICL_NORMAL, .key = {.seed = 5, .stream = (uint32_t)i}};
         const size_t shape[] = {SEQUENCES, rows[like], columns[like]};
-        ICL_TRY(icl_tensor_create(backend, 3, shape, &t[i], error));
+        const size_t with_heads[] = {SEQUENCES, of_heads[like], rows[like], columns[like]};
+        ICL_TRY(icl_tensor_create(backend, heads ? 4 : 3, heads ? with_heads : shape, &t[i], error));
         ICL_TRY(icl_random_fill(backend, &normal, t[i], error));
     }
     ICL_TRY(icl_attention_forward(backend, params, t[4], t[5], t[0], t[1], t[2], error));
@@ -120,7 +126,7 @@ done:
 }
 
 static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
-    static double x[SEQUENCES * KEYS * 70], y[SEQUENCES * KEYS * 70];
+    static double x[2 * SEQUENCES * KEYS * 70], y[2 * SEQUENCES * KEYS * 70];
     const size_t count = icl_tensor_count(a);
     icl_error error;
     return count * sizeof *x <= sizeof x && icl_tensor_read_double(*a, x, &error) == ICL_OK &&
@@ -131,17 +137,18 @@ static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
  * or keys for each: other kernels, but for each number the same sums in the same order. */
 static void check_alone(tap_run *tap, const char *spec) {
     static const size_t sizes[][2] = {{70, 18}, {5, 66}};
-    for (int k = 0; k < 2 * 3; k++) {
-        const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(k / 2), 0.3};
+    for (int k = 0; k < 2 * 2 * 3; k++) {
+        const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(k / 4), 0.3};
+        const size_t heads = k / 2 % 2 * 2;
         const size_t d = sizes[k % 2][0], e = sizes[k % 2][1];
         icl_tensor t[ATTENTION_TENSORS] = {{0}};
         icl_backend *backend = open_spec(tap, spec);
         icl_error error = {0};
-        if (backend && tap_status(tap, run_both_ways(backend, &params, d, e, t, &error), &error, "attention"))
+        if (backend && tap_status(tap, run_both_ways(backend, &params, heads, d, e, t, &error), &error, "attention"))
             for (int i = INPUTS; i < INPUTS + GRADIENTS; i++)
                 tap_ok(tap, same_bits(&t[i], &t[i + GRADIENTS]),
-                       "%s, mask %d, d %zu, gradient %d: the same bits alone and among %d", spec, (int)params.mask, d,
-                       i - INPUTS, SEQUENCES);
+                       "%s, mask %d, heads %zu, d %zu, gradient %d: the same bits alone and among %d", spec,
+                       (int)params.mask, heads, d, i - INPUTS, SEQUENCES);
         for (int i = 0; i < ATTENTION_TENSORS; i++)
             icl_tensor_release(&t[i]);
         icl_backend_close(&backend);

@@ -7,7 +7,7 @@
 #include "tap.h"
 
 /* Of an op's cases one in so many is run: slices are slow, because the host waits for each. */
-#define EVERY 8
+#define EVERY 5
 
 static void check_slice(tap_run *tap, size_t expected, size_t left, size_t least, size_t before, double rate,
                         const char *what) {

@@ -11,6 +11,7 @@
 
 #include "backend/opencl/linear_transformer/source.h"
 #include "backend/opencl/opencl.h"
+#include "backend/opencl/recurrence.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
@@ -206,7 +207,53 @@ done:
     return status;
 }
 
+/* ---- Recurrences ---- */
+
+/* The recurrence's kernels of one kind and size. */
+static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, icl_error *error) {
+    char forward[ICL_RECURRENCE_OPTIONS], backward[ICL_RECURRENCE_OPTIONS];
+
+    icl_recurrence_options(kind, to->device->lanes, forward, backward);
+    if (to->device->lanes > 1) {
+        ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_lanes, "recurrence_forward_lanes", "", forward, 0, error));
+        return add(to, ICL_KERNEL_recurrence_backward_lanes, "recurrence_backward_lanes", "", backward, 0, error);
+    }
+    ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_tiles, "recurrence_forward_tiles", "", forward, 0, error));
+    ICL_CHECK(add(to, ICL_KERNEL_recurrence_backward_tiles, "recurrence_backward_tiles", "", backward, 0, error));
+    return add(to, ICL_KERNEL_recurrence_backward_sum, "recurrence_backward_tiles", "", backward, 0, error);
+}
+
+/* Every kind in one size, and every size of registers of the kinds that do least and most; relaxed arithmetic in one
+ * size. */
+static icl_status add_recurrences(writer *to, icl_error *error) {
+    static const size_t widths[][2] = {{64, 64}, {16, 16}, {32, 32}, {17, 3}, {128, 128}, {256, 64}};
+    static const struct {
+        bool delta;
+        int decay;
+        bool write_key;
+    } kinds[] = {{false, 0, false}, {true, 2, true},  {false, 1, false}, {false, 2, false}, {true, 0, false},
+                 {true, 0, true},   {true, 1, false}, {true, 1, true},   {true, 2, false}};
+    enum { EXTREMES = 2 };
+    const size_t sizes = to->opencl.fast_math ? 1 : sizeof widths / sizeof *widths;
+
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+        for (size_t i = 0; i < (kind < EXTREMES ? sizes : 1); i++)
+            ICL_CHECK(add_recurrence(to,
+                                     &(icl_recurrence_form){.delta = kinds[kind].delta,
+                                                            .decay = kinds[kind].decay,
+                                                            .write_key = kinds[kind].write_key,
+                                                            .m = widths[i][0],
+                                                            .n = widths[i][1]},
+                                     error));
+    return ICL_OK;
+}
+
 /* ---- Devices ---- */
+
+static bool has_own_options(icl_kernel kernel) {
+    return kernel == ICL_KERNEL_linear_transformer ||
+           (kernel >= ICL_KERNEL_recurrence_forward_lanes && kernel <= ICL_KERNEL_recurrence_backward_sum);
+}
 
 /* Everything that one device can ask for. Kernels that are compiled with options of their own have a function above. */
 static icl_status add_device(writer *to, const device *of, bool fast_math, icl_error *error) {
@@ -217,9 +264,10 @@ static icl_status add_device(writer *to, const device *of, bool fast_math, icl_e
     to->opencl = (icl_opencl){.lanes = of->lanes, .fast_math = fast_math};
     icl_opencl_set_options(&to->opencl, of->has_fma);
     for (int i = 0; i < ICL_KERNEL_COUNT; i++)
-        if (icl_kernel_infos[i].family & family && i != ICL_KERNEL_linear_transformer)
+        if (icl_kernel_infos[i].family & family && !has_own_options((icl_kernel)i))
             ICL_TRY(add(to, (icl_kernel)i, icl_kernel_infos[i].file, "", NULL, 0, error));
     ICL_TRY(add_interpreters(to, error));
+    ICL_TRY(add_recurrences(to, error));
     for (size_t i = 0; i < sizeof straights / sizeof *straights && of->lanes == 1; i++)
         if (!fast_math || straights[i].is_fast_too)
             ICL_TRY(add_straight(to, &straights[i], error));

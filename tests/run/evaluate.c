@@ -148,9 +148,7 @@ static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *traine
     icl_evaluation_destroy(&evaluation);
     icl_recipe_destroy(&recipe);
     recipe = make_recipe("oracel");
-    tap_ok(tap,
-           icl_evaluation_check(icl_trainer_task(trainer), recipe, &error) == ICL_ERROR_INPUT &&
-               strstr(error.message, "oracle"),
+    tap_ok(tap, icl_evaluation_check(trainer, recipe, &error) == ICL_ERROR_INPUT && strstr(error.message, "oracle"),
            "%s", error.message);
     icl_recipe_destroy(&recipe);
 }

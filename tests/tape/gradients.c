@@ -227,7 +227,11 @@ int main(int argc, char **argv) {
     check_matmul(&b);
     check_attention(&b);
     check_losses(&b);
+    check_tokens(&b);
     check_views(&b);
+    check_recurrence(&b);
+    check_normalize(&b);
+    check_cross_entropy(&b);
     if (b.ref != b.device)
         icl_backend_close(&b.ref);
     icl_backend_close(&b.device);

@@ -6,7 +6,7 @@
 #include "tap.h"
 
 #define MAX_INPUTS 3
-#define MAX_COUNT  256
+#define MAX_COUNT  512
 
 typedef struct shape {
     int rank;
@@ -42,6 +42,10 @@ void check_reductions(bench *b);
 void check_matmul(bench *b);
 void check_attention(bench *b);
 void check_losses(bench *b);
+void check_recurrence(bench *b);
+void check_tokens(bench *b);
+void check_normalize(bench *b);
+void check_cross_entropy(bench *b);
 void check_views(bench *b);
 
 #endif

@@ -57,6 +57,12 @@ static const refusal refusals[] = {
     {"task.family=functions task.inputs=sphere task.function=sine", "task.function", "cosine"},
     {"task.family=functions task.inputs=sphere task.lipschitz=-1", "task.lipschitz", ""},
     {"task.family=functions task.inputs=sphere task.lipschitz=9.9e-16", "task.lipschitz", "0, or 1e-15 and more"},
+    {"task.family=recall task.pairs=32", "task.pairs", "at most the 31 keys of a vocabulary of 64"},
+    {"task.family=recall task.vocabulary=9 task.pairs=4", "task.pairs", "3 keys"},
+    {"task.family=recall task.length=23", "task.length", "3 x 8"},
+    {"task.family=recall task.pairs=0", "task.pairs", ""},
+    {"task.family=recall task.vocabulary=3", "task.vocabulary", ""},
+    {"task.family=recall task.vocabulary=16777217", "task.vocabulary", ""},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 

@@ -27,7 +27,9 @@ json "one object per case, at least 2000, within their bounds, every op among th
 s = last["summary"]
 ops = {"fill", "copy", "random_fill", "gram_sample", "spherical", "unary", "binary", "scale_add", "reduce", "matmul",
        "matmul_strict", "attention_forward", "attention_backward", "linear_transformer_predict",
-       "linear_transformer_gradient", "track_threshold", "update_step"}
+       "linear_transformer_gradient", "track_threshold", "update_step", "recurrence_forward", "recurrence_backward",
+       "normalize", "normalize_backward", "look_up", "look_up_backward", "convolve", "convolve_backward", "rotate",
+       "cross_entropy", "cross_entropy_backward"}
 assert s["cases"] == len(cases) >= 2000, s
 assert s["failed"] == s["skipped"] == 0 and 0 < s["worst"] <= 1, s
 assert {c["op"] for c in cases} == ops
@@ -70,7 +72,7 @@ EOT
 ok $? "CSV has a header and a row for each case"
 
 run "${pair[@]}" --op 'fill (' --all --quiet
-[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 27 ]] && ! grep -q copy "$work/out"
+[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 28 ]] && ! grep -q copy "$work/out"
 ok $? "--all prints each case"
 
 refused 2 '"no-such-op"' "a pattern without a case is bad input" "${pair[@]}" --op no-such-op

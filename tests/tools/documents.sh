@@ -100,7 +100,7 @@ offers 'iclab train named --set task.rotate=t' task.rotate=true
 offers 'iclab devices ' --json
 [[ -z $(completed 'iclab train named --steps ') && -z $(completed 'iclab train named --set task.d=') ]]
 ok $? "bash: nothing where a number is to stand"
-[[ $(completed 'iclab train x --set model.family=s' $' \t\n=:') == softmax ]]
+[[ $(completed 'iclab train x --set model.family=so' $' \t\n=:') == softmax ]]
 ok $? "bash: only what stands behind the character at which it splits words"
 [[ $(completed 'iclab train x --device=opencl' $' \t\n=:') == opencl$'\n'opencl: ]]
 ok $? "bash: the same behind an option's equals sign"

@@ -3,7 +3,7 @@
 
 On the device ref both compute in double precision from the same floats. What differs is the last rounding, of iclab's
 prediction to a float (half a unit of 24 bits), and the order of sums (2^-40 of the largest prediction is far more than
-those of a few layers need).
+those of a few layers need). On cpu sequence models agree to 1e-5 of the largest prediction.
 
 Arguments: iclab, the folder of recipes, the folder of iclab_model.py.
 """
@@ -44,6 +44,32 @@ KINDS = {
     "softmax family": ["family=softmax", "layers=1", "parameterization=full"],
     "softmax family, linear": ["family=softmax", "layers=1", "parameterization=full", "attention=linear"],
 }
+# Small, and well conditioned: with values of two numbers the norm of a head's output can divide by next to nothing, and
+# half a unit in the last place of a parameter moves predictions by 2e-5.
+SEQUENCES = {
+    "softmax": ["positions=learned", "norm=layer"],
+    "softmax, both directions": ["mixer=softmax", "causal=false", "feed_forward=swiglu", "norm_place=after"],
+    "softmax, rotary": ["mixer=softmax", "positions=rotary", "readout=pooled", "norm=none"],
+    "linear": ["feature_map=elu+1", "normalizer=true", "output_norm=layer", "feed_forward=relu"],
+    "linear, both directions": ["mixer=linear", "causal=false", "feature_map=relu", "loops=2"],
+    "linear, learned features": ["mixer=linear", "feature_map=learned", "feed_forward=quadratic"],
+    "softmax behind features": ["mixer=linear,softmax", "feature_map=learned", "normalize_keys=unit"],
+    "linear, random features": ["mixer=linear", "feature_map=favor:6", "feed_forward=none"],
+    "retention": ["output_gate=true", "positions=rotary", "feed_forward_factor=1.5"],
+    "gla": ["gate_limit=0.9", "gate_root=4", "key_width=3", "value_width=5"],
+    "mamba2": ["positions=sinusoidal", "position_base=50"],
+    "delta": ["feature_map=dpfp:2", "normalize_keys=sum", "write_strength=1.5"],
+    "delta, short convolutions": ["mixer=delta", "convolution=3"],
+    "gated-delta": ["gate_limit=0.95", "loops=3", "norm=layer", "norm_place=after"],
+    "delta-product": ["delta_steps=3", "write_strength=2"],
+    "delta-product, rotary": ["mixer=delta-product", "convolution=2", "positions=rotary"],
+    "mesa": ["iterations=30", "ridge=0.5", "key_width=3"],
+    "mesa, few steps": ["mixer=mesa", "iterations=2"],
+    "mesa, no step": ["mixer=mesa", "iterations=0"],
+    "momentum": ["momentum=0.7"],
+    "conv": ["convolution=3", "heads=1"],
+    "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
+}
 SMALL = [
     "task.d=3",
     "task.n=6",
@@ -63,8 +89,15 @@ def settings(values, section=""):
 
 def run(*arguments):
     return subprocess.run(
-        [iclab, *arguments], check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment
+        [iclab, *arguments], check=True, capture_output=True, stdin=subprocess.DEVNULL, env=environment
     ).stdout
+
+
+def evaluate(folder, device):
+    """The mean squared error that iclab eval prints, and what it was asked and predicted."""
+    prompts = folder + "/prompts.safetensors"
+    lines = run("eval", folder, "--device", device, "--quiet", "--json", "--predictions", prompts).splitlines()
+    return json.loads(lines[0])["mse"], iclab_model.read(prompts)[1]
 
 
 def check(name, kind, folder):
@@ -81,10 +114,11 @@ def check(name, kind, folder):
         *settings(SMALL + EVALUATION),
         *settings(START + kind, "model."),
     )
-    prompts = folder + "/prompts.safetensors"
-    lines = run("eval", folder, "--device", "ref", "--quiet", "--json", "--predictions", prompts).splitlines()
-    mse = json.loads(lines[0])["mse"]
-    _, data = iclab_model.read(prompts)
+    compare(name, folder)
+
+
+def compare(name, folder):
+    mse, data = evaluate(folder, "ref")
     model = iclab_model.Model(folder + "/model.safetensors")
     ours = model.predict(data["tokens"])
     bound = abs(ours) * 2.0**-24 + abs(ours).max() * 2.0**-40
@@ -102,6 +136,42 @@ def check(name, kind, folder):
     if torch:
         other = model.predict(torch.as_tensor(data["tokens"]), torch).numpy()
         ok((abs(other - data["predictions"]) <= bound).all(), f"{name}: PyTorch predicts the same")
+
+
+def check_sequence(name, kind, folder):
+    """Weights that training leaves, and random ones that are written for iclab: gains and biases are not 1 and 0."""
+    mixer = [] if any(key.startswith("mixer=") for key in kind) else [f"mixer={name}"]
+    keys = [f"task.{key}" for key in ("d=3", "n=12", "noise=fixed:0.1", "sampler=tokens")]
+    keys += [f"model.{key}" for key in ["family=sequence", "layers=2", "heads=2", "width=8", *mixer, *kind]]
+    keys += ["train.batch=8", "train.steps=3", "eval.every=0", *EVALUATION]
+    recipe = dict(key.split("=") for key in keys)
+    os.makedirs(folder)
+    with open(folder + "/start.ini", "w", encoding="utf-8"):
+        pass
+    run("train", folder + "/start.ini", "--device", "ref", "--quiet", "--out", folder + "/run", *settings(keys))
+    compare(name, folder + "/run")
+    _, data = evaluate(folder + "/run", "cpu")
+    model = iclab_model.Model(folder + "/run/model.safetensors")
+    ours = model.predict(data["tokens"])
+    error = abs(ours - data["predictions"]).max() / abs(ours).max()
+    ok(error <= 1e-5, f"{name}: on cpu, too (error {error:.1e})")
+
+    random = numpy.random.default_rng(len(name))
+    changed = {key: values + 0.1 * random.standard_normal(values.shape) for key, values in model.tensors.items()}
+    iclab_model.save(folder + "/saved", changed, recipe)
+    compare(name + ", saved", folder + "/saved")
+
+
+def check_refusals(folder):
+    """iclab names what a folder that Python wrote lacks."""
+    recipe = {"task.d": 3, "task.n": 4, "model.family": "sequence", "model.width": 8}
+    iclab_model.save(folder, {"embedding.weight": numpy.zeros((8, 4))}, recipe)
+    command = [iclab, "eval", folder, "--device", "ref", "--quiet"]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    ok(
+        answer.returncode != 0 and "embedding.weight is F32 [8, 4]: expected F32 [4, 8]" in answer.stderr,
+        f"a tensor of another shape is refused: {answer.stderr.strip()}",
+    )
 
 
 def check_other_shape(path):
@@ -125,6 +195,7 @@ environment = {**os.environ, "ICLAB_RECIPES": recipes, "PATH": ""}  # no picture
 torch = None
 if importlib.util.find_spec("numpy"):
     import iclab_model
+    import numpy
 
     if importlib.util.find_spec("torch"):
         import torch
@@ -134,6 +205,9 @@ if importlib.util.find_spec("numpy"):
         for number, (name, kind) in enumerate(KINDS.items()):
             check(name, kind, f"{work}/{number}")
         check_other_shape(f"{work}/0/model.safetensors")
+        for number, (name, kind) in enumerate(SEQUENCES.items()):
+            check_sequence(name, kind, f"{work}/sequence-{number}")
+        check_refusals(f"{work}/refused")
 else:
     skip("models outside of iclab", "safetensors and numpy are not installed")
 print(f"1..{count}")

@@ -12,6 +12,8 @@ static const char *const linear[] = {SMALL, "model.layers=2", NULL};
 static const char *const diagonal[] = {
     SMALL, "model.layers=3", "model.parameterization=diag", "task.sampler=gram", "train.sequence_clip=0.1", NULL};
 static const char *const softmax[] = {SMALL, "model.family=softmax", "model.layers=1", NULL};
+static const char *const sequence[] = {
+    SMALL, "model.family=sequence", "model.layers=1", "model.width=8", "model.heads=2", "train.weight_decay=0.1", NULL};
 static const char *const refreshed[] = {SMALL, "model.layers=2", "train.refresh=3", NULL};
 
 /* The case's trainer with this batch, in so many slices. */
@@ -156,6 +158,7 @@ int main(int argc, char **argv) {
     } cases[] = {{"full", linear, true},
                  {"diagonal, clipped", diagonal, false},
                  {"softmax", softmax, true},
+                 {"sequence, some without decay", sequence, true},
                  {"refreshed", refreshed, false}};
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");

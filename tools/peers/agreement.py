@@ -1,13 +1,24 @@
 """See tools/peers/check."""
+import importlib.util
+import os
 import pathlib
 import sys
 
 import attention_torch
 import iclab_library
 import numpy
+import recurrence_data
+import recurrence_jax
+import recurrence_torch
 import settings
 import step_jax
 import step_torch
+
+os.environ.setdefault("DEV", "CPU")  # of tinygrad
+HAS_TINYGRAD = importlib.util.find_spec("tinygrad") is not None
+if HAS_TINYGRAD:
+    import recurrence_tinygrad
+    import step_tinygrad
 
 TOLERANCE = 1e-10  # of the largest element; double precision leaves 1e-13 or so
 
@@ -41,7 +52,9 @@ def check_steps(library, form):
     reference = step_torch.check("literal", form, p, q, tokens, targets, 1 / n)
     right = True
     for formulation in settings.FORMULATIONS:
-        for name, module in (("torch", step_torch), ("jax", step_jax)):
+        modules = [("torch", step_torch), ("jax", step_jax)]
+        modules += [("tinygrad", step_tinygrad)] if HAS_TINYGRAD else []
+        for name, module in modules:
             seen = module.check(formulation, form, p, q, tokens, targets, 1 / n)
             right &= judge(f"step, {form}: {name} {formulation}", seen, reference)
     for space, name in enumerate(("auto", "gram", "tokens")):
@@ -59,6 +72,25 @@ def check_attention(library):
     return right & judge("softmax attention: iclab ref", ours, reference)
 
 
+def check_recurrences(library, rule):
+    inputs, d_out = recurrence_data.make(rule, (2, 3, 64, 8))
+    reference = recurrence_torch.check("tokens", rule, inputs, d_out)
+    peers = [("torch", recurrence_torch, "chunk16"), ("jax", recurrence_jax, "tokens")]
+    peers += [("jax", recurrence_jax, "chunk16")]
+    peers += [("tinygrad", recurrence_tinygrad, "chunk16")] if HAS_TINYGRAD else []
+    right = True
+    for name, module, formulation in peers:
+        seen = module.check(formulation, rule, inputs, d_out)
+        right &= judge(f"recurrence, {rule}: {name} {formulation}", seen, reference)
+    named = dict(zip(recurrence_data.NAMES[rule], inputs))
+    ours = iclab_library.Recurrence(
+        library, rule == "gated-delta", recurrence_data.scale_of(d_out.shape), named, d_out
+    )
+    ours.forward(True)
+    ours.backward()
+    return right & judge(f"recurrence, {rule}: iclab ref", ours.arrays(True), reference)
+
+
 def main():
     build = pathlib.Path(sys.argv[1])
     found = [path for path in (build / "libiclab.so", build / "libiclab.dylib") if path.exists()]
@@ -66,6 +98,7 @@ def main():
         sys.exit(f"tools/peers/check: {build} holds no libiclab: expected a build folder")
     library = iclab_library.Library(str(found[0]), "ref")
     right = [check_steps(library, "full"), check_steps(library, "diag"), check_attention(library)]
+    right += [check_recurrences(library, rule) for rule in settings.RULES]
     sys.exit(0 if all(right) else 1)
 
 

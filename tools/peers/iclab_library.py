@@ -1,7 +1,4 @@
-"""iclab's shared library from Python, as far as tools/peers/check needs it.
-
-Ops on numpy arrays, on the double-precision backend.
-"""
+"""iclab's shared library from Python, as far as tools/peers needs it: ops on numpy arrays, on any device."""
 import ctypes
 
 import numpy
@@ -44,7 +41,37 @@ class AttentionParams(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("mask", ctypes.c_int), ("scale", ctypes.c_double)]
 
 
+class RecurrenceParams(ctypes.Structure):
+    """icl_recurrence_params"""
+
+    _fields_ = [("delta", ctypes.c_bool), ("scale", ctypes.c_double)]
+
+
+class RecurrenceInputs(ctypes.Structure):
+    """icl_recurrence_inputs"""
+
+    _fields_ = [
+        (name, Tensor) for name in ("q", "k", "v", "beta", "decay", "read_key", "write_key", "state")
+    ]
+
+
+class RecurrenceSaved(ctypes.Structure):
+    """icl_recurrence_saved"""
+
+    _fields_ = [("reads", Tensor), ("states", Tensor)]
+
+
+class TaskShape(ctypes.Structure):
+    """icl_task_shape"""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("positions", "inputs", "symbols", "outputs", "first_scored", "scored")
+    ] + [("loss", ctypes.c_int)]
+
+
 ABSENT = Tensor()
+SEGMENT = 32  # ICL_RECURRENCE_SEGMENT
 SOFTMAX, NO_MASK = 1, 0
 FORMS = {"full": 0, "diag": 1}
 
@@ -79,6 +106,9 @@ class Library:
         self.call("icl_tensor_read_double", tensor, array.ctypes.data_as(ctypes.c_void_p))
         return array
 
+    def synchronize(self):
+        self.call("icl_backend_sync", self.backend)
+
     def step(self, form, space, p, q, tokens, targets, factor):
         """Loss and gradients of P and Q [L, ...], from icl_linear_transformer_gradient."""
         batch, layers = tokens.shape[0], p.shape[0]
@@ -106,3 +136,70 @@ class Library:
             out, sums, *inputs
         )
         return [self.download(tensor) for tensor in (out, *gradients)]
+
+
+class Recurrence:
+    """One recurrence, of arrays of [B, H, T, width] or [B, H, T] by their names in icl_recurrence_inputs."""
+
+    def __init__(self, library, delta, scale, inputs, d_out):
+        wide = {name: array[..., None] if array.ndim == 3 else array for name, array in inputs.items()}
+        batch, heads, tokens, width = wide["v"].shape
+        keys = wide["k"].shape[3]
+        self.library, self.names = library, list(inputs)
+        self.shapes = [array.shape for array in inputs.values()]
+        self.params = RecurrenceParams(delta, scale)
+        self.inputs = RecurrenceInputs(**{name: library.upload(array) for name, array in wide.items()})
+        self.gradients = RecurrenceInputs(**{name: library.make(array.shape) for name, array in wide.items()})
+        self.out, self.final = library.make(d_out.shape), library.make((batch, heads, keys, width))
+        self.d_out = library.upload(d_out)
+        rows = -(-tokens // SEGMENT) * keys
+        self.saved = RecurrenceSaved(
+            library.make(d_out.shape) if delta else ABSENT, library.make((batch, heads, rows, width))
+        )
+
+    def forward(self, keep):
+        self.library.call(
+            "icl_recurrence_forward", self.library.backend, ctypes.byref(self.params), self.out,
+            self.final if keep else ABSENT, ctypes.byref(self.saved) if keep else None, ctypes.byref(self.inputs),
+        )
+
+    def backward(self):
+        self.library.call(
+            "icl_recurrence_backward", self.library.backend, ctypes.byref(self.params), ctypes.byref(self.gradients),
+            self.d_out, ABSENT, self.final, ctypes.byref(self.saved), ctypes.byref(self.inputs),
+        )
+
+    def arrays(self, backward):
+        """The output, and the gradients in the order of the inputs."""
+        gradients = [
+            self.library.download(getattr(self.gradients, name)).reshape(shape)
+            for name, shape in zip(self.names, self.shapes)
+        ]
+        return [self.library.download(self.out), *(gradients if backward else [])]
+
+
+class Decoder:
+    """icl_decoder of a new model, recipe by key of its section, for sequences of one output at each position."""
+
+    def __init__(self, library, recipe, inputs, batch):
+        self.library, call = library, library.call
+        made, model, self.decoder = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        call("icl_recipe_create_complete", ctypes.byref(made))
+        for key, value in recipe.items():
+            call("icl_recipe_override", made, f"model.{key}={value}".encode())
+        shape = TaskShape(positions=1, inputs=inputs, outputs=1, scored=1)
+        call("icl_model_create", made, shape, ctypes.byref(model))
+        library.library.icl_model_size.restype = ctypes.c_size_t
+        values = numpy.empty(library.library.icl_model_size(model), numpy.float32)
+        library.library.icl_model_initialize(model, 1, values.ctypes.data_as(ctypes.c_void_p))
+        self.parameters, self.outputs = library.upload(values), library.make((batch, 1))
+        call(
+            "icl_decoder_create", model, library.backend, self.parameters, ctypes.c_size_t(batch),
+            ctypes.byref(self.decoder),
+        )
+
+    def reset(self):
+        self.library.library.icl_decoder_reset(self.decoder)
+
+    def step(self, inputs):
+        self.library.call("icl_decoder_step", self.decoder, inputs, self.outputs)

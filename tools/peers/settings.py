@@ -1,6 +1,16 @@
 """What every contender is told, on the command line of a worker and of the drivers."""
+import os
 
 FORMULATIONS = ("literal", "linear", "gram")
+
+# Recurrences with a matrix state: batch, heads, tokens, width of keys and values.
+RECURRENCES = {"S1": (32, 4, 64, 16), "S2": (32, 4, 256, 32), "S3": (8, 8, 1024, 64), "S4": (2, 8, 4096, 64)}
+RULES = ("gated-delta", "sum")
+
+# GPT-style models: layers, heads, width, tokens, batch.
+DECODERS = {"garg-small": (3, 2, 64, 82, 64), "raventos": (4, 2, 64, 32, 256), "mid": (6, 4, 128, 82, 64)}
+COORDINATES = 20  # of x, in the regression that the decoders learn
+DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once
 
 
 def add_step_arguments(parser):
@@ -27,3 +37,12 @@ def parameter_shape(options):
     """Of P and of Q, each."""
     big_d = options.d + 1
     return (options.layers, big_d, big_d) if options.form == "full" else (options.layers, 2)
+
+
+def keep_to(threads):
+    """This process and those that it starts may use `threads` processors, and count them as the machine's; 0: all."""
+    if not threads:
+        return
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT"):
+        os.environ[name] = str(threads)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """One contender: warms up, says {"ready": true}, then reads numbers of calls from stdin and says how long they took:
-what `iclab bench --on-request` does. {"unavailable": "why"} instead where the contender cannot run here."""
+what `iclab bench --on-request` does. {"unavailable": "why"} instead where the contender cannot run here. "write FILE"
+writes what the last call computed, and "compare FILE" compares with what another contender wrote."""
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -11,36 +13,76 @@ import settings
 
 def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("library", choices=("torch", "jax"))
-    parser.add_argument("formulation", help="of the step, or of attention")
+    parser.add_argument("library", choices=("torch", "jax", "tinygrad", "iclab"))
+    parser.add_argument("formulation", help="of what is computed; with iclab: the device")
     parser.add_argument("--compile", action="store_true", help="with torch: through torch.compile")
+    parser.add_argument("--device", help="with tinygrad: CPU, its compiled C, or CL, its OpenCL")
     help_text = "softmax attention over this many tokens instead of a step"
     parser.add_argument("--attention", dest="length", type=int, help=help_text)
-    parser.add_argument("--backward", action="store_true", help="attention's backward pass as well")
+    parser.add_argument("--recurrence", choices=settings.RECURRENCES, help="a recurrence of this shape instead")
+    parser.add_argument("--rule", choices=settings.RULES, default=settings.RULES[0], help="of the recurrence")
+    parser.add_argument("--decoder", choices=settings.DECODERS, help="a training step of this decoder instead")
+    parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
+    parser.add_argument("--fused-adam", action="store_true", help="with a decoder: the fused form of Adam")
+    parser.add_argument("--backward", action="store_true", help="attention's or the recurrence's backward pass as well")
+    parser.add_argument("--library-path", help="with iclab: its shared library")
     settings.add_step_arguments(parser)
     return parser.parse_args()
 
 
 def make_run(options):
+    # Modules are imported here and no sooner: they need libraries that may be missing.
     if options.length:
         import attention_torch
 
         return attention_torch.make_run(options)
-    if options.library == "torch":
-        import step_torch
+    if options.recurrence:
+        options.shape = settings.RECURRENCES[options.recurrence]
+        return __import__(f"recurrence_{options.library}").Run(options)
+    if options.decoder:
+        import decoder_torch
 
-        return step_torch.make_step(options, settings.parameter_shape(options))
-    import step_jax
+        return decoder_torch.make_step(options)
+    if options.decode is not None:
+        return __import__(f"decode_{options.library}").make_run(options)
+    return __import__(f"step_{options.library}").make_step(options, settings.parameter_shape(options))
 
-    return step_jax.make_step(options, settings.parameter_shape(options))
+
+def write(path, arrays):
+    import numpy
+
+    numpy.savez(path, *arrays)
+
+
+def compare(path, arrays):
+    """The largest difference from what is written there, relative to the largest element of each array."""
+    import numpy
+
+    with numpy.load(path) as file:
+        expected = [file[f"arr_{i}"] for i in range(len(file.files))]
+    return max(float(numpy.max(numpy.abs(a - b)) / numpy.max(numpy.abs(b))) for a, b in zip(arrays, expected))
 
 
 def say(**what):
     print(json.dumps(what), flush=True)
 
 
+def answer(run, request):
+    word, _, path = request.rstrip("\n").partition(" ")
+    if word == "write":
+        write(path, run.arrays())
+        return say(written=True)
+    if word == "compare":
+        return say(difference=compare(path, run.arrays()))
+    start = time.perf_counter()
+    run(int(request))
+    return say(seconds=time.perf_counter() - start)
+
+
 def main():
     options = read_arguments()
+    if options.library == "tinygrad":
+        os.environ["DEV"] = options.device
     try:
         run = make_run(options)
         run(1)
@@ -50,9 +92,7 @@ def main():
         return
     say(ready=True)
     for line in sys.stdin:
-        start = time.perf_counter()
-        run(int(line))
-        say(seconds=time.perf_counter() - start)
+        answer(run, line)
 
 
 main()

@@ -1,17 +1,24 @@
-"""A model that iclab trained, without iclab: needs NumPy, and PyTorch only if you pass it.
+"""A model that iclab trained, without iclab, and the way back: needs NumPy, and PyTorch only if you pass it.
 
     model = Model("runs/first/model.safetensors")
-    y = model.predict(tokens)              # NumPy, in double precision
-    y = model.predict(tokens, torch)       # PyTorch, on the device of the tokens and differentiable in them
+    y = model.predict(inputs)              # NumPy, in double precision
+    y = model.predict(inputs, torch)       # PyTorch, on the device of the inputs and differentiable in them
 
-tokens: [B, n + 1, d + 1], rows (x_i, y_i), the last one the query (x, 0). The file says all that is needed; its layout
-stands in include/iclab/train.h at icl_trainer_export.
+    save("runs/mine", tensors, {"task.d": 5, "task.n": 10, "model.family": "sequence", "model.mixer": "delta"})
+
+Inputs of in-context regression: [B, n + 1, d + 1], rows (x_i, y_i), the last one the query (x, 0); the prediction is
+[B]. Sequence models of other tasks take coordinates [B, T, p] or symbols [B, T], and give [B, S, q]: q numbers at each
+scored position. The file says all that is needed; its layout stands in include/iclab/train.h at icl_trainer_export.
 """
 
 import json
+import math
+import os
 import struct
 
 import numpy
+
+# ---- Files ----
 
 
 def read(path):
@@ -30,14 +37,62 @@ def read(path):
     return metadata, tensors
 
 
-def check_regression(path, metadata):
-    """Refuses a model for other tasks than a context and one query; files of older versions name no shape."""
+def write(path, tensors, metadata):
+    """A safetensors file of floats, rounded to single precision."""
+    header, parts, begin = {"__metadata__": metadata}, [], 0
+    for name, values in tensors.items():
+        values = values.detach().cpu() if hasattr(values, "detach") else values
+        array = numpy.ascontiguousarray(values, "<f4")
+        end = begin + array.nbytes
+        header[name] = {"dtype": "F32", "shape": list(numpy.shape(values)), "data_offsets": [begin, end]}
+        begin = end
+        parts.append(array.tobytes())
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def save(folder, tensors, recipe):
+    """A folder that `iclab eval` and `iclab predict` take as a run: model.safetensors and recipe.ini.
+
+    tensors: NumPy arrays or PyTorch tensors by iclab's names, such as a state dict; iclab names the tensor that is
+    missing or has another shape. Matrices are [inputs, outputs], y = x W + b: the transpose of torch.nn.Linear's.
+    recipe: values by "section.key", of task and model at least; keys that are left out have their defaults.
+    """
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in recipe.items()}
+    lines = []
+    for section in dict.fromkeys(key.split(".")[0] for key in texts):
+        lines.append(f"[{section}]")
+        lines += [f"{key.split('.')[1]} = {text}" for key, text in texts.items() if key.startswith(section + ".")]
+    described = {key: text for key, text in texts.items() if key.startswith("model.") or key in ("task.d", "task.n")}
+    os.makedirs(folder, exist_ok=True)
+    write(os.path.join(folder, "model.safetensors"), tensors, {"format": "iclab", "layout": "1", **described})
+    with open(os.path.join(folder, "recipe.ini"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def shape_of(metadata):
+    """Of the task; files of older versions, and those that `save` wrote, name none and are for regression."""
     shape = {key[6:]: value for key, value in metadata.items() if key.startswith("shape.")}
-    n, width = int(shape.get("positions", 1)) - 1, int(shape.get("inputs", 1))
-    regression = {"positions": f"{n + 1}", "inputs": f"{width}", "symbols": "0", "outputs": "1", "scored": "1"}
-    regression |= {"first_scored": f"{n}", "loss": "squared error"}
-    if shape and (shape != regression or metadata.get("task.d") != f"{width - 1}"):
+    if not shape:
+        return regression_shape(int(metadata["task.n"]), int(metadata["task.d"]) + 1)
+    return shape
+
+
+def regression_shape(n, width):
+    shape = {"positions": n + 1, "inputs": width, "symbols": 0, "outputs": 1, "first_scored": n, "scored": 1}
+    return {key: str(value) for key, value in shape.items()} | {"loss": "squared error"}
+
+
+def check_regression(path, metadata, shape):
+    """Refuses a model for other tasks than a context and one query."""
+    n, width = int(shape["positions"]) - 1, int(shape["inputs"])
+    if shape != regression_shape(n, width) or metadata.get("task.d") != f"{width - 1}":
         raise ValueError(f"{path}: a model for the shape {shape}: expected one of in-context regression")
+
+
+# ---- Models ----
 
 
 class Model:
@@ -47,12 +102,17 @@ class Model:
             raise ValueError(
                 f"{path}: layout {metadata.get('layout')} of {metadata.get('format')}: expected layout 1 of iclab"
             )
-        check_regression(path, metadata)
+        self.shape = shape_of(metadata)
         self.about = {key[6:]: value for key, value in metadata.items() if key.startswith("model.")}
+        self.sequence = None
+        if self.about["family"] == "sequence":
+            self.sequence = Sequence(self.about, self.tensors, self.shape)
+            return
+        check_regression(path, metadata, self.shape)
         self.d, self.layers, self.heads = int(metadata["task.d"]), int(self.about["layers"]), int(self.about["heads"])
 
     def matrix(self, layer, head, part):
-        """P or Q of one head, [d + 1, d + 1], whatever the parameterization."""
+        """P or Q of one head of a linear transformer, [d + 1, d + 1], whatever the parameterization."""
         form, d = self.about["parameterization"], self.d
         name = "AB"["QP".index(part)] if form.startswith("sparse") else part
         own = 0 if self.about["tied"] == "true" else layer
@@ -71,21 +131,370 @@ class Model:
             matrix[d, d] = given[1] if len(given) > 1 else 0
         return matrix
 
-    def predict(self, tokens, xp=numpy):
-        z = xp.asarray(tokens, dtype=xp.float64)
+    def predict(self, inputs, xp=numpy):
+        if self.sequence:
+            outputs = self.sequence.predict(inputs, xp)
+            is_regression = self.shape == regression_shape(int(self.shape["positions"]) - 1, int(self.shape["inputs"]))
+            return outputs[:, 0, 0] if is_regression else outputs
+        z = xp.asarray(inputs, dtype=xp.float64)
         n, d = z.shape[1] - 1, self.d
-        put = lambda matrix: xp.asarray(matrix) if xp is numpy else xp.asarray(matrix, device=z.device)
         softmax = lambda s: (lambda e: e / e.sum(-1)[..., None])(xp.exp(s - xp.amax(s, -1)[..., None]))
         if self.about["family"] == "softmax":
-            scores = xp.einsum("bje,ef,bf->bj", z[:, :n, :d], put(self.tensors["M"]), z[:, n, :d])
+            scores = xp.einsum("bje,ef,bf->bj", z[:, :n, :d], put(self.tensors["M"], z, xp), z[:, n, :d])
             weights = scores / n if self.about["attention"] == "linear" else softmax(scores)
             return xp.einsum("bj,bj->b", weights, z[:, :n, d])
         weigh = {"raw": lambda s: s, "mean": lambda s: s / n, "softmax": softmax}[self.about["scale"]]
         for layer in range(self.layers):
             after = z
             for head in range(self.heads):
-                P, Q = put(self.matrix(layer, head, "P")), put(self.matrix(layer, head, "Q"))
+                P, Q = (put(self.matrix(layer, head, part), z, xp) for part in "PQ")
                 weights = weigh(xp.einsum("bje,ef,bif->bij", z[:, :n], Q, z))
                 after = after + xp.einsum("bij,bje,fe->bif", weights, z[:, :n], P)
             z = after
         return -z[:, n, d]
+
+
+# ---- Sequence models: small functions ----
+
+
+def put(array, like, xp):
+    """A NumPy array where `like` is."""
+    return array if xp is numpy else xp.asarray(array, device=like.device)
+
+
+def relu(x, xp):
+    return xp.where(x > 0, x, 0 * x)
+
+
+def softplus(x, xp):
+    return relu(x, xp) + xp.log1p(xp.exp(-abs(x)))
+
+
+def sigmoid(x, xp):
+    return xp.exp(-softplus(-x, xp))
+
+
+def silu(x, xp):
+    return x * sigmoid(x, xp)
+
+
+def gelu(x, xp):
+    return x * sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3), xp)
+
+
+def normalize(kind, x, xp, gain=None, shift=None):
+    """Rows: "layer" to mean 0 and variance 1, "rms" to mean square 1, "unit" to length 1."""
+    x = x - x.mean(-1)[..., None] if kind == "layer" else x
+    square = (x**2).sum(-1)[..., None]
+    x = x / xp.sqrt(square + 1e-12 if kind == "unit" else square / x.shape[-1] + 1e-5)
+    x = x if gain is None else x * gain
+    return x if shift is None else x + shift
+
+
+def convolve(x, filters, xp):
+    """[B, T, c] by filters [width, c], of which the last row meets the position itself."""
+    out = 0 * x
+    for lag, row in enumerate(reversed(list(filters))):
+        if lag < x.shape[1]:
+            out = out + row * xp.concatenate((0 * x[:, :lag], x[:, : x.shape[1] - lag]), 1)
+    return out
+
+
+def rotate(x, angles, xp):
+    """Pairs (i, i + d / 2) of [..., T, d] by angles [T, d / 2]."""
+    half = x.shape[-1] // 2
+    a, b, cos, sin = x[..., :half], x[..., half:], xp.cos(angles), xp.sin(angles)
+    return xp.concatenate((a * cos - b * sin, a * sin + b * cos), -1)
+
+
+def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1):
+    """S <- exp(decay) S, then S <- S + beta k (v - S^T k)^T (delta) or S + beta k v^T, and o = scale S^T q after the
+    last of each token's steps. q [B, H, T, m]; k, v, beta, decay [B, H, T steps, .]."""
+    state, outs = 0 * k[:, :, 0, :, None] * v[:, :, 0, None, :], []
+    for t in range(k.shape[2]):
+        if decay is not None:
+            state = xp.exp(decay[:, :, t, :, None]) * state
+        written = v[:, :, t] - xp.einsum("bhm,bhmn->bhn", k[:, :, t], state) if delta else v[:, :, t]
+        written = written if beta is None else beta[:, :, t] * written
+        state = state + k[:, :, t, :, None] * written[:, :, None, :]
+        if (t + 1) % steps == 0:
+            outs.append(scale * xp.einsum("bhm,bhmn->bhn", q[:, :, t // steps], state))
+    return xp.stack(outs, 2)
+
+
+def solve(matrix, right, iterations, xp):
+    """matrix^-1 right by so many conjugate gradient steps from right / diag(matrix)."""
+    multiply = lambda vector: xp.einsum("bhij,bhj->bhi", matrix, vector)
+    divide = lambda a, b: (a / xp.clip(b, 1e-300, None))[..., None]
+    x = right / xp.einsum("bhii->bhi", matrix)
+    residual = right - multiply(x)
+    direction, square = residual, (residual**2).sum(-1)
+    for _ in range(iterations):
+        product = multiply(direction)
+        step = divide(square, (direction * product).sum(-1))
+        x, residual, before = x + step * direction, residual - step * product, square
+        square = (residual**2).sum(-1)
+        direction = residual + divide(square, before) * direction
+    return x
+
+
+def solve_tokens(q, k, beta, decay, ridge, iterations, xp):
+    """(H_t + diag(ridge))^-1 q_t with H_t = exp(decay_t) H_(t-1) + beta_t k_t k_t^T."""
+    added = xp.einsum("hi,ij->hij", ridge, put(numpy.eye(k.shape[-1]), k, xp))
+    state, outs = 0 * k[:, :, 0, :, None] * k[:, :, 0, None, :], []
+    for t in range(k.shape[2]):
+        grown = (beta[:, :, t] * k[:, :, t])[..., None] * k[:, :, t, None, :]
+        state = xp.exp(decay[:, :, t, :, None]) * state + grown
+        outs.append(solve(state + added, q[:, :, t], iterations, xp))
+    return xp.stack(outs, 2)
+
+
+# ---- Sequence models ----
+
+DEFAULTS = {
+    "layers": "1", "heads": "1", "mixer": "softmax", "width": "64", "causal": "true", "loops": "1",
+    "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
+    "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity", "normalize_keys": "auto",
+    "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
+    "normalizer": "false", "gate_limit": "1", "gate_root": "16", "output_norm": "rms",
+}
+UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa")
+
+
+class Sequence:
+    """model.family = sequence. Formulas: src/model/sequence/, a file for each mixer."""
+
+    def __init__(self, about, tensors, shape):
+        self.about, self.tensors, self.shape = {**DEFAULTS, **about}, tensors, shape
+        self.heads, self.layers = int(self.about["heads"]), int(self.about["layers"])
+        words = [word.strip() for word in self.about["mixer"].split(",")]
+        self.mixers = [words[i % len(words)] for i in range(self.layers)]
+        width = int(self.about["width"])
+        self.key_width = int(self.about["key_width"]) or width // self.heads
+        self.value_width = int(self.about["value_width"]) or width // self.heads
+        self.causal = self.about["causal"] == "true"
+
+    def number(self, key):
+        return float(self.about[key])
+
+    def predict(self, inputs, xp):
+        is_symbols = int(self.shape["symbols"]) > 0
+        inputs = xp.asarray(inputs, dtype=xp.int64 if is_symbols else xp.float64)
+        own = {name: put(values, inputs, xp) for name, values in self.tensors.items()}
+        if is_symbols:
+            embedded = own["embedding.table"][inputs]
+        else:
+            embedded = inputs @ own["embedding.weight"] + own["embedding.bias"]
+        embedded = self.add_positions(embedded, own, xp)
+        z = embedded
+        for loop in range(int(self.about["loops"])):
+            z = z + embedded if loop > 0 else z
+            for layer in range(self.layers):
+                z = self.block(Part(own, f"block.{layer}.", xp), self.mixers[layer], z)
+        first, scored = int(self.shape["first_scored"]), int(self.shape["scored"])
+        z = z.mean(1)[:, None] if self.about["readout"] == "pooled" else z[:, first : first + scored]
+        return self.norm(Part(own, "", xp), "norm", z) @ own["readout.weight"] + own["readout.bias"]
+
+    def angles(self, positions, width):
+        speeds = self.number("position_base") ** (-2 * numpy.arange(width // 2) / width)
+        return numpy.arange(positions)[:, None] * speeds
+
+    def add_positions(self, x, own, xp):
+        if self.about["positions"] == "learned":
+            return x + own["positions.table"][: x.shape[1]]
+        if self.about["positions"] == "sinusoidal":
+            angles = self.angles(x.shape[1], x.shape[2])
+            return x + put(numpy.concatenate((numpy.cos(angles), numpy.sin(angles)), 1), x, xp)
+        return x
+
+    def norm(self, own, name, x):
+        if own.get(name + ".gain") is None:
+            return x
+        return normalize(self.about["norm"], x, own.xp, own.get(name + ".gain"), own.get(name + ".shift"))
+
+    def block(self, own, mixer, z):
+        mix = lambda x: getattr(self, "mix_" + mixer.replace("-", "_"))(own, x)
+        feed = lambda x: self.feed_forward(own, x)
+        for name, part in (("mixer_norm", mix), ("feed_forward_norm", feed)):
+            if part is feed and self.about["feed_forward"] == "none":
+                continue
+            if self.about["norm_place"] == "after":
+                z = self.norm(own, name, z + part(z))
+            else:
+                z = z + part(self.norm(own, name, z))
+        return z
+
+    def feed_forward(self, own, x):
+        kind, hidden = self.about["feed_forward"], own.linear("feed_forward.up", x)
+        if kind in ("relu", "gelu"):
+            hidden = {"relu": relu, "gelu": gelu}[kind](hidden, own.xp)
+        else:
+            gate = own.linear("feed_forward.gate", x)
+            hidden = hidden * (silu(gate, own.xp) if kind == "swiglu" else gate)
+        return own.linear("feed_forward.down", hidden)
+
+    # ---- Heads ----
+
+    def split(self, x, width):
+        return x.reshape(x.shape[0], -1, self.heads, width).swapaxes(1, 2)
+
+    def project(self, own, x, mixer, steps=1):
+        """q [B, H, T, .], k and v [B, H, T steps, .]."""
+        out = []
+        for name in ("query", "key", "value"):
+            projected, filters = own.linear(f"mixer.{name}", x), own.get(f"mixer.{name}_filter")
+            out.append(projected if filters is None else silu(convolve(projected, filters, own.xp), own.xp))
+        q, k = (self.map_key(own, self.turn(own, part), mixer) for part in out[:2])
+        return q, k, self.split(out[2], self.value_width)
+
+    def turn(self, own, x):
+        if self.about["positions"] != "rotary":
+            return self.split(x, self.key_width)
+        angles = put(self.angles(x.shape[1], self.key_width), x, own.xp)
+        by_token = x.reshape(x.shape[0], x.shape[1], -1, self.key_width).swapaxes(1, 2)
+        return self.split(rotate(by_token, angles, own.xp).swapaxes(1, 2).reshape(x.shape), self.key_width)
+
+    def map_key(self, own, x, mixer):
+        xp, norm = own.xp, self.key_norm(mixer)
+        if mixer == "softmax":  # the map is another layer's
+            return x
+        x = self.features(own, x)
+        if norm == "unit":
+            return normalize("unit", x, xp)
+        return x / (x.sum(-1)[..., None] + 1e-6) if norm == "sum" else x
+
+    def key_norm(self, mixer):
+        chosen = self.about["normalize_keys"]
+        return ("unit" if mixer in UNIT_KEYS else "none") if chosen == "auto" else chosen
+
+    def features(self, own, x):
+        word, _, count = self.about["feature_map"].partition(":")
+        xp = own.xp
+        if word == "elu+1":
+            return relu(x, xp) + xp.exp(-relu(-x, xp))
+        if word == "relu":
+            return relu(x, xp)
+        if word == "dpfp":
+            r = relu(xp.concatenate((x, -x), -1), xp)
+            turns = [(-j) % r.shape[-1] for j in range(1, int(count) + 1)]
+            return xp.concatenate([r * xp.concatenate((r[..., j:], r[..., :j]), -1) for j in turns], -1)
+        if word == "favor":
+            scaled = x * self.key_width**-0.25
+            u, half = scaled @ own.get("mixer.directions"), (scaled**2).sum(-1)[..., None] / 2
+            return xp.exp(xp.concatenate((u - half, -u - half), -1)) / math.sqrt(2 * int(count))
+        if word == "learned":
+            return relu(x @ own.get("mixer.features") + own.get("mixer.features_bias"), xp)
+        return x
+
+    def scale(self, mixer):
+        plain = self.key_norm(mixer) == "none" and self.about["feature_map"] == "identity"
+        return self.key_width**-0.5 if plain else 1.0
+
+    def emit(self, own, x, o):
+        if own.get("mixer.output_gain") is not None:
+            o = normalize(self.about["output_norm"], o, own.xp, own.get("mixer.output_gain"))
+        o = o.swapaxes(1, 2).reshape(x.shape[0], x.shape[1], -1)
+        if own.get("mixer.output_gate") is not None:
+            o = o * silu(own.linear("mixer.output_gate", x), own.xp)
+        return own.linear("mixer.output", o)
+
+    # ---- Gates ----
+
+    def write_strength(self, own, x, largest):
+        return self.split(largest * sigmoid(own.linear("mixer.write", x), own.xp), 1)
+
+    def rate_gate(self, own, x):
+        rate = own.xp.exp(own.get("mixer.gate_rate"))
+        decay = -rate * softplus(own.linear("mixer.gate", x), own.xp)
+        return self.split(decay + math.log(self.number("gate_limit")), 1)
+
+    def sigmoid_gate(self, own, logits, root, width):
+        return self.split(-softplus(-logits, own.xp) / root + math.log(self.number("gate_limit")), width)
+
+    # ---- Mixers ----
+
+    def mix_softmax(self, own, x):
+        q, k, v = self.project(own, x, "softmax")
+        scores = own.xp.einsum("bhim,bhjm->bhij", q, k) * self.key_width**-0.5
+        if self.causal:
+            later = put(numpy.triu(numpy.full(scores.shape[2:], -numpy.inf), 1), x, own.xp)
+            scores = scores + later
+        weights = own.xp.exp(scores - own.xp.amax(scores, -1)[..., None])
+        return self.emit(own, x, (weights / weights.sum(-1)[..., None]) @ v)
+
+    def mix_linear(self, own, x):
+        q, k, v = self.project(own, x, "linear")
+        attend = lambda values: recur(q, k, values, self.scale("linear"), own.xp)
+        if not self.causal:
+            attend = lambda values: self.scale("linear") * (q @ (k.swapaxes(2, 3) @ values))
+        o = attend(v)
+        if self.about["normalizer"] == "true":
+            o = o / (attend(0 * v[..., :1] + 1) + 1e-6)
+        return self.emit(own, x, o)
+
+    def mix_retention(self, own, x):
+        q, k, v = self.project(own, x, "retention")
+        rates = numpy.log1p(-(2.0 ** (-5 - numpy.arange(self.heads))))[None, :, None, None]
+        decay = put(rates, x, own.xp) + 0 * v[..., :1]
+        return self.emit(own, x, recur(q, k, v, self.scale("retention"), own.xp, decay=decay))
+
+    def mix_gla(self, own, x):
+        q, k, v = self.project(own, x, "gla")
+        logits = x @ own.get("mixer.gate_down") @ own.get("mixer.gate_up") + own.get("mixer.gate_bias")
+        decay = self.sigmoid_gate(own, logits, self.number("gate_root"), k.shape[-1])
+        return self.emit(own, x, recur(q, k, v, self.scale("gla"), own.xp, decay=decay))
+
+    def mix_mamba2(self, own, x):
+        q, k, v = self.project(own, x, "mamba2")
+        return self.emit(own, x, recur(q, k, v, self.scale("mamba2"), own.xp, decay=self.rate_gate(own, x)))
+
+    def mix_delta(self, own, x):
+        return self.delta(own, x, "delta", 1)
+
+    def mix_gated_delta(self, own, x):
+        return self.delta(own, x, "gated-delta", 1, self.rate_gate(own, x))
+
+    def mix_delta_product(self, own, x):
+        return self.delta(own, x, "delta-product", int(self.about["delta_steps"]))
+
+    def delta(self, own, x, mixer, steps, decay=None):
+        q, k, v = self.project(own, x, mixer, steps)
+        beta = self.write_strength(own, x, self.number("write_strength"))
+        o = recur(q, k, v, self.scale(mixer), own.xp, beta=beta, decay=decay, delta=True, steps=steps)
+        return self.emit(own, x, o)
+
+    def mix_mesa(self, own, x):
+        q, k, v = self.project(own, x, "mesa")
+        beta = self.write_strength(own, x, 1)
+        decay = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)
+        if own.get("mixer.ridge") is not None:
+            ridge = softplus(own.get("mixer.ridge"), own.xp)[:, 0] + self.number("ridge") / 4
+            q = solve_tokens(q, k, beta, decay, ridge, int(self.about["iterations"]), own.xp)
+        return self.emit(own, x, recur(q, k, v, self.scale("mesa"), own.xp, beta=beta, decay=decay))
+
+    def mix_momentum(self, own, x):
+        q, k, v = self.project(own, x, "momentum")
+        velocity = state = 0 * k[:, :, 0, :, None] * v[:, :, 0, None, :]
+        outs = []
+        for t in range(k.shape[2]):
+            velocity = self.number("momentum") * velocity + k[:, :, t, :, None] * v[:, :, t, None, :]
+            state = state + velocity
+            outs.append(self.scale("momentum") * own.xp.einsum("bhm,bhmn->bhn", q[:, :, t], state))
+        return self.emit(own, x, own.xp.stack(outs, 2))
+
+    def mix_conv(self, own, x):
+        return convolve(x, own.get("mixer.filter"), own.xp) * own.linear("mixer.output", x)
+
+
+class Part:
+    """The parameters of a block, and with what to compute."""
+
+    def __init__(self, tensors, prefix, xp):
+        self.tensors, self.prefix, self.xp = tensors, prefix, xp
+
+    def get(self, name):
+        return self.tensors.get(self.prefix + name)
+
+    def linear(self, name, x):
+        bias = self.get(name + "_bias")
+        return x @ self.get(name) + (0 if bias is None else bias)

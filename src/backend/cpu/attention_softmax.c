@@ -6,8 +6,8 @@
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-/* From so many sequences on, each is a task of the backward pass, in one pass; fewer are shared out in blocks, in two,
- * so that all threads have work. The choice looks at nothing but the shape. */
+/* From so many sequences of keys on, each is a task of the backward pass, in one pass; fewer are shared out in blocks,
+ * in two, so that all threads have work. The choice looks at nothing but the shape. */
 #define ONE_PASS_BATCH 16
 
 typedef HOST(softmax_plan) softmax_plan;
@@ -16,24 +16,27 @@ typedef HOST(softmax_kernel) block_kernel;
 typedef struct pass {
     const softmax_plan *plan;
     block_kernel *kernel;
+    bool owns_keys;                    /* a sequence is a group, not a head */
     size_t block, blocks_per_sequence; /* rows of a block; one block where a task is a sequence */
     char *workspace;
     size_t workspace_per_thread;
 } pass;
 
 static HOST(sequences) sequences_of(const icl_tensor *t) {
-    return (HOST(sequences)){host_elements(t), {t->stride[0], t->stride[1], t->stride[2]}};
+    return (HOST(sequences)){host_elements(t), {t->stride[0], t->stride[1], t->stride[2], t->stride[3]}};
 }
 
 /* qkv: q, k and v, adjacent among the operands; out: out and log_sum_exp. */
 static softmax_plan describe(const icl_attention_params *params, const icl_tensor *out, const icl_tensor *qkv) {
-    const size_t queries = qkv[0].shape[1], keys = qkv[1].shape[1];
-    softmax_plan plan = {.queries = queries,
+    const size_t heads = qkv[0].shape[1], queries = qkv[0].shape[2], keys = qkv[1].shape[2];
+    softmax_plan plan = {.heads = heads,
+                         .repeats = heads / qkv[1].shape[1],
+                         .queries = queries,
                          .keys = keys,
                          .sources = keys,
                          .reach = queries + keys,
-                         .d = qkv[0].shape[2],
-                         .e = qkv[2].shape[2],
+                         .d = qkv[0].shape[3],
+                         .e = qkv[2].shape[3],
                          .scale = (real)params->scale,
                          .q = sequences_of(&qkv[0]),
                          .k = sequences_of(&qkv[1]),
@@ -47,23 +50,33 @@ static softmax_plan describe(const icl_attention_params *params, const icl_tenso
     return plan;
 }
 
+/* The place of the sequence of this number. */
+static HOST(place) place_of(const softmax_plan *plan, size_t sequence, bool owns_keys) {
+    const size_t repeats = owns_keys ? 1 : plan->repeats, heads = plan->heads / (owns_keys ? plan->repeats : 1);
+    const size_t head = sequence % heads, group = head / repeats;
+    return (HOST(place)){sequence / heads, owns_keys ? group * plan->repeats : head, group};
+}
+
 static void run_blocks(void *context, size_t first, size_t last, size_t thread) {
     const pass *x = context;
     for (size_t item = first; item < last; item++)
-        x->kernel(x->plan, item / x->blocks_per_sequence, item % x->blocks_per_sequence * x->block,
-                  x->workspace + thread * x->workspace_per_thread);
+        x->kernel(x->plan, place_of(x->plan, item / x->blocks_per_sequence, x->owns_keys),
+                  item % x->blocks_per_sequence * x->block, x->workspace + thread * x->workspace_per_thread);
 }
 
 /* One kernel over the blocks of `rows` queries, or keys, of each sequence. */
-static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows) {
+static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows,
+                     bool owns_keys) {
     const softmax_plan *plan = x.plan;
+    const size_t sequences = batch * plan->heads / (owns_keys ? plan->repeats : 1);
 
     x.kernel = kernel;
+    x.owns_keys = owns_keys;
     x.block = host_state(backend)->kernels->softmax_block;
     x.blocks_per_sequence = (rows + x.block - 1) / x.block;
     HOST(run)
-    (host_state(backend), batch * x.blocks_per_sequence,
-     batch * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
+    (host_state(backend), sequences * x.blocks_per_sequence,
+     batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
 }
 
 /* A workspace of `bytes` for each thread, and `extra` reals behind them. */
@@ -81,17 +94,18 @@ static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extr
 /* Scores of so many keys are kept for each lane: 256 KiB for floats in the widest lanes. */
 #define MOST_KEYS_OF_SINGLE 1024
 
-typedef void single_kernel(const softmax_plan *plan, size_t first, size_t count, void *workspace);
+typedef void single_kernel(const softmax_plan *plan, HOST(place) at, size_t count, void *workspace);
 
 typedef struct single_pass {
     const softmax_plan *plan;
     single_kernel *kernel;
-    size_t batch, block;
+    size_t batch, block, blocks; /* of each head */
     char *workspace;
     size_t workspace_per_thread;
 } single_pass;
 
-/* Whether lanes are sequences: one query would leave the lanes of a block of queries empty. */
+/* Whether lanes are sequences of the batch: one query would leave the lanes of a block of queries empty. The choice
+ * looks at nothing but the shape. */
 static bool is_single(const softmax_plan *plan, size_t batch) {
     return plan->queries == 1 && batch > 1 && plan->keys <= MOST_KEYS_OF_SINGLE;
 }
@@ -99,8 +113,9 @@ static bool is_single(const softmax_plan *plan, size_t batch) {
 static void run_sequences(void *context, size_t first, size_t last, size_t thread) {
     const single_pass *x = context;
     for (size_t item = first; item < last; item++) {
-        const size_t start = item * x->block, left = x->batch - start;
-        x->kernel(x->plan, start, left < x->block ? left : x->block, x->workspace + thread * x->workspace_per_thread);
+        const size_t head = item / x->blocks, start = item % x->blocks * x->block, left = x->batch - start;
+        x->kernel(x->plan, (HOST(place)){start, head, head / x->plan->repeats}, left < x->block ? left : x->block,
+                  x->workspace + thread * x->workspace_per_thread);
     }
 }
 
@@ -109,10 +124,12 @@ static icl_status run_single(icl_backend *backend, const softmax_plan *plan, sin
     const HOST(state) *state = host_state(backend);
     single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
 
+    x.blocks = (batch + x.block - 1) / x.block;
     x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
     ICL_CHECK(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
     HOST(run)
-    (state, (batch + x.block - 1) / x.block, batch * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences, &x);
+    (state, plan->heads * x.blocks, batch * plan->heads * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences,
+     &x);
     return ICL_OK;
 }
 
@@ -128,7 +145,7 @@ icl_status HOST(softmax_forward)(icl_backend *backend, const void *params, const
     if (is_single(&plan, operands[0].shape[0]))
         return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
     ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
-    run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries);
+    run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries, false);
     return ICL_OK;
 }
 
@@ -137,22 +154,22 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     softmax_plan plan = describe(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
-    const bool in_one_pass = batch >= ONE_PASS_BATCH;
+    const bool in_one_pass = batch * operands[7].shape[1] >= ONE_PASS_BATCH;
     pass x = {.plan = &plan};
 
     plan.d_q = sequences_of(&operands[0]);
     plan.d_k = sequences_of(&operands[1]);
     plan.d_v = sequences_of(&operands[2]);
     plan.d_out = sequences_of(&operands[3]);
-    if (is_single(&plan, batch))
+    if (is_single(&plan, batch) && plan.repeats == 1)
         return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
-    ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass), batch * plan.queries, &x,
-                             &plan.row_terms, error));
+    ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
+                             batch * plan.heads * plan.queries, &x, &plan.row_terms, error));
     if (in_one_pass) {
-        run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1);
+        run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1, true);
     } else {
-        run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries);
-        run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys);
+        run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries, false);
+        run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys, true);
     }
     return ICL_OK;
 }

@@ -122,8 +122,24 @@ static void close_backend(icl_backend *backend) {
     icl_free(&backend->state);
 }
 
+static icl_status open_worker(icl_backend *backend, size_t number, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const icl_backend_params params = {.log = backend->log, .memory_limit = state->pool.limit};
+    const icl_host_spec spec = {.threads = 1, .has_isa = true, .isa = state->isa};
+
+    return OPEN(&params, &spec, &backend->workers[number], error);
+}
+
+static void share(icl_backend *backend, size_t count, icl_thread_items *task, void *context) {
+    const HOST(state) *state = host_state(backend);
+
+    icl_threads_share(state->team, state->threads < count ? state->threads : count, count, task, context);
+}
+
 static const icl_backend_functions functions = {
     .close = close_backend,
+    .open_worker = open_worker,
+    .share = share,
     .buffer_create = buffer_create,
     .buffer_destroy = buffer_destroy,
     .buffer_read = buffer_read,

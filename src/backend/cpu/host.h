@@ -2,10 +2,10 @@
 #ifndef ICLAB_BACKEND_CPU_HOST_H
 #define ICLAB_BACKEND_CPU_HOST_H
 
+#include "arithmetic/real.h"
 #include "backend/contract.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/pool.h"
-#include "backend/cpu/real.h"
 #include "core/threads.h"
 
 typedef struct HOST(state) {
@@ -44,8 +44,9 @@ icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_e
 void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params, const icl_tensor *operands,
                        int count);
 
-/* Optimizer steps along `factor` times the gradient; operands as in the op of that name (optimizer.c). */
-void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[4]);
+/* Optimizer steps along `factor` times the gradient, the last operand; Adam's has decays behind it, or no tensor
+ * (optimizer.c). */
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[5]);
 void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor, const icl_tensor operands[3]);
 
 /* icl_track_threshold; returns how many norms are not finite. */
@@ -66,9 +67,10 @@ typedef struct HOST(matrix) {
     size_t row_stride, column_stride;
 } HOST(matrix);
 
-/* Matrix `batch` of a rank-3 tensor. */
-static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch) {
-    return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0], tensor->stride[1], tensor->stride[2]};
+/* One head of a rank-4 tensor. */
+static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch, size_t head) {
+    return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0] + head * tensor->stride[1],
+                          tensor->stride[2], tensor->stride[3]};
 }
 
 /* See icl_backend_functions. */

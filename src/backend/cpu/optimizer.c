@@ -4,7 +4,7 @@
 
 #include "backend/cpu/host.h"
 
-void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[4]) {
+void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[5]) {
     const HOST(adam_constants) constants = {
         .keep = (real)(1 - params->learning_rate * params->weight_decay),
         .beta1 = (real)params->beta1,
@@ -17,7 +17,11 @@ void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real f
         .epsilon = (real)params->epsilon,
         .factor = factor,
     };
-    HOST(elementwise)(backend, host_state(backend)->kernels->adam_step, &constants, operands, 4);
+    const HOST(kernels) *kernels = host_state(backend)->kernels;
+    const bool masked = operands[4].buffer != NULL;
+
+    HOST(elementwise)
+    (backend, masked ? kernels->adam_step_masked : kernels->adam_step, &constants, operands, masked ? 5 : 4);
 }
 
 void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor, const icl_tensor operands[3]) {

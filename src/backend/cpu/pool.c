@@ -87,6 +87,8 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
     }
     block->next = NULL;
     statistics->bytes_live += rounded;
+    if (statistics->bytes_live > statistics->bytes_peak)
+        statistics->bytes_peak = statistics->bytes_live;
     *memory = (char *)block + HEADER_BYTES;
     return ICL_OK;
 }

@@ -5,7 +5,7 @@
 #include "backend/cpu/host.h"
 
 /* update_step's operands. */
-enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS };
+enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
 #define SUMS 64 /* as ops.h promises */
 
@@ -45,7 +45,8 @@ icl_status HOST(update_step)(icl_backend *backend, const void *params, const icl
     if (!isfinite(norm))
         return ICL_OK;
     if (given->kind == ICL_UPDATE_ADAM) {
-        const icl_tensor vectors[4] = {operands[PARAMETERS], operands[FIRST], operands[SECOND], operands[GRADIENT]};
+        const icl_tensor vectors[5] = {operands[PARAMETERS], operands[FIRST], operands[SECOND], operands[GRADIENT],
+                                       operands[DECAYS]};
         HOST(step_adam)(backend, &given->adam, factor, vectors);
     } else {
         const icl_tensor vectors[3] = {operands[PARAMETERS], operands[FIRST], operands[GRADIENT]};

@@ -11,13 +11,14 @@
 
 #define PACK 64 /* as in cl/attention/attention_linear.cl */
 
-/* A rank-3 view as the kernel takes it: strides batch, row, column. */
+/* A view as the kernel takes it: strides batch, row, column, head. */
 static icl_view sequence_view(const icl_tensor *t, bool reversed) {
     icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
-    for (int axis = 0; axis < 3; axis++)
-        view.stride.s[axis] = (cl_int)t->stride[axis];
-    if (reversed && t->shape[1] > 0) {
-        view.offset += (cl_uint)((t->shape[1] - 1) * t->stride[1]);
+    static const int axes[ICL_MAX_RANK] = {0, 2, 3, 1};
+    for (int i = 0; i < ICL_MAX_RANK; i++)
+        view.stride.s[i] = (cl_int)t->stride[axes[i]];
+    if (reversed && t->shape[2] > 0) {
+        view.offset += (cl_uint)((t->shape[2] - 1) * t->stride[2]);
         view.stride.s[1] = -view.stride.s[1];
     }
     return view;
@@ -34,12 +35,16 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
                          const icl_tensor *v, pairs mask, cl_float scale, icl_error *error) {
     const icl_view out_view = sequence_view(out, mask.reversed), q_view = sequence_view(q, mask.reversed);
     const icl_view k_view = sequence_view(k, mask.reversed), v_view = sequence_view(v, mask.reversed);
-    const cl_uint rows = (cl_uint)out->shape[1], d = (cl_uint)q->shape[2], e = (cl_uint)out->shape[2];
+    const cl_uint rows = (cl_uint)out->shape[2], d = (cl_uint)q->shape[3], e = (cl_uint)out->shape[3];
     const cl_uint v_dense_end = icl_tensor_is_contiguous(v) ? (cl_uint)(v->offset + icl_tensor_count(v)) : 0;
     const cl_uint4 sizes = {{rows, mask.sources, d, e}};
+    const cl_uint of_rows = (cl_uint)out->shape[1], of_sources = (cl_uint)k->shape[1];
+    const cl_uint shared = of_rows > of_sources ? of_rows / of_sources : 1;
+    const cl_uint summed = of_sources > of_rows ? of_sources / of_rows : 1;
+    const cl_uint4 heads = {{of_rows, shared, summed, 0}};
     const cl_uint blocks = (cl_uint)((e + opencl->lanes - 1) / opencl->lanes);
-    const cl_uint units = (cl_uint)out->shape[0] * blocks;
-    const double work = 2.0 * (double)opencl->lanes * ((double)rows + mask.sources) * d;
+    const cl_uint units = (cl_uint)out->shape[0] * of_rows * blocks;
+    const double work = 2.0 * (double)opencl->lanes * ((double)rows + (double)summed * mask.sources) * d;
     const cl_uint scratch_rows = d + (opencl->lanes > 1 ? PACK : 0);
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
@@ -51,9 +56,9 @@ static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_te
     ICL_TRY(icl_opencl_take_scratch(opencl, items, scratch_bytes * opencl->local_size, &scratch, error));
     ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view), ICL_VIEW(q_view),
                              ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end), ICL_ARGUMENT(sizes),
-                             ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active), ICL_ARGUMENT(blocks),
-                             ICL_UNITS(units, work), ICL_ARGUMENT(scale), ICL_MEMORY_ARGUMENT(scratch->memory),
-                             ICL_ARGUMENT(scratch_rows)));
+                             ICL_ARGUMENT(heads), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),
+                             ICL_ARGUMENT(blocks), ICL_UNITS(units, work), ICL_ARGUMENT(scale),
+                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -85,7 +90,7 @@ static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t ke
 icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
                                      icl_error *error) {
     const icl_tensor *out = &operands[0], *q = &operands[2], *k = &operands[3], *v = &operands[4];
-    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[1], k->shape[1]), (cl_float)params->scale,
+    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[2], k->shape[2]), (cl_float)params->scale,
                   error);
 }
 
@@ -93,8 +98,8 @@ icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_pa
                                       const icl_tensor *operands, icl_error *error) {
     const icl_tensor *d_q = &operands[0], *d_k = &operands[1], *d_v = &operands[2], *d_out = &operands[3];
     const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
-    const pairs straight = forward_pairs(params->mask, q->shape[1], k->shape[1]);
-    const pairs transposed = transposed_pairs(params->mask, q->shape[1], k->shape[1]);
+    const pairs straight = forward_pairs(params->mask, q->shape[2], k->shape[2]);
+    const pairs transposed = transposed_pairs(params->mask, q->shape[2], k->shape[2]);
     const cl_float scale = (cl_float)params->scale;
 
     ICL_CHECK(attend(opencl, d_q, d_out, v, k, straight, scale, error));

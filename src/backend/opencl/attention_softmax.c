@@ -12,17 +12,19 @@
 #define TILE    32
 #define COLUMNS 64
 
-/* A rank-3 view as the kernels take it: strides batch, row, column. */
+/* A view as the kernels take it: strides batch, row, column, head. */
 static icl_view sequence_view(const icl_tensor *t) {
     icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
-    for (int axis = 0; axis < 3; axis++)
-        view.stride.s[axis] = (cl_int)t->stride[axis];
+    static const int axes[ICL_MAX_RANK] = {0, 2, 3, 1};
+    for (int i = 0; i < ICL_MAX_RANK; i++)
+        view.stride.s[i] = (cl_int)t->stride[axes[i]];
     return view;
 }
 
 /* Which keys a query attends to: j < sources and j <= i + shift. */
 typedef struct attended {
     cl_uint4 sizes; /* queries, keys, d, e */
+    cl_uint2 heads; /* of the queries; of them those that share keys */
     cl_uint sources;
     cl_int shift;
     cl_float scale;
@@ -30,9 +32,10 @@ typedef struct attended {
 
 static attended attended_by(const icl_attention_params *params, const icl_tensor *q, const icl_tensor *k,
                             const icl_tensor *v) {
-    const size_t queries = q->shape[1], keys = k->shape[1];
+    const size_t queries = q->shape[2], keys = k->shape[2];
     attended a = {
-        .sizes = {{(cl_uint)queries, (cl_uint)keys, (cl_uint)q->shape[2], (cl_uint)v->shape[2]}},
+        .sizes = {{(cl_uint)queries, (cl_uint)keys, (cl_uint)q->shape[3], (cl_uint)v->shape[3]}},
+        .heads = {{(cl_uint)q->shape[1], (cl_uint)(q->shape[1] / k->shape[1])}},
         .sources = (cl_uint)keys,
         .shift = (cl_int)keys,
         .scale = (cl_float)params->scale,
@@ -66,7 +69,7 @@ static cl_uint padded(cl_uint width) {
 
 /* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for
  * each of the `others` that a row may meet. */
-static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, size_t others, cl_uint terms,
+static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows, size_t others, cl_uint terms,
                               cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
                               pass *made, icl_error *error) {
     const bool lanes = opencl->lanes > 1;
@@ -78,7 +81,7 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, siz
               .scratch_rows = lanes ? scratch_rows : 0,
               .work = 2.0 * (double)block * (double)others * (double)terms};
 
-    p.units = (cl_uint)batch * p.blocks * p.column_blocks;
+    p.units = (cl_uint)sequences * p.blocks * p.column_blocks;
     p.items = lanes ? icl_opencl_items_with_scratch(opencl, p.units, p.scratch_rows * row_bytes)
                     : icl_opencl_items(opencl, p.units * opencl->local_size);
     if (lanes)
@@ -90,8 +93,8 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t batch, size_t rows, siz
 /* What the kernels of both families take of a pass; those of lanes take scratch memory, those of
  * tiles the columns' blocks. */
 #define PASS_ARGUMENTS(a, p)                                                                                           \
-    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift), ICL_ARGUMENT((p).blocks),             \
-        ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
+    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).heads), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift),              \
+        ICL_ARGUMENT((p).blocks), ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
 #define LAUNCH_PASS(opencl, a, p, error, ...)                                                                          \
     ((p).scratch ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
                                     ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))          \
@@ -107,8 +110,9 @@ icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_pa
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[0].shape[0], a.sizes.s[0], a.sizes.s[1], d + e, e, d + padded(e) + LANE_TILE,
-                        ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles, &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0] * a.heads.s[0], a.sizes.s[0], a.sizes.s[1], d + e, e,
+                        d + padded(e) + LANE_TILE, ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles,
+                        &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
     icl_pool_give(opencl, p.scratch);
@@ -124,7 +128,7 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0] * a->heads.s[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
                         d + e + padded(d) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_queries_lanes,
                         ICL_KERNEL_softmax_backward_queries_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
@@ -143,7 +147,8 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0], a->sizes.s[1], a->sizes.s[0], 2 * (d + e), d > e ? d : e,
+    ICL_TRY(set_up_pass(opencl, operands[7].shape[0] * operands[7].shape[1], a->sizes.s[1],
+                        (size_t)a->heads.s[1] * a->sizes.s[0], 2 * (d + e), d > e ? d : e,
                         d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
                         ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory),
@@ -157,7 +162,7 @@ icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_p
                                        const icl_tensor *operands, icl_error *error) {
     const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
     const attended a = attended_by(params, q, k, v);
-    const size_t batch = q->shape[0], rows = batch * q->shape[1];
+    const size_t rows = q->shape[0] * q->shape[1] * q->shape[2];
     icl_status status = ICL_OK;
     icl_block *row_terms = NULL;
 
@@ -165,7 +170,7 @@ icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_p
     ICL_TRY(icl_pool_take(opencl, (rows > 0 ? rows : 1) * sizeof(cl_float), &row_terms, error));
     if (rows > 0)
         ICL_TRY(queries_pass(opencl, &a, operands, row_terms, error));
-    if (batch * k->shape[1] > 0)
+    if (k->shape[0] * k->shape[1] * k->shape[2] > 0)
         ICL_TRY(keys_pass(opencl, &a, operands, row_terms, error));
 done:
     icl_pool_give(opencl, row_terms);

@@ -158,3 +158,19 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
     runs.units = runs.shape.s[0] * runs.shape.s[1] * runs.shape.s[2] * runs.segments;
     return runs;
 }
+
+/* ---- Rows ---- */
+
+icl_teams icl_teams_of(const icl_tensor *rows) {
+    const size_t n = rows->shape[rows->rank - 1];
+    icl_teams teams = {.shape = icl_shape_of(rows), .rows = (cl_uint)(icl_tensor_count(rows) / n), .team = 1};
+
+    while (teams.team < ICL_TEAM_GROUP && 4 * teams.team < n) /* a member has four elements, or a team is a group */
+        teams.team *= 2;
+    teams.groups = (teams.rows + ICL_TEAM_GROUP / teams.team - 1) / (ICL_TEAM_GROUP / teams.team);
+    return teams;
+}
+
+size_t icl_team_items(const icl_opencl *opencl, const icl_teams *teams) {
+    return icl_opencl_items(opencl, (size_t)teams->groups * opencl->local_size);
+}

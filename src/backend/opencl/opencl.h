@@ -59,8 +59,35 @@
     KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                                      \
     KERNEL(gram_lanes, "gram", CPU, true)                                                                              \
     KERNEL(gram_groups, "gram", GPU, true)                                                                             \
+    KERNEL(look_up, "sequence", BOTH, false)                                                                           \
+    KERNEL(look_up_keys, "sequence", BOTH, false)                                                                      \
+    KERNEL(sort_count, "sequence", BOTH, false)                                                                        \
+    KERNEL(sort_scan, "sequence", BOTH, false)                                                                         \
+    KERNEL(sort_place, "sequence", BOTH, false)                                                                        \
+    KERNEL(row_starts, "sequence", BOTH, false)                                                                        \
+    KERNEL(sum_runs, "sequence", BOTH, false)                                                                          \
+    KERNEL(sum_symbols, "sequence", BOTH, false)                                                                       \
+    KERNEL(convolve, "sequence", BOTH, false)                                                                          \
+    KERNEL(convolve_taps, "sequence", BOTH, false)                                                                     \
+    KERNEL(convolve_sum, "sequence", BOTH, false)                                                                      \
+    KERNEL(rotate_pairs, "sequence", BOTH, false)                                                                      \
     KERNEL(peak_multiply_add, "peak", BOTH, false)                                                                     \
-    KERNEL(peak_triad, "peak", BOTH, false)
+    KERNEL(peak_triad, "peak", BOTH, false)                                                                            \
+    KERNEL(recurrence_forward_lanes, "recurrence_forward_lanes", CPU, false)                                           \
+    KERNEL(recurrence_forward_tiles, "recurrence_forward_tiles", GPU, false)                                           \
+    KERNEL(recurrence_backward_lanes, "recurrence_backward_lanes", CPU, false)                                         \
+    KERNEL(recurrence_backward_tiles, "recurrence_backward_tiles", GPU, false)                                         \
+    KERNEL(recurrence_backward_sum, "recurrence_backward_tiles", GPU, false)                                           \
+    KERNEL(normalize_lanes, "normalize", CPU, false)                                                                   \
+    KERNEL(normalize_backward_lanes, "normalize", CPU, false)                                                          \
+    KERNEL(normalize_teams, "normalize", GPU, false)                                                                   \
+    KERNEL(normalize_backward_teams, "normalize", GPU, false)                                                          \
+    KERNEL(normalize_sums, "normalize", GPU, false)                                                                    \
+    KERNEL(normalize_add, "normalize", BOTH, false)                                                                    \
+    KERNEL(cross_entropy_lanes, "cross_entropy", CPU, false)                                                           \
+    KERNEL(cross_entropy_backward_lanes, "cross_entropy", CPU, false)                                                  \
+    KERNEL(cross_entropy_teams, "cross_entropy", GPU, false)                                                           \
+    KERNEL(cross_entropy_backward_teams, "cross_entropy", GPU, false)
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file, family, strict) ICL_KERNEL_##name,
@@ -322,6 +349,9 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ic
 #define ICL_LAUNCH_ITEMS(opencl, which, items, error, ...)                                                             \
     icl_opencl_launch_items(opencl, which, items, (const icl_argument[]){__VA_ARGS__},                                 \
                             sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+#define ICL_LAUNCH_WITH(opencl, which, special, items, error, ...)                                                     \
+    icl_opencl_launch_with(opencl, which, special, items, (const icl_argument[]){__VA_ARGS__},                         \
+                           sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
 
 /* A view as kernels take it: memory, offset of its first element, strides of four axes (missing ones lead). */
 typedef struct icl_view {
@@ -351,6 +381,24 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
 #define ICL_RUNS(runs)                                                                                                 \
     ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                           \
         ICL_UNITS((runs).units, (runs).segment)
+
+/* Rows along the last axis, each of a team of work-items on GPUs; see cl/rows.h. */
+typedef struct icl_teams {
+    cl_uint4 shape;
+    cl_uint rows, team, groups; /* groups: work-groups that the teams of all rows fill */
+} icl_teams;
+
+#define ICL_TEAM_GROUP 64 /* work-items of the group, as in cl/rows.h */
+
+icl_teams icl_teams_of(const icl_tensor *rows);
+
+/* Work-items of a launch over all rows. */
+size_t icl_team_items(const icl_opencl *opencl, const icl_teams *teams);
+
+/* Four arguments of a kernel; work: operations of a row. */
+#define ICL_TEAMS(teams, work)                                                                                         \
+    ICL_ARGUMENT((teams).shape), ICL_ARGUMENT((teams).rows), ICL_ARGUMENT((teams).team),                               \
+        ICL_GROUP_UNITS((teams).groups, (work)*ICL_TEAM_GROUP / (teams).team)
 
 /* ---- enqueue.c ---- */
 
@@ -437,10 +485,15 @@ icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
 
 icl_op_function icl_opencl_fill, icl_opencl_copy, icl_opencl_unary, icl_opencl_binary, icl_opencl_scale_add;
 icl_op_function icl_opencl_random_fill, icl_opencl_gram_sample, icl_opencl_spherical;
+icl_op_function icl_opencl_normalize, icl_opencl_normalize_backward;
+icl_op_function icl_opencl_cross_entropy, icl_opencl_cross_entropy_backward;
 icl_op_function icl_opencl_reduce, icl_opencl_matmul, icl_opencl_matmul_strict;
 icl_op_function icl_opencl_attention_forward, icl_opencl_attention_backward;
 icl_op_function icl_opencl_linear_transformer_predict, icl_opencl_linear_transformer_gradient;
 icl_op_function icl_opencl_track_threshold, icl_opencl_update_step;
+icl_op_function icl_opencl_recurrence_forward, icl_opencl_recurrence_backward;
+icl_op_function icl_opencl_look_up, icl_opencl_look_up_backward, icl_opencl_rotate;
+icl_op_function icl_opencl_convolve, icl_opencl_convolve_backward;
 
 /* One linear attention launch: see attention_linear.c. */
 icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,

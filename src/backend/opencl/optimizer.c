@@ -44,7 +44,7 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 
 /* ---- The end of a training step ---- */
 
-enum { VECTORS = 8, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7 }; /* operands; where the extents stand */
+enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; where the extents stand */
 
 /* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters; on GPUs
  * fewer, as long as there are not more groups than compute units, which would wait otherwise. */
@@ -63,32 +63,38 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
     const icl_update_params *p = params;
     const bool is_adam = p->kind == ICL_UPDATE_ADAM, follows = operands[NORMS_OF].buffer != NULL;
     const size_t size = operands[SIZE_OF].shape[0], batch = operands[BATCH_OF].shape[0];
-    const cl_uint4 sizes = {{(cl_uint)size, (cl_uint)batch, follows ? (cl_uint)batch : 0, is_adam}};
+    const cl_uint4 sizes = {{(cl_uint)size, (cl_uint)batch, follows ? (cl_uint)batch : 0,
+                             is_adam && operands[DECAYS].buffer ? 2 : is_adam}};
     const cl_float2 limits = {{(cl_float)p->clip, (cl_float)(1 / (double)batch)}};
     const cl_float4 constants = threshold_constants(follows ? p->fraction : 1, batch);
     adam_constants adam = {.rates = {{(cl_float)p->sgd.learning_rate, 0, 0, 0}},
                            .moments = {{(cl_float)p->sgd.momentum, 0, 0, 0}},
                            .corrections = {{1, 1}}};
-    icl_argument arguments[VECTORS + 8];
+    icl_argument arguments[VECTORS + 9];
     cl_mem memory[VECTORS];
     cl_uint8 offsets = {{0}};
     cl_int8 strides = {{0}};
+    cl_int2 at_decays = {{0}};
 
     if (is_adam)
         adam = adam_constants_of(&p->adam);
     for (int i = 0; i < VECTORS; i++) { /* an absent operand is passed as any other memory */
         const icl_tensor *operand = i > 0 && !operands[i].buffer ? &operands[0] : &operands[i];
         memory[i] = icl_memory_of(operand);
-        offsets.s[i] = (cl_uint)operand->offset;
-        strides.s[i] = (cl_int)operand->stride[0];
+        if (i == DECAYS) {
+            at_decays = (cl_int2){{(cl_int)operand->offset, (cl_int)operand->stride[0]}};
+        } else {
+            offsets.s[i] = (cl_uint)operand->offset;
+            strides.s[i] = (cl_int)operand->stride[0];
+        }
         arguments[i] = ICL_MEMORY_ARGUMENT(memory[i]);
     }
-    const icl_argument rest[8] = {ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
+    const icl_argument rest[9] = {ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
                                   ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
-                                  ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants)};
+                                  ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants),  ICL_ARGUMENT(at_decays)};
     memcpy(arguments + VECTORS, rest, sizeof rest);
     const size_t groups = groups_of(opencl, size);
     return icl_opencl_launch_items(opencl, ICL_KERNEL_update_step,
-                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments, VECTORS + 8,
+                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments, VECTORS + 9,
                                    error);
 }

@@ -102,6 +102,8 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
     }
     (*taken)->next = NULL;
     statistics->bytes_live += (*taken)->bytes;
+    if (statistics->bytes_live > statistics->bytes_peak)
+        statistics->bytes_peak = statistics->bytes_live;
 done:
     return status;
 }

@@ -135,11 +135,11 @@ static icl_status test_attention(icl_opencl *opencl, icl_error *error) {
     icl_self_test_integers(v, KEYS * E, 5);
     for (size_t i = 0; i < QUERIES; i++)
         attention_row(i, q + i * D, k, v, (float)params.scale, expected + i * E, &expected_sum[i]);
-    ICL_TRY(icl_tensor_create(opencl->backend, 3, (const size_t[]){1, QUERIES, E}, &operands[0], error));
-    ICL_TRY(icl_tensor_create(opencl->backend, 3, (const size_t[]){1, QUERIES, 1}, &operands[1], error));
-    ICL_TRY(icl_self_test_upload(opencl, 3, (const size_t[]){1, QUERIES, D}, q, &operands[2], error));
-    ICL_TRY(icl_self_test_upload(opencl, 3, (const size_t[]){1, KEYS, D}, k, &operands[3], error));
-    ICL_TRY(icl_self_test_upload(opencl, 3, (const size_t[]){1, KEYS, E}, v, &operands[4], error));
+    ICL_TRY(icl_tensor_create(opencl->backend, 4, (const size_t[]){1, 1, QUERIES, E}, &operands[0], error));
+    ICL_TRY(icl_tensor_create(opencl->backend, 4, (const size_t[]){1, 1, QUERIES, 1}, &operands[1], error));
+    ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, QUERIES, D}, q, &operands[2], error));
+    ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, KEYS, D}, k, &operands[3], error));
+    ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, KEYS, E}, v, &operands[4], error));
     ICL_TRY(icl_opencl_softmax_forward(opencl, &params, operands, error));
     ICL_TRY(icl_tensor_read(operands[0], out, error));
     ICL_TRY(icl_tensor_read(operands[1], log_sum_exp, error));

@@ -19,7 +19,7 @@ typedef struct known_operand {
     const char *name;
     known_values values;
     int rank;
-    size_t shape[3];
+    size_t shape[ICL_MAX_RANK];
 } known_operand;
 
 typedef struct known_case {
@@ -29,7 +29,18 @@ typedef struct known_case {
     known_operand operands[ICL_MAX_OPERANDS]; /* in the op's order */
 } known_case;
 
-enum { B = 5, D = 4, LAYERS = 3, CONTEXT = 6, N = LAYERS * 2 * D * D, QUERIES = 5, KEYS = 7, E = 2, ROWS = 64 };
+enum {
+    B = 5,
+    D = 4,
+    LAYERS = 3,
+    CONTEXT = 6,
+    N = LAYERS * 2 * D * D,
+    QUERIES = 5,
+    KEYS = 7,
+    E = 2,
+    HEADS = 2,
+    ROWS = 64
+};
 
 static const icl_linear_transformer_params transformer = {.parameterization = ICL_LINEAR_FULL,
                                                           .layers = LAYERS,
@@ -82,15 +93,15 @@ static const known_case cases[] = {
     {ICL_OP_attention_backward,
      &softmax,
      NEAR,
-     {{"d_q", NORMAL, 3, {B, QUERIES, D}},
-      {"d_k", NORMAL, 3, {B, KEYS, D}},
-      {"d_v", NORMAL, 3, {B, KEYS, E}},
-      {"d_out", NORMAL, 3, {B, QUERIES, E}},
-      {"out", NORMAL, 3, {B, QUERIES, E}},
-      {"log_sum_exp", POSITIVE, 3, {B, QUERIES, 1}},
-      {"q", NORMAL, 3, {B, QUERIES, D}},
-      {"k", NORMAL, 3, {B, KEYS, D}},
-      {"v", NORMAL, 3, {B, KEYS, E}}}},
+     {{"d_q", NORMAL, 4, {B, HEADS, QUERIES, D}},
+      {"d_k", NORMAL, 4, {B, 1, KEYS, D}},
+      {"d_v", NORMAL, 4, {B, 1, KEYS, E}},
+      {"d_out", NORMAL, 4, {B, HEADS, QUERIES, E}},
+      {"out", NORMAL, 4, {B, HEADS, QUERIES, E}},
+      {"log_sum_exp", POSITIVE, 4, {B, HEADS, QUERIES, 1}},
+      {"q", NORMAL, 4, {B, HEADS, QUERIES, D}},
+      {"k", NORMAL, 4, {B, 1, KEYS, D}},
+      {"v", NORMAL, 4, {B, 1, KEYS, E}}}},
     {ICL_OP_update_step,
      &adam,
      NEAR,
@@ -101,7 +112,8 @@ static const known_case cases[] = {
       {"threshold", POSITIVE, 1, {1}},
       {"gradient", NORMAL, 1, {N}},
       {"losses", NORMAL, 1, {B}},
-      {"norms", POSITIVE, 1, {B}}}},
+      {"norms", POSITIVE, 1, {B}},
+      {"decays", ABSENT, 0, {0}}}},
 };
 
 static size_t count_of(const known_operand *operand) {

@@ -6,9 +6,18 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/vector.h"
+#include "arithmetic/exponential.h"
+#include "arithmetic/vector.h"
 
 /* ---- One input ---- */
+
+/* Exponentials of what is never above 0 are those of attention's weights: without a branch, so that loops become vector
+ * instructions. */
+
+/* 1 / (1 + exp(-x)) by h = exp(-|x|), which is at most 1. */
+ALWAYS_INLINE real gate(real x, real h) {
+    return (x < 0 ? h : 1) / (1 + h);
+}
 
 /* The formula of each kind, unary_NAME: a row of the list that has none does not compile. */
 #define UNARY(name, formula)                                                                                           \
@@ -23,15 +32,15 @@ UNARY(reciprocal, 1 / x)
 UNARY(exponential, REAL_EXP(x))
 UNARY(logarithm, REAL_LOG(x))
 UNARY(hyperbolic_tangent, REAL_TANH(x))
-UNARY(sigmoid, 1 / (1 + REAL_EXP(-x)))
+UNARY(sigmoid, gate(x, plain_exponential(-REAL_ABSOLUTE(x))))
 UNARY(relu, x <= 0 ? 0 : x) /* A NaN fails the comparison and stays. */
 UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
-UNARY(softplus, (x > 0 ? x : 0) + REAL_LOG1P(REAL_EXP(-REAL_ABSOLUTE(x))))
+UNARY(softplus, (x > 0 ? x : 0) + REAL_LOG1P(plain_exponential(-REAL_ABSOLUTE(x))))
 
 /* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
  * before. A limited x, since -infinity times h would be no number; its result is 0. */
 ALWAYS_INLINE real gated(real x, real w) {
-    const real h = REAL_EXP(-REAL_ABSOLUTE(w)), limited = x < -2000 ? -2000 : x;
+    const real h = plain_exponential(-REAL_ABSOLUTE(w)), limited = x < -2000 ? -2000 : x;
     return (x > 0 ? x : limited * h * h) / (1 + h * h);
 }
 ALWAYS_INLINE real gelu_exponent(real x) {

@@ -1,7 +1,7 @@
 /* The leaves of a reduction: LANES running values side by side, then a tree over the lanes. */
 #include "backend/cpu/kernels/parts.h"
 
-#include "backend/cpu/kernels/vector.h"
+#include "arithmetic/vector.h"
 
 /* A NaN stays. */
 #define COMBINE_SUM(x, y) ((x) + (y))

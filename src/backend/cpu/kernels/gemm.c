@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define NUMBER real
-#include "backend/cpu/kernels/gemm_rows.h"
+#include "arithmetic/gemm_rows.h"
+#include "arithmetic/lane_transpose.h"
 
 void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows) {
     gemm_rows(a, row_stride, k_stride, b, k, acc, rows);
@@ -75,15 +76,40 @@ ALWAYS_INLINE void pad_lanes(real *to, const real *from, size_t count) {
 
 /* ---- Kernels ---- */
 
+/* Rows of the panel that whole squares of a transposed matrix fill: how many. */
+#ifdef LANE_TRANSPOSE
+static size_t pack_squares(const real *b, size_t column_stride, size_t k, real *panel) {
+    const size_t squares = k / LANE_COUNT * LANE_COUNT;
+
+    for (size_t p = 0; p < squares; p += LANE_COUNT)
+        for (size_t column = 0; column < LANES; column += LANE_COUNT) {
+            lane square[LANE_COUNT];
+            transpose_lanes(square, b + column * column_stride + p, column_stride, lane_set(1));
+            UNROLL for (size_t i = 0; i < LANE_COUNT; i++)
+                memcpy(panel + (p + i) * LANES + column, &square[i], sizeof *square);
+        }
+    return squares;
+}
+#else
+static size_t pack_squares(const real *b, size_t column_stride, size_t k, real *panel) {
+    (void)b;
+    (void)column_stride;
+    (void)k;
+    (void)panel;
+    return 0;
+}
+#endif
+
 void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel) {
     if (column_stride == 1) {
         for (size_t p = 0; p < k; p++)
             pad_lanes(panel + p * LANES, b + p * k_stride, width);
         return;
     }
-    memset(panel, 0, k * LANES * sizeof *panel);
+    const size_t squares = k_stride == 1 && width == LANES ? pack_squares(b, column_stride, k, panel) : 0;
+    memset(panel + squares * LANES, 0, (k - squares) * LANES * sizeof *panel);
     for (size_t column = 0; column < width; column++)
-        for (size_t p = 0; p < k; p++)
+        for (size_t p = squares; p < k; p++)
             panel[p * LANES + column] = b[p * k_stride + column * column_stride];
 }
 
@@ -94,8 +120,8 @@ void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, s
         real *to = out + r * row_stride;
         if (beta == 0 && column_stride == 1) {
             real scaled[LANES];
-            for (size_t lane = 0; lane < LANES; lane++)
-                scaled[lane] = alpha * row[lane];
+            for (size_t column = 0; column < LANES; column++)
+                scaled[column] = alpha * row[column];
             copy_lanes(to, scaled, width);
             continue;
         }

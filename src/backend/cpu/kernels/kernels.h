@@ -1,8 +1,8 @@
 /*
  * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the
  * same bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is
- * contracted. Softmax attention and whole linear transformers are exceptions, see lanes.h. The backend
- * picks a table when it opens.
+ * contracted. Softmax attention, recurrences, cross-entropy and whole linear transformers are exceptions, see lanes.h.
+ * The backend picks a table when it opens.
  */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
@@ -11,10 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arithmetic/real.h"
 #include "backend/cpu/kernels/attention/softmax_plan.h"
 #include "backend/cpu/kernels/linear_transformer/plan.h"
-#include "backend/cpu/real.h"
+#include "backend/cpu/kernels/recurrence/plan.h"
+#include "backend/cpu/kernels/sequence.h"
 #include "iclab/ops_gram.h"
+#include "iclab/ops_sequence.h"
 
 #ifndef ICL_ISA
 #define ICL_ISA base
@@ -28,7 +31,7 @@
 #endif
 #define STRICT_KERNEL(name) ICL_EXPAND3(icl_strict_kernel, ICL_ISA, name)
 
-#define ICL_MAX_TILE_OPERANDS 4
+#define ICL_MAX_TILE_OPERANDS 5
 
 /* A rectangle of elements, one (row, column) step per operand; the output is operand 0. */
 typedef struct icl_tile {
@@ -52,6 +55,14 @@ typedef struct HOST(sgd_constants) {
 
 typedef enum icl_fold_kind { ICL_FOLD_SUM = 0, ICL_FOLD_SQUARES, ICL_FOLD_MAX, ICL_FOLD_COUNT } icl_fold_kind;
 
+/* How rows of n elements are normalized. gain and shift [n] are adjacent. */
+typedef struct HOST(norm) {
+    icl_norm_kind kind;
+    size_t n;
+    real epsilon;
+    const real *gain, *shift;
+} HOST(norm);
+
 typedef struct HOST(kernels) {
     /* acc [rows][LANES] += a b over k terms, each element from left to right. a is read with strides, b is packed
      * [k][LANES]. */
@@ -71,8 +82,9 @@ typedef struct HOST(kernels) {
     icl_tile_kernel *scale_add; /* params: real alpha, beta */
     icl_tile_kernel *fill;      /* params: real value */
     icl_tile_kernel *copy;
-    icl_tile_kernel *adam_step; /* params: adam_constants */
-    icl_tile_kernel *sgd_step;  /* params: sgd_constants */
+    icl_tile_kernel *adam_step;        /* params: adam_constants */
+    icl_tile_kernel *adam_step_masked; /* the same; where the fifth operand is 0, keep is 1 */
+    icl_tile_kernel *sgd_step;         /* params: sgd_constants */
 
     /* Folds n strided elements, n > 0: LANES running values, then a tree over them. */
     real (*fold_run[ICL_FOLD_COUNT])(const real *x, size_t n, size_t stride);
@@ -81,18 +93,19 @@ typedef struct HOST(kernels) {
 
     /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on. Backward
      * either all blocks of queries and then, as they need the row terms of all queries, those of keys; or, in one pass,
-     * each sequence at once, from row 0 on, for two thirds of the work. The same bits come out. */
+     * each sequence of keys at once, from row 0 on, for two thirds of the work. The same bits come out. */
     size_t softmax_block;
     HOST(softmax_kernel) * softmax_forward;
     HOST(softmax_kernel) * softmax_backward_queries, *softmax_backward_keys, *softmax_backward_sequence;
     size_t (*softmax_forward_workspace)(const HOST(softmax_plan) * plan);
     size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
-    /* The same for one query a sequence: `count` <= softmax_block sequences from `first` on, all gradients in one pass.
+    /* The same for one query a sequence, and heads that share no keys on the way back: head at.head of `count` <=
+     * softmax_block of the batch from at.batch on, all gradients in one pass.
      * workspace: softmax_single_workspace(plan) bytes. */
     size_t (*softmax_single_workspace)(const HOST(softmax_plan) * plan);
-    void (*softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
-    void (*softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
+    void (*softmax_single_forward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
+    void (*softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
 
     /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last),
      * first a multiple of linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum
@@ -101,6 +114,34 @@ typedef struct HOST(kernels) {
     size_t linear_lanes;
     size_t (*linear_workspace)(const HOST(linear_plan) * plan);
     void (*linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace, real *sum);
+
+    /* Normalizes evenly spaced rows of adjacent elements; out may be in. Backward sums [2][n], unless it is NULL, grows
+     * by the rows' terms of d_gain and d_shift. */
+    void (*normalize)(const HOST(norm) * norm, size_t rows, const real *in, size_t in_row, real *out, size_t out_row);
+    void (*normalize_backward)(const HOST(norm) * norm, size_t rows, const real *in, size_t in_row, const real *d_out,
+                               size_t d_out_row, real *d_in, size_t d_in_row, real *sums);
+
+    /* Recurrences: forward blocks of at most recurrence_block values of one batch and head, multiples of
+     * recurrence_lanes but for the last of them. workspace: so many bytes, aligned to 64, of this thread alone. */
+    size_t recurrence_block, recurrence_lanes;
+    size_t (*recurrence_forward_workspace)(const HOST(recurrence_plan) * plan);
+    HOST(recurrence_forward_kernel) * recurrence_forward;
+    size_t (*recurrence_backward_workspace)(const HOST(recurrence_plan) * plan);
+    HOST(recurrence_backward_kernel) * recurrence_backward;
+
+    /* sum [columns] = the rows added up from first to last, beginning from 0, or from `sum` where `onto`. */
+    void (*sum_rows)(const HOST(row_list) * rows, size_t columns, bool onto, real *sum);
+    /* A row of 2 half elements as icl_rotate has it; out may be in. */
+    void (*rotate_row)(real *out, size_t out_step, const real *in, size_t in_step, const real *cosines,
+                       const real *sines, size_t half);
+    /* out = the convolution of in with kernel [width][channels]. */
+    void (*convolve)(const HOST(token_block) * block, const real *kernel);
+    /* sums [width][channels]: of tap j, out_t in_(t - (width - 1) + j) summed over the block's tokens. */
+    void (*convolve_taps)(const HOST(token_block) * block, real *sums);
+
+    /* Of one row of n adjacent logits. */
+    real (*cross_entropy)(const real *z, size_t n, real class_number);
+    void (*cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 } HOST(kernels);
 
 /* What one group of sequences of gram_sample needs; the tables are packed floats. */

@@ -17,7 +17,7 @@ void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const
 ICL_UNARY_KINDS(DECLARE_UNARY)
 ICL_BINARY_KINDS(DECLARE_BINARY)
 icl_tile_kernel KERNEL(scale), KERNEL(scale_add), KERNEL(fill), KERNEL(copy);
-icl_tile_kernel KERNEL(adam_step), KERNEL(sgd_step);
+icl_tile_kernel KERNEL(adam_step), KERNEL(adam_step_masked), KERNEL(sgd_step);
 
 real KERNEL(sum_run)(const real *x, size_t n, size_t stride);
 real KERNEL(squares_run)(const real *x, size_t n, size_t stride);
@@ -42,10 +42,33 @@ size_t KERNEL(softmax_forward_workspace)(const HOST(softmax_plan) * plan);
 size_t KERNEL(softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
 size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
-void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
-void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, size_t first, size_t count, void *workspace);
+void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
+void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
+
+/* Vectors in a row of a state: 2 for outputs, 2 for reads, 2 for updates of each, in 32 registers or 16. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define RECURRENCE_VECTORS 4
+#else
+#define RECURRENCE_VECTORS 2
+#endif
+
+size_t KERNEL(recurrence_forward_workspace)(const HOST(recurrence_plan) * plan);
+size_t KERNEL(recurrence_backward_workspace)(const HOST(recurrence_plan) * plan);
+HOST(recurrence_forward_kernel) KERNEL(recurrence_forward);
+HOST(recurrence_backward_kernel) KERNEL(recurrence_backward);
 
 size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);
 void KERNEL(linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace, real *sum);
+
+void KERNEL(normalize)(const HOST(norm) * how, size_t rows, const real *in, size_t in_row, real *out, size_t out_row);
+void KERNEL(normalize_backward)(const HOST(norm) * how, size_t rows, const real *in, size_t in_row, const real *d_out,
+                                size_t d_out_row, real *d_in, size_t d_in_row, real *sums);
+void KERNEL(sum_rows)(const HOST(row_list) * rows, size_t columns, bool onto, real *sum);
+void KERNEL(rotate_row)(real *out, size_t out_step, const real *in, size_t in_step, const real *cosines,
+                        const real *sines, size_t half);
+void KERNEL(convolve)(const HOST(token_block) * block, const real *kernel);
+void KERNEL(convolve_taps)(const HOST(token_block) * block, real *sums);
+real KERNEL(cross_entropy)(const real *z, size_t n, real class_number);
+void KERNEL(cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 
 #endif

@@ -1,11 +1,11 @@
 /* What is float on every backend: strict products and random numbers, bit for bit as random.h states them. */
 #include "backend/cpu/kernels/kernels.h"
 
-#include "backend/cpu/kernels/vector.h"
-#include "backend/random_words.h"
+#include "arithmetic/random_words.h"
+#include "arithmetic/vector.h"
 
 #define NUMBER float
-#include "backend/cpu/kernels/gemm_rows.h"
+#include "arithmetic/gemm_rows.h"
 
 static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, const float *b, size_t k, float *acc,
                         size_t rows) {
@@ -13,9 +13,9 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 }
 
 #if defined(__AVX512F__) && defined(__AVX512CD__)
-#include "backend/cpu/kernels/random/random_avx512.h"
+#include "arithmetic/random_avx512.h"
 #else
-#include "backend/cpu/kernels/random/random_portable.h"
+#include "arithmetic/random_portable.h"
 #endif
 
 #include "backend/cpu/kernels/random/gram.h"

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/lanes.h"
+#include "arithmetic/lanes.h"
 #include "backend/cpu/kernels/parts.h"
 
 #define UNARY(kind, name, positive) [kind] = KERNEL(name),
@@ -16,6 +16,7 @@ const HOST(kernels) KERNEL(table) = {
     .fill = KERNEL(fill),
     .copy = KERNEL(copy),
     .adam_step = KERNEL(adam_step),
+    .adam_step_masked = KERNEL(adam_step_masked),
     .sgd_step = KERNEL(sgd_step),
     .fold_run = {KERNEL(sum_run), KERNEL(squares_run), KERNEL(max_run)},
     .fold_columns = {KERNEL(sum_columns), KERNEL(squares_columns), KERNEL(max_columns)},
@@ -29,7 +30,21 @@ const HOST(kernels) KERNEL(table) = {
     .softmax_single_workspace = KERNEL(softmax_single_workspace),
     .softmax_single_forward = KERNEL(softmax_single_forward),
     .softmax_single_backward = KERNEL(softmax_single_backward),
+    .recurrence_block = RECURRENCE_VECTORS * LANE_COUNT,
+    .recurrence_lanes = LANE_COUNT,
+    .recurrence_forward_workspace = KERNEL(recurrence_forward_workspace),
+    .recurrence_forward = KERNEL(recurrence_forward),
+    .recurrence_backward_workspace = KERNEL(recurrence_backward_workspace),
+    .recurrence_backward = KERNEL(recurrence_backward),
     .linear_lanes = LANE_COUNT,
     .linear_workspace = KERNEL(linear_workspace),
     .linear_slice = KERNEL(linear_slice),
+    .normalize = KERNEL(normalize),
+    .normalize_backward = KERNEL(normalize_backward),
+    .sum_rows = KERNEL(sum_rows),
+    .rotate_row = KERNEL(rotate_row),
+    .convolve = KERNEL(convolve),
+    .convolve_taps = KERNEL(convolve_taps),
+    .cross_entropy = KERNEL(cross_entropy),
+    .cross_entropy_backward = KERNEL(cross_entropy_backward),
 };

@@ -9,26 +9,33 @@
  * tile of t, TILE queries by BLOCK keys, also adds its product with the block's keys to dq of its queries, which stays
  * in memory until the last block has passed; there the lanes are coordinates, in bands of BLOCK, so that no tile is
  * ever transposed. 6 d + 4 e flops a pair and an exponential; beside packed rows of a block and a tile it takes queries
- * * d numbers, d rounded up to whole bands.
+ * * d numbers for each head that reads the keys, d rounded up to whole bands.
  *
  * In two passes where sequences are few and a task must be a block: one that owns queries, for dq, and one that owns
  * keys, for dk and dv. Each has its own s, t and exponential: 8 d + 6 e flops, and nothing that grows with the length.
+ *
+ * Where heads share keys, the sums of dk and dv pass from head to head, in order.
  *
  * Sums are in order of keys, or queries, for each number alone, so that a result depends on neither the threads, nor
  * the block it falls into, nor on which of the two it was; with lane_fma it depends on the
  * instruction set, see lanes.h.
  */
-#include "backend/cpu/kernels/attention/exponential.h"
+#include "arithmetic/exponential.h"
 #include "backend/cpu/kernels/attention/softmax_products.h"
 
 #define TILE 64 /* queries (or keys) that share one pass over the sums */
 
 /* ---- Row terms ---- */
 
+/* D of all queries of one head. */
+static real *row_terms_of(const plan *p, place at) {
+    return p->row_terms + (at.batch * p->heads + at.head) * p->queries;
+}
+
 /* D of `count` queries from `first` on. */
-static void sum_row_terms(const plan *p, size_t sequence, size_t first, size_t count) {
-    const matrix g = rows_of(&p->d_out, sequence, first), out = rows_of(&p->out, sequence, first);
-    real *row_terms = p->row_terms + sequence * p->queries + first;
+static void sum_row_terms(const plan *p, place at, size_t first, size_t count) {
+    const matrix g = query_rows(&p->d_out, at, first), out = query_rows(&p->out, at, first);
+    real *row_terms = row_terms_of(p, at) + first;
     for (size_t i = 0; i < count; i++) {
         real term = 0;
         for (size_t c = 0; c < p->e; c++)
@@ -46,14 +53,14 @@ typedef struct query_state {
     real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
 } query_state;
 
-static void start_queries(const plan *p, size_t sequence, size_t first, size_t count, query_state *state) {
-    const matrix lse = rows_of(&p->log_sum_exp, sequence, first);
+static void start_queries(const plan *p, place at, size_t first, size_t count, query_state *state) {
+    const matrix lse = query_rows(&p->log_sum_exp, at, first);
     state->vectors = vectors_for(count);
-    sum_row_terms(p, sequence, first, count);
+    sum_row_terms(p, at, first, count);
     for (size_t l = 0; l < BLOCK; l++) {
         const size_t row = smaller(l, count - 1);
         state->log_sum_exp[l] = lse.elements[row * lse.row];
-        state->row_term[l] = p->row_terms[sequence * p->queries + first + row];
+        state->row_term[l] = row_terms_of(p, at)[first + row];
     }
 }
 
@@ -71,34 +78,41 @@ static void slope_tile(const query_state *state, real *tile, const real *gains, 
     }
 }
 
-void KERNEL(softmax_backward_queries)(const plan *p, size_t sequence, size_t first, void *workspace) {
+void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
     lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
     lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + TILE * VECTORS;
     query_state state;
 
-    start_queries(p, sequence, first, count, &state);
-    pack_lanes(q, rows_of(&p->q, sequence, first), count, state.vectors, p->d);
-    pack_lanes(g, rows_of(&p->d_out, sequence, first), count, state.vectors, p->e);
+    start_queries(p, at, first, count, &state);
+    pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
+    pack_lanes(g, query_rows(&p->d_out, at, first), count, state.vectors, p->e);
     clear_lanes(sums, padded(p->d));
     for (size_t j = 0; j < end; j += TILE) {
         const size_t length = smaller(TILE, end - j);
-        const matrix k = rows_of(&p->k, sequence, j);
+        const matrix k = key_rows_of(&p->k, at, j);
         for (size_t l = 0; l < BLOCK; l++)
             state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
         multiply_tile(tile, k, length, p->d, q, state.vectors);
-        multiply_tile(gains, rows_of(&p->v, sequence, j), length, p->e, g, state.vectors);
+        multiply_tile(gains, key_rows_of(&p->v, at, j), length, p->e, g, state.vectors);
         slope_tile(&state, lane_elements(tile), lane_elements(gains), length, p->scale);
         add_tile(sums, NULL, k, length, p->d, tile, state.vectors);
     }
-    store_lanes(sums, p->scale, rows_of(&p->d_q, sequence, first), count, p->d);
+    store_lanes(sums, p->scale, query_rows(&p->d_q, at, first), count, p->d);
 }
 
 /* ---- Lanes are keys ---- */
 
+/* Head r of the `repeats` that read a group. */
+static place head_of_group(const plan *p, place at, size_t r) {
+    at.head = at.group * p->repeats + r;
+    return at;
+}
+
 /* `count` keys from `first` on, what becomes of them, and the tile of queries that passes them. */
 typedef struct key_block {
-    size_t sequence, first, count, vectors;
+    place at; /* at.head: of the queries that pass */
+    size_t first, count, vectors;
     lane *k, *v;             /* [d], [e] */
     lane *sums_k, *sums_v;   /* [d], [e], padded */
     lane *weights, *slopes;  /* [TILE] */
@@ -109,16 +123,16 @@ static size_t bands_of(size_t d) {
     return (d + BLOCK - 1) / BLOCK;
 }
 
-/* The queries of a band, and what the last group may touch behind them. */
+/* The queries of a band: for each head of the group its own and what the last GROUP may touch behind them. */
 static size_t band_rows(const plan *p) {
-    return p->queries + GROUP;
+    return p->repeats * (p->queries + GROUP);
 }
 
 /* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them
  * attend to all of the block. */
 ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size_t length, const bool masked) {
-    const matrix lse = rows_of(&p->log_sum_exp, block->sequence, row);
-    const real *row_terms = p->row_terms + block->sequence * p->queries + row;
+    const matrix lse = query_rows(&p->log_sum_exp, block->at, row);
+    const real *row_terms = row_terms_of(p, block->at) + row;
     const size_t lanes = block->vectors * LANE_COUNT;
     real number[BLOCK];
 
@@ -146,6 +160,11 @@ static void weigh_queries(const plan *p, const key_block *block, size_t row, siz
         weigh(p, block, row, length, false);
 }
 
+/* Where query `row` of a head stands in a band. */
+static size_t band_row(const plan *p, place at, size_t row) {
+    return (at.head - at.group * p->repeats) * (p->queries + GROUP) + row;
+}
+
 /* Coordinate c of a row of bands that have so many rows each. */
 static real *in_band(lane *bands, size_t rows, size_t row, size_t c) {
     return lane_elements(bands) + (c / BLOCK * rows + row) * BLOCK + c % BLOCK;
@@ -153,7 +172,7 @@ static real *in_band(lane *bands, size_t rows, size_t row, size_t c) {
 
 /* key_rows = the block's keys; zeros fill the last band up. */
 static void pack_key_rows(const plan *p, const key_block *block) {
-    const matrix k = rows_of(&p->k, block->sequence, block->first);
+    const matrix k = key_rows_of(&p->k, block->at, block->first);
     clear_lanes(block->key_rows, bands_of(p->d) * BLOCK);
     for (size_t j = 0; j < block->count; j++)
         for (size_t c = 0; c < p->d; c++)
@@ -164,30 +183,22 @@ static void pack_key_rows(const plan *p, const key_block *block) {
 static void add_queries(const plan *p, const key_block *block, size_t row, size_t length, size_t keys) {
     const matrix slopes = {lane_elements(block->slopes), 1, BLOCK};
     for (size_t band = 0; band < bands_of(p->d); band++) {
-        lane *sums = block->sums_q + (band * band_rows(p) + row) * VECTORS;
+        lane *sums = block->sums_q + (band * band_rows(p) + band_row(p, block->at, row)) * VECTORS;
         add_tile(sums, NULL, slopes, keys, length, block->key_rows + band * BLOCK * VECTORS,
                  vectors_for(p->d - band * BLOCK));
     }
 }
 
-/* One block of keys passes all queries that attend to any of it. */
-static void pass_keys(const plan *p, key_block *block) {
+/* All queries of the head block->at.head that attend to any of the block. */
+static void pass_head(const plan *p, key_block *block) {
     const size_t first = block->first, d = p->d, e = p->e;
     /* The first query that attends to the block's first key; none where nothing attends to it. */
     const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
     const size_t start = first < p->sources ? unmasked : p->queries;
 
-    block->count = smaller(p->keys - first, BLOCK);
-    block->vectors = vectors_for(block->count);
-    pack_lanes(block->k, rows_of(&p->k, block->sequence, first), block->count, block->vectors, d);
-    pack_lanes(block->v, rows_of(&p->v, block->sequence, first), block->count, block->vectors, e);
-    clear_lanes(block->sums_k, padded(d));
-    clear_lanes(block->sums_v, padded(e));
-    if (block->sums_q)
-        pack_key_rows(p, block);
     for (size_t i = start; i < p->queries; i += TILE) {
         const size_t length = smaller(TILE, p->queries - i);
-        const matrix q = rows_of(&p->q, block->sequence, i), g = rows_of(&p->d_out, block->sequence, i);
+        const matrix q = query_rows(&p->q, block->at, i), g = query_rows(&p->d_out, block->at, i);
         multiply_tile(block->weights, q, length, d, block->k, block->vectors);
         multiply_tile(block->slopes, g, length, e, block->v, block->vectors);
         weigh_queries(p, block, i, length);
@@ -196,13 +207,31 @@ static void pass_keys(const plan *p, key_block *block) {
         if (block->sums_q)
             add_queries(p, block, i, length, below(reach_of(p, i + length - 1), first, BLOCK));
     }
-    store_lanes(block->sums_k, p->scale, rows_of(&p->d_k, block->sequence, first), block->count, d);
-    store_lanes(block->sums_v, 1, rows_of(&p->d_v, block->sequence, first), block->count, e);
+}
+
+/* One block of keys passes the queries of all heads of its group, head by head. */
+static void pass_keys(const plan *p, key_block *block) {
+    const size_t first = block->first, d = p->d, e = p->e;
+
+    block->count = smaller(p->keys - first, BLOCK);
+    block->vectors = vectors_for(block->count);
+    pack_lanes(block->k, key_rows_of(&p->k, block->at, first), block->count, block->vectors, d);
+    pack_lanes(block->v, key_rows_of(&p->v, block->at, first), block->count, block->vectors, e);
+    clear_lanes(block->sums_k, padded(d));
+    clear_lanes(block->sums_v, padded(e));
+    if (block->sums_q)
+        pack_key_rows(p, block);
+    for (size_t r = 0; r < p->repeats; r++) {
+        block->at = head_of_group(p, block->at, r);
+        pass_head(p, block);
+    }
+    store_lanes(block->sums_k, p->scale, key_rows_of(&p->d_k, block->at, first), block->count, d);
+    store_lanes(block->sums_v, 1, key_rows_of(&p->d_v, block->at, first), block->count, e);
 }
 
 /* Lays a block's packed rows out in the workspace; those of one pass stand at its end. */
-static key_block lay_out(const plan *p, size_t sequence, void *workspace, bool in_one_pass) {
-    key_block block = {.sequence = sequence, .k = workspace};
+static key_block lay_out(const plan *p, place at, void *workspace, bool in_one_pass) {
+    key_block block = {.at = at, .k = workspace};
     block.v = block.k + p->d * VECTORS;
     block.sums_k = block.v + p->e * VECTORS;
     block.sums_v = block.sums_k + padded(p->d) * VECTORS;
@@ -215,30 +244,33 @@ static key_block lay_out(const plan *p, size_t sequence, void *workspace, bool i
     return block;
 }
 
-void KERNEL(softmax_backward_keys)(const plan *p, size_t sequence, size_t first, void *workspace) {
-    key_block block = lay_out(p, sequence, workspace, false);
+void KERNEL(softmax_backward_keys)(const plan *p, place at, size_t first, void *workspace) {
+    key_block block = lay_out(p, at, workspace, false);
     block.first = first;
     pass_keys(p, &block);
 }
 
 /* ---- One pass ---- */
 
-/* d_q from the sums of all blocks of keys. */
-static void store_queries(const plan *p, const key_block *block) {
-    const matrix d_q = rows_of(&p->d_q, block->sequence, 0);
+/* d_q of one head from the sums of all blocks of keys. */
+static void store_queries(const plan *p, const key_block *block, place at) {
+    const matrix d_q = query_rows(&p->d_q, at, 0);
     for (size_t i = 0; i < p->queries; i++)
         for (size_t c = 0; c < p->d; c++)
-            d_q.elements[i * d_q.row + c * d_q.column] = p->scale * *in_band(block->sums_q, band_rows(p), i, c);
+            d_q.elements[i * d_q.row + c * d_q.column] =
+                p->scale * *in_band(block->sums_q, band_rows(p), band_row(p, at, i), c);
 }
 
-void KERNEL(softmax_backward_sequence)(const plan *p, size_t sequence, size_t first, void *workspace) {
-    key_block block = lay_out(p, sequence, workspace, true);
+void KERNEL(softmax_backward_sequence)(const plan *p, place at, size_t first, void *workspace) {
+    key_block block = lay_out(p, at, workspace, true);
 
-    sum_row_terms(p, sequence, 0, p->queries);
+    for (size_t r = 0; r < p->repeats; r++)
+        sum_row_terms(p, head_of_group(p, at, r), 0, p->queries);
     clear_lanes(block.sums_q, bands_of(p->d) * band_rows(p));
     for (block.first = first; block.first < p->keys; block.first += BLOCK)
         pass_keys(p, &block);
-    store_queries(p, &block);
+    for (size_t r = 0; r < p->repeats; r++)
+        store_queries(p, &block, head_of_group(p, at, r));
 }
 
 /* ---- Memory ---- */

@@ -11,7 +11,7 @@
  * Sums are in order of keys for each lane alone, so that a result depends on neither the threads nor the
  * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
  */
-#include "backend/cpu/kernels/attention/exponential.h"
+#include "arithmetic/exponential.h"
 #include "backend/cpu/kernels/attention/softmax_products.h"
 
 #define TILE 64 /* keys that share one rescaling and one pass over the sums */
@@ -64,9 +64,8 @@ static void weigh_tile(softmax_state *state, real *tile, size_t length, real sca
 }
 
 /* out and log_sum_exp of `count` queries from what their lanes hold after the last key. */
-static void store_queries(const plan *p, size_t sequence, size_t first, size_t count, const softmax_state *state,
-                          lane *sums) {
-    const matrix out = rows_of(&p->out, sequence, first), lse = rows_of(&p->log_sum_exp, sequence, first);
+static void store_queries(const plan *p, place at, size_t first, size_t count, const softmax_state *state, lane *sums) {
+    const matrix out = query_rows(&p->out, at, first), lse = query_rows(&p->log_sum_exp, at, first);
     for (size_t l = 0; l < count; l++) {
         const bool any = reach_of(p, first + l) > 0;
         const real *lane_l = lane_elements(sums) + l;
@@ -76,12 +75,12 @@ static void store_queries(const plan *p, size_t sequence, size_t first, size_t c
     }
 }
 
-void KERNEL(softmax_forward)(const plan *p, size_t sequence, size_t first, void *workspace) {
+void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
     lane *q = workspace, *sums = q + p->d * VECTORS, *tile = sums + padded(p->e) * VECTORS;
     softmax_state state = {.vectors = vectors_for(count)};
 
-    pack_lanes(q, rows_of(&p->q, sequence, first), count, state.vectors, p->d);
+    pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
     clear_lanes(sums, padded(p->e));
     for (size_t l = 0; l < BLOCK; l++)
         state.maximum[l] = -REAL_MAX;
@@ -89,11 +88,11 @@ void KERNEL(softmax_forward)(const plan *p, size_t sequence, size_t first, void 
         const size_t length = smaller(TILE, end - j);
         for (size_t l = 0; l < BLOCK; l++)
             state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
-        multiply_tile(tile, rows_of(&p->k, sequence, j), length, p->d, q, state.vectors);
+        multiply_tile(tile, key_rows_of(&p->k, at, j), length, p->d, q, state.vectors);
         weigh_tile(&state, lane_elements(tile), length, p->scale, reach_of(p, first) < j + length);
-        add_tile(sums, state.keep, rows_of(&p->v, sequence, j), length, p->e, tile, state.vectors);
+        add_tile(sums, state.keep, key_rows_of(&p->v, at, j), length, p->e, tile, state.vectors);
     }
-    store_queries(p, sequence, first, count, &state, sums);
+    store_queries(p, at, first, count, &state, sums);
 }
 
 size_t KERNEL(softmax_forward_workspace)(const plan *p) {

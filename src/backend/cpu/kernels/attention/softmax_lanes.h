@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/lanes.h"
+#include "arithmetic/lanes.h"
 #include "backend/cpu/kernels/parts.h"
 
 #define VECTORS SOFTMAX_VECTORS
@@ -15,6 +15,7 @@
 
 typedef HOST(softmax_plan) plan;
 typedef HOST(sequences) sequences;
+typedef HOST(place) place;
 
 /* A matrix in memory: an operand's rows from some row of a sequence on. */
 typedef struct matrix {
@@ -22,9 +23,18 @@ typedef struct matrix {
     size_t row, column;
 } matrix;
 
-static inline matrix rows_of(const sequences *operand, size_t sequence, size_t row) {
-    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1], operand->stride[1],
-                    operand->stride[2]};
+static inline matrix rows_of(const sequences *operand, size_t batch, size_t head, size_t row) {
+    return (matrix){operand->elements + batch * operand->stride[0] + head * operand->stride[1] +
+                        row * operand->stride[2],
+                    operand->stride[2], operand->stride[3]};
+}
+
+/* Of q and all that is shaped as it, and of k and v. */
+static inline matrix query_rows(const sequences *operand, place at, size_t row) {
+    return rows_of(operand, at.batch, at.head, row);
+}
+static inline matrix key_rows_of(const sequences *operand, place at, size_t row) {
+    return rows_of(operand, at.batch, at.group, row);
 }
 
 static inline size_t smaller(size_t a, size_t b) {

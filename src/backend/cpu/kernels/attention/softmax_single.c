@@ -12,13 +12,14 @@
  * exponential, is what a key costs beside 2 (d + e) flops forward and 6 d + 3 e backward. Sums are in order of keys,
  * for each lane alone.
  */
-#include "backend/cpu/kernels/attention/exponential.h"
+#include "arithmetic/exponential.h"
 #include "backend/cpu/kernels/attention/softmax_lanes.h"
 
-/* Row `row` of the sequences from `sequence` on, as a matrix with a row for each sequence. */
-static matrix across(const sequences *operand, size_t sequence, size_t row) {
-    return (matrix){operand->elements + sequence * operand->stride[0] + row * operand->stride[1], operand->stride[0],
-                    operand->stride[2]};
+/* Row `row` of one head of the batch from `first` on, as a matrix with a row for each of the batch. */
+static matrix across(const sequences *operand, size_t first, size_t head, size_t row) {
+    return (matrix){operand->elements + first * operand->stride[0] + head * operand->stride[1] +
+                        row * operand->stride[2],
+                    operand->stride[0], operand->stride[3]};
 }
 
 /* sum = sum over c < width, in order, of x[c] * y[c] */
@@ -47,13 +48,13 @@ static void multiply(lane *out, const lane *weight, const lane *x, size_t width)
 /* ---- Forward ---- */
 
 /* Scores of all keys, and the largest. */
-static void score_keys(const plan *p, size_t first, size_t count, const lane *q, lane *k, lane *scores, size_t end,
+static void score_keys(const plan *p, place at, size_t count, const lane *q, lane *k, lane *scores, size_t end,
                        real maximum[BLOCK]) {
     for (size_t l = 0; l < BLOCK; l++)
         maximum[l] = -REAL_MAX;
     for (size_t j = 0; j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
-        pack_lanes(k, across(&p->k, first, j), count, VECTORS, p->d);
+        pack_lanes(k, across(&p->k, at.batch, at.group, j), count, VECTORS, p->d);
         dot(scores + j * VECTORS, k, q, p->d);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
             score[l] = p->scale * score[l];
@@ -62,23 +63,23 @@ static void score_keys(const plan *p, size_t first, size_t count, const lane *q,
     }
 }
 
-void KERNEL(softmax_single_forward)(const plan *p, size_t first, size_t count, void *workspace) {
+void KERNEL(softmax_single_forward)(const plan *p, place at, size_t count, void *workspace) {
     const size_t end = reach_of(p, 0);
     lane *q = workspace, *k = q + p->d * VECTORS, *v = k + p->d * VECTORS, *sums = v + p->e * VECTORS;
     lane *scores = sums + p->e * VECTORS;
-    const matrix out = across(&p->out, first, 0), lse = across(&p->log_sum_exp, first, 0);
+    const matrix out = across(&p->out, at.batch, at.head, 0), lse = across(&p->log_sum_exp, at.batch, at.head, 0);
     real maximum[BLOCK], total[BLOCK] = {0};
 
-    pack_lanes(q, across(&p->q, first, 0), count, VECTORS, p->d);
+    pack_lanes(q, across(&p->q, at.batch, at.head, 0), count, VECTORS, p->d);
     clear_lanes(sums, p->e);
-    score_keys(p, first, count, q, k, scores, end, maximum);
+    score_keys(p, at, count, q, k, scores, end, maximum);
     for (size_t j = 0; j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
             score[l] = weight_exponential(score[l] - maximum[l], false);
             total[l] += score[l];
         }
-        pack_lanes(v, across(&p->v, first, j), count, VECTORS, p->e);
+        pack_lanes(v, across(&p->v, at.batch, at.group, j), count, VECTORS, p->e);
         accumulate(sums, scores + j * VECTORS, v, p->e);
     }
     for (size_t l = 0; l < count; l++) {
@@ -92,9 +93,9 @@ void KERNEL(softmax_single_forward)(const plan *p, size_t first, size_t count, v
 /* ---- Backward ---- */
 
 /* log_sum_exp and G . out of each lane. */
-static void start_lanes(const plan *p, size_t first, size_t count, real log_sum_exp[BLOCK], real row_term[BLOCK]) {
-    const matrix lse = across(&p->log_sum_exp, first, 0), g = across(&p->d_out, first, 0);
-    const matrix out = across(&p->out, first, 0);
+static void start_lanes(const plan *p, place at, size_t count, real log_sum_exp[BLOCK], real row_term[BLOCK]) {
+    const matrix lse = across(&p->log_sum_exp, at.batch, at.head, 0), g = across(&p->d_out, at.batch, at.head, 0);
+    const matrix out = across(&p->out, at.batch, at.head, 0);
 
     for (size_t l = 0; l < BLOCK; l++) {
         const size_t row = smaller(l, count - 1);
@@ -105,7 +106,7 @@ static void start_lanes(const plan *p, size_t first, size_t count, real log_sum_
     }
 }
 
-void KERNEL(softmax_single_backward)(const plan *p, size_t first, size_t count, void *workspace) {
+void KERNEL(softmax_single_backward)(const plan *p, place at, size_t count, void *workspace) {
     const size_t end = reach_of(p, 0), d = p->d, e = p->e;
     lane *q = workspace, *g = q + d * VECTORS, *k = g + e * VECTORS, *v = k + d * VECTORS;
     lane *d_q = v + e * VECTORS, *d_k = d_q + d * VECTORS, *d_v = d_k + d * VECTORS;
@@ -113,13 +114,13 @@ void KERNEL(softmax_single_backward)(const plan *p, size_t first, size_t count, 
     real log_sum_exp[BLOCK], row_term[BLOCK];
     real *weight = lane_elements(weights), *slope = lane_elements(slopes);
 
-    pack_lanes(q, across(&p->q, first, 0), count, VECTORS, d);
-    pack_lanes(g, across(&p->d_out, first, 0), count, VECTORS, e);
+    pack_lanes(q, across(&p->q, at.batch, at.head, 0), count, VECTORS, d);
+    pack_lanes(g, across(&p->d_out, at.batch, at.head, 0), count, VECTORS, e);
     clear_lanes(d_q, d);
-    start_lanes(p, first, count, log_sum_exp, row_term);
+    start_lanes(p, at, count, log_sum_exp, row_term);
     for (size_t j = 0; j < end; j++) {
-        pack_lanes(k, across(&p->k, first, j), count, VECTORS, d);
-        pack_lanes(v, across(&p->v, first, j), count, VECTORS, e);
+        pack_lanes(k, across(&p->k, at.batch, at.group, j), count, VECTORS, d);
+        pack_lanes(v, across(&p->v, at.batch, at.group, j), count, VECTORS, e);
         dot(weights, k, q, d);
         dot(slopes, v, g, e);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
@@ -129,16 +130,16 @@ void KERNEL(softmax_single_backward)(const plan *p, size_t first, size_t count, 
         accumulate(d_q, slopes, k, d);
         multiply(d_k, slopes, q, d);
         multiply(d_v, weights, g, e);
-        store_lanes(d_k, p->scale, across(&p->d_k, first, j), count, d);
-        store_lanes(d_v, 1, across(&p->d_v, first, j), count, e);
+        store_lanes(d_k, p->scale, across(&p->d_k, at.batch, at.group, j), count, d);
+        store_lanes(d_v, 1, across(&p->d_v, at.batch, at.group, j), count, e);
     }
     clear_lanes(d_k, d);
     clear_lanes(d_v, e);
     for (size_t j = end; j < p->keys; j++) {
-        store_lanes(d_k, 1, across(&p->d_k, first, j), count, d);
-        store_lanes(d_v, 1, across(&p->d_v, first, j), count, e);
+        store_lanes(d_k, 1, across(&p->d_k, at.batch, at.group, j), count, d);
+        store_lanes(d_v, 1, across(&p->d_v, at.batch, at.group, j), count, e);
     }
-    store_lanes(d_q, p->scale, across(&p->d_q, first, 0), count, d);
+    store_lanes(d_q, p->scale, across(&p->d_q, at.batch, at.head, 0), count, d);
 }
 
 /* Of the hungrier way; the scores of the way forward take most. */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/lane_transpose.h"
+#include "arithmetic/lane_transpose.h"
 #include "backend/cpu/kernels/linear_transformer/linear.h"
 #include "backend/cpu/kernels/parts.h"
 

@@ -10,8 +10,8 @@
 
 #include <assert.h>
 
+#include "arithmetic/lanes.h"
 #include "backend/cpu/kernels/kernels.h"
-#include "backend/cpu/kernels/lanes.h"
 
 typedef HOST(linear_plan) linear_plan;
 

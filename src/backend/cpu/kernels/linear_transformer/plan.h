@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "backend/cpu/real.h"
+#include "arithmetic/real.h"
 #include "iclab/ops_linear_transformer.h"
 
 /* One operand, by sequence, row and column. NULL elements: absent. */

@@ -1,0 +1,104 @@
+/*
+ * Short causal convolutions with a filter for each channel, and their gradients, with the bits that
+ * include/iclab/ops_sequence.h states for icl_convolve and icl_convolve_backward.
+ *
+ * Strides are of sequence, token and channel (s1, s2, s3), of the kernel of tap and channel (s2, s3). sizes: tokens,
+ * channels, width, tokens of a block. A sequence walked backwards in time has a negative stride of tokens.
+ */
+#include "common.h"
+
+/* LANES channels of a product. is_dense is known to the compiler: channels lie side by side, as many as the lanes. */
+static floats load_channels(__global const float *from, int step, uint left, uint is_dense) {
+    return is_dense ? LOAD_LANES(from) : load_run(from, step, left);
+}
+
+/* One token: sum over the taps from `first` on, whose input stands at `in`. */
+static floats filter_token(__global const float *in, int in_time, int in_step, __global const float *taps,
+                           int2 tap_stride, uint first, uint width, uint left, uint is_dense) {
+    floats sum = (floats)(0.0f);
+    for (uint j = first; j < width; j++)
+        sum += load_channels(taps + (int)j * tap_stride.s0, tap_stride.s1, left, is_dense) *
+               load_channels(in + (int)j * in_time, in_step, left, is_dense);
+    return sum;
+}
+
+/*
+ * out_t = sum_j kernel_j in_(t - (width - 1) + j). A unit is LANES channels of `run` tokens of a sequence: of one on
+ * GPUs, where neighbours are neighbouring channels. `runs` of them are a sequence, `blocks` a token. Cost of an
+ * element: 2 width flops; 8 bytes and what the caches keep.
+ */
+__kernel void convolve(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                       int4 in_stride, __global const float *kernel_, uint kernel_offset, int4 kernel_stride,
+                       uint4 sizes, uint run, uint runs, uint blocks, uint2 units) {
+    FOR_EACH_UNIT(units) {
+        const uint sequence = unit / (runs * blocks), rest = unit - sequence * (runs * blocks);
+        const uint channel = (rest % blocks) * LANES, first = rest / blocks * run, end = min(first + run, sizes.s0);
+        const uint left = sizes.s1 - channel, width = sizes.s2;
+        const int at_in = (int)sequence * in_stride.s1 + (int)channel * in_stride.s3;
+        const int at_out = (int)sequence * out_stride.s1 + (int)channel * out_stride.s3;
+        __global const float *taps = kernel_ + kernel_offset + (int)channel * kernel_stride.s3;
+        const uint is_dense = left >= LANES && in_stride.s3 == 1 && kernel_stride.s3 == 1;
+        for (uint t = first; t < end; t++) {
+            const uint tap = t + 1 < width ? width - 1 - t : 0;
+            __global const float *from = in + ((int)in_offset + at_in + ((int)t - (int)(width - 1)) * in_stride.s2);
+            const floats sum =
+                is_dense ? filter_token(from, in_stride.s2, 1, taps, kernel_stride.s23, tap, width, left, 1)
+                         : filter_token(from, in_stride.s2, in_stride.s3, taps, kernel_stride.s23, tap, width, left, 0);
+            store_run(sum, out + ((int)out_offset + at_out + (int)t * out_stride.s2), out_stride.s3, left);
+        }
+    }
+}
+
+/* sum over the tokens first .. end - 1 of d_out_t in_(t - back), LANES channels. */
+static floats sum_tokens(__global const float *d_out, int out_time, int out_step, __global const float *in, int in_time,
+                         int in_step, uint first, uint end, uint back, uint left, uint is_dense) {
+    floats sum = (floats)(0.0f);
+    for (uint t = first; t < end; t++)
+        sum += load_channels(d_out + (int)t * out_time, out_step, left, is_dense) *
+               load_channels(in + (int)(t - back) * in_time, in_step, left, is_dense);
+    return sum;
+}
+
+/*
+ * sums[block, j, channel] = sum over the tokens t of the block of d_out_t in_(t - (width - 1) + j). A unit is LANES
+ * channels of a tap in a block of tokens; `runs` of them are a sequence, `blocks` a tap. Cost of a unit: 2 flops, 8
+ * bytes a token.
+ */
+__kernel void convolve_taps(__global float *sums, __global const float *d_out, uint out_offset, int4 out_stride,
+                            __global const float *in, uint in_offset, int4 in_stride, uint4 sizes, uint runs,
+                            uint blocks, uint2 units) {
+    FOR_EACH_UNIT(units) {
+        const uint width = sizes.s2, above = unit / blocks, channel = (unit - above * blocks) * LANES;
+        const uint item = above / width, tap = above - item * width, left = sizes.s1 - channel;
+        const uint sequence = item / runs, start = (item - sequence * runs) * sizes.s3, back = width - 1 - tap;
+        const uint end = min(start + sizes.s3, sizes.s0), first = max(start, back);
+        __global const float *from = in + (in_offset + (int)sequence * in_stride.s1 + (int)channel * in_stride.s3);
+        __global const float *factor =
+            d_out + (out_offset + (int)sequence * out_stride.s1 + (int)channel * out_stride.s3);
+        const uint is_dense = left >= LANES && in_stride.s3 == 1 && out_stride.s3 == 1;
+        const floats sum = is_dense
+                               ? sum_tokens(factor, out_stride.s2, 1, from, in_stride.s2, 1, first, end, back, left, 1)
+                               : sum_tokens(factor, out_stride.s2, out_stride.s3, from, in_stride.s2, in_stride.s3,
+                                            first, end, back, left, 0);
+        store_run(sum, sums + above * sizes.s1 + channel, 1, left);
+    }
+}
+
+#define SUM_FAN 32u
+
+/* One level of the sum over blocks: group g becomes the sum of the rows 32 g .. of `from`, [count][width][channels]. A
+ * unit is LANES channels of a tap of a group; `blocks` of them are a tap. Cost of a unit: 32 flops, 128 bytes. */
+__kernel void convolve_sum(__global float *to, uint to_offset, int group_stride, int4 to_stride,
+                           __global const float *from, uint count, uint4 sizes, uint blocks, uint2 units) {
+    FOR_EACH_UNIT(units) {
+        const uint width = sizes.s2, above = unit / blocks, channel = (unit - above * blocks) * LANES;
+        const uint group = above / width, tap = above - group * width, left = sizes.s1 - channel;
+        const uint end = min((group + 1) * SUM_FAN, count);
+        floats sum = (floats)(0.0f);
+        for (uint i = group * SUM_FAN; i < end; i++)
+            sum += load_run(from + (i * width + tap) * sizes.s1 + channel, 1, left);
+        store_run(sum,
+                  to + (to_offset + (int)group * group_stride + (int)tap * to_stride.s2 + (int)channel * to_stride.s3),
+                  to_stride.s3, left);
+    }
+}

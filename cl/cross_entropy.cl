@@ -1,0 +1,148 @@
+/*
+ * Cross-entropy of rows of logits, and its gradient; the formulas stand in ops_sequence.h.
+ *
+ * Index mapping: on CPUs a unit is a row; on GPUs a work-group takes 64 / team rows, a team of neighbours a row each,
+ * which shares maximum and sum through local memory (256 bytes). Backward the weights are kept in the gradient's place.
+ * Cost of a logit: a comparison, an exponential and 2 flops, 8 bytes forward, of which the second 4 come from a cache
+ * where the row fits; 2 flops more and 12 to 20 bytes backward.
+ */
+#include "rows.h"
+
+/* Whether the number is that of one of n classes; then *index is it. */
+static int find_class(float number, uint n, uint *index) {
+    if (!(number >= 0.0f && number < convert_float(n)))
+        return 0;
+    *index = (uint)number;
+    return convert_float(*index) == number;
+}
+
+#if LANES > 1
+
+/* A row in memory, and its largest element. */
+typedef struct row_of {
+    __global const float *z;
+    int stride;
+    uint n;
+    float largest;
+} row_of;
+
+/* Elements from i on; beyond the row's end the first. */
+static floats value(const row_of *row, uint i) {
+    const uint left = row->n - i;
+    const floats z = load_run(row->z + (int)i * row->stride, row->stride, left);
+    return left >= LANES ? z : select((floats)(row->z[0]), z, LANE_NUMBERS < (uints)(left));
+}
+
+static floats weight(const row_of *row, uint i) {
+    return existing(exp(value(row, i) - (floats)(row->largest)), row->n - i);
+}
+
+static row_of find(__global const float *z, int stride, uint n) {
+    row_of row = {z, stride, n, 0.0f};
+#define VALUE(i) value(&row, i)
+    MAX_ROW(row.largest, n, z[0], VALUE);
+    return row;
+}
+
+__kernel void cross_entropy_lanes(__global float *losses, uint losses_offset, int4 losses_stride,
+                                  __global const float *logits, uint logits_offset, int4 logits_stride,
+                                  __global const float *classes, uint classes_offset, int4 classes_stride, uint4 shape,
+                                  uint2 units) {
+    FOR_EACH_UNIT(units) {
+        const int4 at = row_position(unit, shape);
+        const row_of row = find(logits + logits_offset + dot_position(at, logits_stride), logits_stride.s3, shape.s3);
+        float sum, loss = NAN;
+        uint own = 0;
+#define WEIGHT(i) weight(&row, i)
+        SUM_ROW(sum, shape.s3, WEIGHT);
+        if (find_class(classes[classes_offset + dot_position(at, classes_stride)], shape.s3, &own))
+            loss = log(sum) - (row.z[(int)own * row.stride] - row.largest);
+        losses[losses_offset + dot_position(at, losses_stride)] = loss;
+    }
+}
+
+__kernel void cross_entropy_backward_lanes(__global float *d_logits, uint d_logits_offset, int4 d_logits_stride,
+                                           __global const float *d_losses, uint d_losses_offset, int4 d_losses_stride,
+                                           __global const float *logits, uint logits_offset, int4 logits_stride,
+                                           __global const float *classes, uint classes_offset, int4 classes_stride,
+                                           uint4 shape, uint2 units) {
+    const uint n = shape.s3;
+    const int step = d_logits_stride.s3;
+    FOR_EACH_UNIT(units) {
+        const int4 at = row_position(unit, shape);
+        __global float *to = d_logits + d_logits_offset + dot_position(at, d_logits_stride);
+        const row_of row = find(logits + logits_offset + dot_position(at, logits_stride), logits_stride.s3, n);
+        const float d_loss = d_losses[d_losses_offset + dot_position(at, d_losses_stride)];
+        uint own = 0;
+        const int is_class = find_class(classes[classes_offset + dot_position(at, classes_stride)], n, &own);
+        float sum;
+        for (uint i = 0; i < n; i += LANES)
+            store_run(weight(&row, i), to + (int)i * step, step, n - i);
+#define KEPT(i) load_run(to + (int)(i)*step, step, n - (i))
+        SUM_ROW(sum, n, KEPT);
+        const float factor = is_class ? d_loss / sum : NAN;
+        for (uint i = 0; i < n; i += LANES)
+            store_run((floats)(factor)*KEPT(i), to + (int)i * step, step, n - i);
+        if (is_class)
+            to[(int)own * step] -= d_loss;
+    }
+}
+
+#else
+
+/* In scope after it: the row z of the team, `count` elements long, of which a team without a row has none, and its
+ * largest element. */
+#define FIND_ROW                                                                                                       \
+    const uint member = get_local_id(0) % team, row = unit * (GROUP / team) + get_local_id(0) / team;                  \
+    const uint count = row < rows ? shape.s3 : 0;                                                                      \
+    const int4 at = row_position(min(row, rows - 1), shape);                                                           \
+    __global const float *z = logits + logits_offset + dot_position(at, logits_stride);                                \
+    float most = z[0];                                                                                                 \
+    for (uint i = member; i < count; i += team)                                                                        \
+        most = fmax(most, z[(int)i * logits_stride.s3]);                                                               \
+    const float largest = largest_of_team(local_sums, member, team, most);                                             \
+    const float number = classes[classes_offset + dot_position(at, classes_stride)];                                   \
+    uint own = 0;                                                                                                      \
+    const int is_class = find_class(number, shape.s3, &own);                                                           \
+    float sum;
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+cross_entropy_teams(__global float *losses, uint losses_offset, int4 losses_stride, __global const float *logits,
+                    uint logits_offset, int4 logits_stride, __global const float *classes, uint classes_offset,
+                    int4 classes_stride, uint4 shape, uint rows, uint team, uint2 units) {
+    __local float local_sums[GROUP];
+    FOR_EACH_GROUP(unit, units) {
+        FIND_ROW
+#define WEIGHT(i) exp(z[(int)(i)*logits_stride.s3] - largest)
+        SUM_ROW(sum, count, WEIGHT);
+        if (member == 0 && row < rows)
+            losses[losses_offset + dot_position(at, losses_stride)] =
+                is_class ? log(sum) - (z[(int)own * logits_stride.s3] - largest) : NAN;
+    }
+}
+
+/* A member reads of d_logits what it wrote itself. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+cross_entropy_backward_teams(__global float *d_logits, uint d_logits_offset, int4 d_logits_stride,
+                             __global const float *d_losses, uint d_losses_offset, int4 d_losses_stride,
+                             __global const float *logits, uint logits_offset, int4 logits_stride,
+                             __global const float *classes, uint classes_offset, int4 classes_stride, uint4 shape,
+                             uint rows, uint team, uint2 units) {
+    __local float local_sums[GROUP];
+    const int step = d_logits_stride.s3;
+    FOR_EACH_GROUP(unit, units) {
+        FIND_ROW
+        __global float *to = d_logits + d_logits_offset + dot_position(at, d_logits_stride);
+        const float d_loss = d_losses[d_losses_offset + dot_position(at, d_losses_stride)];
+        for (uint i = member; i < count; i += team)
+            to[(int)i * step] = WEIGHT(i);
+#define KEPT(i)   to[(int)(i)*step]
+        SUM_ROW(sum, count, KEPT);
+        const float factor = is_class ? d_loss / sum : NAN;
+        for (uint i = member; i < count; i += team) {
+            const float slope = factor * KEPT(i);
+            to[(int)i * step] = is_class && i == own ? slope - d_loss : slope;
+        }
+    }
+}
+#endif

@@ -1,0 +1,231 @@
+/*
+ * Rows that are normalized, and their gradients; the formulas stand in ops_sequence.h. first: x_0 of the layer norm, 0
+ * of the others. A root of 0 counts as infinite: what it would divide is 0.
+ *
+ * Index mapping on CPUs: a unit is a row forward, and ROWS rows backward, whose terms of d_gain and d_shift it adds up.
+ * On GPUs a work-group of 64 takes 64 / team rows, a team of neighbours a row each, which adds through local memory; it
+ * leaves mean and reciprocal root of each row, from which a second kernel sums over ROWS rows of a column. In
+ * both cases the sums of the blocks are added in pairs, a unit of that being LANES columns.
+ * Cost of an element: 7 flops and 8 bytes forward, 18 and 12 backward (20 on GPUs).
+ */
+#include "rows.h"
+
+#define KIND_LAYER 0u /* as icl_norm_kind */
+#define HAS_GAIN   1u
+#define HAS_SHIFT  2u
+#define ROWS       64u /* of a block of the sums over rows, as ops_sequence.h promises */
+
+static float reciprocal_root(float square) {
+    return square == 0.0f ? 0.0f : 1.0f / sqrt(square);
+}
+
+/* A vector with a number for each element of a row; `absent` where the row has none. */
+static floats load_vector(__global const float *vector, int stride, uint i, uint n, uint is_there, float absent) {
+    return is_there ? load_run(vector + (int)i * stride, stride, n - i) : (floats)(absent);
+}
+
+/* sums [blocks][2][n], added in pairs of blocks: to[0] and to[1] are d_gain and d_shift, [n] with a stride each; which
+ * of them are wanted. */
+__kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_stride, __global float *d_shift,
+                            uint shift_offset, int shift_stride, uint wanted, __global float *sums, uint blocks, uint n,
+                            uint columns, uint2 units) {
+    FOR_EACH_UNIT(units) {
+        const uint is_shift = unit >= columns, at = (unit - is_shift * columns) * LANES, left = n - at;
+        __global float *from = sums + is_shift * n + at;
+        if (!(wanted & (is_shift ? HAS_SHIFT : HAS_GAIN)))
+            continue;
+        for (uint step = 1; step < blocks; step *= 2)
+            for (uint block = 0; block + step < blocks; block += 2 * step) {
+                __global float *to = from + block * 2 * n;
+                store_run(load_run(to, 1, left) + load_run(to + step * 2 * n, 1, left), to, 1, left);
+            }
+        if (is_shift)
+            store_run(load_run(from, 1, left), d_shift + shift_offset + (int)at * shift_stride, shift_stride, left);
+        else
+            store_run(load_run(from, 1, left), d_gain + gain_offset + (int)at * gain_stride, gain_stride, left);
+    }
+}
+
+#if LANES > 1
+
+/* A row in memory and what was found of it: its elements become (x - first - mean) r. */
+typedef struct found {
+    __global const float *x;
+    int stride;
+    uint n;
+    float first, mean, r;
+} found;
+
+static floats centred(const found *of, uint i) {
+    const uint left = of->n - i;
+    const floats x = load_run(of->x + (int)i * of->stride, of->stride, left);
+    return existing(x - (floats)(of->first) - (floats)(of->mean), left);
+}
+
+static floats squared(floats x) {
+    return x * x;
+}
+
+static found find(__global const float *x, int stride, uint n, uint kind, float share, float epsilon) {
+    found of = {x, stride, n, 0.0f, 0.0f, 0.0f};
+    float square;
+    if (kind == KIND_LAYER) {
+        float sum;
+        of.first = x[0];
+#define CENTRED(i) centred(&of, i)
+        SUM_ROW(sum, n, CENTRED);
+        of.mean = sum / share;
+    }
+#define SQUARED(i) squared(centred(&of, i))
+    SUM_ROW(square, n, SQUARED);
+    of.r = reciprocal_root(square / share + epsilon);
+    return of;
+}
+
+/* kind, flags: HAS_GAIN, HAS_SHIFT. share: what sums are divided by. */
+__kernel void normalize_lanes(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
+                              uint in_offset, int4 in_stride, __global const float *gain, uint gain_offset,
+                              int gain_stride, __global const float *shift, uint shift_offset, int shift_stride,
+                              uint4 shape, uint2 units, uint kind, uint flags, float share, float epsilon) {
+    const uint n = shape.s3;
+    FOR_EACH_UNIT(units) {
+        const int4 at = row_position(unit, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        const found of = find(in + in_offset + dot_position(at, in_stride), in_stride.s3, n, kind, share, epsilon);
+        for (uint i = 0; i < n; i += LANES) {
+            const floats scaled = centred(&of, i) * (floats)(of.r) *
+                                  load_vector(gain + gain_offset, gain_stride, i, n, flags & HAS_GAIN, 1.0f);
+            store_run(scaled + load_vector(shift + shift_offset, shift_stride, i, n, flags & HAS_SHIFT, 0.0f),
+                      to + (int)i * out_stride.s3, out_stride.s3, n - i);
+        }
+    }
+}
+
+/* sums [units][2][n], written where is_summed. */
+__kernel void normalize_backward_lanes(__global float *d_in, uint d_in_offset, int4 d_in_stride,
+                                       __global const float *d_out, uint d_out_offset, int4 d_out_stride,
+                                       __global const float *in, uint in_offset, int4 in_stride,
+                                       __global const float *gain, uint gain_offset, int gain_stride, uint4 shape,
+                                       uint rows, uint2 units, uint kind, uint flags, float share, float epsilon,
+                                       __global float *sums, uint is_summed) {
+    const uint n = shape.s3;
+    FOR_EACH_UNIT(units) {
+        __global float *of_gain = sums + unit * 2 * n * is_summed, *of_shift = of_gain + n * is_summed;
+        for (uint i = 0; is_summed && i < 2 * n; i += LANES)
+            store_run((floats)(0.0f), of_gain + i, 1, 2 * n - i);
+        for (uint row = unit * ROWS; row < min(rows, unit * ROWS + ROWS); row++) {
+            const int4 at = row_position(row, shape);
+            __global float *to = d_in + d_in_offset + dot_position(at, d_in_stride);
+            __global const float *from = d_out + d_out_offset + dot_position(at, d_out_stride);
+            const found of = find(in + in_offset + dot_position(at, in_stride), in_stride.s3, n, kind, share, epsilon);
+            float level = 0.0f, slope;
+#define D_OUT(i)      load_run(from + (int)(i)*d_out_stride.s3, d_out_stride.s3, n - (i))
+#define G(i)          (D_OUT(i) * load_vector(gain + gain_offset, gain_stride, i, n, flags & HAS_GAIN, 1.0f))
+#define G_X(i)        (G(i) * centred(&of, i))
+#define EXISTING_G(i) existing(G(i), n - (i))
+            if (kind == KIND_LAYER)
+                SUM_ROW(level, n, EXISTING_G);
+            SUM_ROW(slope, n, G_X);
+            level /= share;
+            slope = slope * of.r / share;
+            for (uint i = 0; i < n; i += LANES) {
+                const uint left = n - i;
+                const floats g = D_OUT(i), y = centred(&of, i) * (floats)(of.r);
+                store_run((floats)(of.r) * (G(i) - (floats)(level)-y * (floats)(slope)), to + (int)i * d_in_stride.s3,
+                          d_in_stride.s3, left);
+                if (is_summed) {
+                    store_run(load_run(of_gain + i, 1, left) + g * y, of_gain + i, 1, left);
+                    store_run(load_run(of_shift + i, 1, left) + g, of_shift + i, 1, left);
+                }
+            }
+        }
+    }
+}
+
+#else
+
+#define X(i)   (x[(int)(i)*in_stride.s3] - first - mean)
+#define X_X(i) (X(i) * X(i))
+#define VECTOR(vector, i, flag, absent)                                                                                \
+    (flags & (flag) ? vector[(int)vector##_offset + (int)(i)*vector##_stride] : absent)
+#define G(i)   (from[(int)(i)*d_out_stride.s3] * VECTOR(gain, i, HAS_GAIN, 1.0f))
+#define G_X(i) (G(i) * X(i))
+
+/* In scope after it: the row's x and its first, mean and r; `count`, its elements, of which a team without a row has
+ * none. */
+#define FIND_ROW                                                                                                       \
+    const uint member = get_local_id(0) % team, row = unit * (GROUP / team) + get_local_id(0) / team;                  \
+    const uint count = row < rows ? shape.s3 : 0;                                                                      \
+    const int4 at = row_position(min(row, rows - 1), shape);                                                           \
+    __global const float *x = in + in_offset + dot_position(at, in_stride);                                            \
+    const float first = kind == KIND_LAYER ? x[0] : 0.0f;                                                              \
+    float mean = 0.0f, square;                                                                                         \
+    if (kind == KIND_LAYER) {                                                                                          \
+        float sum;                                                                                                     \
+        SUM_ROW(sum, count, X);                                                                                        \
+        mean = sum / share;                                                                                            \
+    }                                                                                                                  \
+    SUM_ROW(square, count, X_X);                                                                                       \
+    const float r = reciprocal_root(square / share + epsilon);
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+normalize_teams(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                int4 in_stride, __global const float *gain, uint gain_offset, int gain_stride,
+                __global const float *shift, uint shift_offset, int shift_stride, uint4 shape, uint rows, uint team,
+                uint2 units, uint kind, uint flags, float share, float epsilon) {
+    __local float local_sums[GROUP];
+    FOR_EACH_GROUP(unit, units) {
+        FIND_ROW
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        barrier(CLK_GLOBAL_MEM_FENCE); /* out may be in's own view: all have read its first element */
+        for (uint i = member; i < count; i += team)
+            to[(int)i * out_stride.s3] = X(i) * r * VECTOR(gain, i, HAS_GAIN, 1.0f) + VECTOR(shift, i, HAS_SHIFT, 0.0f);
+    }
+}
+
+/* found [rows]: mean and r. */
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
+normalize_backward_teams(__global float *d_in, uint d_in_offset, int4 d_in_stride, __global const float *d_out,
+                         uint d_out_offset, int4 d_out_stride, __global const float *in, uint in_offset, int4 in_stride,
+                         __global const float *gain, uint gain_offset, int gain_stride, uint4 shape, uint rows,
+                         uint team, uint2 units, uint kind, uint flags, float share, float epsilon,
+                         __global float2 *found) {
+    __local float local_sums[GROUP];
+    FOR_EACH_GROUP(unit, units) {
+        FIND_ROW
+        __global float *to = d_in + d_in_offset + dot_position(at, d_in_stride);
+        __global const float *from = d_out + d_out_offset + dot_position(at, d_out_stride);
+        float level = 0.0f, slope;
+        if (kind == KIND_LAYER)
+            SUM_ROW(level, count, G);
+        SUM_ROW(slope, count, G_X);
+        level /= share;
+        slope = slope * r / share;
+        for (uint i = member; i < count; i += team)
+            to[(int)i * d_in_stride.s3] = r * (G(i) - level - X(i) * r * slope);
+        if (member == 0 && row < rows)
+            found[row] = (float2)(mean, r);
+    }
+}
+
+/* sums [blocks][2][n]: a unit is a column of a block. */
+__kernel void normalize_sums(__global const float *d_out, uint d_out_offset, int4 d_out_stride,
+                             __global const float *in, uint in_offset, int4 in_stride, uint4 shape, uint rows,
+                             uint2 units, uint kind, __global const float2 *found, __global float *sums) {
+    const uint n = shape.s3;
+    FOR_EACH_UNIT(units) {
+        const uint block = unit / n, i = unit - block * n;
+        float of_gain = 0.0f, of_shift = 0.0f;
+        for (uint row = block * ROWS; row < min(rows, block * ROWS + ROWS); row++) {
+            const int4 at = row_position(row, shape);
+            __global const float *x = in + in_offset + dot_position(at, in_stride);
+            const float g = d_out[d_out_offset + dot_position(at, d_out_stride) + (int)i * d_out_stride.s3];
+            const float first = kind == KIND_LAYER ? x[0] : 0.0f, mean = found[row].s0;
+            of_gain += g * (X(i) * found[row].s1);
+            of_shift += g;
+        }
+        sums[block * 2 * n + i] = of_gain;
+        sums[block * 2 * n + n + i] = of_shift;
+    }
+}
+#endif

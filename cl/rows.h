@@ -1,0 +1,112 @@
+/*
+ * Sums and maxima over the elements of a row: on CPUs of one work-item with a row of its own, on GPUs of a team of
+ * neighbours in a work-group of GROUP, each of which takes every team-th element. A term of a sum passes
+ * through at most 48 + n / 256 additions.
+ */
+#ifndef ICL_ROWS_H
+#define ICL_ROWS_H
+
+#include "common.h"
+
+#if LANES > 1
+
+/* The lanes of elements that there are; the others 0. */
+static floats existing(floats x, uint count) {
+    return count >= LANES ? x : select((floats)(0.0f), x, LANE_NUMBERS < (uints)(count));
+}
+
+static float add_lanes(floats x) {
+    float lane[LANES];
+    STORE_LANES(x, lane);
+    for (uint half_ = LANES / 2; half_ > 0; half_ /= 2)
+        for (uint i = 0; i < half_; i++)
+            lane[i] += lane[i + half_];
+    return lane[0];
+}
+
+/* sum = that of TERM(i) over the runs of LANES elements from i on, four at a time, ROUNDS times; then these sums. */
+#define ROUNDS 32
+#define SUM_ROW(sum, n, TERM)                                                                                          \
+    do {                                                                                                               \
+        floats total_ = (floats)(0.0f);                                                                                \
+        for (uint i_ = 0; i_ < (n);) {                                                                                 \
+            const uint stop_ = min((uint)(n), i_ + ROUNDS * 4 * LANES);                                                \
+            floats s0_ = (floats)(0.0f), s1_ = s0_, s2_ = s0_, s3_ = s0_;                                              \
+            for (; i_ + 4 * LANES <= stop_; i_ += 4 * LANES) {                                                         \
+                s0_ += TERM(i_);                                                                                       \
+                s1_ += TERM(i_ + LANES);                                                                               \
+                s2_ += TERM(i_ + 2 * LANES);                                                                           \
+                s3_ += TERM(i_ + 3 * LANES);                                                                           \
+            }                                                                                                          \
+            for (; i_ < stop_; i_ += LANES)                                                                            \
+                s0_ += TERM(i_);                                                                                       \
+            total_ += (s0_ + s1_) + (s2_ + s3_);                                                                       \
+        }                                                                                                              \
+        (sum) = add_lanes(total_);                                                                                     \
+    } while (0)
+
+/* max = the largest of VALUE(i), as SUM_ROW has TERM(i), whose lanes beyond the row hold some element; `first` is one.
+ * NaN is passed over. */
+#define MAX_ROW(largest, n, first, VALUE)                                                                              \
+    do {                                                                                                               \
+        floats most_ = (floats)(first);                                                                                \
+        for (uint i_ = 0; i_ < (n); i_ += LANES)                                                                       \
+            most_ = fmax(most_, VALUE(i_));                                                                            \
+        float lane_[LANES];                                                                                            \
+        STORE_LANES(most_, lane_);                                                                                     \
+        for (uint half_ = LANES / 2; half_ > 0; half_ /= 2)                                                            \
+            for (uint l_ = 0; l_ < half_; l_++)                                                                        \
+                lane_[l_] = fmax(lane_[l_], lane_[l_ + half_]);                                                        \
+        (largest) = lane_[0];                                                                                          \
+    } while (0)
+
+#else
+
+#define GROUP  64
+#define ROUNDS 32
+
+/* The sum of the values of a team, whose member `member` the work-item is, for all of them. */
+static float add_team(__local float *sums, uint member, uint team, float value) {
+    const uint id = get_local_id(0);
+    sums[id] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_ = team / 2; half_ > 0; half_ /= 2) {
+        if (member < half_)
+            sums[id] += sums[id + half_];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const float total = sums[id - member];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return total;
+}
+
+/* sum = that of TERM(i) over the team's elements: each member's ROUNDS at a time, then these sums, then the members. */
+#define SUM_ROW(sum, n, TERM)                                                                                          \
+    do {                                                                                                               \
+        float total_ = 0.0f;                                                                                           \
+        for (uint i_ = member; i_ < (n);) {                                                                            \
+            float some_ = 0.0f;                                                                                        \
+            for (uint round_ = 0; round_ < ROUNDS && i_ < (n); round_++, i_ += team)                                   \
+                some_ += TERM(i_);                                                                                     \
+            total_ += some_;                                                                                           \
+        }                                                                                                              \
+        (sum) = add_team(local_sums, member, team, total_);                                                            \
+    } while (0)
+
+/* The largest of the values of a team, as add_team. */
+static float largest_of_team(__local float *sums, uint member, uint team, float value) {
+    const uint id = get_local_id(0);
+    sums[id] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_ = team / 2; half_ > 0; half_ /= 2) {
+        if (member < half_)
+            sums[id] = fmax(sums[id], sums[id + half_]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    const float largest = sums[id - member];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return largest;
+}
+
+#endif
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Decoding: a model's outputs one position at a time, for several sequences at once.
+ *
+ * What a position leaves for those behind it is the state: matrices of a fixed size for the linear mixers of a sequence
+ * model, the last inputs of its convolutions, and the keys and values of softmax attention, which grow. The outputs are
+ * those of icl_model_predict at the same positions, to rounding.
+ */
+#ifndef ICLAB_DECODE_H
+#define ICLAB_DECODE_H
+
+#include "iclab/model.h"
+
+ICL_C_BEGIN
+
+/* A model with its parameters and the states of B sequences. */
+typedef struct icl_decoder icl_decoder;
+
+/* At the first position of `batch` sequences. The model (ICL_MODEL_DECODES), the backend and parameters [N], N =
+ * icl_model_size, which stay the caller's, must outlive it. ICL_ERROR_INPUT for a model that cannot decode, for no
+ * sequences, and where the parameters are another number. */
+ICL_API icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_tensor parameters, size_t batch,
+                                      icl_decoder **decoder, icl_error *error);
+
+/* Takes NULL, too, and sets *decoder to NULL. */
+ICL_API void icl_decoder_destroy(icl_decoder **decoder);
+
+/* The next position: inputs [B, p], or symbols [B]; outputs [B, q], overwritten. After a failure the state is lost, and
+ * further steps are refused until icl_decoder_reset. */
+ICL_API icl_status icl_decoder_step(icl_decoder *decoder, icl_tensor inputs, icl_tensor outputs, icl_error *error);
+
+/* Back to the first position, of new sequences. */
+ICL_API void icl_decoder_reset(icl_decoder *decoder);
+
+/* Positions that were decoded since the last reset. */
+ICL_API size_t icl_decoder_position(const icl_decoder *decoder);
+
+/* Bytes that the states of all sequences take on the device, room for keys and values to come included. */
+ICL_API size_t icl_decoder_state_bytes(const icl_decoder *decoder);
+
+ICL_C_END
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Vectors of the width that the instruction set holds in one register, as compilers of the GNU family spell them. Other
+ * compilers get "vectors" of one element: the same source, the same bits.
+ */
+#ifndef ICLAB_ARITHMETIC_VECTOR_H
+#define ICLAB_ARITHMETIC_VECTOR_H
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED
+#endif
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define DEFINE_VECTOR(name, type)                                                                                      \
+    typedef type name __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(type)), may_alias))
+#else
+#define DEFINE_VECTOR(name, type) typedef type name
+#endif
+
+/* Asks for a cache line that will be read soon. */
+#if defined(__GNUC__) || defined(__clang__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) (void)(address)
+#endif
+
+/*
+ * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in
+ * registers, loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put
+ * branches about each access, so that blocks of registers would compile for minutes: there the compiler chooses. The
+ * same bits come out.
+ */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(IS_SANITIZED)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE static inline
+#endif
+#if defined(IS_SANITIZED)
+#define UNROLL
+#define UNROLL_THRICE
+#define ROLLED
+#define INDEPENDENT
+#elif defined(__clang__)
+#define UNROLL        _Pragma("clang loop unroll(full)")
+#define UNROLL_THRICE _Pragma("clang loop unroll_count(3)")
+#define ROLLED        _Pragma("clang loop unroll(disable)")
+#define INDEPENDENT   _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define UNROLL        _Pragma("GCC unroll 16")
+#define UNROLL_THRICE _Pragma("GCC unroll 3")
+#define ROLLED        _Pragma("GCC unroll 1")
+#define INDEPENDENT   _Pragma("GCC ivdep")
+#else
+#define UNROLL
+#define UNROLL_THRICE
+#define ROLLED
+#define INDEPENDENT
+#endif
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * Short convolutions: blocks of tokens shared out among the threads. The gradient of the input is the same convolution
+ * of d_out backwards in time; that of the kernel is summed by each block, and then over the blocks.
+ */
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "iclab/status.h"
+
+#define FAN 32 /* blocks that are added in sequence */
+
+typedef struct convolution {
+    const HOST(kernels) * kernels;
+    const icl_tensor *out, *in; /* as HOST(token_block) has them */
+    size_t length, blocks;      /* tokens of a block, blocks of a sequence */
+    bool reversed;              /* both run backwards in time */
+    const real *kernel;         /* packed: [width][c] */
+    size_t width;
+    real *sums; /* of taps: [sequences * blocks][width][c]; NULL: filter */
+} convolution;
+
+static void set_blocks(convolution *c, const icl_tensor *kernel) {
+    const size_t tokens = c->in->shape[1];
+    c->width = kernel->shape[0];
+    c->length = 2 * c->width > 32 ? 2 * c->width : 32;
+    c->blocks = (tokens + c->length - 1) / c->length;
+}
+
+static HOST(token_block) block_of(const convolution *c, size_t item) {
+    const size_t sequence = item / c->blocks, before = item % c->blocks * c->length, tokens = c->in->shape[1];
+    const size_t start = c->reversed ? tokens - 1 - before : before;
+    const ptrdiff_t out_time = (ptrdiff_t)c->out->stride[1], in_time = (ptrdiff_t)c->in->stride[1];
+    return (HOST(token_block)){
+        .out = host_elements(c->out) + sequence * c->out->stride[0] + start * c->out->stride[1],
+        .in = host_elements(c->in) + sequence * c->in->stride[0] + start * c->in->stride[1],
+        .out_time = c->reversed ? -out_time : out_time,
+        .in_time = c->reversed ? -in_time : in_time,
+        .out_step = c->out->stride[2],
+        .in_step = c->in->stride[2],
+        .tokens = tokens - before < c->length ? tokens - before : c->length,
+        .before = before,
+        .width = c->width,
+        .channels = c->in->shape[2],
+    };
+}
+
+static void run_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const convolution *c = context;
+    (void)thread;
+    for (size_t item = first; item < last; item++) {
+        const HOST(token_block) block = block_of(c, item);
+        if (c->sums)
+            c->kernels->convolve_taps(&block, c->sums + item * c->width * block.channels);
+        else
+            c->kernels->convolve(&block, c->kernel);
+    }
+}
+
+static void run_convolution(const HOST(state) * state, convolution *c) {
+    HOST(run)(state, c->in->shape[0] * c->blocks, icl_tensor_count(c->in) * c->width, run_blocks, c);
+}
+
+static void pack_kernel(const icl_tensor *kernel, real *packed) {
+    const size_t width = kernel->shape[0], channels = kernel->shape[1];
+    for (size_t j = 0; j < width; j++)
+        for (size_t i = 0; i < channels; i++)
+            packed[j * channels + i] = host_elements(kernel)[j * kernel->stride[0] + i * kernel->stride[1]];
+}
+
+icl_status HOST(convolve)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    convolution c = {.kernels = state->kernels, .out = &operands[0], .in = &operands[1]};
+    real *packed = NULL;
+
+    (void)params;
+    ICL_CHECK(HOST(scratch)(backend, icl_tensor_count(&operands[2]) * sizeof *packed, &packed, error));
+    pack_kernel(&operands[2], packed);
+    c.kernel = packed;
+    set_blocks(&c, &operands[2]);
+    run_convolution(state, &c);
+    return ICL_OK;
+}
+
+/* ---- Backward ---- */
+
+/* One level of the sums over blocks: every FAN rows become one. */
+typedef struct block_sums {
+    const HOST(kernels) * kernels;
+    const real *from;
+    real *to;
+    size_t count, length; /* rows of `from`; elements of a row */
+} block_sums;
+
+static void sum_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const block_sums *s = context;
+    (void)thread;
+    for (size_t i = first; i < last; i++) {
+        const size_t left = s->count - i * FAN;
+        const HOST(row_list) rows = {.from = s->from + i * FAN * s->length,
+                                     .row_stride = s->length,
+                                     .step = 1,
+                                     .count = left < FAN ? left : FAN};
+        s->kernels->sum_rows(&rows, s->length, false, s->to + i * s->length);
+    }
+}
+
+/* Sums [count][length] to one row, which is returned. `free` has room for a 32nd of the rows, rounded up. */
+static const real *sum_all_blocks(const HOST(state) * state, real *sums, real *free, size_t count, size_t length) {
+    block_sums s = {.kernels = state->kernels, .from = sums, .to = free, .count = count, .length = length};
+    while (s.count > 1) {
+        const size_t sums_of_level = (s.count + FAN - 1) / FAN;
+        HOST(run)(state, sums_of_level, s.count * length, sum_blocks, &s);
+        real *spent = s.from == sums ? sums : free;
+        s.from = s.to;
+        s.to = spent;
+        s.count = sums_of_level;
+    }
+    return s.from;
+}
+
+static icl_status kernel_gradient(icl_backend *backend, const icl_tensor *operands, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const icl_tensor *d_kernel = &operands[1];
+    convolution c = {.kernels = state->kernels, .out = &operands[2], .in = &operands[3]};
+    const size_t length = icl_tensor_count(d_kernel);
+    real *sums = NULL;
+
+    set_blocks(&c, d_kernel);
+    const size_t count = c.in->shape[0] * c.blocks;
+    ICL_CHECK(HOST(scratch)(backend, (count + (count + FAN - 1) / FAN) * length * sizeof *sums, &sums, error));
+    c.sums = sums;
+    run_convolution(state, &c);
+    const real *sum = sum_all_blocks(state, sums, sums + count * length, count, length);
+    for (size_t j = 0; j < d_kernel->shape[0]; j++)
+        for (size_t i = 0; i < d_kernel->shape[1]; i++)
+            host_elements(d_kernel)[j * d_kernel->stride[0] + i * d_kernel->stride[1]] =
+                sum[j * d_kernel->shape[1] + i];
+    return ICL_OK;
+}
+
+icl_status HOST(convolve_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                   icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const icl_tensor *kernel = &operands[4];
+    convolution c = {.kernels = state->kernels, .out = &operands[0], .in = &operands[2], .reversed = true};
+    real *packed = NULL;
+
+    (void)params;
+    if (operands[0].buffer) {
+        ICL_CHECK(HOST(scratch)(backend, icl_tensor_count(kernel) * sizeof *packed, &packed, error));
+        pack_kernel(kernel, packed);
+        c.kernel = packed;
+        set_blocks(&c, kernel);
+        run_convolution(state, &c);
+    }
+    return operands[1].buffer ? kernel_gradient(backend, operands, error) : ICL_OK;
+}

@@ -1,0 +1,439 @@
+/*
+ * Recurrences backward: one batch and head, on the transposes of the state and of its gradient, [values][channels], so
+ * that all sums over values are vertical and the one sum over channels, f_j = <G_j, k>, is taken for LANE_COUNT values
+ * at once. Blocks of values keep both in the nearest cache; within a segment the state is run back.
+ *
+ * With C and G in the coordinates of segment.h, d_j = scale d_out_j, u = beta (v - p), for one token from its end:
+ *     f_j = <G_j, k> + d_j (q . k),  dv_j = beta f_j,  e_j = -beta f_j,  dbeta = sum_j f_j (v - p)_j
+ *     dq += d_j C_j;  C_j -= u_j k;  dr += e_j C_j;  G_j += d_j q;  dk += u_j G_j;  G_j += e_j r
+ * Without the delta term u = beta v and e = 0; with a write key of its own w takes beta v and k takes -beta p. Tokens
+ * go in pairs: backward_pairs.c.
+ *
+ * Gradients of decays cost a product for each channel and token: with D_t = sum_j G_j C_j by channel, which decays do
+ * not change, D_t = D_(t+1) + q dq - k dk - w dw + r dr. Such a sum loses digits, so it starts from sum_j G_j C_j
+ * itself at the end of each stretch.
+ */
+#include "backend/cpu/kernels/recurrence/backward.h"
+
+/* Values of a block: what S and G of so many take leaves room for the tokens' rows. */
+#define LARGEST_BLOCK ((size_t)32)
+#define BLOCK_BYTES   ((size_t)16 << 10)
+
+static size_t block_of(const recurrence_plan *plan) {
+    size_t block = padded(plan->n) < LARGEST_BLOCK ? padded(plan->n) : LARGEST_BLOCK;
+    while (block > LANE_COUNT && 2 * block * padded(plan->m) * sizeof(real) > BLOCK_BYTES)
+        block = padded(block / 2);
+    return block;
+}
+
+/* Gives each part of the memory its place, or only adds up how many reals they take. */
+static size_t divide(backward *x, real *memory) {
+    const recurrence_plan *plan = x->plan;
+    const size_t width = padded(plan->m), block = block_of(plan), kind = SEGMENT * width;
+    const size_t sizes[] = {padded(plan->n) * width,
+                            block * width,
+                            (SEGMENT + 1) * block * width,
+                            ROW_KINDS * kind,
+                            ROW_KINDS * kind,
+                            (SEGMENT + 1) * width,
+                            width,
+                            width,
+                            SEGMENT * block,
+                            SEGMENT * block,
+                            SEGMENT * block,
+                            COEFFICIENTS * block,
+                            width,
+                            width,
+                            2 * width,
+                            track_reals(plan)};
+    real *parts[sizeof sizes / sizeof *sizes];
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        parts[i] = memory ? memory + count : NULL;
+        count += sizes[i];
+    }
+    x->gradients = (lane *)(void *)parts[0];
+    x->state = (lane *)(void *)parts[1];
+    x->ends = (lane *)(void *)parts[2];
+    x->packed = parts[3];
+    x->sums = parts[4];
+    x->restarts = parts[5];
+    x->nothing = parts[6];
+    x->unused = parts[7];
+    x->flow = parts[8];
+    x->v = parts[9];
+    x->p = parts[10];
+    x->coefficients = parts[11];
+    x->ones = parts[12];
+    x->factors = parts[13];
+    x->last = parts[14];
+    x->track_space = parts[15];
+    return count;
+}
+
+size_t KERNEL(recurrence_backward_workspace)(const recurrence_plan *plan) {
+    backward x = {.plan = plan};
+    return divide(&x, NULL) * sizeof(real);
+}
+
+/* ---- A block of values ---- */
+
+/* LANE_COUNT columns of LANE_COUNT rows that stand `row` apart become vectors `chunks` apart, times their factors. */
+static void transpose_tile(lane *to, size_t chunks, const real *from, size_t row, lane factors) {
+#ifdef LANE_TRANSPOSE
+    lane tile[LANE_COUNT];
+    transpose_lanes(tile, from, row, lane_set(1));
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) to[j * chunks] = lane_multiply(factors, tile[j]);
+#else
+    for (size_t j = 0; j < LANE_COUNT; j++) {
+        for (size_t i = 0; i < LANE_COUNT; i++)
+            lane_elements(&to[j * chunks])[i] = from[i * row + j];
+        to[j * chunks] = lane_multiply(factors, to[j * chunks]);
+    }
+#endif
+}
+
+/* to [block][chunks] = a state's columns as rows, zeros beyond it, times factors [width]. */
+static void load_state(const backward *x, lane *to, const rows *from, size_t first_row, const real *factors) {
+    const size_t m = x->plan->m;
+    real part[LANE_COUNT][LANE_COUNT];
+
+    for (size_t c = 0; c < x->chunks; c++)
+        for (size_t group = 0; group < x->groups; group++) {
+            const size_t i = c * LANE_COUNT, j = group * LANE_COUNT, column = x->value + j;
+            const size_t down = m - i < LANE_COUNT ? m - i : LANE_COUNT;
+            const size_t across = x->values - j < LANE_COUNT ? x->values - j : LANE_COUNT;
+            const bool is_whole = from->column == 1 && down == LANE_COUNT && across == LANE_COUNT;
+            const real *tile = &part[0][0];
+            if (is_whole)
+                tile = from->elements + (first_row + i) * from->row + column;
+            else
+                memset(part, 0, sizeof part);
+            for (size_t row = 0; !is_whole && row < down; row++)
+                load_row(part[row], from, first_row + i + row, column, across, LANE_COUNT);
+            transpose_tile(to + j * x->chunks + c, x->chunks, tile, is_whole ? from->row : LANE_COUNT,
+                           load_lane(factors + i));
+        }
+}
+
+/* Factors of a decay for each channel [width]. */
+static const real *spread(const backward *x, const real *factors) {
+    if (x->track.width > 1)
+        return factors;
+    for (size_t i = 0; i < x->width; i++)
+        x->factors[i] = *factors;
+    return x->factors;
+}
+
+/* Rows of `count` values times factors [width]. */
+static void scale_rows(const backward *x, lane *to, size_t count, const real *factors) {
+    for (size_t j = 0; j < count; j++)
+        for (size_t c = 0; c < x->chunks; c++)
+            to[j * x->chunks + c] = lane_multiply(load_lane(factors + c * LANE_COUNT), to[j * x->chunks + c]);
+}
+
+/* restarts[index] += sum_j G_j C_j */
+static void add_restart(const backward *x, size_t index, const lane *state) {
+    lane *to = (lane *)(void *)(x->restarts + index * x->width);
+    const lane *g = x->gradients + x->value * x->chunks;
+    for (size_t c = 0; c < x->chunks; c++) {
+        lane sum = to[c];
+        for (size_t j = 0; j < x->groups * LANE_COUNT; j++)
+            sum = lane_fma(g[j * x->chunks + c], state[j * x->chunks + c], sum);
+        to[c] = sum;
+    }
+}
+
+/* C at the end of each stretch from the state before the segment: reads are known, so it is a sum. */
+static void compute_ends(backward *x) {
+    const size_t size = x->block * x->chunks;
+    const recurrence_plan *plan = x->plan;
+
+    load_state(x, x->ends, &x->states, x->first / SEGMENT * plan->m, x->ones);
+    for (size_t i = 0; i < x->track.count; i++) {
+        lane *to = x->ends + (i + 1) * size;
+        memcpy(to, to - size, size * sizeof *to);
+        if (x->track.of[i].has_entry)
+            scale_rows(x, to, x->groups * LANE_COUNT, spread(x, x->track.entries + i * x->track.width));
+        for (size_t t = x->track.of[i].first; t < x->track.of[i + 1].first; t++) {
+            const lane *k = (const lane *)(const void *)(x->row[ROW_K] + t * x->width);
+            const lane *w = (const lane *)(const void *)(x->row[x->apart ? ROW_W : ROW_K] + t * x->width);
+            for (size_t j = 0; j < x->values; j++) {
+                const real v = x->beta[t] * x->v[t * x->block + j];
+                const real p = plan->delta ? x->beta[t] * x->p[t * x->block + j] : 0;
+                for (size_t c = 0; c < x->chunks; c++) {
+                    lane *element = &to[j * x->chunks + c];
+                    *element = x->apart ? lane_fma(lane_set(v), w[c], lane_fma(lane_set(-p), k[c], *element))
+                                        : lane_fma(lane_set(v - p), k[c], *element);
+                }
+            }
+        }
+    }
+}
+
+static void load_values(const backward *x) {
+    for (size_t t = 0; t < x->count; t++) {
+        const size_t at = t * x->block, row = x->first + t;
+        for (size_t j = 0; j < x->groups * LANE_COUNT; j += LANE_COUNT) {
+            const size_t column = x->value + j, n = x->plan->n;
+            const lane flow = lane_multiply(lane_set(x->plan->scale), load_chunk(&x->d_out, row, column, n));
+            const lane v = load_chunk(&x->in[V], row, column, n);
+            memcpy(x->flow + at + j, &flow, sizeof flow);
+            memcpy(x->v + at + j, &v, sizeof v);
+            if (x->plan->delta) {
+                const lane p = load_chunk(&x->reads, row, column, n);
+                memcpy(x->p + at + j, &p, sizeof p);
+            }
+        }
+    }
+}
+
+static void run_block(backward *x) {
+    const decay_track *track = &x->track;
+    const size_t width = track->width, size = x->block * x->chunks, after = x->first + x->count;
+    const bool again = track->count > 1 || track->of[0].has_entry;
+    const bool is_wanted = x->gradient[DECAY].elements;
+    lane *g = x->gradients + x->value * x->chunks;
+
+    load_values(x);
+    if (again)
+        compute_ends(x);
+    if (width > 0)
+        scale_rows(x, g, x->groups * LANE_COUNT, x->last);
+    for (size_t i = track->count; i-- > 0;) {
+        if (again)
+            memcpy(x->state, x->ends + (i + 1) * size, size * sizeof *g);
+        else
+            load_state(x, x->state, after < x->plan->tokens ? &x->states : &x->final,
+                       after < x->plan->tokens ? after / SEGMENT * x->plan->m : 0, x->last + x->width);
+        if (is_wanted)
+            add_restart(x, i + 1, x->state);
+        KERNEL(recurrence_run_back)(x, track->of[i].first, track->of[i + 1].first);
+        if (track->of[i].has_entry)
+            scale_rows(x, g, x->groups * LANE_COUNT, spread(x, track->entries + i * width));
+    }
+    if (is_wanted && track->of[0].has_entry)
+        add_restart(x, 0, x->ends);
+    for (size_t t = 0; x->gradient[V].elements && t < x->count; t++)
+        store_row(&x->gradient[V], x->first + t, x->value, x->values, x->v + t * x->block);
+}
+
+/* ---- A segment ---- */
+
+/* Vector `chunk` of the factors of token t, or of 1. */
+ALWAYS_INLINE lane token_factor(const backward *x, const real *factors, size_t t, size_t chunk) {
+    if (x->track.width > 1)
+        return load_lane(factors + t * x->width + chunk * LANE_COUNT);
+    return lane_set(x->track.width == 1 ? factors[t] : 1);
+}
+
+/* Rows of one input, padded, times factors by token or by channel where given. */
+static const real *gather_rows(const backward *x, const rows *from, const real *factors, int kind) {
+    real *packed = x->packed + (size_t)kind * SEGMENT * x->width;
+    for (size_t t = 0; t < x->count; t++)
+        for (size_t c = 0; c < x->chunks; c++) {
+            const lane row = load_chunk(from, x->first + t, c * LANE_COUNT, x->plan->m);
+            const lane result = lane_multiply(token_factor(x, factors, t, c), row);
+            memcpy(packed + t * x->width + c * LANE_COUNT, &result, sizeof result);
+        }
+    return packed;
+}
+
+static void gather_dots(backward *x) {
+    const size_t width = x->width;
+    dots all = {.count = 0};
+    for (size_t t = 0; t < x->count; t++) {
+        const real *q = x->row[ROW_Q] + t * width, *k = x->row[ROW_K] + t * width;
+        const real *r = x->row[ROW_R] + t * width, *w = x->row[ROW_W] + t * width;
+        add_dot(&all, &x->same_key[t], q, k, width);
+        if (x->apart)
+            add_dot(&all, &x->same_write[t], q, w, width);
+        if (t == 0)
+            continue;
+        add_dot(&all, &x->before_key[t], q, k - width, width);
+        if (x->plan->delta)
+            add_dot(&all, &x->read_key[t], r, k - width, width);
+        if (x->apart) {
+            add_dot(&all, &x->before_write[t], q, w - width, width);
+            add_dot(&all, &x->read_write[t], r, w - width, width);
+        }
+    }
+    finish_dots(&all);
+}
+
+static void gather_segment(backward *x) {
+    const recurrence_plan *plan = x->plan;
+    const rows *read = x->in[READ_KEY].elements ? &x->in[READ_KEY] : &x->in[K];
+
+    track_decay(&x->track, plan, &x->in[DECAY], x->first, x->count, x->track_space);
+    const size_t end = (x->count - 1) * x->track.width;
+    memcpy(x->last, x->track.width > 0 ? spread(x, x->track.factors + end) : x->ones, x->width * sizeof(real));
+    memcpy(x->last + x->width, x->track.width > 0 ? spread(x, x->track.inverses + end) : x->ones,
+           x->width * sizeof(real));
+    x->row[ROW_Q] = gather_rows(x, &x->in[Q], x->track.factors, ROW_Q);
+    x->row[ROW_K] = gather_rows(x, &x->in[K], x->track.inverses, ROW_K);
+    x->row[ROW_R] = x->row[ROW_W] = x->row[ROW_K];
+    if (plan->delta && (x->in[READ_KEY].elements || x->track.width > 0))
+        x->row[ROW_R] = gather_rows(x, read, x->track.factors, ROW_R);
+    if (x->apart)
+        x->row[ROW_W] = gather_rows(x, &x->in[WRITE_KEY], x->track.inverses, ROW_W);
+    for (size_t t = 0; t < x->count; t++) {
+        x->beta[t] = x->in[BETA].elements ? x->in[BETA].elements[(x->first + t) * x->in[BETA].row] : 1;
+        x->d_beta[t] = lane_set(0);
+    }
+    gather_dots(x);
+    memset(x->sums, 0, ROW_KINDS * SEGMENT * x->width * sizeof(real));
+    memset(x->restarts, 0, (SEGMENT + 1) * x->width * sizeof(real));
+}
+
+/* ---- Gradients of tokens ---- */
+
+/* x y of two rows' vectors number `at`. */
+ALWAYS_INLINE lane product_at(const real *x, const real *y, size_t at) {
+    return lane_multiply(load_lane(x + at), load_lane(y + at));
+}
+
+/* The running sums of the decays' gradients of one stretch; they take the places of the rows of q. */
+static void decay_gradients(backward *x, size_t index, size_t chunk) {
+    const size_t width = x->width, kind = SEGMENT * width;
+    const stretch *of = &x->track.of[index];
+    lane next = load_lane(x->restarts + (index + 1) * width + chunk * LANE_COUNT);
+
+    for (size_t t = of[1].first; t-- > of->first;) {
+        const size_t at = t * width + chunk * LANE_COUNT;
+        lane term = lane_add(product_at(x->row[ROW_Q], x->sums + ROW_Q * kind, at),
+                             product_at(x->row[ROW_K], x->sums + ROW_K * kind, at));
+        if (x->plan->delta)
+            term = lane_add(term, product_at(x->row[ROW_R], x->sums + ROW_R * kind, at));
+        if (x->apart)
+            term = lane_add(term, product_at(x->row[ROW_W], x->sums + ROW_W * kind, at));
+        next = lane_add(next, term);
+        memcpy(x->packed + at, &next, sizeof next);
+    }
+    if (of->has_entry)
+        memcpy(x->packed + of->first * width + chunk * LANE_COUNT, x->restarts + index * width + chunk * LANE_COUNT,
+               sizeof next);
+}
+
+/* One number for each token of the segment from the sums of its lanes. */
+static void store_sums(const backward *x, const rows *to, const lane *sums) {
+    for (size_t t = 0; t < x->count; t += LANE_COUNT) {
+        const size_t left = x->count - t < LANE_COUNT ? x->count - t : LANE_COUNT;
+        lane waiting[LANE_COUNT], result;
+        for (size_t i = 0; i < LANE_COUNT; i++)
+            waiting[i] = i < left ? sums[t + i] : lane_set(0);
+        result = fold_lanes(waiting);
+        for (size_t i = 0; i < left; i++)
+            to->elements[(x->first + t + i) * to->row] = lane_elements(&result)[i];
+    }
+}
+
+static void store_decays(backward *x) {
+    const rows *to = &x->gradient[DECAY];
+    lane sums[SEGMENT];
+
+    for (size_t c = 0; c < x->chunks; c++)
+        for (size_t i = x->track.count; i-- > 0;)
+            decay_gradients(x, i, c);
+    for (size_t t = 0; t < x->count; t++) {
+        const real *row = x->packed + t * x->width;
+        sums[t] = load_lane(row);
+        for (size_t c = 1; !x->plan->by_channel && c < x->chunks; c++)
+            sums[t] = lane_add(sums[t], load_lane(row + c * LANE_COUNT));
+        if (x->plan->by_channel)
+            store_row(to, x->first + t, 0, x->plan->m, row);
+    }
+    if (!x->plan->by_channel)
+        store_sums(x, to, sums);
+}
+
+static void store_kind(const backward *x, int input, size_t t, size_t chunk, lane row) {
+    if (x->gradient[input].elements)
+        store_chunk(&x->gradient[input], x->first + t, chunk * LANE_COUNT, x->plan->m, row);
+}
+
+static void store_token(backward *x, size_t t, size_t chunk) {
+    const lane factor = token_factor(x, x->track.factors, t, chunk);
+    const lane inverse = lane_multiply(lane_set(-1), token_factor(x, x->track.inverses, t, chunk));
+    const lane *sums = (const lane *)(const void *)x->sums + t * x->chunks + chunk;
+    const size_t kind = SEGMENT * x->chunks;
+    lane key = lane_multiply(inverse, sums[ROW_K * kind]);
+
+    store_kind(x, Q, t, chunk, lane_multiply(factor, sums[ROW_Q * kind]));
+    if (x->plan->delta && x->in[READ_KEY].elements)
+        store_kind(x, READ_KEY, t, chunk, lane_multiply(factor, sums[ROW_R * kind]));
+    else if (x->plan->delta)
+        key = lane_fma(factor, sums[ROW_R * kind], key);
+    if (x->apart)
+        store_kind(x, WRITE_KEY, t, chunk, lane_multiply(inverse, sums[ROW_W * kind]));
+    store_kind(x, K, t, chunk, key);
+}
+
+static void store_segment(backward *x) {
+    if (x->gradient[DECAY].elements)
+        store_decays(x);
+    for (size_t t = 0; t < x->count; t++)
+        for (size_t c = 0; c < x->chunks; c++)
+            store_token(x, t, c);
+    if (x->gradient[BETA].elements)
+        store_sums(x, &x->gradient[BETA], x->d_beta);
+}
+
+/* ---- All of it ---- */
+
+static void set_block(backward *x, size_t value) {
+    const size_t left = x->plan->n - value;
+    x->value = value;
+    x->values = left < x->block ? left : x->block;
+    x->groups = padded(x->values) / LANE_COUNT;
+}
+
+static void begin(backward *x, const recurrence_plan *plan, size_t item, void *workspace) {
+    *x = (backward){.plan = plan, .width = padded(plan->m), .block = block_of(plan)};
+    x->chunks = x->width / LANE_COUNT;
+    for (int i = 0; i < INPUTS; i++) {
+        x->in[i] = rows_of(plan, &plan->input[i], item);
+        x->gradient[i] = rows_of(plan, &plan->gradient[i], item);
+    }
+    x->apart = x->in[WRITE_KEY].elements;
+    x->d_out = rows_of(plan, &plan->d_out, item);
+    x->d_final = rows_of(plan, &plan->d_final, item);
+    x->final = rows_of(plan, &plan->final, item);
+    x->reads = rows_of(plan, &plan->reads, item);
+    x->states = rows_of(plan, &plan->states, item);
+    divide(x, workspace);
+    memset(x->nothing, 0, x->width * sizeof(real));
+    memset(x->unused, 0, x->width * sizeof(real));
+    for (size_t i = 0; i < x->width; i++)
+        x->ones[i] = 1;
+}
+
+void KERNEL(recurrence_backward)(const recurrence_plan *plan, size_t item, void *workspace) {
+    const rows *d_state;
+    backward x;
+
+    begin(&x, plan, item, workspace);
+    d_state = &x.gradient[STATE];
+    for (size_t value = 0; value < plan->n; value += x.block) {
+        set_block(&x, value);
+        if (x.d_final.elements)
+            load_state(&x, x.gradients + value * x.chunks, &x.d_final, 0, x.ones);
+        else
+            memset(x.gradients + value * x.chunks, 0, x.groups * LANE_COUNT * x.width * sizeof(real));
+    }
+    for (size_t end = plan->tokens; end > 0; end = x.first) {
+        x.first = (end - 1) / SEGMENT * SEGMENT;
+        x.count = end - x.first;
+        gather_segment(&x);
+        for (size_t value = 0; value < plan->n; value += x.block) {
+            set_block(&x, value);
+            run_block(&x);
+        }
+        store_segment(&x);
+    }
+    for (size_t i = 0; d_state->elements && i < plan->m; i++)
+        for (size_t j = 0; j < plan->n; j++)
+            d_state->elements[i * d_state->row + j * d_state->column] =
+                ((const real *)(const void *)x.gradients)[j * x.width + i];
+}

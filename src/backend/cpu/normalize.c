@@ -1,0 +1,160 @@
+/*
+ * Rows that are normalized, shared out among the threads. Backward a task is ROWS_OF_SUM rows, whose terms of d_gain
+ * and d_shift it adds up; then the sums of the tasks are added in pairs, in a tree that follows from their
+ * number alone.
+ */
+#include <string.h>
+
+#include "backend/cpu/rows.h"
+#include "iclab/status.h"
+
+#define ROWS_OF_SUM    64 /* as ops_sequence.h promises */
+#define COLUMNS_OF_SUM 64 /* of a task that adds the sums of all blocks */
+
+/* Operands of normalize, and of normalize_backward. */
+enum { OUT = 0, IN, GAIN, SHIFT };
+enum { D_IN = 0, D_GAIN, D_SHIFT, D_OUT, OF_IN, OF_GAIN };
+
+typedef struct normalization {
+    const HOST(kernels) * kernels;
+    HOST(norm) norm;
+    HOST(row_view) out, in, d_out; /* out: d_in on the way back */
+    size_t rows, blocks;
+    real *vectors; /* [2][n]: gain and shift */
+    real *packed;  /* [3][n] for each thread: rows whose elements are not adjacent */
+    real *sums;    /* [blocks][2][n], or NULL */
+} normalization;
+
+/* to [n] = the vector, or the value where it is absent. */
+static void pack_vector(real *to, const icl_tensor *vector, size_t n, real value) {
+    const real *from = vector->buffer ? host_elements(vector) : NULL;
+    for (size_t i = 0; i < n; i++)
+        to[i] = from ? from[i * vector->stride[0]] : value;
+}
+
+/* Takes scratch memory, with room for the sums of so many blocks, and packs what all rows share. */
+static icl_status prepare(icl_backend *backend, const icl_normalize_params *params, const icl_tensor *rows,
+                          const icl_tensor *gain, const icl_tensor *shift, size_t summed, normalization *x,
+                          icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const size_t n = rows->shape[rows->rank - 1], row = host_round_up(n, LANES);
+
+    x->kernels = state->kernels;
+    x->norm = (HOST(norm)){params->kind, n, (real)params->epsilon, NULL, NULL};
+    x->rows = icl_tensor_count(rows) / n;
+    x->blocks = (x->rows + ROWS_OF_SUM - 1) / ROWS_OF_SUM;
+    ICL_CHECK(HOST(scratch)(backend, (2 * row + state->threads * 3 * row + summed * x->blocks * 2 * n) * sizeof(real),
+                            &x->vectors, error));
+    x->packed = x->vectors + 2 * row;
+    x->sums = summed ? x->packed + state->threads * 3 * row : NULL;
+    pack_vector(x->vectors, gain, n, 1);
+    pack_vector(x->vectors + row, shift, n, 0);
+    x->norm.gain = x->vectors;
+    x->norm.shift = x->vectors + row;
+    return ICL_OK;
+}
+
+static bool is_simple(const HOST(row_view) * view) {
+    return view->is_even && view->step == 1;
+}
+
+/* ---- Forward ---- */
+
+static void normalize_rows(void *context, size_t first, size_t last, size_t thread) {
+    const normalization *x = context;
+    const size_t n = x->norm.n;
+    real *packed = x->packed + thread * 3 * host_round_up(n, LANES);
+
+    if (is_simple(&x->in) && is_simple(&x->out)) {
+        x->kernels->normalize(&x->norm, last - first, host_row(&x->in, first), x->in.stride, host_row(&x->out, first),
+                              x->out.stride);
+        return;
+    }
+    for (size_t row = first; row < last; row++) {
+        real *to = host_row_target(&x->out, row, packed + n);
+        x->kernels->normalize(&x->norm, 1, host_pack_row(&x->in, row, n, packed), 0, to, 0);
+        host_unpack_row(&x->out, row, n, to);
+    }
+}
+
+icl_status HOST(normalize)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    normalization x = {.out = host_rows(&operands[OUT]), .in = host_rows(&operands[IN])};
+
+    ICL_CHECK(prepare(backend, params, &operands[OUT], &operands[GAIN], &operands[SHIFT], 0, &x, error));
+    HOST(run)(host_state(backend), x.rows, x.rows * (x.norm.n + 8), normalize_rows, &x);
+    return ICL_OK;
+}
+
+/* ---- Backward ---- */
+
+static void rows_backward(const normalization *x, size_t first, size_t last, real *packed, real *sums) {
+    const size_t n = x->norm.n, padded = host_round_up(n, LANES);
+
+    if (is_simple(&x->in) && is_simple(&x->out) && is_simple(&x->d_out)) {
+        x->kernels->normalize_backward(&x->norm, last - first, host_row(&x->in, first), x->in.stride,
+                                       host_row(&x->d_out, first), x->d_out.stride, host_row(&x->out, first),
+                                       x->out.stride, sums);
+        return;
+    }
+    for (size_t row = first; row < last; row++) {
+        real *to = host_row_target(&x->out, row, packed + 2 * padded);
+        const real *in = host_pack_row(&x->in, row, n, packed);
+        x->kernels->normalize_backward(&x->norm, 1, in, 0, host_pack_row(&x->d_out, row, n, packed + padded), 0, to, 0,
+                                       sums);
+        host_unpack_row(&x->out, row, n, to);
+    }
+}
+
+static void blocks_backward(void *context, size_t first, size_t last, size_t thread) {
+    const normalization *x = context;
+    const size_t n = x->norm.n;
+
+    for (size_t block = first; block < last; block++) {
+        const size_t row = block * ROWS_OF_SUM, left = x->rows - row;
+        real *sums = x->sums ? x->sums + block * 2 * n : NULL;
+        if (sums)
+            memset(sums, 0, 2 * n * sizeof *sums);
+        rows_backward(x, row, row + (left < ROWS_OF_SUM ? left : ROWS_OF_SUM),
+                      x->packed + thread * 3 * host_round_up(n, LANES), sums);
+    }
+}
+
+/* The sums of block 0 become those of all blocks, some columns of them an item. */
+static void add_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const normalization *x = context;
+    const size_t columns = 2 * x->norm.n, start = first * COLUMNS_OF_SUM;
+    const size_t stop = last * COLUMNS_OF_SUM < columns ? last * COLUMNS_OF_SUM : columns;
+    (void)thread;
+
+    for (size_t step = 1; step < x->blocks; step *= 2)
+        for (size_t block = 0; block + step < x->blocks; block += 2 * step) {
+            real *to = x->sums + block * columns;
+            const real *from = to + step * columns;
+            for (size_t i = start; i < stop; i++)
+                to[i] += from[i];
+        }
+}
+
+static void write_vector(const icl_tensor *to, const real *from, size_t n) {
+    for (size_t i = 0; to->buffer && i < n; i++)
+        host_elements(to)[i * to->stride[0]] = from[i];
+}
+
+icl_status HOST(normalize_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                    icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const bool is_summed = operands[D_GAIN].buffer || operands[D_SHIFT].buffer;
+    normalization x = {
+        .out = host_rows(&operands[D_IN]), .in = host_rows(&operands[OF_IN]), .d_out = host_rows(&operands[D_OUT])};
+
+    ICL_CHECK(prepare(backend, params, &operands[D_IN], &operands[OF_GAIN], &(icl_tensor){0}, is_summed, &x, error));
+    const size_t n = x.norm.n;
+    HOST(run)(state, x.blocks, x.rows * 2 * (n + 8), blocks_backward, &x);
+    if (is_summed) {
+        HOST(run)
+        (state, (2 * n + COLUMNS_OF_SUM - 1) / COLUMNS_OF_SUM, x.blocks * 2 * n, add_blocks, &x);
+        write_vector(&operands[D_GAIN], x.sums, n);
+        write_vector(&operands[D_SHIFT], x.sums + n, n);
+    }
+    return ICL_OK;
+}

@@ -1,0 +1,99 @@
+/*
+ * Short convolutions: cl/convolve.cl. The gradient of the input is the same convolution of d_out, both walked backwards
+ * in time.
+ */
+#include "backend/opencl/opencl.h"
+
+#define FAN 32 /* as in cl/convolve.cl */
+#define RUN 32 /* tokens of a unit on CPUs */
+
+/* tokens, channels, width, tokens of a block */
+static cl_uint4 sizes_of(const icl_tensor *in, const icl_tensor *kernel) {
+    const cl_uint width = (cl_uint)kernel->shape[0], length = 2 * width > 32 ? 2 * width : 32;
+    return (cl_uint4){{(cl_uint)in->shape[1], (cl_uint)in->shape[2], width, length}};
+}
+
+static cl_uint blocks_of(const icl_opencl *opencl, size_t channels) {
+    return (cl_uint)((channels + opencl->lanes - 1) / opencl->lanes);
+}
+
+static icl_view backwards(icl_view view, size_t tokens) {
+    view.offset += (cl_uint)(tokens - 1) * (cl_uint)view.stride.s[2];
+    view.stride.s[2] = -view.stride.s[2];
+    return view;
+}
+
+static icl_status filter(icl_opencl *opencl, const icl_tensor *out, const icl_tensor *in, const icl_tensor *kernel,
+                         bool reversed, icl_error *error) {
+    const cl_uint4 sizes = sizes_of(in, kernel);
+    const cl_uint run = opencl->lanes == 1 ? 1 : RUN, runs = (sizes.s[0] + run - 1) / run;
+    const cl_uint blocks = blocks_of(opencl, sizes.s[1]), units = (cl_uint)in->shape[0] * runs * blocks;
+    const icl_view taps = icl_view_of(kernel);
+    icl_view to = icl_view_of(out), from = icl_view_of(in);
+
+    if (reversed) {
+        to = backwards(to, sizes.s[0]);
+        from = backwards(from, sizes.s[0]);
+    }
+    return ICL_LAUNCH(opencl, ICL_KERNEL_convolve, units, error, ICL_VIEW(to), ICL_VIEW(from), ICL_VIEW(taps),
+                      ICL_ARGUMENT(sizes), ICL_ARGUMENT(run), ICL_ARGUMENT(runs), ICL_ARGUMENT(blocks),
+                      ICL_UNITS(units, 2.0 * run * sizes.s[2] * (double)opencl->lanes));
+}
+
+icl_status icl_opencl_convolve(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    (void)params;
+    return filter(icl_opencl_of(backend), &operands[0], &operands[1], &operands[2], false, error);
+}
+
+/* ---- Backward ---- */
+
+/* to [ceil(count / FAN)] = sums of FAN rows of from [count], a row [width][c]. */
+static icl_status sum_level(icl_opencl *opencl, const icl_view *to, cl_int group_stride, const icl_block *from,
+                            cl_uint count, cl_uint4 sizes, icl_error *error) {
+    const cl_uint blocks = blocks_of(opencl, sizes.s[1]), units = (count + FAN - 1) / FAN * sizes.s[2] * blocks;
+
+    return ICL_LAUNCH(opencl, ICL_KERNEL_convolve_sum, units, error, ICL_MEMORY_ARGUMENT(to->memory),
+                      ICL_ARGUMENT(to->offset), ICL_ARGUMENT(group_stride), ICL_ARGUMENT(to->stride),
+                      ICL_MEMORY_ARGUMENT(from->memory), ICL_ARGUMENT(count), ICL_ARGUMENT(sizes), ICL_ARGUMENT(blocks),
+                      ICL_UNITS(units, FAN * opencl->lanes));
+}
+
+static icl_status sum_taps(icl_opencl *opencl, const icl_tensor *operands, icl_error *error) {
+    const icl_view d_kernel = icl_view_of(&operands[1]), d_out = icl_view_of(&operands[2]);
+    const icl_view in = icl_view_of(&operands[3]);
+    const cl_uint4 sizes = sizes_of(&operands[3], &operands[1]);
+    const cl_uint runs = (sizes.s[0] + sizes.s[3] - 1) / sizes.s[3], blocks = blocks_of(opencl, sizes.s[1]);
+    const size_t length = (size_t)sizes.s[2] * sizes.s[1];
+    cl_uint count = (cl_uint)operands[3].shape[0] * runs;
+    const cl_uint units = count * sizes.s[2] * blocks;
+    icl_block *from = NULL, *to = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_pool_take(opencl, count * length * sizeof(cl_float), &from, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_convolve_taps, units, error, ICL_MEMORY_ARGUMENT(from->memory),
+                       ICL_VIEW(d_out), ICL_VIEW(in), ICL_ARGUMENT(sizes), ICL_ARGUMENT(runs), ICL_ARGUMENT(blocks),
+                       ICL_UNITS(units, 2.0 * sizes.s[3] * (double)opencl->lanes)));
+    for (; count > FAN; count = (count + FAN - 1) / FAN) {
+        ICL_TRY(icl_pool_take(opencl, (count + FAN - 1) / FAN * length * sizeof(cl_float), &to, error));
+        const icl_view sums = {.memory = to->memory, .stride = {{0, 0, (cl_int)sizes.s[1], 1}}};
+        ICL_TRY(sum_level(opencl, &sums, (cl_int)length, from, count, sizes, error));
+        icl_pool_give(opencl, from);
+        from = to;
+        to = NULL;
+    }
+    ICL_TRY(sum_level(opencl, &d_kernel, 0, from, count, sizes, error));
+done:
+    icl_pool_give(opencl, from);
+    icl_pool_give(opencl, to);
+    return status;
+}
+
+icl_status icl_opencl_convolve_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                        icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    (void)params;
+    if (operands[0].buffer)
+        ICL_CHECK(filter(opencl, &operands[0], &operands[2], &operands[4], true, error));
+    return operands[1].buffer ? sum_taps(opencl, operands, error) : ICL_OK;
+}

@@ -1,0 +1,289 @@
+/*
+ * The recurrence with a matrix state: cl/recurrence/. On CPUs a work-item takes a head, forward a block of its value
+ * columns; on GPUs a work-group takes a block of columns, and what is a sum over columns is added up by another kernel
+ * where they are several blocks.
+ */
+#include "backend/recurrence.h"
+
+#include <stdio.h>
+
+#include "backend/dispatch.h"
+#include "backend/opencl/opencl.h"
+#include "backend/opencl/recurrence.h"
+
+/* As in cl/recurrence/recurrence.h. */
+enum {
+    HAS_BETA = 1 << 0,
+    HAS_READ_KEY = 1 << 1,
+    HAS_STATE = 1 << 2,
+    HAS_FINAL = 1 << 3,
+    HAS_SAVED = 1 << 4,
+    HAS_D_FINAL = 1 << 5,
+    WANTS_FIRST = 8 /* the number of the first output's bit */
+};
+
+/* As in the kernels for GPUs. */
+#define GROUP    64
+#define PARTS    4
+#define MOST_KEY 256 /* coordinates; what has more runs on the host */
+
+#define LEFT_BYTES ((size_t)128 << 20) /* that blocks of columns leave at most, unless a head leaves more */
+
+#define GAPS              (20 * 5 + 1) /* of the scratch memory of the backward pass on CPUs */
+#define MOST_VECTORS      4            /* of value columns that a work-item takes forward */
+#define VIEWS             (ICL_RECURRENCE_BACKWARD_INPUTS + ICL_RECURRENCE_INPUTS)
+#define VIEW_PAIR(x, i)   ICL_VIEW((x)[i]), ICL_VIEW((x)[(i) + 1])
+#define VIEW_QUAD(x, i)   VIEW_PAIR(x, i), VIEW_PAIR(x, (i) + 2)
+#define INPUT_VIEWS(x, i) VIEW_QUAD(x, i), VIEW_QUAD(x, (i) + 4)
+
+static size_t blocks_of(size_t count, size_t block) {
+    return (count + block - 1) / block;
+}
+
+/* ---- How heads are cut, and programs for that ---- */
+
+/* Vectors of value columns that a work-item of a CPU takes forward. */
+static size_t vectors_of(size_t n, size_t lanes) {
+    const size_t groups = blocks_of(n, lanes);
+    return blocks_of(groups, blocks_of(groups, MOST_VECTORS));
+}
+
+/* Vectors of four key coordinates that a work-item holds forward: a power of two; PARTS of them share a column. */
+static size_t rows_of(size_t m) {
+    size_t rows = 1;
+    while (4 * PARTS * rows < m)
+        rows *= 2;
+    return rows;
+}
+
+/* How a head's backward pass is cut: see cl/recurrence/recurrence_backward_tiles.cl. */
+typedef struct cut {
+    size_t quads, columns, group, blocks;
+    size_t left; /* numbers that a token leaves */
+} cut;
+
+/* Work-items hold as many columns as leave 64 of them with work, four at most: more do not fit the registers. A
+ * group of 64 and less than 16 KiB are what every GPU has. */
+static cut cut_of(const icl_recurrence_form *form) {
+    const size_t sums = (size_t)form->delta + form->write_key + (form->decay == 2);
+    cut c = {.quads = 4, .columns = 4, .left = (2 + sums) * form->m + 2};
+
+    while (4 * c.quads < form->m)
+        c.quads *= 2;
+    while (c.columns > 2 && c.quads * blocks_of(form->n, c.columns) < 64)
+        c.columns /= 2;
+    c.group = 64;
+    c.blocks = blocks_of(form->n, c.group / c.quads * c.columns);
+    return c;
+}
+
+void icl_recurrence_options(const icl_recurrence_form *form, size_t lanes, char forward[ICL_RECURRENCE_OPTIONS],
+                            char backward[ICL_RECURRENCE_OPTIONS]) {
+    char both[64];
+
+    snprintf(both, sizeof both, "-DDELTA=%d -DDECAY=%d -DWRITE_KEY=%d", form->delta, form->decay, form->write_key);
+    if (lanes > 1) {
+        snprintf(forward, ICL_RECURRENCE_OPTIONS, "%s -DVECTORS=%zu", both, vectors_of(form->n, lanes));
+        snprintf(backward, ICL_RECURRENCE_OPTIONS, "%s", both);
+    } else {
+        const cut c = cut_of(form);
+        snprintf(forward, ICL_RECURRENCE_OPTIONS, "%s -DROWS=%zu", both, rows_of(form->m));
+        snprintf(backward, ICL_RECURRENCE_OPTIONS, "%s -DQUADS=%zu -DGROUP=%zu -DCOLUMNS=%zu", both, c.quads, c.group,
+                 c.columns);
+    }
+}
+
+/* ---- Calls ---- */
+
+/* One call: its extents, what its kernels are compiled with, and what they are told. */
+typedef struct call {
+    icl_opencl *opencl;
+    icl_view views[VIEWS];
+    icl_recurrence_form form;
+    size_t heads; /* of all batches */
+    double work;  /* operations of a head and pass over its state */
+    cl_uint4 sizes;
+    cl_uint present;
+    cl_float scale;
+    char forward[ICL_RECURRENCE_OPTIONS], backward[ICL_RECURRENCE_OPTIONS];
+} call;
+
+static unsigned bit_if(const icl_tensor *operand, unsigned bit) {
+    return operand->buffer ? bit : 0;
+}
+
+/* in: the inputs among the operands; an absent operand is passed as any other memory. */
+static call call_of(icl_opencl *opencl, const icl_recurrence_params *params, const icl_tensor *operands, int count,
+                    const icl_tensor *in) {
+    const icl_tensor *v = &in[ICL_RECURRENCE_V], *decay = &in[ICL_RECURRENCE_DECAY];
+    const size_t tokens = v->shape[2], m = in[ICL_RECURRENCE_Q].shape[3], n = v->shape[3];
+    call x = {.opencl = opencl, .heads = v->shape[0] * v->shape[1]};
+
+    for (int i = 0; i < count; i++)
+        x.views[i] = icl_view_of(operands[i].buffer ? &operands[i] : v);
+    x.form = (icl_recurrence_form){.delta = params->delta,
+                                   .decay = !decay->buffer         ? 0
+                                            : decay->shape[3] == 1 ? 1
+                                                                   : 2,
+                                   .write_key = in[ICL_RECURRENCE_WRITE_KEY].buffer != NULL,
+                                   .m = m,
+                                   .n = n};
+    icl_recurrence_options(&x.form, opencl->lanes, x.forward, x.backward);
+    x.work = 2.0 * (double)tokens * (double)m * (double)n;
+    x.sizes = (cl_uint4){{(cl_uint)v->shape[1], (cl_uint)tokens, (cl_uint)m, (cl_uint)n}};
+    x.scale = (cl_float)params->scale;
+    x.present = bit_if(&in[ICL_RECURRENCE_BETA], HAS_BETA) | bit_if(&in[ICL_RECURRENCE_READ_KEY], HAS_READ_KEY) |
+                bit_if(&in[ICL_RECURRENCE_STATE], HAS_STATE);
+    return x;
+}
+
+/* ---- CPUs ---- */
+
+static icl_status forward_lanes(const call *x, icl_error *error) {
+    icl_opencl *opencl = x->opencl;
+    const size_t lanes = opencl->lanes, m = x->form.m, vectors = vectors_of(x->form.n, lanes);
+    const size_t longest = m > ICL_RECURRENCE_SEGMENT ? m : ICL_RECURRENCE_SEGMENT;
+    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, vectors * lanes);
+    const cl_uint padded = (cl_uint)(blocks_of(longest, lanes) * lanes), units = (cl_uint)x->heads * blocks;
+    const cl_uint rows = (cl_uint)(m * vectors + 6 * padded / lanes);
+    const size_t row_bytes = lanes * sizeof(cl_float),
+                 items = icl_opencl_items_with_scratch(opencl, units, rows * row_bytes);
+    const icl_specialization special = {.options = x->forward};
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, rows * row_bytes, &scratch, error));
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_lanes, &special, items, error, VIEW_QUAD(x->views, 0),
+                            INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
+                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
+                            ICL_UNITS(units, 3 * x->work / blocks), ICL_MEMORY_ARGUMENT(scratch->memory),
+                            ICL_ARGUMENT(rows), ICL_ARGUMENT(padded)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+static icl_status backward_lanes(const call *x, icl_error *error) {
+    icl_opencl *opencl = x->opencl;
+    const size_t lanes = opencl->lanes, width = blocks_of(x->form.m, lanes),
+                 columns = blocks_of(x->form.n, lanes) * lanes;
+    const cl_uint units = (cl_uint)x->heads;
+    const cl_uint rows = (cl_uint)(width * (columns + lanes) + ICL_RECURRENCE_SEGMENT * (11 * width + 6) + GAPS +
+                                   (x->form.decay > 0 ? ICL_RECURRENCE_SEGMENT * width * lanes : 0));
+    const size_t row_bytes = lanes * sizeof(cl_float),
+                 items = icl_opencl_items_with_scratch(opencl, units, rows * row_bytes);
+    const icl_specialization special = {.options = x->backward};
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, rows * row_bytes, &scratch, error));
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_backward_lanes, &special, items, error,
+                            INPUT_VIEWS(x->views, 0), VIEW_QUAD(x->views, ICL_RECURRENCE_BACKWARD_D_OUT),
+                            ICL_VIEW(x->views[ICL_RECURRENCE_BACKWARD_STATES]),
+                            INPUT_VIEWS(x->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(x->sizes),
+                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_UNITS(units, 8 * x->work),
+                            ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(rows)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* ---- GPUs ---- */
+
+static icl_status forward_tiles(const call *x, icl_error *error) {
+    icl_opencl *opencl = x->opencl;
+    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, GROUP / PARTS), units = (cl_uint)x->heads * blocks;
+    const icl_specialization special = {.options = x->forward};
+
+    return ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_tiles, &special,
+                           icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(x->views, 0),
+                           INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
+                           ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
+                           ICL_GROUP_UNITS(units, 3 * x->work / blocks));
+}
+
+/* The heads [first, first + heads). lefts: memory for what their blocks leave. */
+static icl_status backward_heads(const call *x, const cut *c, size_t first, size_t count, const icl_block *lefts,
+                                 const icl_specialization *special, icl_error *error) {
+    icl_opencl *opencl = x->opencl;
+    const cl_uint blocks = (cl_uint)c->blocks, heads = (cl_uint)count, first_head = (cl_uint)first;
+    const cl_uint units = heads * blocks, sums = heads * x->sizes.s[1] * (cl_uint)c->left;
+    const size_t kept_bytes = x->form.decay > 0 ? c->columns * ICL_RECURRENCE_SEGMENT * 4 * sizeof(cl_float) : 0;
+    const size_t most = icl_opencl_items_with_scratch(opencl, units * c->group, kept_bytes);
+    const size_t items = most > c->group ? most / c->group * c->group : c->group;
+    const icl_view *v = &x->views[ICL_RECURRENCE_BACKWARD_INPUTS + ICL_RECURRENCE_V]; /* for what is not there */
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    if (x->form.decay > 0)
+        ICL_TRY(icl_opencl_take_scratch(opencl, items, kept_bytes * opencl->local_size, &scratch, error));
+    cl_mem kept = scratch ? scratch->memory : v->memory, left = lefts ? lefts->memory : v->memory;
+    ICL_TRY(ICL_LAUNCH_WITH(
+        opencl, ICL_KERNEL_recurrence_backward_tiles, special, items, error, INPUT_VIEWS(x->views, 0),
+        VIEW_QUAD(x->views, ICL_RECURRENCE_BACKWARD_D_OUT), ICL_VIEW(x->views[ICL_RECURRENCE_BACKWARD_STATES]),
+        INPUT_VIEWS(x->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
+        ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks), ICL_GROUP_UNITS(units, 8 * x->work / blocks),
+        ICL_ARGUMENT(first_head), ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left), ICL_MEMORY_ARGUMENT(kept)));
+    if (lefts)
+        ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_backward_sum, special, icl_opencl_items(opencl, sums),
+                                error, INPUT_VIEWS(x->views, 0), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
+                                ICL_ARGUMENT(blocks), ICL_UNITS(sums, blocks), ICL_ARGUMENT(first_head),
+                                ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+static icl_status backward_tiles(const call *x, icl_error *error) {
+    const cut c = cut_of(&x->form);
+    const size_t head_bytes = c.blocks > 1 ? c.blocks * x->sizes.s[1] * c.left * sizeof(cl_float) : 0;
+    const size_t most = x->opencl->backend->capabilities.max_allocation, limit = most < LEFT_BYTES ? most : LEFT_BYTES;
+    const size_t fit = head_bytes > 0 ? limit / head_bytes : x->heads, heads = fit < 1          ? 1
+                                                                               : fit < x->heads ? fit
+                                                                                                : x->heads;
+    const icl_specialization special = {.options = x->backward};
+    icl_status status = ICL_OK;
+    icl_block *lefts = NULL;
+
+    if (head_bytes > 0)
+        ICL_TRY(icl_pool_take(x->opencl, heads * head_bytes, &lefts, error));
+    for (size_t first = 0; first < x->heads; first += heads)
+        ICL_TRY(
+            backward_heads(x, &c, first, first + heads < x->heads ? heads : x->heads - first, lefts, &special, error));
+done:
+    icl_pool_give(x->opencl, lefts);
+    return status;
+}
+
+/* ---- The ops ---- */
+
+icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                         icl_error *error) {
+    const icl_tensor *in = operands + ICL_RECURRENCE_FORWARD_INPUTS;
+    icl_opencl *opencl = icl_opencl_of(backend);
+    call x = call_of(opencl, params, operands, ICL_RECURRENCE_FORWARD_INPUTS + ICL_RECURRENCE_INPUTS, in);
+
+    x.present |=
+        bit_if(&operands[ICL_RECURRENCE_FINAL], HAS_FINAL) | bit_if(&operands[ICL_RECURRENCE_STATES], HAS_SAVED);
+    if (opencl->lanes > 1)
+        return forward_lanes(&x, error);
+    if (x.form.m > MOST_KEY)
+        return icl_dispatch_to_host(backend, ICL_OP_recurrence_forward, params, operands, error);
+    return forward_tiles(&x, error);
+}
+
+icl_status icl_opencl_recurrence_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                          icl_error *error) {
+    const icl_tensor *in = operands + ICL_RECURRENCE_BACKWARD_INPUTS;
+    icl_opencl *opencl = icl_opencl_of(backend);
+    call x = call_of(opencl, params, operands, VIEWS, in);
+
+    x.present |= bit_if(&operands[ICL_RECURRENCE_BACKWARD_D_FINAL], HAS_D_FINAL);
+    for (unsigned i = 0; i < ICL_RECURRENCE_INPUTS; i++)
+        x.present |= bit_if(&operands[i], 1U << (WANTS_FIRST + i));
+    if (opencl->lanes > 1)
+        return backward_lanes(&x, error);
+    if (x.form.m > MOST_KEY)
+        return icl_dispatch_to_host(backend, ICL_OP_recurrence_backward, params, operands, error);
+    return backward_tiles(&x, error);
+}

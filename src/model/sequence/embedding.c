@@ -1,0 +1,69 @@
+/*
+ * Inputs to the width, and what tells positions apart.
+ *
+ * Coordinates: x W + b, W [p, width]. Symbols: rows of a table [V, width]. Positions, counted from 0:
+ *
+ *     learned:     a row of a table [T, width] is added
+ *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
+ *                  Vaswani and others 2017, their coordinates in another order
+ *     rotary:      queries and keys are turned (heads.c)
+ */
+#include <math.h>
+
+#include "model/sequence/sequence.h"
+
+icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *is = builder->is;
+    const icl_task_shape *shape = &builder->model->shape;
+
+    if (shape->symbols > 0) {
+        const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0, 0, true};
+        ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->symbols, is->width},
+                                   error, "embedding.table"));
+    } else {
+        const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / sqrt((double)shape->inputs),
+                                          0, false};
+        ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->inputs, is->width}, error,
+                                   "embedding.weight"));
+        ICL_CHECK(icl_sequence_add(builder, &is->embedding_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true},
+                                   1, &is->width, error, "embedding.bias"));
+    }
+    if (is->positions != ICL_POSITIONS_LEARNED)
+        return ICL_OK;
+    return icl_sequence_add(builder, &is->position_table,
+                            (icl_sequence_start){ICL_START_NORMAL, is->init > 0 ? is->init : 0.1, 0, true}, 2,
+                            (const size_t[]){shape->positions, is->width}, error, "positions.table");
+}
+
+/* Turning (1, 0) by the angle t w_i gives (cos, sin): the rows that rotary positions turn by. */
+static icl_variable sinusoids(const icl_sequence_pass *pass, size_t positions) {
+    const size_t half[] = {positions, pass->is->width / 2};
+    const icl_variable parts[] = {icl_tape_filled(pass->tape, 2, half, 1.0), icl_tape_filled(pass->tape, 2, half, 0.0)};
+    return icl_tape_rotate(pass->tape, icl_tape_concatenate(pass->tape, 1, 2, parts), pass->is->position_base,
+                           pass->first_position);
+}
+
+static void fail_beyond(const icl_sequence_pass *pass) {
+    icl_error error;
+    icl_fail(&error, ICL_ERROR_INPUT, "model.positions = learned: there are %zu, and none for position %zu",
+             pass->model->shape.positions, pass->first_position);
+    icl_tape_fail(pass->tape, &error);
+}
+
+icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs) {
+    const icl_sequence *is = pass->is;
+    const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
+    const icl_variable x = pass->model->shape.symbols > 0
+                               ? icl_tape_look_up(pass->tape, icl_sequence_value(pass, is->embedding), inputs)
+                               : icl_sequence_linear(pass, inputs, is->embedding, is->embedding_bias);
+
+    if (is->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)
+        fail_beyond(pass);
+    if (is->positions == ICL_POSITIONS_LEARNED)
+        return icl_tape_binary(pass->tape, ICL_ADD, x,
+                               icl_tape_slice(pass->tape, icl_sequence_value(pass, is->position_table), 0,
+                                              pass->first_position, positions));
+    if (is->positions == ICL_POSITIONS_SINUSOIDAL)
+        return icl_tape_binary(pass->tape, ICL_ADD, x, sinusoids(pass, positions));
+    return x;
+}

@@ -1,0 +1,190 @@
+/*
+ * model.family = sequence: stacks of mixers and feed-forward parts between an embedding and a readout.
+ *
+ *     e = embedding(inputs) + positions                                (embedding.c)
+ *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024)
+ *     outputs = norm(z) W + b at the scored positions, or of their mean over all positions (model.readout = pooled)
+ *
+ * and a block of the L with norms before:   z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
+ * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and none before
+ *                                           the readout, whose input is normed already
+ *
+ * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
+ * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
+ * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
+ * readout.weight [width, q] and readout.bias.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "model/sequence/sequence.h"
+
+/* A float counts symbols exactly up to here. */
+#define MOST_SYMBOLS ((size_t)1 << 24)
+
+/* ---- Creation ---- */
+
+static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+    char name[64];
+
+    snprintf(name, sizeof name, "block.%zu.mixer_norm", layer->index);
+    ICL_CHECK(icl_sequence_add_norm(builder, &layer->mixer_norm, error, name));
+    ICL_CHECK(layer->mixer->create(builder, layer, error));
+    if (builder->is->feed_forward == ICL_FEED_FORWARD_NONE)
+        return ICL_OK;
+    snprintf(name, sizeof name, "block.%zu.feed_forward_norm", layer->index);
+    ICL_CHECK(icl_sequence_add_norm(builder, &layer->feed_forward_norm, error, name));
+    return icl_sequence_add_feed_forward(builder, layer, error);
+}
+
+static icl_status add_readout(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *is = builder->is;
+    const size_t outputs = builder->model->shape.outputs;
+    const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / (double)is->width, 0, false};
+
+    if (!is->norm_after)
+        ICL_CHECK(icl_sequence_add_norm(builder, &is->final_norm, error, "norm"));
+    ICL_CHECK(icl_sequence_add(builder, &is->readout, start, 2, (const size_t[]){is->width, outputs}, error,
+                               "readout.weight"));
+    return icl_sequence_add(builder, &is->readout_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
+                            &outputs, error, "readout.bias");
+}
+
+static icl_status add_parameters(icl_model *model, icl_sequence *is, icl_error *error) {
+    icl_sequence_builder builder = {model, is};
+
+    ICL_CHECK(icl_sequence_add_embedding(&builder, error));
+    for (size_t i = 0; i < model->layers; i++)
+        ICL_CHECK(add_block(&builder, &is->layers[i], error));
+    return add_readout(&builder, error);
+}
+
+static icl_status check_shape(const icl_model *model, icl_error *error) {
+    if (model->shape.symbols > MOST_SYMBOLS)
+        return icl_model_refuse(model, "tasks of at most 16777216 symbols", error);
+    return ICL_OK;
+}
+
+/* About 256 positions: their activations stay in a core's cache, and products have rows enough. */
+static size_t at_once(const icl_model *model) {
+    const size_t positions = model->shape.positions;
+    return positions < 256 ? 256 / positions : 1;
+}
+
+static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    icl_sequence *is = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(check_shape(model, error));
+    ICL_TRY(icl_allocate(1, sizeof *is, "sequence model", &is, error));
+    model->state = is;
+    model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
+    if (model->layers == 0)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
+    if (icl_recipe_count(recipe, "model", "heads") == 0)
+        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
+    ICL_TRY(icl_allocate(model->layers, sizeof *is->layers, "layers", &is->layers, error));
+    ICL_TRY(icl_sequence_read_mixers(recipe, model, is->layers, error));
+    ICL_TRY(icl_sequence_read_keys(recipe, model, is, error));
+    ICL_TRY(add_parameters(model, is, error));
+    model->sequences_at_once = at_once(model);
+    if (is->causal && !is->pooled)
+        model->abilities |= ICL_MODEL_DECODES;
+done:
+    return status;
+}
+
+static void destroy(icl_model *model) {
+    icl_sequence *is = model->state;
+
+    if (is) {
+        icl_free(&is->layers);
+        icl_free(&is->starts);
+    }
+    icl_free(&model->state);
+}
+
+/* ---- Outputs ---- */
+
+static icl_variable add(const icl_sequence_pass *pass, icl_variable a, icl_variable b) {
+    return icl_tape_binary(pass->tape, ICL_ADD, a, b);
+}
+
+static icl_variable keep_scored(const icl_sequence_pass *pass, icl_variable z) {
+    const size_t positions = icl_tape_value(pass->tape, z).shape[1];
+    return pass->scored < positions ? icl_tape_slice(pass->tape, z, 1, pass->first_scored, pass->scored) : z;
+}
+
+/* Behind the last mixer positions no longer meet, so that those without a score are left out. */
+static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z,
+                                bool is_last) {
+    const icl_sequence *is = pass->is;
+    const icl_variable seen = is->norm_after ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
+    icl_variable mixed = layer->mixer->mix(pass, layer, seen);
+
+    if (is_last && !is->pooled) {
+        z = keep_scored(pass, z);
+        mixed = keep_scored(pass, mixed);
+    }
+    z = add(pass, z, mixed);
+    if (is->norm_after)
+        z = icl_sequence_normalize(pass, &layer->mixer_norm, z);
+    if (is->feed_forward == ICL_FEED_FORWARD_NONE)
+        return z;
+    if (is->norm_after)
+        return icl_sequence_normalize(pass, &layer->feed_forward_norm,
+                                      add(pass, z, icl_sequence_feed_forward(pass, layer, z)));
+    return add(pass, z,
+               icl_sequence_feed_forward(pass, layer, icl_sequence_normalize(pass, &layer->feed_forward_norm, z)));
+}
+
+static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
+    const icl_sequence *is = pass->is;
+    const size_t layers = pass->model->layers;
+    const icl_variable embedded = icl_sequence_embed(pass, inputs);
+    icl_variable z = embedded;
+
+    for (size_t loop = 0; loop < is->loops; loop++) {
+        if (loop > 0)
+            z = add(pass, z, embedded);
+        for (size_t i = 0; i < layers; i++)
+            z = apply_block(pass, &is->layers[i], z, i + 1 == layers && loop + 1 == is->loops);
+    }
+    if (is->pooled)
+        z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
+    return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
+}
+
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                            size_t depth) {
+    (void)depth;
+    return run(&(icl_sequence_pass){.model = model,
+                                    .is = model->state,
+                                    .tape = tape,
+                                    .parameters = parameters,
+                                    .first_scored = model->shape.first_scored,
+                                    .scored = model->shape.scored},
+               inputs);
+}
+
+static icl_variable step(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                         icl_model_memory *memory) {
+    return run(&(icl_sequence_pass){.model = model,
+                                    .is = model->state,
+                                    .tape = tape,
+                                    .parameters = parameters,
+                                    .memory = memory,
+                                    .first_position = icl_model_memory_position(memory),
+                                    .scored = icl_tape_value(tape, inputs).shape[1]},
+               inputs);
+}
+
+const icl_model_family icl_sequence_model = {
+    .name = "sequence",
+    .create = create,
+    .destroy = destroy,
+    .initialize = icl_sequence_initialize,
+    .predict = predict,
+    .step = step,
+};

@@ -1,0 +1,110 @@
+/*
+ * Queries, keys and values of a mixer:
+ *
+ *     projection -> short causal convolution and SiLU (model.convolution) -> heads -> rotary positions -> feature map
+ *     -> norm of the key
+ *
+ * the last three for queries and keys alone; the order is that of Yang and others 2024 (Gated DeltaNet).
+ */
+#include <math.h>
+
+#include "model/sequence/sequence.h"
+
+#define UNIT_EPSILON 1e-12 /* of squares: a key of zeros stays zero */
+#define SUM_EPSILON  1e-6  /* of the sum, as in the code of Schlag and others 2021 */
+
+static icl_status add_filter(icl_sequence_builder *builder, icl_sequence_parameter *filter,
+                             const icl_sequence_layer *layer, const char *name, size_t channels, icl_error *error) {
+    const icl_sequence *is = builder->is;
+    const double std = is->init > 0 ? is->init : 1.0 / sqrt((double)is->convolution);
+
+    if (is->convolution == 0)
+        return ICL_OK;
+    return icl_sequence_add(builder, filter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
+                            (const size_t[]){is->convolution, channels}, error, "block.%zu.%s", layer->index, name);
+}
+
+icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                  icl_error *error) {
+    const icl_sequence *is = builder->is;
+    const size_t keys = is->heads * is->key_width, values = is->heads * is->value_width;
+
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->query, layer, "mixer.query", is->width, keys, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->key, layer, "mixer.key", is->width, steps * keys, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->value, layer, "mixer.value", is->width, steps * values, error));
+    ICL_CHECK(add_filter(builder, &layer->query_filter, layer, "mixer.query_filter", keys, error));
+    ICL_CHECK(add_filter(builder, &layer->key_filter, layer, "mixer.key_filter", steps * keys, error));
+    ICL_CHECK(add_filter(builder, &layer->value_filter, layer, "mixer.value_filter", steps * values, error));
+    return ICL_OK;
+}
+
+icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter) {
+    const icl_variable kernel = icl_sequence_value(pass, filter);
+    const icl_tensor seen = icl_tape_value(pass->tape, x);
+    const size_t before = icl_tape_value(pass->tape, kernel).shape[0] - 1;
+    size_t part;
+
+    if (!pass->memory)
+        return icl_tape_convolve(pass->tape, x, kernel);
+    /* What came before stands in front, so that the filter never reaches beyond the start. */
+    const icl_variable old = icl_model_memory_recall(pass->memory, pass->tape, 3,
+                                                     (const size_t[]){seen.shape[0], before, seen.shape[2]}, &part);
+    const icl_variable all = icl_tape_concatenate(pass->tape, 1, 2, (const icl_variable[]){old, x});
+    icl_model_memory_keep(pass->memory, pass->tape, part, icl_tape_slice(pass->tape, all, 1, seen.shape[1], before));
+    return icl_tape_slice(pass->tape, icl_tape_convolve(pass->tape, all, kernel), 1, before, seen.shape[1]);
+}
+
+static icl_variable project(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
+                            icl_sequence_parameter filter) {
+    const icl_variable projected = icl_sequence_linear(pass, x, weight, 0);
+    /* SiLU also makes the slice of a convolution contiguous. */
+    return filter ? icl_tape_unary(pass->tape, ICL_SILU, icl_sequence_convolve(pass, projected, filter)) : projected;
+}
+
+static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
+    const icl_key_norm chosen = pass->is->key_norm;
+    const icl_key_norm norm = chosen == ICL_KEYS_AUTO ? layer->mixer->keys : chosen;
+    icl_variable mapped, sum;
+
+    if (!(layer->mixer->reads & ICL_READS_FEATURES)) /* the map is another layer's */
+        return x;
+    mapped = icl_sequence_features(pass, layer, x);
+    switch (norm) {
+    case ICL_KEYS_UNIT:
+        return icl_tape_normalize(pass->tape, &(icl_normalize_params){ICL_NORM_UNIT, UNIT_EPSILON}, mapped, NULL, NULL);
+    case ICL_KEYS_SUM:
+        sum = icl_tape_reduce(pass->tape, ICL_SUM, 1u << 3, mapped);
+        return icl_tape_binary(pass->tape, ICL_DIVIDE, mapped, icl_sequence_add_scalar(pass, sum, SUM_EPSILON));
+    case ICL_KEYS_AUTO:
+    case ICL_KEYS_AS_THEY_ARE:
+        break;
+    }
+    return mapped;
+}
+
+/* Heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token: all writes of a token
+ * stand at one position, and so are steps H heads while they turn. */
+static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, size_t steps) {
+    const icl_sequence *is = pass->is;
+    const icl_tensor seen = icl_tape_value(pass->tape, x);
+    const size_t by_token[] = {seen.shape[0], seen.shape[1], steps * is->heads, is->key_width};
+
+    if (is->positions != ICL_POSITIONS_ROTARY)
+        return icl_sequence_split(pass, x, is->key_width);
+    x = icl_tape_swap_axes(pass->tape, icl_tape_reshape(pass->tape, x, 4, by_token), 1, 2);
+    x = icl_tape_rotate(pass->tape, x, is->position_base, pass->first_position);
+    return steps == 1 ? x : icl_sequence_split(pass, icl_sequence_join(pass, x), is->key_width);
+}
+
+icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                        size_t steps) {
+    const icl_sequence *is = pass->is;
+    icl_variable q = project(pass, x, layer->query, layer->query_filter);
+    icl_variable k = project(pass, x, layer->key, layer->key_filter);
+    const icl_variable v = project(pass, x, layer->value, layer->value_filter);
+
+    q = split_keys(pass, q, 1);
+    k = split_keys(pass, k, steps);
+    return (icl_sequence_heads){map_key(pass, layer, q), map_key(pass, layer, k),
+                                icl_sequence_split(pass, v, is->value_width)};
+}

@@ -1,0 +1,80 @@
+/* The table of mixers, and model.mixer: one word, or a list of them that the layers take in turn. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "iclab/nearest.h"
+#include "model/sequence/sequence.h"
+
+enum { MIXERS = 11, WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
+
+static const icl_sequence_mixer *const mixers[MIXERS] = {
+    &icl_mixer_softmax, &icl_mixer_linear,   &icl_mixer_retention,   &icl_mixer_gla,
+    &icl_mixer_mamba2,  &icl_mixer_delta,    &icl_mixer_gated_delta, &icl_mixer_delta_product,
+    &icl_mixer_mesa,    &icl_mixer_momentum, &icl_mixer_convolution,
+};
+
+const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < MIXERS && length < capacity; i++)
+        if (reads == 0 || (mixers[i]->reads & reads) != 0) {
+            const int printed =
+                snprintf(text + length, capacity - length, "%s%s", length > 0 ? ", " : "", mixers[i]->word);
+            length += printed > 0 ? (size_t)printed : 0;
+        }
+    return text;
+}
+
+static const icl_sequence_mixer *find_mixer(const char *word) {
+    for (size_t i = 0; i < MIXERS; i++)
+        if (strcmp(mixers[i]->word, word) == 0)
+            return mixers[i];
+    return NULL;
+}
+
+static icl_status refuse(const icl_recipe *recipe, const char *word, icl_error *error) {
+    const char *words[MIXERS];
+    char text[WORDS_CAPACITY];
+
+    for (size_t i = 0; i < MIXERS; i++)
+        words[i] = mixers[i]->word;
+    return icl_recipe_reject(recipe, "model", "mixer", error,
+                             "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?",
+                             icl_sequence_mixer_words(0, text, sizeof text), word, icl_nearest(word, words, MIXERS));
+}
+
+/* Copies the word before the next comma, without blanks around it. Returns what follows the comma, NULL at the end. */
+static const char *next_word(const char *list, char word[WORD_CAPACITY]) {
+    const char *comma = strchr(list, ',');
+    const char *end = comma ? comma : list + strlen(list);
+
+    while (list < end && isspace((unsigned char)*list))
+        list++;
+    while (end > list && isspace((unsigned char)end[-1]))
+        end--;
+    snprintf(word, WORD_CAPACITY, "%.*s", (int)(end - list < WORD_CAPACITY ? end - list : WORD_CAPACITY), list);
+    return comma ? comma + 1 : NULL;
+}
+
+icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
+                                    icl_error *error) {
+    const char *list = icl_recipe_text(recipe, "model", "mixer");
+    char word[WORD_CAPACITY];
+    size_t count = 0;
+
+    for (const char *rest = list; rest; count++) {
+        rest = next_word(rest, word);
+        const icl_sequence_mixer *mixer = find_mixer(word);
+        if (!mixer)
+            return refuse(recipe, word, error);
+        if (count == model->layers)
+            return icl_recipe_reject(recipe, "model", "mixer", error, "at most %zu words, one for each layer",
+                                     model->layers);
+        layers[count] = (icl_sequence_layer){.mixer = mixer, .index = count};
+    }
+    for (size_t i = count; i < model->layers; i++)
+        layers[i] = (icl_sequence_layer){.mixer = layers[i - count].mixer, .index = i};
+    return ICL_OK;
+}

@@ -1,0 +1,41 @@
+/*
+ * From the heads back to the width: norm of each head (Sun and others 2023, RetNet), gate, projection:
+ *
+ *     y = (norm(o) * silu(x G)) W
+ */
+#include "model/sequence/sequence.h"
+
+#define EPSILON 1e-5
+
+icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
+    const icl_sequence *is = builder->is;
+    const size_t values = is->heads * is->value_width;
+    const bool reads = (layer->mixer->reads & ICL_READS_OUTPUT) != 0;
+
+    if (reads && is->output_norm != ICL_NORMS_NONE)
+        ICL_CHECK(icl_sequence_add_constants(builder, &layer->output_gain, layer, "mixer.output_gain", is->value_width,
+                                             1, error));
+    if (reads && is->output_gate)
+        ICL_CHECK(icl_sequence_add_matrix(builder, &layer->output_gate, layer, "mixer.output_gate", is->width, values,
+                                          error));
+    return icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", values, is->width, error);
+}
+
+icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                               icl_variable o) {
+    const icl_normalize_params params = {pass->is->output_norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
+                                         EPSILON};
+
+    /* Heads side by side first: that is how attention and recurrences lay them out. */
+    o = icl_tape_swap_axes(pass->tape, o, 1, 2);
+    if (layer->output_gain) {
+        const icl_variable gain = icl_sequence_value(pass, layer->output_gain);
+        o = icl_tape_normalize(pass->tape, &params, o, &gain, NULL);
+    }
+    o = icl_sequence_join(pass, icl_tape_swap_axes(pass->tape, o, 1, 2));
+    if (layer->output_gate) {
+        const icl_variable gate = icl_sequence_linear(pass, x, layer->output_gate, 0);
+        o = icl_tape_binary(pass->tape, ICL_MULTIPLY, o, icl_tape_unary(pass->tape, ICL_SILU, gate));
+    }
+    return icl_sequence_linear(pass, o, layer->output, 0);
+}

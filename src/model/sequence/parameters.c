@@ -1,0 +1,127 @@
+/*
+ * The parameters of a sequence model: their names, and how they begin.
+ *
+ * With model.init = s > 0 matrices, tables and filters are N(0, s^2), as GPT-2 has it with s = 0.02. With 0 a matrix of
+ * N inputs is N(0, 1/N), so that numbers keep a variance of about 1 on their way; tables of symbols are N(0, 1), those
+ * of positions N(0, 0.1^2), filters of C taps N(0, 1/C), and the readout N(0, 1/width^2), whose outputs begin near 0.
+ * In both cases what a residual connection adds is divided by sqrt(2 layers). Gains begin at 1, biases at 0 unless
+ * their mixer says otherwise.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "iclab/random.h"
+#include "model/sequence/sequence.h"
+
+icl_status icl_sequence_add(icl_sequence_builder *builder, icl_sequence_parameter *parameter, icl_sequence_start start,
+                            int rank, const size_t *shape, icl_error *error, const char *format, ...) {
+    icl_sequence *is = builder->is;
+    char name[64];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    ICL_CHECK(icl_grow(&is->starts, is->start_count, &is->start_capacity, sizeof start, "starts of parameters", error));
+    ICL_CHECK(icl_model_add_parameter(builder->model, rank, shape, error, "%s", name));
+    if (start.keeps)
+        icl_model_mark_without_decay(builder->model);
+    is->starts[is->start_count++] = start;
+    *parameter = builder->model->parameter_count;
+    return ICL_OK;
+}
+
+static double matrix_std(const icl_sequence *is, size_t inputs) {
+    return is->init > 0 ? is->init : 1.0 / sqrt((double)inputs);
+}
+
+icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                   const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
+                                   icl_error *error) {
+    const icl_sequence_start start = {ICL_START_NORMAL, matrix_std(builder->is, inputs), 0, false};
+    return icl_sequence_add(builder, parameter, start, 2, (const size_t[]){inputs, outputs}, error, "block.%zu.%s",
+                            layer->index, name);
+}
+
+icl_status icl_sequence_add_residual(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                     const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
+                                     icl_error *error) {
+    const double std = matrix_std(builder->is, inputs) / sqrt(2.0 * (double)builder->model->layers);
+    return icl_sequence_add(builder, parameter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
+                            (const size_t[]){inputs, outputs}, error, "block.%zu.%s", layer->index, name);
+}
+
+icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                      const icl_sequence_layer *layer, const char *name, size_t count, double value,
+                                      icl_error *error) {
+    const icl_sequence_start start = {ICL_START_CONSTANT, value, 0, true};
+    return icl_sequence_add(builder, parameter, start, 1, &count, error, "block.%zu.%s", layer->index, name);
+}
+
+icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter) {
+    return pass->parameters[parameter - 1];
+}
+
+/* ---- Beginning ---- */
+
+static double uniform_at(uint32_t seed, size_t index) {
+    const icl_random_key key = {.seed = seed, .stream = ICL_MODEL_STREAM, .step = 1};
+    return ((double)(icl_random_word(key, index) >> 8) + 0.5) * 0x1p-24;
+}
+
+/* Columns of [d, m]: blocks of d directions, orthogonal to each other within a block (Gram-Schmidt), each as long as a
+ * normal vector of its own: Choromanski and others 2021, section 3.2. */
+static void initialize_directions(const icl_parameter_info *info, uint32_t seed, float *values) {
+    const size_t d = info->shape[0], m = info->shape[1];
+
+    for (size_t j = 0; d > 0 && j < m; j++) {
+        double length = 0, rest = 0;
+        for (size_t i = 0; i < d; i++) {
+            values[i * m + j] = icl_model_noise(seed, info->offset + i * m + j);
+            length += (double)values[i * m + j] * (double)values[i * m + j];
+        }
+        for (size_t other = j - j % d; other < j; other++) {
+            double product = 0, square = 0;
+            for (size_t i = 0; i < d; i++) {
+                product += (double)values[i * m + j] * (double)values[i * m + other];
+                square += (double)values[i * m + other] * (double)values[i * m + other];
+            }
+            for (size_t i = 0; i < d; i++)
+                values[i * m + j] -= (float)((square > 0 ? product / square : 0) * (double)values[i * m + other]);
+        }
+        for (size_t i = 0; i < d; i++)
+            rest += (double)values[i * m + j] * (double)values[i * m + j];
+        for (size_t i = 0; i < d; i++)
+            values[i * m + j] *= (float)(rest > 0 ? sqrt(length / rest) : 0);
+    }
+}
+
+static double start_of(const icl_sequence_start *start, uint32_t seed, size_t index) {
+    switch (start->kind) {
+    case ICL_START_CONSTANT:
+        return start->a;
+    case ICL_START_LOG_UNIFORM:
+        return log(start->a + (start->b - start->a) * uniform_at(seed, index));
+    case ICL_START_INVERSE_SOFTPLUS:
+        return log(expm1(exp(log(start->a) + (log(start->b) - log(start->a)) * uniform_at(seed, index))));
+    case ICL_START_NORMAL:
+    case ICL_START_ORTHOGONAL:
+        break;
+    }
+    return start->a * (double)icl_model_noise(seed, index);
+}
+
+void icl_sequence_initialize(const icl_model *model, uint32_t seed, float *values) {
+    const icl_sequence *is = model->state;
+
+    for (size_t i = 0; i < model->parameter_count; i++) {
+        const icl_parameter_info *info = &model->parameters[i];
+        if (is->starts[i].kind == ICL_START_ORTHOGONAL)
+            initialize_directions(info, seed, values + info->offset);
+        else
+            for (size_t k = 0; k < info->count; k++)
+                values[info->offset + k] = (float)start_of(&is->starts[i], seed, info->offset + k);
+    }
+}

@@ -1,0 +1,37 @@
+/* Small operations that several files of the family record. */
+#include "model/sequence/sequence.h"
+
+icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
+                                 icl_sequence_parameter bias) {
+    const icl_variable product = icl_tape_matmul(pass->tape, 1.0, x, icl_sequence_value(pass, weight));
+    return bias ? icl_tape_binary(pass->tape, ICL_ADD, product, icl_sequence_value(pass, bias)) : product;
+}
+
+icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width) {
+    const icl_tensor seen = icl_tape_value(pass->tape, x);
+    const size_t heads = pass->is->heads;
+    const size_t positions = seen.shape[2] > 0 ? seen.shape[1] * seen.shape[2] / (heads * width) : 0;
+
+    return icl_tape_swap_axes(
+        pass->tape, icl_tape_reshape(pass->tape, x, 4, (const size_t[]){seen.shape[0], positions, heads, width}), 1, 2);
+}
+
+icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads) {
+    const icl_variable rows = icl_tape_swap_axes(pass->tape, heads, 1, 2);
+    const icl_tensor seen = icl_tape_value(pass->tape, rows);
+    /* A reshape takes contiguous rows alone: one head is, several are not. */
+    const icl_variable copy =
+        seen.buffer && icl_tensor_is_contiguous(&seen) ? rows : icl_tape_scale(pass->tape, 1.0, rows);
+
+    return icl_tape_reshape(pass->tape, copy, 3,
+                            (const size_t[]){seen.shape[0], seen.shape[1], seen.shape[2] * seen.shape[3]});
+}
+
+icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value) {
+    return icl_tape_binary(pass->tape, ICL_ADD, x, icl_tape_filled(pass->tape, 0, NULL, value));
+}
+
+icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x) {
+    const icl_variable opposite = icl_tape_unary(pass->tape, ICL_NEGATE, x);
+    return icl_tape_unary(pass->tape, ICL_NEGATE, icl_tape_unary(pass->tape, ICL_SOFTPLUS, opposite));
+}

@@ -1,0 +1,295 @@
+/*
+ * Inside of model.family = sequence: what its files share.
+ *
+ * A model is an embedding, blocks, and a readout. A block is a mixer, through which positions see each other, and a
+ * feed-forward part, each inside a residual connection. A file holds one of these concepts; a mixer is a file of its
+ * own with a row in mixers.c.
+ *
+ * Shapes: B sequences, T positions, H heads, m numbers of a key, n of a value. Activations are [B, T, width]; inside of
+ * a mixer heads are views [B, H, T, .] of [B, T, H * .]. Weights are [inputs, outputs], y = x W + b.
+ */
+#ifndef ICLAB_MODEL_SEQUENCE_H
+#define ICLAB_MODEL_SEQUENCE_H
+
+#include "iclab/ops_recurrence.h"
+#include "model/model.h"
+
+/* ---- What the recipe says ---- */
+
+typedef enum icl_positions {
+    ICL_POSITIONS_NONE = 0,
+    ICL_POSITIONS_LEARNED,
+    ICL_POSITIONS_SINUSOIDAL,
+    ICL_POSITIONS_ROTARY,
+} icl_positions;
+
+typedef enum icl_sequence_norm_kind { ICL_NORMS_NONE = 0, ICL_NORMS_LAYER, ICL_NORMS_RMS } icl_sequence_norm_kind;
+
+typedef enum icl_feed_forward {
+    ICL_FEED_FORWARD_NONE = 0,
+    ICL_FEED_FORWARD_RELU,
+    ICL_FEED_FORWARD_GELU,
+    ICL_FEED_FORWARD_SWIGLU,
+    ICL_FEED_FORWARD_QUADRATIC,
+} icl_feed_forward;
+
+typedef enum icl_feature_map {
+    ICL_FEATURES_IDENTITY = 0,
+    ICL_FEATURES_ELU,
+    ICL_FEATURES_RELU,
+    ICL_FEATURES_DPFP,
+    ICL_FEATURES_FAVOR,
+    ICL_FEATURES_LEARNED,
+} icl_feature_map;
+
+/* How long a key is; AUTO is what the mixer's rule wants. */
+typedef enum icl_key_norm {
+    ICL_KEYS_AUTO = 0,
+    ICL_KEYS_AS_THEY_ARE,
+    ICL_KEYS_UNIT, /* x / |x| */
+    ICL_KEYS_SUM,  /* x / (sum of x): Schlag, Irie, Schmidhuber 2021, equation 22 */
+} icl_key_norm;
+
+/* A parameter of the model by its number, counted from 1; 0: the model has none. */
+typedef size_t icl_sequence_parameter;
+
+/* Gain and shift of a norm. */
+typedef struct icl_sequence_norm {
+    icl_sequence_parameter gain, shift;
+} icl_sequence_norm;
+
+/* The parameters of one block. A mixer uses some of them. */
+typedef struct icl_sequence_layer {
+    const struct icl_sequence_mixer *mixer;
+    size_t index; /* of the block, from 0 */
+
+    icl_sequence_norm mixer_norm, feed_forward_norm;               /* before or after them */
+    icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
+    icl_sequence_parameter query_filter, key_filter, value_filter; /* [convolution, channels] */
+    icl_sequence_parameter features, features_bias;                /* of model.feature_map = learned or favor */
+    icl_sequence_parameter write, write_bias;                      /* strength of writing, [width, H] and [H] */
+    icl_sequence_parameter gate, gate_rank, gate_bias;             /* of the state's decay */
+    icl_sequence_parameter gate_rate;                              /* [H]: log of A of mamba2 */
+    icl_sequence_parameter ridge;                                  /* [H, 1, m] */
+    icl_sequence_parameter output_gain, output_gate;               /* of the output norm [n], and [width, H n] */
+    icl_sequence_parameter output;                                 /* [H n, width] */
+    icl_sequence_parameter up, up_bias, gated, down, down_bias;    /* of the feed-forward part */
+} icl_sequence_layer;
+
+/* How a parameter begins. */
+typedef struct icl_sequence_start {
+    enum {
+        ICL_START_CONSTANT,         /* a */
+        ICL_START_NORMAL,           /* N(0, a^2) */
+        ICL_START_LOG_UNIFORM,      /* log u, u uniform in (a, b) */
+        ICL_START_INVERSE_SOFTPLUS, /* x with log(softplus(x)) uniform in (log a, log b) */
+        ICL_START_ORTHOGONAL,       /* rows of m orthogonal directions in R^d, lengths as of normal vectors */
+    } kind;
+    double a, b;
+    bool keeps; /* weight decay passes it over: biases, gains, positions, rates */
+} icl_sequence_start;
+
+/* model->state. */
+typedef struct icl_sequence {
+    size_t width, heads, key_width, value_width;
+    size_t feature_width; /* numbers of a key behind its feature map */
+    bool causal;
+    size_t loops;
+    icl_positions positions;
+    double position_base;
+    icl_sequence_norm_kind norm;
+    bool norm_after;
+    icl_feed_forward feed_forward;
+    size_t hidden;
+    bool pooled;
+    double init;
+
+    icl_feature_map feature_map;
+    size_t feature_count; /* NU of dpfp, M of favor */
+    icl_key_norm key_norm;
+    size_t convolution;
+    double write_strength, ridge, momentum, gate_limit, gate_root;
+    size_t delta_steps, iterations;
+    bool normalizer, output_gate;
+    icl_sequence_norm_kind output_norm;
+
+    icl_sequence_parameter embedding, embedding_bias, position_table, readout, readout_bias;
+    icl_sequence_norm final_norm;
+    icl_sequence_layer *layers; /* [model->layers] */
+    icl_sequence_start *starts; /* one for each parameter */
+    size_t start_count, start_capacity;
+} icl_sequence;
+
+/* ---- Mixers ---- */
+
+/* What a mixer reads of the recipe, each its bit: a key that no layer's mixer reads is refused (keys.c). */
+typedef enum icl_sequence_reads {
+    ICL_READS_KEYS = 1,         /* it has queries and keys */
+    ICL_READS_VALUES = 2,       /* values, and heads */
+    ICL_READS_FEATURES = 4,     /* a feature map and norms of keys */
+    ICL_READS_CONVOLUTION = 8,  /* short convolutions */
+    ICL_READS_WRITES = 16,      /* a write strength */
+    ICL_READS_STEPS = 32,       /* several steps a token */
+    ICL_READS_SOLVER = 64,      /* iterations and ridge */
+    ICL_READS_MOMENTUM = 128,   /* momentum */
+    ICL_READS_NORMALIZER = 256, /* the divisor of linear attention */
+    ICL_READS_GATE_LIMIT = 512, /* gates that depend on the token */
+    ICL_READS_GATE_ROOT = 1024, /* the root that GLA takes of its gates */
+    ICL_READS_OUTPUT = 2048,    /* norm and gate of each head's output */
+} icl_sequence_reads;
+
+/* One run of the model on a tape. */
+typedef struct icl_sequence_pass {
+    const icl_model *model;
+    const icl_sequence *is; /* its state */
+    icl_tape *tape;
+    const icl_variable *parameters;
+    icl_model_memory *memory;    /* what the positions before left behind; NULL: there are none */
+    size_t first_position;       /* of the first one of this run */
+    size_t first_scored, scored; /* positions of this run whose outputs are wanted */
+} icl_sequence_pass;
+
+/* While the model's parameters are named. */
+typedef struct icl_sequence_builder {
+    icl_model *model;
+    icl_sequence *is;
+} icl_sequence_builder;
+
+typedef struct icl_sequence_mixer {
+    const char *word;  /* in model.mixer */
+    unsigned reads;    /* icl_sequence_reads */
+    bool is_two_sided; /* model.causal = false is possible */
+    icl_key_norm keys; /* what ICL_KEYS_AUTO means */
+    icl_status (*create)(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+    /* x [B, T, width] to [B, T, width]. */
+    icl_variable (*mix)(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+} icl_sequence_mixer;
+
+extern const icl_sequence_mixer icl_mixer_softmax, icl_mixer_linear, icl_mixer_retention, icl_mixer_gla,
+    icl_mixer_mamba2, icl_mixer_delta, icl_mixer_gated_delta, icl_mixer_delta_product, icl_mixer_mesa,
+    icl_mixer_momentum, icl_mixer_convolution;
+
+/* Reads model.mixer: the mixer of every layer. */
+icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
+                                    icl_error *error);
+
+/* The words of the mixers with a bit of `reads`, as "delta, gated-delta"; of all for 0. Returns text. */
+const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity);
+
+/* ---- Keys (keys.c) ---- */
+
+/* Fills the settings; refuses what no layer reads and what does not fit together. The layers' mixers are known. */
+icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *is, icl_error *error);
+
+/* ---- Parameters (parameters.c) ---- */
+
+/* Names a parameter and says how it begins. */
+icl_status icl_sequence_add(icl_sequence_builder *builder, icl_sequence_parameter *parameter, icl_sequence_start start,
+                            int rank, const size_t *shape, icl_error *error, const char *format, ...) ICL_PRINTF(7, 8);
+
+/* A matrix [inputs, outputs] of block `layer` called block.LAYER.NAME, that begins as N(0, model.init^2), or with
+ * variance 1 / inputs. */
+icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                   const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
+                                   icl_error *error);
+
+/* The same for what a residual connection adds: a factor (2 layers)^(-1/2) keeps the sum of all blocks of order 1, as
+ * GPT-2 has it. */
+icl_status icl_sequence_add_residual(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                     const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
+                                     icl_error *error);
+
+/* A vector [count] of constants, which does not decay. */
+icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
+                                      const icl_sequence_layer *layer, const char *name, size_t count, double value,
+                                      icl_error *error);
+
+void icl_sequence_initialize(const icl_model *model, uint32_t seed, float *values);
+
+/* The parameter on the tape. It must not be 0. */
+icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
+
+/* ---- Small operations on the tape (parts.c) ---- */
+
+/* x W + b; a bias of 0: none. */
+icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
+                                 icl_sequence_parameter bias);
+
+/* [B, T, H w] as heads [B, H, T, w]: a view. */
+icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
+
+/* Heads [B, H, T, w] as [B, T, H w]. */
+icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads);
+
+icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
+
+/* log sigmoid(x) = -softplus(-x). */
+icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x);
+
+/* ---- Norms (norm.c) ---- */
+
+icl_status icl_sequence_add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error,
+                                 const char *name);
+icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable x);
+
+/* ---- Embedding and positions (embedding.c) ---- */
+
+icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error);
+icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs);
+
+/* ---- Feed-forward (feed_forward.c) ---- */
+
+icl_status icl_sequence_add_feed_forward(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+
+/* ---- Heads of mixers (heads.c) ---- */
+
+/* Queries, keys [B, H, T, m] and values [B, H, T, n] of `steps` writes a token: T steps of them, but for the
+ * queries. */
+typedef struct icl_sequence_heads {
+    icl_variable q, k, v;
+} icl_sequence_heads;
+
+/* The projections with their convolutions, and the map of the features; `steps` keys and values a token. */
+icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                  icl_error *error);
+icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                        size_t steps);
+
+/* A causal convolution with a filter for each channel, whose inputs of the positions before are remembered. */
+icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);
+
+/* phi(x) for x [B, H, T, m] (feature_map.c), and numbers of phi(x). */
+icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+size_t icl_sequence_feature_width(const icl_sequence *is);
+
+/* The output's norm for each head, its gate, and the projection back to the width (output.c). o [B, H, T, n]. */
+icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                               icl_variable o);
+
+/* ---- Matrix states (matrix_state.c) ---- */
+
+/* Projections, output norm, gate and projection: what all mixers with a matrix state have. */
+icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                         icl_error *error);
+
+/* The recurrence of these operands, whose state is remembered. Its scale is that of the mixer's queries. */
+icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
+                                const icl_recurrence_variables *operands);
+
+/* The factor of the outputs: m^(-1/2) for keys as they are projected, 1 behind a feature map or a norm. */
+double icl_sequence_scale(const icl_sequence *is, const icl_sequence_layer *layer);
+
+/* beta = write_strength sigmoid(x W + b) [B, H, T steps, 1]. */
+icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
+                                  icl_error *error);
+icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                double strength);
+
+/* log of the decay of mamba2 and gated-delta, -exp(A) softplus(x W + dt) + log gate_limit [B, H, T, 1]. */
+icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+
+#endif

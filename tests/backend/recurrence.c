@@ -1,0 +1,245 @@
+/*
+ * What the calls of recurrences refuse, each at its boundary, and shapes without elements. What they compute is the
+ * matter of the conformance cases and of the other tests beside this one. Argument: a device.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "iclab/iclab.h"
+#include "tap.h"
+
+enum { B = 2, H = 3, T = 33, M = 4, N = 5, SEGMENTS = 2 };
+
+/* Operands of a call of either pass, all of them present and right. */
+typedef struct operands {
+    icl_backend *backend;
+    icl_recurrence_params params;
+    icl_tensor out, final;
+    icl_recurrence_saved saved;
+    icl_recurrence_inputs in, d;
+    icl_tensor d_out, d_final;
+} operands;
+
+static void make(tap_run *tap, operands *x, icl_tensor *to, size_t rows, size_t columns) {
+    icl_error error = {0};
+    if (icl_tensor_create(x->backend, 4, (size_t[]){B, H, rows, columns}, to, &error) != ICL_OK ||
+        icl_fill(x->backend, *to, 0.1, &error) != ICL_OK)
+        tap_ok(tap, false, "an operand: %s", error.message);
+}
+
+static void make_inputs(tap_run *tap, operands *x, icl_recurrence_inputs *to) {
+    make(tap, x, &to->q, T, M);
+    make(tap, x, &to->k, T, M);
+    make(tap, x, &to->v, T, N);
+    make(tap, x, &to->beta, T, 1);
+    make(tap, x, &to->decay, T, M);
+    make(tap, x, &to->read_key, T, M);
+    make(tap, x, &to->write_key, T, M);
+    make(tap, x, &to->state, M, N);
+}
+
+static void release_inputs(icl_recurrence_inputs *x) {
+    icl_tensor *const all[] = {&x->q, &x->k, &x->v, &x->beta, &x->decay, &x->read_key, &x->write_key, &x->state};
+    for (size_t i = 0; i < 8; i++)
+        icl_tensor_release(all[i]);
+}
+
+static operands make_operands(tap_run *tap, icl_backend *backend) {
+    operands x = {.backend = backend, .params = {.delta = true, .scale = 1}};
+    make(tap, &x, &x.out, T, N);
+    make(tap, &x, &x.final, M, N);
+    make(tap, &x, &x.saved.reads, T, N);
+    make(tap, &x, &x.saved.states, SEGMENTS * M, N);
+    make(tap, &x, &x.d_out, T, N);
+    make(tap, &x, &x.d_final, M, N);
+    make_inputs(tap, &x, &x.in);
+    make_inputs(tap, &x, &x.d);
+    return x;
+}
+
+static void release_operands(operands *x) {
+    icl_tensor *const all[] = {&x->out, &x->final, &x->saved.reads, &x->saved.states, &x->d_out, &x->d_final};
+    for (size_t i = 0; i < 6; i++)
+        icl_tensor_release(all[i]);
+    release_inputs(&x->in);
+    release_inputs(&x->d);
+}
+
+static icl_status call(const operands *x, bool is_backward, icl_error *error) {
+    if (is_backward)
+        return icl_recurrence_backward(x->backend, &x->params, &x->d, x->d_out, x->d_final, x->final, &x->saved, &x->in,
+                                       error);
+    return icl_recurrence_forward(x->backend, &x->params, x->out, x->final, &x->saved, &x->in, error);
+}
+
+/* Both passes, or the one that has the operand, say the words; `passes`: 1 forward, 2 backward. */
+static void refused(tap_run *tap, const operands *x, int passes, const char *words) {
+    for (int pass = 0; pass < 2; pass++) {
+        icl_error error = {0};
+        if (!(passes >> pass & 1))
+            continue;
+        const icl_status status = call(x, pass, &error);
+        tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, words), "%s", error.message);
+    }
+}
+
+static void accepted(tap_run *tap, const operands *x, int passes, const char *what) {
+    for (int pass = 0; pass < 2; pass++) {
+        icl_error error = {0};
+        if (passes >> pass & 1)
+            tap_status(tap, call(x, pass, &error), &error, what);
+    }
+}
+
+enum { FORWARD = 1, BACKWARD = 2, BOTH = 3 };
+
+static void check_inputs(tap_run *tap, const operands *right) {
+    operands x = *right;
+
+    accepted(tap, &x, BOTH, "every operand is there");
+    x.in.q = icl_tensor_slice(right->in.q, 3, 0, M - 1);
+    refused(tap, &x, BOTH, "k [2, 3, 33, 4] does not broadcast to [2, 3, 33, 3]");
+    x = *right;
+    x.in.k = icl_tensor_slice(right->in.k, 2, 0, T - 1);
+    refused(tap, &x, BOTH, "k [2, 3, 32, 4] does not broadcast to [2, 3, 33, 4]");
+    x = *right;
+    x.in.v = icl_tensor_slice(right->in.v, 1, 0, H - 1);
+    refused(tap, &x, BOTH, "v [2, 2, 33, 5] does not broadcast");
+    x = *right;
+    x.in.beta = right->in.q;
+    refused(tap, &x, BOTH, "beta [2, 3, 33, 4] does not broadcast to [2, 3, 33, 1]");
+    x = *right;
+    x.in.decay = icl_tensor_slice(right->in.decay, 3, 0, 2);
+    refused(tap, &x, BOTH, "decay [2, 3, 33, 2] does not broadcast to [2, 3, 33, 4]");
+    x = *right;
+    x.in.state = icl_tensor_slice(right->in.state, 3, 0, N - 1);
+    refused(tap, &x, BOTH, "state [2, 3, 4, 4] does not broadcast to [2, 3, 4, 5]");
+    x = *right;
+    x.in.q = (icl_tensor){0};
+    refused(tap, &x, BOTH, "q is ");
+    x = *right;
+    x.in.v = (icl_tensor){0};
+    refused(tap, &x, BOTH, "v is no tensor");
+}
+
+static void check_delta(tap_run *tap, const operands *right) {
+    operands x = *right;
+
+    x.params.delta = false;
+    refused(tap, &x, BOTH, "read_key belongs to the delta term, which is off");
+    x.in.read_key = x.d.read_key = (icl_tensor){0};
+    refused(tap, &x, BOTH, "write_key belongs to the delta term");
+    x.in.write_key = x.d.write_key = (icl_tensor){0};
+    refused(tap, &x, BOTH, "reads belong to the delta term");
+    x.saved.reads = (icl_tensor){0};
+    accepted(tap, &x, BOTH, "the sum rule with all that it takes");
+    x = *right;
+    x.saved.reads = (icl_tensor){0};
+    refused(tap, &x, BOTH, "reads is no tensor");
+    x = *right;
+    x.saved.states = icl_tensor_slice(right->saved.states, 2, 0, SEGMENTS * M - 1);
+    refused(tap, &x, BOTH, "states has shape [2, 3, 7, 5], expected [2, 3, 8, 5]");
+}
+
+static void check_outputs(tap_run *tap, const operands *right) {
+    operands x = *right;
+
+    x.final = icl_tensor_slice(right->final, 2, 0, M - 1);
+    refused(tap, &x, BOTH, "final has shape [2, 3, 3, 5], expected [2, 3, 4, 5]");
+    x = *right;
+    x.out = icl_tensor_slice(right->out, 0, 0, 1);
+    refused(tap, &x, FORWARD, "does not broadcast to [1, 3, 33, 4]");
+    x = *right;
+    x.out = icl_tensor_broadcast(icl_tensor_slice(right->out, 0, 0, 1), 0, B);
+    refused(tap, &x, FORWARD, "out [2, 3, 33, 5] repeats elements along axis 0");
+    x = *right;
+    x.out.rank = 3;
+    refused(tap, &x, FORWARD, "out has rank 3, expected 4");
+    x = *right;
+    x.out = right->in.v;
+    refused(tap, &x, FORWARD, "an output overlaps another operand");
+    x = *right;
+    x.final = right->in.state;
+    refused(tap, &x, FORWARD, "an output overlaps another operand");
+    x = *right;
+    x.d.q = right->in.k;
+    refused(tap, &x, BACKWARD, "an output overlaps another operand");
+    x = *right;
+    x.d.k = icl_tensor_slice(right->d.k, 2, 0, 1);
+    refused(tap, &x, BACKWARD, "gradient of k has shape [2, 3, 1, 4], expected [2, 3, 33, 4]");
+    x = *right;
+    x.in.beta = (icl_tensor){0};
+    refused(tap, &x, BACKWARD, "gradient of beta is wanted, but there is no beta");
+    x = *right;
+    x.d_final = right->d_out;
+    refused(tap, &x, BACKWARD, "d_final has shape [2, 3, 33, 5], expected [2, 3, 4, 5]");
+    x = *right;
+    x.final = (icl_tensor){0};
+    accepted(tap, &x, FORWARD, "nobody wants the final state");
+    refused(tap, &x, BACKWARD, "final is no tensor");
+}
+
+/* A decay for each head, keys for all heads, one token for all of them. */
+static void check_broadcasts(tap_run *tap, const operands *right) {
+    operands x = *right;
+
+    x.in.decay = icl_tensor_reshape(
+        icl_tensor_slice(icl_tensor_slice(icl_tensor_slice(right->in.decay, 0, 0, 1), 1, 0, 1), 2, 0, 1), 1,
+        (size_t[]){M});
+    x.in.k = icl_tensor_slice(right->in.k, 1, 0, 1);
+    x.in.v = icl_tensor_slice(right->in.v, 2, 0, 1);
+    accepted(tap, &x, BOTH, "inputs broadcast");
+    x.d_final = x.in.state = x.d.state = (icl_tensor){0};
+    accepted(tap, &x, BOTH, "what is optional is absent");
+}
+
+static bool holds(icl_tensor tensor, double value) {
+    double values[B * H * T * N];
+    bool all = icl_tensor_read_double(tensor, values, NULL) == ICL_OK;
+    for (size_t i = 0; i < icl_tensor_count(&tensor); i++)
+        all = all && fabs(values[i] - value) < 1e-6;
+    return all;
+}
+
+/* No tokens: the state stays. No channels: nothing is ever held. */
+static void check_empty(tap_run *tap, const operands *right) {
+    operands x = *right;
+    icl_error error = {0};
+
+    x.in.q = icl_tensor_slice(right->in.q, 2, 0, 0);
+    x.in.k = icl_tensor_slice(right->in.k, 2, 0, 0);
+    x.in.v = icl_tensor_slice(right->in.v, 2, 0, 0);
+    x.out = icl_tensor_slice(right->out, 2, 0, 0);
+    x.in.beta = x.in.decay = x.in.read_key = x.in.write_key = (icl_tensor){0};
+    icl_fill(x.backend, right->final, 7, &error);
+    tap_ok(tap,
+           icl_recurrence_forward(x.backend, &x.params, x.out, x.final, NULL, &x.in, &error) == ICL_OK &&
+               holds(right->final, 0.1),
+           "without tokens the final state is the initial one");
+    x = *right;
+    x.in.q = icl_tensor_slice(right->in.q, 3, 0, 0);
+    x.in.k = icl_tensor_slice(right->in.k, 3, 0, 0);
+    x.in.decay = x.in.read_key = x.in.write_key = x.in.state = (icl_tensor){0};
+    icl_fill(x.backend, right->out, 7, &error);
+    tap_ok(tap,
+           icl_recurrence_forward(x.backend, &x.params, x.out, (icl_tensor){0}, NULL, &x.in, &error) == ICL_OK &&
+               holds(right->out, 0),
+           "without channels outputs are 0");
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    if (!backend)
+        return tap_done(&tap);
+    operands x = make_operands(&tap, backend);
+    check_inputs(&tap, &x);
+    check_delta(&tap, &x);
+    check_outputs(&tap, &x);
+    check_broadcasts(&tap, &x);
+    check_empty(&tap, &x);
+    release_operands(&x);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}

@@ -1,0 +1,123 @@
+/*
+ * Mixers that are equal where their parameters say so: the same function by two routes. The parameters of one model are
+ * copied to the other by name, and those that it alone has are set by hand.
+ */
+#include "fixture.h"
+
+enum { T = 37, B = 2 };
+
+/* A parameter of either model, and the value of all its elements. */
+typedef struct fixed {
+    const char *suffix; /* of its name */
+    double value;
+} fixed;
+
+typedef struct identity {
+    const char *one, *other;
+    fixed of_one[6], of_other[6];
+    bool exact; /* the same operations: the same bits on every device */
+} identity;
+
+static double softplus(double x) {
+    return log1p(exp(x));
+}
+
+/* softplus(x) = y. */
+static double inverse_softplus(double y) {
+    return log(expm1(y));
+}
+
+static icl_status change(fixture *f, const fixed *list, icl_error *error) {
+    static double values[MOST_NUMBERS];
+
+    ICL_CHECK(icl_tensor_read_double(f->parameters, values, error));
+    for (size_t i = 0; i < icl_model_parameter_count(f->model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(f->model, i);
+        for (const fixed *at = list; at->suffix; at++) {
+            const size_t length = strlen(info->name), wanted = strlen(at->suffix);
+            if (length < wanted || strcmp(info->name + length - wanted, at->suffix) != 0)
+                continue;
+            for (size_t k = 0; k < info->count; k++)
+                values[info->offset + k] = at->value;
+        }
+    }
+    return icl_tensor_write_double(f->parameters, values, error);
+}
+
+static icl_status copy_by_name(fixture *to, const fixture *from, size_t *copied, icl_error *error) {
+    *copied = 0;
+    for (size_t i = 0; i < icl_model_parameter_count(to->model); i++)
+        for (size_t k = 0; k < icl_model_parameter_count(from->model); k++) {
+            const icl_parameter_info *a = icl_model_parameter(to->model, i), *b = icl_model_parameter(from->model, k);
+            if (strcmp(a->name, b->name) != 0 || a->count != b->count)
+                continue;
+            ICL_CHECK(icl_copy(to->backend, icl_tensor_slice(to->parameters, 0, a->offset, a->count),
+                               icl_tensor_slice(from->parameters, 0, b->offset, b->count), error));
+            *copied += a->count;
+        }
+    return ICL_OK;
+}
+
+static setting setting_of(const char *overrides) {
+    setting is = {overrides, small_shape, B};
+    is.shape.positions = is.shape.scored = T;
+    is.shape.first_scored = 0;
+    return is;
+}
+
+static icl_status compare(icl_backend *backend, const identity *is, double *worst, size_t *copied, icl_error *error) {
+    static double outputs[2][MOST_NUMBERS];
+    const setting first = setting_of(is->one), second = setting_of(is->other);
+    fixture one = {0}, other = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(fixture_open(&one, backend, &first, error));
+    ICL_TRY(fixture_open(&other, backend, &second, error));
+    ICL_TRY(copy_by_name(&other, &one, copied, error));
+    ICL_TRY(change(&one, is->of_one, error));
+    ICL_TRY(change(&other, is->of_other, error));
+    ICL_TRY(read_outputs(&one, outputs[0], error));
+    ICL_TRY(read_outputs(&other, outputs[1], error));
+    *worst = distance(outputs[0], outputs[1], one.outputs);
+done:
+    fixture_close(&one);
+    fixture_close(&other);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    /* A gate of 1, a strength of 1: sigmoid(40) rounds to 1 in double, and exp(-200) to nothing. */
+    const double one = 40, nothing = -200, gate = 0.3;
+    const identity identities[] = {
+        {"mixer=gla", "mixer=mamba2", .of_one = {{"mixer.gate_down", 0}, {"mixer.gate_bias", gate}},
+         .of_other = {{"mixer.gate", 0},
+                      {"mixer.gate_rate", 0},
+                      {"mixer.gate_bias", inverse_softplus(softplus(-gate) / 16)}}},
+        {"mixer=delta", "mixer=gated-delta", .of_other = {{"mixer.gate_rate", nothing}}, .exact = true},
+        {"mixer=delta", "mixer=delta-product delta_steps=1", .exact = true},
+        {"mixer=linear", "mixer=momentum momentum=0", .exact = true},
+        {"mixer=linear", "mixer=mamba2", .of_other = {{"mixer.gate_rate", nothing}}, .exact = true},
+        {"mixer=mamba2 normalize_keys=unit", "mixer=mesa iterations=0",
+         .of_one = {{"mixer.gate", 0}, {"mixer.gate_rate", 0}, {"mixer.gate_bias", softplus(0)}},
+         .of_other = {{"mixer.gate", 0},
+                      {"mixer.gate_bias", -log(expm1(softplus(softplus(0))))},
+                      {"mixer.write", 0},
+                      {"mixer.write_bias", one}}},
+    };
+    tap_run tap = {0};
+    icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    for (size_t i = 0; device && i < sizeof identities / sizeof *identities; i++) {
+        const double allowed = icl_backend_capabilities(device)->element_size == sizeof(double) ? 1e-12 : 1e-4;
+        double worst = HUGE_VAL;
+        size_t copied = 0;
+        icl_error error = {0};
+        const icl_status status = compare(device, &identities[i], &worst, &copied, &error);
+        if (status != ICL_OK)
+            tap_note("%s", error.message);
+        tap_ok(&tap, status == ICL_OK && copied > 900 && worst <= (identities[i].exact ? 0 : allowed),
+               "%s is %s: %.2g, %zu parameters shared", identities[i].one, identities[i].other, worst, copied);
+    }
+    icl_backend_close(&device);
+    return tap_done(&tap);
+}

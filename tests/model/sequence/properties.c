@@ -1,0 +1,115 @@
+/*
+ * What holds for every mixer: sequences do not see each other, NaN included; causal models do not see what comes later;
+ * the number of threads changes no bit; the start is a function of the seed.
+ */
+#include "fixture.h"
+
+static const char *const settings[] = {
+    "mixer=softmax", "mixer=linear", "mixer=retention",   "mixer=gla",           "mixer=mamba2",
+    "mixer=delta",   "mixer=mesa",   "mixer=gated-delta", "mixer=delta-product", "mixer=momentum",
+};
+
+enum { T = 37, B = 5 };
+
+static setting setting_of(const char *overrides) {
+    setting is = {overrides, small_shape, B};
+    is.shape.positions = is.shape.scored = T;
+    is.shape.first_scored = 0;
+    return is;
+}
+
+/* Outputs with one input of sequence 1 at position `at` set to the value. */
+static icl_status outputs_with(icl_backend *backend, const setting *is, size_t at, double value, double *outputs,
+                               icl_error *error) {
+    static double inputs[MOST_NUMBERS];
+    fixture f;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(fixture_open(&f, backend, is, error));
+    ICL_TRY(icl_tensor_read_double(f.inputs, inputs, error));
+    inputs[(T + at) * small_shape.inputs] = value;
+    ICL_TRY(icl_tensor_write_double(f.inputs, inputs, error));
+    ICL_TRY(read_outputs(&f, outputs, error));
+done:
+    fixture_close(&f);
+    return status;
+}
+
+/* Whether outputs [from, to) have the same bits, where neither is NaN. */
+static bool same(const double *a, const double *b, size_t from, size_t to) {
+    return distance(a + from, b + from, to - from) == 0;
+}
+
+static void test_isolation(tap_run *tap, icl_backend *device, const char *overrides) {
+    static double plain[MOST_NUMBERS], changed[MOST_NUMBERS];
+    const size_t q = small_shape.outputs, one = T * q, all = B * one, at = 20;
+    const setting is = setting_of(overrides);
+    icl_error error = {0};
+    icl_status status = outputs_of(device, &is, plain, &error);
+
+    if (status == ICL_OK)
+        status = outputs_with(device, &is, at, (double)NAN, changed, &error);
+    tap_ok(tap, status == ICL_OK && same(plain, changed, 0, one) && same(plain, changed, 2 * one, all),
+           "%s: NaN stays in its sequence %s", overrides, error.message);
+    tap_ok(tap, status == ICL_OK && isnan(changed[one + at * q]), "%s: and is not lost", overrides);
+    if (status == ICL_OK)
+        status = outputs_with(device, &is, at, 3.0, changed, &error);
+    tap_ok(tap, status == ICL_OK && same(plain, changed, one, one + at * q), "%s: positions see none after them",
+           overrides);
+    tap_ok(tap, status == ICL_OK && !same(plain, changed, 2 * one - q, 2 * one), "%s: but those before them",
+           overrides);
+}
+
+static void test_threads(tap_run *tap, const char *overrides) {
+    static double outputs[2][MOST_NUMBERS];
+    static const char *const specs[] = {"cpu:threads=1", "cpu:threads=3"};
+    const setting is = setting_of(overrides);
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < 2 && status == ICL_OK; i++) {
+        icl_backend *backend = NULL;
+        status = icl_backend_open(&(icl_backend_params){.spec = specs[i]}, &backend, &error);
+        if (status == ICL_OK)
+            status = outputs_of(backend, &is, outputs[i], &error);
+        icl_backend_close(&backend);
+    }
+    tap_ok(tap, status == ICL_OK && same(outputs[0], outputs[1], 0, B * T * small_shape.outputs),
+           "%s: the same bits by 1 and 3 threads %s", overrides, error.message);
+}
+
+static void test_start(tap_run *tap) {
+    static float values[3][MOST_NUMBERS];
+    const setting is = setting_of("mixer=mesa,mamba2 layers=2 feature_map=favor:4");
+    icl_model *model = NULL;
+    icl_error error = {0};
+    size_t size = 0;
+    bool finite = true, differ = false, again = true;
+
+    if (!tap_status(tap, make_model(&is, &model, &error), &error, "a model of several parts"))
+        return;
+    size = icl_model_size(model);
+    for (uint32_t i = 0; i < 3; i++)
+        icl_model_initialize(model, i == 1 ? 2 : 1, values[i]);
+    for (size_t i = 0; i < size; i++) {
+        finite = finite && isfinite(values[0][i]);
+        differ = differ || values[0][i] != values[1][i];
+        again = again && values[0][i] == values[2][i];
+    }
+    tap_ok(tap, finite && differ && again, "the start is finite and a function of the seed: %zu numbers", size);
+    icl_model_destroy(&model);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    for (size_t i = 0; device && i < sizeof settings / sizeof *settings; i++) {
+        test_isolation(&tap, device, settings[i]);
+        if (argc > 1 && strcmp(argv[1], "cpu") == 0)
+            test_threads(&tap, settings[i]);
+    }
+    test_start(&tap);
+    icl_backend_close(&device);
+    return tap_done(&tap);
+}

@@ -1,0 +1,63 @@
+/* What model.family = sequence refuses, each by one line that names the key and what was expected. */
+#include "fixture.h"
+
+typedef struct refusal {
+    const char *overrides, *expected;
+} refusal;
+
+static const refusal refusals[] = {
+    {"mixer=lineer", "did you mean \"linear\"?"},
+    {"mixer=delta,,linear", "\"\" is none"},
+    {"mixer=softmax,delta,gla", "at most 2 words, one for each layer"},
+    {"mixer=delta causal=false", "model.causal = false: expected true: the mixer delta of layer 0 has no other form"},
+    {"mixer=softmax,gla causal=false", "the mixer gla of layer 1 has no other form"},
+    {"mixer=softmax heads=4", "model.heads = 4: expected a divisor of model.width = 6, or another model.key_width"},
+    {"mixer=softmax heads=4 key_width=2", "or another model.value_width"},
+    {"mixer=conv heads=1", "model.convolution = 0: expected at least 2 for the mixer conv"},
+    {"mixer=conv heads=1 convolution=1", "at least 2"},
+    {"mixer=softmax causal=false convolution=3", "model.convolution = 3: expected 0 beside model.causal = false"},
+    {"mixer=conv convolution=3", "model.heads = 2: expected 1, its default: no layer reads it"},
+    {"mixer=softmax momentum=0.3", "expected 0.5, its default: no layer reads it, only the mixers momentum do"},
+    {"mixer=softmax write_strength=2", "only the mixers delta, gated-delta, delta-product do"},
+    {"mixer=delta normalizer=true", "only the mixers linear do"},
+    {"mixer=softmax feature_map=relu", "model.feature_map"},
+    {"mixer=linear feature_map=rely", "the nearest is relu"},
+    {"mixer=linear feature_map=dpfp", "dpfp:NU"},
+    {"mixer=linear feature_map=dpfp:0", "NU and M from 1 to 65536"},
+    {"mixer=linear feature_map=relu:2", "identity, elu+1, relu"},
+    {"mixer=linear normalizer=true", "the sum of its weights may be 0"},
+    {"mixer=linear normalize_keys=sum", "the sum of a key may be 0"},
+    {"mixer=softmax positions=rotary", "keys of an even width: here they have 3 numbers"},
+    {"mixer=conv heads=1 convolution=2 positions=rotary", "no layer has any"},
+    {"mixer=softmax width=3 heads=1 positions=sinusoidal", "an even number"},
+    {"mixer=softmax readout=pooled", "the task scores 4 positions"},
+    {"mixer=softmax loops=0", "loops"},
+    {"mixer=softmax write_strength=2.5", "write_strength"},
+    {"mixer=softmax norm=none norm_place=after", "model.norm = none does not read it"},
+    {"mixer=softmax feed_forward=none feed_forward_factor=2", "model.feed_forward = none does not read it"},
+    {"mixer=softmax position_base=100", "model.positions = none does not read it"},
+    {"mixer=softmax init_std=0.1", "model.family = sequence does not read it"},
+    {"family=linear parameterization=full width=3", "model.family = linear does not read it"},
+};
+
+static void refuse(tap_run *tap, const setting *is, const char *expected) {
+    icl_model *model = NULL;
+    icl_error error = {0};
+    const icl_status status = make_model(is, &model, &error);
+
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected) && !strchr(error.message, '\n'), "%s: %s",
+           is->overrides, error.message);
+    icl_model_destroy(&model);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    setting symbols = {"mixer=softmax", small_shape, 1};
+
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        refuse(&tap, &(setting){refusals[i].overrides, small_shape, 1}, refusals[i].expected);
+    symbols.shape.inputs = 0;
+    symbols.shape.symbols = ((size_t)1 << 24) + 1;
+    refuse(&tap, &symbols, "at most 16777216 symbols");
+    return tap_done(&tap);
+}

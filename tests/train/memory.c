@@ -1,0 +1,54 @@
+/* What a step is said to hold is what it holds, and asking changes nothing. argv: device. */
+#include "fixture.h"
+
+#include "train/trainer.h"
+
+#define SMALL "task.d=4", "task.n=40", "train.batch=64", "train.steps=4", "model.family=softmax", "model.layers=1"
+
+static const char *const whole[] = {SMALL, NULL};
+static const char *const sliced[] = {SMALL, "train.slices=4", NULL};
+static const char *const fused[] = {"task.d=4", "task.n=6", "train.batch=64", "train.steps=4", "model.layers=1", NULL};
+
+/* Blocks of a pool are powers of two or rounded otherwise, so that a prediction from a few sequences may be off by a
+ * third; four times as many sequences are not. */
+static double check(tap_run *tap, icl_backend *backend, const char *const *settings, const char *name) {
+    static float asked[MAX_PARAMETERS], unasked[MAX_PARAMETERS];
+    icl_trainer *trainer = NULL, *other = NULL;
+    icl_step_memory memory = {0};
+    icl_error error = {0};
+    double said = 0, seen = 0;
+
+    if (tap_status(tap, make_trainer(backend, settings, &trainer, &error), &error, name) &&
+        tap_status(tap, icl_trainer_measure_memory(trainer, &memory, &error), &error, "memory of a step")) {
+        said = icl_step_memory_of(&memory, memory.slices);
+        icl_backend_forget_peak(backend);
+        tap_status(tap, icl_trainer_run(trainer, 2, &error), &error, "two steps");
+        seen = (double)icl_backend_get_statistics(backend).bytes_peak;
+        /* A model's own ops take their scratch memory as they go. */
+        tap_ok(tap, said > 0 && (memory.each == 0 ? said <= seen : fabs(said - seen) <= seen / 3),
+               "%s: %.0f bytes said, %.0f seen", name, said, seen);
+        (void)icl_trainer_get_parameters(trainer, asked, &error);
+    }
+    icl_trainer_destroy(&trainer);
+    if (tap_status(tap, make_trainer(backend, settings, &other, &error), &error, name) &&
+        tap_status(tap, icl_trainer_run(other, 2, &error), &error, "two steps, not asked")) {
+        (void)icl_trainer_get_parameters(other, unasked, &error);
+        tap_ok(tap, memcmp(asked, unasked, sizeof asked) == 0 && asked[0] != 0, "%s: asking changes no bit", name);
+    }
+    icl_trainer_destroy(&other);
+    return memory.each;
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
+
+    if (backend) {
+        const double each = check(&tap, backend, whole, "at once");
+        const double of_slice = check(&tap, backend, sliced, "in four slices");
+        tap_ok(&tap, each > 0 && each == of_slice, "each sequence takes %.0f bytes, whatever the slices", each);
+        tap_ok(&tap, check(&tap, backend, fused, "by the model's own ops") == 0, "those have no tape");
+        icl_backend_close(&backend);
+    }
+    return tap_done(&tap);
+}

@@ -1,0 +1,84 @@
+"""The training step of a GPT-style model in PyTorch: what `model.family = sequence` with softmax attention, learned
+positions, layer norms before each part and a GELU computes.
+
+    fused    scaled_dot_product_attention
+    plain    softmax(q k^T / sqrt(m) + mask) v
+
+A step draws fresh sequences of linear regression, rows (x_i, y_i) with the query (x, 0) last, whose label is learned by
+the mean squared error. Behind the last mixer both it and iclab carry the query alone.
+"""
+import settings
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def fused(q, k, v):
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def plain(q, k, v):
+    tokens = q.shape[-2]
+    mask = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
+    return torch.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
+
+
+class Block(nn.Module):
+    def __init__(self, heads, width, attend):
+        super().__init__()
+        self.heads, self.attend = heads, attend
+        self.before_mixer, self.before_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.project, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, wanted):
+        """wanted: positions behind the mixer that are carried on."""
+        batch, tokens, width = x.shape
+        projected = self.project(self.before_mixer(x)).view(batch, tokens, 3, self.heads, -1)
+        q, k, v = projected.permute(2, 0, 3, 1, 4).unbind(0)
+        mixed = self.attend(q, k, v).transpose(1, 2).reshape(batch, tokens, width)
+        x = x[:, wanted] + self.output(mixed[:, wanted])
+        return x + self.down(functional.gelu(self.up(self.before_feed_forward(x)), approximate="tanh"))
+
+
+class Decoder(nn.Module):
+    def __init__(self, layers, heads, width, tokens, inputs, attend):
+        super().__init__()
+        self.embedding, self.positions = nn.Linear(inputs, width), nn.Parameter(0.02 * torch.randn(tokens, width))
+        self.blocks = nn.ModuleList(Block(heads, width, attend) for _ in range(layers))
+        self.norm, self.readout = nn.LayerNorm(width), nn.Linear(width, 1)
+
+    def forward(self, inputs):
+        x = self.embedding(inputs) + self.positions
+        for block in self.blocks[:-1]:
+            x = block(x, slice(None))
+        return self.readout(self.norm(self.blocks[-1](x, slice(-1, None))))[:, 0, 0]
+
+
+def sample(batch, tokens, d):
+    x, w = torch.randn(batch, tokens, d), torch.randn(batch, d, 1)
+    y = torch.bmm(x, w)
+    targets = y[:, -1, 0].clone()
+    y[:, -1] = 0
+    return torch.cat((x, y), 2), targets
+
+
+def make_step(options):
+    """A function that takes `count` steps and returns when they are done."""
+    torch.manual_seed(1)
+    layers, heads, width, tokens, batch = settings.DECODERS[options.decoder]
+    d = settings.COORDINATES
+    attend = {"fused": fused, "plain": plain}[options.formulation]
+    model = Decoder(layers, heads, width, tokens, d + 1, attend)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=options.fused_adam or None)
+    predict = torch.compile(model) if options.compile else model
+
+    def run(count):
+        for _ in range(count):
+            inputs, targets = sample(batch, tokens, d)
+            optimizer.zero_grad(set_to_none=True)
+            ((predict(inputs) - targets) ** 2).mean().backward()
+            optimizer.step()
+
+    return run
