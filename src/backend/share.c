@@ -73,7 +73,7 @@ static icl_status open_workers(icl_backend *backend, icl_error *error) {
     const size_t count = icl_backend_workers(backend);
 
     if (!backend->workers)
-        ICL_CHECK(icl_allocate(count, sizeof *backend->workers, "workers of a backend", &backend->workers, error));
+        ICL_CHECK(icl_allocate(count, sizeof(icl_backend *), "workers of a backend", &backend->workers, error));
     for (size_t i = 0; i < count; i++) {
         if (backend->workers[i])
             continue;

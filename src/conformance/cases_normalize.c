@@ -73,7 +73,7 @@ static void inputs(const icl_case *c, int operand, float *const *operands) {
     if (c->values == ICL_VALUES_SPECIAL)
         plain.values = ICL_VALUES_RANDOM;
     icl_case_values(&plain, operand, false, values);
-    if (c->values != ICL_VALUES_SPECIAL || count == 0)
+    if (c->values != ICL_VALUES_SPECIAL || count == 0 || n == 0)
         return;
     if (c->op == ICL_OP_normalize_backward && operand == D_OUT)
         values[count - 1] = NAN;

@@ -71,7 +71,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
         return query_backward(tape, node, gradient, error);
 
     for (int i = 0; i < INPUTS; i++) {
-        size_t shape[ICL_MAX_RANK];
+        size_t shape[ICL_MAX_RANK] = {0};
         inputs[i] = icl_node_input(tape, node, i);
         shape_with_batch(&inputs[i], gradient.shape[0], shape);
         if (inputs[i].shape[0] != shape[0]) { /* the backward op takes no operand that repeats */

@@ -16,8 +16,8 @@
 static const char *const more_cases[] = {
     "matmul (3x2)(3x515)(515x2) plain integers", "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
     "add (6x13x11)(6x13x11)(11) plain random", "look_up_backward (64x8)(3x11x8)(3x11) plain random",
-    "recurrence backward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x64x64)(1x1x64x64)"
-    "(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random"};
+    ("recurrence backward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x64x64)(1x1x64x64)"
+     "(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random")};
 
 static bool is_one_more(const icl_case *c) {
     for (size_t i = 0; i < sizeof more_cases / sizeof *more_cases; i++)

@@ -5,8 +5,9 @@
 /* inputs: rows, and by the option's bits gain (1) and shift (2), or gain as both (4). */
 static icl_variable build_normalize(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_normalize_params params = {(icl_norm_kind)c->kind, 0.05};
-    const icl_variable *gain = c->option & 5 ? &inputs[1] : NULL;
-    const icl_variable *shift = c->option & 2 ? &inputs[gain ? 2 : 1] : c->option & 4 ? &inputs[1] : NULL;
+    const bool has_gain = (c->option & 5) != 0;
+    const icl_variable *gain = has_gain ? &inputs[1] : NULL;
+    const icl_variable *shift = c->option & 2 ? &inputs[has_gain ? 2 : 1] : c->option & 4 ? &inputs[1] : NULL;
     return icl_tape_normalize(tape, &params, inputs[0], gain, shift);
 }
 
