@@ -1,4 +1,4 @@
-/* What a reproduction leaves: findings.csv, figures, and the report that has both. */
+/* What a reproduction leaves: findings.csv, figures, and the report that has them (curves: record_curves.c). */
 #include "papers/record.h"
 
 #include <inttypes.h>
@@ -184,6 +184,7 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
 
     ICL_TRY(icl_report_table_end(run->report, error));
     ICL_TRY(icl_report_paragraph(run->report, explanation, error));
+    ICL_TRY(icl_record_report_curves(run, error));
     ICL_TRY(add_pictures(run, error));
     ICL_TRY(add_provenance(run, seconds, error));
     ICL_TRY(icl_text_print(&title, error, "iclab reproduce %s", run->reproduction->name));
@@ -205,4 +206,5 @@ void icl_record_release(icl_reproducing *run) {
     icl_report_destroy(&run->report);
     icl_text_release(&run->table);
     icl_text_release(&run->pictures);
+    icl_free(&run->curves);
 }

@@ -106,14 +106,23 @@ typedef struct icl_reproduce_params {
     void *user;
 } icl_reproduce_params;
 
+/* A point of a curve over seeds (curves.h), as curves.csv and the report have it. */
+typedef struct icl_curve_row {
+    char figure[64], curve[96];
+    double x, mean, standard_error; /* NaN: it has none */
+    size_t seeds;
+} icl_curve_row;
+
 /* What a reproduction's function is given. */
 typedef struct icl_reproducing {
     const icl_reproduce_params *params;
     const icl_reproduction *reproduction;
     size_t findings, missed;
-    icl_text table;     /* findings.csv so far */
-    icl_report *report; /* report.html so far: the table of findings, open at its end */
-    icl_text pictures;  /* names of the figures, one a line */
+    icl_text table;        /* findings.csv so far */
+    icl_report *report;    /* report.html so far: the table of findings, open at its end */
+    icl_text pictures;     /* names of the figures, one a line */
+    icl_curve_row *curves; /* of the figures drawn by icl_curves_draw */
+    size_t curve_count, curve_capacity;
 } icl_reproducing;
 
 struct icl_reproduction {

@@ -23,6 +23,7 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "task/streams.h"
+#include "task/symbols.h"
 #include "task/task.h"
 
 #define MOST_SYMBOLS 16777216.0 /* whole numbers that a float holds */
@@ -30,9 +31,6 @@
 typedef struct recall {
     size_t pairs, keys; /* P, K */
 } recall;
-
-/* What a batch keeps in icl_batch.scratch. */
-enum { TARGETS = 0 /* [B, S, 1] */, WEIGHTS /* likewise */ };
 
 /* ---- The recipe ---- */
 
@@ -76,19 +74,6 @@ static void destroy(icl_task *task) {
 
 /* ---- Batches ---- */
 
-static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
-                               icl_batch *batch, icl_error *error) {
-    const size_t scored[] = {size, task->shape.scored, 1};
-
-    (void)purpose;
-    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, task->shape.positions}, &batch->inputs, error));
-    for (int i = TARGETS; i <= WEIGHTS; i++)
-        ICL_CHECK(icl_tensor_create(backend, 3, scored, &batch->scratch[i], error));
-    batch->targets = batch->scratch[TARGETS];
-    batch->weights = batch->scratch[WEIGHTS];
-    return ICL_OK;
-}
-
 /* Draws without repeats from 0 … count - 1. `order` holds all of them in order, before and after. */
 typedef struct lots {
     uint32_t *order;
@@ -114,7 +99,7 @@ static void draw(const lots *from, icl_random_key key, uint64_t first_word, size
 
 /* What sampling works on: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
-    float *inputs, *targets, *weights;
+    icl_symbols batch;
     uint32_t *order, *swapped, *drawn; /* [max(K, S)], [P], [3][P] */
 } workspace;
 
@@ -122,9 +107,7 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
     const recall *state = task->state;
     const size_t scored = task->shape.scored, most = state->keys > scored ? state->keys : scored;
 
-    ICL_CHECK(icl_allocate(size * task->shape.positions, sizeof *w->inputs, "symbols", &w->inputs, error));
-    ICL_CHECK(icl_allocate(size * scored, sizeof *w->targets, "classes", &w->targets, error));
-    ICL_CHECK(icl_allocate(size * scored, sizeof *w->weights, "weights", &w->weights, error));
+    ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
     ICL_CHECK(icl_allocate(most, sizeof *w->order, "draws", &w->order, error));
     ICL_CHECK(icl_allocate(state->pairs, sizeof *w->swapped, "draws", &w->swapped, error));
     ICL_CHECK(icl_allocate(3 * state->pairs, sizeof *w->drawn, "draws", &w->drawn, error));
@@ -134,9 +117,7 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
 }
 
 static void workspace_destroy(workspace *w) {
-    icl_free(&w->inputs);
-    icl_free(&w->targets);
-    icl_free(&w->weights);
+    icl_symbols_destroy(&w->batch);
     icl_free(&w->order);
     icl_free(&w->swapped);
     icl_free(&w->drawn);
@@ -149,7 +130,7 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     const lots symbols = {w->order, state->keys, w->swapped}, places = {w->order, scored, w->swapped};
     const uint32_t *keys = w->drawn, *values = w->drawn + pairs, *queries = w->drawn + 2 * pairs;
     const uint64_t first = (uint64_t)number * 3 * pairs;
-    float *inputs = w->inputs + number * task->shape.positions;
+    float *inputs = w->batch.inputs + number * task->shape.positions;
 
     draw(&symbols, key, first, pairs, w->drawn);
     draw(&symbols, key, first + pairs, pairs, w->drawn + pairs);
@@ -160,8 +141,8 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
         inputs[2 * j] = symbol;
         inputs[2 * j + 1] = value;
         inputs[2 * pairs + queries[j]] = symbol;
-        w->targets[at] = value;
-        w->weights[at] = (float)((double)scored / (double)pairs);
+        w->batch.targets[at] = value;
+        w->batch.weights[at] = (float)((double)scored / (double)pairs);
     }
 }
 
@@ -175,9 +156,7 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     ICL_TRY(workspace_create(task, batch->size, &w, error));
     for (size_t i = 0; i < batch->size; i++)
         sample_sequence(task, key, i, &w);
-    ICL_TRY(icl_tensor_write(batch->inputs, w.inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, w.targets, error));
-    ICL_TRY(icl_tensor_write(batch->weights, w.weights, error));
+    ICL_TRY(icl_symbols_write(&w.batch, batch, error));
 done:
     workspace_destroy(&w);
     return status;
@@ -187,6 +166,6 @@ const icl_task_family icl_recall = {
     .name = "recall",
     .create = create,
     .destroy = destroy,
-    .batch_create = batch_create,
+    .batch_create = icl_symbols_batch_create,
     .sample = sample,
 };

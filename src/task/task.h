@@ -11,7 +11,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
     FAMILY("functions", icl_functions)                                                                                 \
-    FAMILY("recall", icl_recall)
+    FAMILY("recall", icl_recall)                                                                                       \
+    FAMILY("state", icl_state)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

@@ -63,6 +63,11 @@ static const refusal refusals[] = {
     {"task.family=recall task.pairs=0", "task.pairs", ""},
     {"task.family=recall task.vocabulary=3", "task.vocabulary", ""},
     {"task.family=recall task.vocabulary=16777217", "task.vocabulary", ""},
+    {"task.family=state task.shortest=21", "task.shortest", "at most the 20 tokens"},
+    {"task.family=state task.shortest=0", "task.shortest", ""},
+    {"task.family=state task.rule=modular task.modulus=1", "task.modulus", ""},
+    {"task.family=state task.modulus=4", "task.modulus", ""},
+    {"task.family=state task.rule=a4", "task.rule", ""},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 

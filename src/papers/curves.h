@@ -1,0 +1,52 @@
+/*
+ * Curves over seeds: a quantity against what is swept, each point the mean over seeds with its standard error.
+ *
+ * A reproduction adds the value of each seed as it comes, and draws at the end: a figure with error bars, its rows in
+ * curves.csv, and a table in the report.
+ */
+#ifndef ICLAB_PAPERS_CURVES_H
+#define ICLAB_PAPERS_CURVES_H
+
+#include "papers/reproduce.h"
+
+enum { ICL_MOST_CURVES = 16, ICL_CURVE_LABEL = 96 };
+
+/* What one seed gave at one point. */
+typedef struct icl_curve_value {
+    size_t curve;
+    double x, y;
+} icl_curve_value;
+
+/* Zero but for the figure's texts and axes to begin with; `count` and `series` of the figure are not read. */
+typedef struct icl_curves {
+    icl_figure figure;
+    struct {
+        char label[ICL_CURVE_LABEL];
+        icl_series_style style;
+    } curves[ICL_MOST_CURVES];
+    size_t curve_count;
+    icl_curve_value *values;
+    size_t count, capacity; /* of values */
+} icl_curves;
+
+/* A point: the mean of what its seeds gave, and the mean's standard error, 0 for a single seed; NaN without any. */
+typedef struct icl_curve_point {
+    double mean, standard_error;
+    size_t seeds;
+} icl_curve_point;
+
+/* Adds a value to the curve of that label, which the first one makes; of theory and of what is published, the one
+ * value. A value that is NaN makes its point NaN, which no figure shows. At most ICL_MOST_CURVES curves. */
+icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
+                          icl_error *error);
+
+icl_status icl_curves_point(const icl_curves *curves, const char *label, double x, icl_curve_point *point,
+                            icl_error *error);
+
+/* Draws the figure, and adds its points to curves.csv and to the report, in place of those that a figure of that name
+ * has left there in this run. */
+icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error);
+
+void icl_curves_release(icl_curves *curves);
+
+#endif

@@ -1,0 +1,217 @@
+/*
+ * State tracking: the product so far of a word over a group (Grazzi et al. 2024, arXiv 2411.12537; Siems et al. 2025).
+ *
+ *     g_0 = e,   g_t = a_t g_(t-1)            a_t drawn from the tokens, each equally likely
+ *     position 0 holds the start symbol 0, position t the symbol 1 + (number of a_t); the class at t is that of g_t
+ *
+ * | task.rule | group | generators, behind the neutral element |
+ * | --- | --- | --- |
+ * | parity | bits under exclusive or | 1 |
+ * | modular | 0 … M - 1 under addition modulo task.modulus | 1 |
+ * | s3, s4, s5 | all permutations of 3, 4, 5 points | swaps of neighbours |
+ * | a5 | even permutations of 5 points | (0 1 2), (0 1 3), (0 1 4) |
+ *
+ * With task.tokens = elements every element is a token, in its class's order. With generators the neutral element is
+ * one of them: otherwise the parity of the position would give away that of the permutation.
+ *
+ * A word has task.shortest to task.longest tokens, each length equally likely; the start symbol pads shorter ones
+ * behind their end. Scored are all positions of a word or its last, with weights whose sum over the S scored positions
+ * is S in every sequence: losses and accuracies are means over sequences.
+ *
+ * The host draws: sequence s owns the words s (longest + 1) … of the stream, one for the length, then one for each
+ * token; one of n is number floor(word n / 2^32).
+ */
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "iclab/random.h"
+#include "task/permutations.h"
+#include "task/streams.h"
+#include "task/symbols.h"
+#include "task/task.h"
+
+typedef enum rule { RULE_PARITY = 0, RULE_MODULAR, RULE_S3, RULE_S4, RULE_A5, RULE_S5 } rule;
+
+typedef struct state_tracking {
+    size_t classes, tokens; /* elements of the group; what words are made of */
+    size_t shortest, longest;
+    bool last_only;
+    uint32_t *next; /* [tokens][classes]: a_t g_(t-1) */
+} state_tracking;
+
+/* ---- The recipe ---- */
+
+static const icl_recipe_key modulus_rows[] = {
+    {"task", "modulus", ICL_KEY_COUNT, "3", 2, 1024, .help = "what the rule modular counts by"},
+};
+static const icl_recipe_group modulus_keys = ICL_RECIPE_GROUP(modulus_rows);
+static const icl_recipe_group *const modulus_groups[] = {&modulus_keys, NULL};
+
+static const icl_choice rules[] = {{"parity", RULE_PARITY},
+                                   {"modular", RULE_MODULAR, modulus_groups},
+                                   {"s3", RULE_S3},
+                                   {"s4", RULE_S4},
+                                   {"a5", RULE_A5},
+                                   {"s5", RULE_S5},
+                                   {0}};
+static const icl_choice tokens[] = {{"elements", 0}, {"generators", 1}, {0}};
+static const icl_choice labels[] = {{"all", 0}, {"last", 1}, {0}};
+
+static const icl_recipe_key own_rows[] = {
+    {"task", "rule", ICL_KEY_WORD, "parity", .choices = rules,
+     .help = "what a state counts: parity, modular sums, or products of permutations"},
+    {"task", "tokens", ICL_KEY_WORD, "elements", .choices = tokens,
+     .help = "what words are made of: all elements of the group, or generators and the neutral one"},
+    {"task", "labels", ICL_KEY_WORD, "all", .choices = labels,
+     .help = "the product so far is asked for at all positions, or at the last of each word"},
+    {"task", "shortest", ICL_KEY_COUNT, "3", 1, ICL_MAX_EXTENT, .help = "tokens of the shortest word"},
+    {"task", "longest", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "tokens of the longest word"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+const icl_recipe_group *const icl_state_keys[] = {&own_keys, NULL};
+
+/* ---- Groups ---- */
+
+/* Numbers modulo `classes`: 0 … classes - 1, or 0 and 1. */
+static icl_status count_modulo(size_t classes, bool generators, state_tracking *state, icl_error *error) {
+    state->classes = classes;
+    state->tokens = generators ? 2 : classes;
+    ICL_CHECK(icl_allocate(state->tokens * classes, sizeof *state->next, "sums", &state->next, error));
+    for (size_t token = 0; token < state->tokens; token++)
+        for (size_t class = 0; class < classes; class ++)
+            state->next[token * classes + class] = (uint32_t)((token + class) % classes);
+    return ICL_OK;
+}
+
+/* The elements that are tokens, and how many. */
+static size_t choose_elements(const icl_permutations *group, bool even, bool generators,
+                              size_t elements[ICL_MOST_PERMUTATIONS]) {
+    const size_t first = even ? 2 : 1;
+
+    if (!generators) {
+        for (size_t i = 0; i < group->count; i++)
+            elements[i] = i;
+        return group->count;
+    }
+    elements[0] = 0;
+    for (size_t i = first; i < group->points; i++)
+        elements[i - first + 1] =
+            even ? icl_permutations_cycle(group, 0, 1, i) : icl_permutations_cycle(group, i - 1, i, i - 1);
+    return group->points - first + 1;
+}
+
+static icl_status multiply_permutations(size_t points, bool even, bool generators, state_tracking *state,
+                                        icl_error *error) {
+    const icl_permutations group = icl_permutations_list(points, even);
+    size_t elements[ICL_MOST_PERMUTATIONS] = {0};
+
+    state->classes = group.count;
+    state->tokens = choose_elements(&group, even, generators, elements);
+    ICL_CHECK(icl_allocate(state->tokens * group.count, sizeof *state->next, "products", &state->next, error));
+    for (size_t token = 0; token < state->tokens; token++)
+        for (size_t class = 0; class < group.count; class ++)
+            state->next[token * group.count + class] =
+                (uint32_t)icl_permutations_compose(&group, elements[token], class);
+    return ICL_OK;
+}
+
+static icl_status make_group(const icl_recipe *recipe, state_tracking *state, icl_error *error) {
+    const bool generators = icl_recipe_choice(recipe, "task", "tokens") == 1;
+
+    switch ((rule)icl_recipe_choice(recipe, "task", "rule")) {
+    case RULE_MODULAR:
+        return count_modulo((size_t)icl_recipe_count(recipe, "task", "modulus"), generators, state, error);
+    case RULE_S3:
+        return multiply_permutations(3, false, generators, state, error);
+    case RULE_S4:
+        return multiply_permutations(4, false, generators, state, error);
+    case RULE_A5:
+        return multiply_permutations(5, true, generators, state, error);
+    case RULE_S5:
+        return multiply_permutations(5, false, generators, state, error);
+    case RULE_PARITY:
+        break;
+    }
+    return count_modulo(2, generators, state, error);
+}
+
+/* ---- The task ---- */
+
+static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    const size_t shortest = (size_t)icl_recipe_count(recipe, "task", "shortest");
+    const size_t longest = (size_t)icl_recipe_count(recipe, "task", "longest");
+    state_tracking *state = NULL;
+
+    if (shortest > longest)
+        return icl_recipe_reject(recipe, "task", "shortest", error, "at most the %zu tokens of task.longest", longest);
+    ICL_CHECK(icl_allocate(1, sizeof *state, "state tracking", &state, error));
+    task->state = state;
+    *state = (state_tracking){
+        .shortest = shortest, .longest = longest, .last_only = icl_recipe_choice(recipe, "task", "labels") == 1};
+    ICL_CHECK(make_group(recipe, state, error));
+    task->shape = (icl_task_shape){.positions = longest + 1,
+                                   .symbols = state->tokens + 1,
+                                   .outputs = state->classes,
+                                   .first_scored = state->last_only ? shortest : 1,
+                                   .scored = state->last_only ? longest - shortest + 1 : longest,
+                                   .loss = ICL_LOSS_CROSS_ENTROPY};
+    return ICL_OK;
+}
+
+static void destroy(icl_task *task) {
+    state_tracking *state = task->state;
+
+    if (state)
+        icl_free(&state->next);
+    icl_free(&task->state);
+}
+
+/* ---- Batches ---- */
+
+static uint32_t draw(icl_random_key key, uint64_t word, size_t count) {
+    return (uint32_t)(icl_random_word(key, word) * (uint64_t)count >> 32);
+}
+
+/* Writes sequence `number`; everything is 0 before. */
+static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const icl_symbols *to) {
+    const state_tracking *state = task->state;
+    const size_t scored = task->shape.scored, first_scored = task->shape.first_scored;
+    const uint64_t first_word = (uint64_t)number * task->shape.positions;
+    const size_t length = state->shortest + draw(key, first_word, state->longest - state->shortest + 1);
+    float *inputs = to->inputs + number * task->shape.positions;
+    size_t class = 0;
+
+    for (size_t t = 1; t <= length; t++) {
+        const uint32_t token = draw(key, first_word + t, state->tokens);
+        class = state->next[token * state->classes + class];
+        inputs[t] = (float)(1 + token);
+        if (state->last_only && t < length)
+            continue;
+        to->targets[number * scored + t - first_scored] = (float)class;
+        to->weights[number * scored + t - first_scored] =
+            (float)((double)scored / (state->last_only ? 1.0 : (double)length));
+    }
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    const icl_random_key key = {seed, icl_state_stream(purpose), step};
+    icl_symbols symbols = {0};
+    icl_status status = ICL_OK;
+
+    (void)backend;
+    ICL_TRY(icl_symbols_create(task, batch->size, &symbols, error));
+    for (size_t i = 0; i < batch->size; i++)
+        sample_sequence(task, key, i, &symbols);
+    ICL_TRY(icl_symbols_write(&symbols, batch, error));
+done:
+    icl_symbols_destroy(&symbols);
+    return status;
+}
+
+const icl_task_family icl_state = {
+    .name = "state",
+    .create = create,
+    .destroy = destroy,
+    .batch_create = icl_symbols_batch_create,
+    .sample = sample,
+};

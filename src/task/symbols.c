@@ -1,0 +1,39 @@
+#include "task/symbols.h"
+
+#include "core/allocate.h"
+
+/* What a batch keeps in icl_batch.scratch. */
+enum { TARGETS = 0 /* [B, S, 1] */, WEIGHTS /* likewise */ };
+
+icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                                    icl_batch *batch, icl_error *error) {
+    const size_t scored[] = {size, task->shape.scored, 1};
+
+    (void)purpose;
+    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, task->shape.positions}, &batch->inputs, error));
+    for (int i = TARGETS; i <= WEIGHTS; i++)
+        ICL_CHECK(icl_tensor_create(backend, 3, scored, &batch->scratch[i], error));
+    batch->targets = batch->scratch[TARGETS];
+    batch->weights = batch->scratch[WEIGHTS];
+    return ICL_OK;
+}
+
+icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *symbols, icl_error *error) {
+    const size_t scored = size * task->shape.scored;
+
+    ICL_CHECK(icl_allocate(size * task->shape.positions, sizeof(float), "symbols", &symbols->inputs, error));
+    ICL_CHECK(icl_allocate(scored, sizeof(float), "classes", &symbols->targets, error));
+    return icl_allocate(scored, sizeof(float), "weights", &symbols->weights, error);
+}
+
+void icl_symbols_destroy(icl_symbols *symbols) {
+    icl_free(&symbols->inputs);
+    icl_free(&symbols->targets);
+    icl_free(&symbols->weights);
+}
+
+icl_status icl_symbols_write(const icl_symbols *symbols, icl_batch *batch, icl_error *error) {
+    ICL_CHECK(icl_tensor_write(batch->inputs, symbols->inputs, error));
+    ICL_CHECK(icl_tensor_write(batch->targets, symbols->targets, error));
+    return icl_tensor_write(batch->weights, symbols->weights, error);
+}
