@@ -72,9 +72,9 @@ const subcommand command_eval = {
     .positional_count = 1,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors: oracle, bayes, ols, "
-             "constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted steps, "
-             "preconditioned or not).\n\n"
+    .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors of linear regression: oracle, bayes, "
+             "ols, constrr, adarr, tunedrr (all of these: \"all\"), ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted "
+             "steps, preconditioned or not). Other tasks have predictors of their own, of which \"all\" takes all.\n\n"
              "JSON fields: predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, half_above_bayes, "
              "adjusted_median, adjusted_trimmed, constants.",
     .run = run,

@@ -78,8 +78,9 @@ void progress_report(void *user, const icl_session_progress *progress) {
 
     if (!is_due(printer, progress->evaluated || last))
         return;
-    if (!isnan(progress->half_adjusted))
-        snprintf(evaluated, sizeof evaluated, "  half adj. %.4g", progress->half_adjusted);
+    if (!isnan(progress->evaluation))
+        snprintf(evaluated, sizeof evaluated, "  %s %.4g", progress->adjusted ? "half adj." : "evaluated",
+                 progress->evaluation);
     if (progress->skipped_steps > 0)
         snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);
     snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s", progress->step,

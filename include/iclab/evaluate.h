@@ -64,7 +64,9 @@ typedef struct icl_evaluation {
 ICL_API icl_status icl_evaluation_check(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error);
 
 /* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION.
- * The oracle and the Bayes-optimal predictor are computed even where they are not listed. */
+ * eval.predictors names reference predictors of baseline.h, or where the prior is nonlinear those that the task's
+ * family brings; "all" stands for the family's all, or for oracle, bayes, ols, constrr, adarr and tunedrr. The oracle
+ * and the Bayes-optimal predictor are computed even where they are not listed. */
 ICL_API icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                                 icl_evaluation **evaluation, icl_error *error);
 ICL_API void icl_evaluation_destroy(icl_evaluation **evaluation);
@@ -75,17 +77,17 @@ ICL_API icl_status icl_score_json(const icl_score *score, char **text, icl_error
 
 /* ---- One number, again and again during training ---- */
 
-/* Fixed sequences with what the oracle says about them. */
+/* Fixed sequences with what the oracle, where there is one, says about them. */
 typedef struct icl_evaluator icl_evaluator;
 
-/* Draws `sequences` sequences other than those of icl_evaluate and keeps the oracle's predictions for them. */
+/* Draws `sequences` sequences other than those of icl_evaluate. */
 ICL_API icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences, uint32_t seed,
                                         icl_evaluator **evaluator, icl_error *error);
 ICL_API void icl_evaluator_destroy(icl_evaluator **evaluator);
 
-/* Half of the adjusted loss of the trainer's parameters on these sequences. */
-ICL_API icl_status icl_evaluator_half_adjusted(icl_evaluator *evaluator, icl_trainer *trainer, double *half_adjusted,
-                                               icl_error *error);
+/* Half of the adjusted loss of the trainer's parameters on these sequences; where the task has no oracle
+ * (prior.nonlinear), the mean of its own loss. */
+ICL_API icl_status icl_evaluator_loss(icl_evaluator *evaluator, icl_trainer *trainer, double *loss, icl_error *error);
 
 ICL_C_END
 

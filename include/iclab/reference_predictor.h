@@ -1,8 +1,8 @@
 /*
  * Reference predictors of a program's own: what a model is compared with.
  *
- * A program fills in an icl_reference_predictor and hands it to icl_trainer_create_with; icl_evaluate then runs it on
- * the same sequences as the model. The library's own, for in-context regression, are those of baseline.h.
+ * A family of tasks brings its own (task_family.h), or a program hands some to icl_trainer_create_with; icl_evaluate
+ * runs them on the same sequences as the model. Those of in-context regression are in baseline.h.
  */
 #ifndef ICLAB_REFERENCE_PREDICTOR_H
 #define ICLAB_REFERENCE_PREDICTOR_H
@@ -27,7 +27,8 @@ struct icl_reference_predictor {
     const char *name;     /* of its row in tables */
     const void *settings; /* the program's own, or NULL */
 
-    /* Writes outputs [count][S][q], as a model gives them. */
+    /* Writes outputs [count][S][q], as a model gives them. For the cross-entropy these are logits: log p of a
+     * probability p, -INFINITY where p = 0. Positions of weight 0 count for nothing. */
     icl_status (*predict)(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
                           double *outputs, icl_error *error);
 };

@@ -12,7 +12,8 @@
 
 ICL_C_BEGIN
 
-/* The columns of metrics.csv; the last is empty where no evaluation was due. */
+/* The columns of metrics.csv. The last is empty where no evaluation was due; of a task without an oracle it is the mean
+ * loss on the evaluation's sequences (icl_evaluator_loss). */
 #define ICL_METRICS_HEADER "step,loss,gradient_norm,learning_rate,eval_half_adjusted"
 
 /* What a session reports after each few steps. */
@@ -21,7 +22,8 @@ typedef struct icl_session_progress {
     double loss;                               /* mean over the steps since the last report */
     double learning_rate;                      /* of the last step */
     uint64_t skipped_steps, dropped_sequences; /* since step 0: see iclab/train.h */
-    double half_adjusted;                      /* of the last periodic evaluation; NaN before the first */
+    double evaluation;                         /* the last periodic one (icl_evaluator_loss); NaN before the first */
+    bool adjusted;                             /* it is half of an adjusted loss; else the task's mean loss */
     bool evaluated;                            /* just now */
     double steps_per_second;                   /* lately */
     double seconds_left;                       /* at that rate */

@@ -7,6 +7,7 @@
 #ifndef ICLAB_TASK_FAMILY_H
 #define ICLAB_TASK_FAMILY_H
 
+#include "iclab/reference_predictor.h"
 #include "iclab/task.h"
 
 ICL_C_BEGIN
@@ -44,6 +45,11 @@ struct icl_task_family {
      * host writes, its bits are the same on every backend. */
     icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error);
+
+    /* Reference predictors that the family brings, ended by one without a name; eval.predictors chooses among them,
+     * "all" takes all. Array and settings are the task's. NULL: none. Not asked where prior.nonlinear is false: such
+     * tasks have the predictors of baseline.h. */
+    const icl_reference_predictor *(*references)(const icl_task *task);
 };
 
 /* A task of this family, which must outlive it. The recipe gives the family's keys, where it reads any.

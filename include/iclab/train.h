@@ -22,14 +22,15 @@ ICL_API void icl_trainer_destroy(icl_trainer **trainer);
 typedef struct icl_trainer_parts {
     const icl_task_family *task;   /* NULL: the recipe's */
     const icl_model_family *model; /* NULL: the recipe's */
-    /* [reference_count], rows of icl_evaluate behind the recipe's. */
+    /* [reference_count], rows of icl_evaluate behind those that eval.predictors names. */
     const icl_reference_predictor *const *references;
     size_t reference_count; /* of them */
 } icl_trainer_parts;
 
 /* As icl_trainer_create, with these parts; NULL: none. ICL_ERROR_INPUT, naming both shapes, where the model cannot
- * answer the task. With a task of the program's own, eval.predictors is read where that is linear regression:
- * prior.nonlinear is false, and the shape that of pairs (icl_task_prior.labels). */
+ * answer the task. eval.predictors means those of baseline.h where a task of the program's own is linear regression
+ * (prior.nonlinear is false, and the shape that of pairs: icl_task_prior.labels), elsewhere those that its family
+ * brings. */
 ICL_API icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts,
                                            const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
 

@@ -70,6 +70,15 @@ static icl_status draw(const icl_drawing *drawing, const char *name, const char 
     return icl_figure_write(drawing, &figure, error);
 }
 
+static const char *unit_of(const icl_evaluation *evaluation) {
+    const icl_loss_kind kind = evaluation->scores[0].loss_kind;
+    return kind == ICL_LOSS_SQUARED_ERROR ? "squared error (squares of y's unit)" : icl_loss_name(kind);
+}
+
+static bool has_oracle(const icl_evaluation *evaluation) {
+    return !isnan(evaluation->scores[0].half_adjusted);
+}
+
 static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
                             icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
@@ -84,7 +93,7 @@ static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawin
     add_level(&all, "the model on fresh sequences", run->evaluation->scores[0].mse);
     if (bayes)
         add_level(&all, "bayes, the floor", bayes->mse);
-    return draw(drawing, LOSS_FIGURE, "Training", "squared error (squares of y's unit)", &all, error);
+    return draw(drawing, LOSS_FIGURE, "Training", unit_of(run->evaluation), &all, error);
 }
 
 static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
@@ -103,6 +112,8 @@ static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *dr
         add_level(&all, "constrr", ridge->half_adjusted);
     if (bayes)
         add_level(&all, "bayes, the floor", bayes->half_adjusted);
+    if (!has_oracle(run->evaluation))
+        return draw(drawing, ADJUSTED_FIGURE, "The loss on the way", unit_of(run->evaluation), &all, error);
     return draw(drawing, ADJUSTED_FIGURE, "Half of the adjusted loss on the way",
                 "half the squared distance to the oracle (squares of y's unit)", &all, error);
 }
@@ -117,7 +128,7 @@ static icl_status add_pictures(const icl_run_report *run, icl_report *report, ic
         ICL_TRY(icl_report_section(report, "Training", error));
         ICL_TRY(draw_loss(run, &drawing, &metrics, error));
         ICL_TRY(icl_report_picture(report, run->folder, LOSS_FIGURE,
-                                   "The training loss: the mean squared error of the steps' own batches. Data: "
+                                   "The training loss: the mean loss of the steps' own batches. Data: "
                                    "loss.csv; every step: metrics.csv.",
                                    error));
     }
@@ -135,9 +146,6 @@ done:
 
 /* ---- The evaluation ---- */
 
-/* Columns of a task without reference predictors: there is no oracle to be adjusted by. */
-enum { PLAIN_COLUMNS = 3 };
-
 static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
     double numbers[ICL_SCORE_COLUMNS];
     char texts[ICL_SCORE_COLUMNS][16];
@@ -150,26 +158,48 @@ static icl_status add_score(icl_report *report, const icl_score *score, bool is_
     return icl_report_table_row(report, is_model ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
 }
 
-static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {
+static icl_status add_adjusted(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
     static const icl_report_column columns[] = {
         {"predictor", false},  {"mse", true},    {"\u00b1", true},  {"half adjusted", true},    {"\u00b1", true},
         {"above Bayes", true}, {"median", true}, {"trimmed", true}, {"fitted constants", false}};
-    static const char explanation[] = "\u00b1 is one standard error. Half adjusted: half the mean squared "
-                                      "distance to the prediction of the "
-                                      "oracle, ridge regression that knows sigma. Above Bayes: the same to "
-                                      "the best prediction possible without "
-                                      "knowing sigma. Median and trimmed (without the largest 1 %) of half "
-                                      "adjusted show whether a few sequences "
-                                      "carry it.";
-    const bool has_oracle = !isnan(run->evaluation->scores[0].half_adjusted);
 
-    ICL_CHECK(icl_report_section(report, has_oracle ? "Beside the reference predictors" : "On fresh sequences", error));
-    ICL_CHECK(
-        icl_report_table_begin(report, columns, has_oracle ? sizeof columns / sizeof *columns : PLAIN_COLUMNS, error));
-    for (size_t i = 0; i < run->evaluation->count; i++)
-        ICL_CHECK(add_score(report, &run->evaluation->scores[i], i == 0, error));
+    ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < evaluation->count; i++)
+        ICL_CHECK(add_score(report, &evaluation->scores[i], i == 0, error));
     ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(report, has_oracle ? explanation : "\u00b1 is one standard error.", error);
+    return icl_report_paragraph(report,
+                                "\u00b1 is one standard error. Half adjusted: half the mean squared distance to the "
+                                "prediction of the oracle, ridge regression that knows sigma. Above Bayes: the same to "
+                                "the best prediction possible without knowing sigma. Median and trimmed (without the "
+                                "largest 1 %) of half adjusted show whether a few sequences carry it.",
+                                error);
+}
+
+/* Of a task without an oracle to be adjusted by. */
+static icl_status add_losses(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
+    const icl_loss_kind kind = evaluation->scores[0].loss_kind;
+    const icl_report_column columns[] = {
+        {"predictor", false}, {icl_loss_name(kind), true}, {"\u00b1", true}, {"accuracy", true}};
+    const size_t count = sizeof columns / sizeof *columns - !icl_loss_has_accuracy(kind);
+    char texts[3][16];
+
+    ICL_CHECK(icl_report_table_begin(report, columns, count, error));
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        const char *const cells[] = {score->predictor, icl_loss_text(score->mse, texts[0]),
+                                     icl_loss_text(score->se, texts[1]), icl_loss_text(score->accuracy, texts[2])};
+        ICL_CHECK(icl_report_table_row(report, i == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error));
+    }
+    ICL_CHECK(icl_report_table_end(report, error));
+    return icl_report_paragraph(report, "\u00b1 is one standard error.", error);
+}
+
+static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {
+    const icl_evaluation *evaluation = run->evaluation;
+    const bool is_alone = evaluation->count == 1;
+
+    ICL_CHECK(icl_report_section(report, is_alone ? "On fresh sequences" : "Beside the reference predictors", error));
+    return (has_oracle(evaluation) ? add_adjusted : add_losses)(evaluation, report, error);
 }
 
 /* ---- Where it comes from ---- */
@@ -225,14 +255,16 @@ done:
 /* "On 100000 fresh sequences the model's half adjusted loss is 0.0534 ± 0.0003; bayes, the floor, has 0.0502." */
 static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_error *error) {
     const icl_score *model = &run->evaluation->scores[0], *bayes = find_score(run->evaluation, "bayes");
-    const bool has_oracle = !isnan(model->half_adjusted);
+    const bool is_adjusted = has_oracle(run->evaluation);
+    const char *name =
+        model->loss_kind == ICL_LOSS_SQUARED_ERROR ? "mean squared error" : icl_loss_name(model->loss_kind);
     char loss[16], spread[16], floor_loss[16];
 
     ICL_CHECK(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
-                             run->evaluation->sequences, has_oracle ? "half adjusted loss" : "mean squared error",
-                             icl_loss_text(has_oracle ? model->half_adjusted : model->mse, loss),
-                             icl_loss_text(has_oracle ? model->half_adjusted_se : model->se, spread)));
-    if (bayes && has_oracle)
+                             run->evaluation->sequences, is_adjusted ? "half adjusted loss" : name,
+                             icl_loss_text(is_adjusted ? model->half_adjusted : model->mse, loss),
+                             icl_loss_text(is_adjusted ? model->half_adjusted_se : model->se, spread)));
+    if (bayes && is_adjusted)
         ICL_CHECK(icl_text_print(lead, error, "; bayes, the floor for any predictor that is not told sigma, has %s",
                                  icl_loss_text(bayes->half_adjusted, floor_loss)));
     return icl_text_print(lead, error, ".");

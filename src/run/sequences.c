@@ -5,12 +5,14 @@
 
 #define MAX_CHUNK 2048
 
-/* Elements of a chunk's tokens at most: 64 MiB of floats. */
+/* Elements of a chunk's tokens, and of its outputs, at most: 64 MiB of floats. */
 #define MAX_ELEMENTS ((size_t)1 << 24)
 
 static size_t chunk_size(const icl_task *task) {
     const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t fitting = MAX_ELEMENTS / (shape->positions * (shape->symbols > 0 ? 1 : shape->inputs));
+    const size_t tokens = shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
+    const size_t outputs = shape->scored * shape->outputs;
+    const size_t fitting = MAX_ELEMENTS / (tokens > outputs ? tokens : outputs);
     return fitting > MAX_CHUNK ? MAX_CHUNK : fitting > 0 ? fitting : 1;
 }
 

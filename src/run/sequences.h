@@ -14,7 +14,7 @@ typedef struct icl_sequences {
     icl_backend *backend;
     const icl_task *task;
     uint32_t seed;
-    /* Sequences in a chunk: a function of T and p alone, so that every device evaluates the same ones. */
+    /* Sequences in a chunk: a function of the shape alone, so that every device evaluates the same ones. */
     size_t chunk;
     icl_batch batch;
     bool decodes; /* the model predicts position by position; false from icl_sequences_create */

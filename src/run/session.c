@@ -158,7 +158,8 @@ static void read_intervals(session *run) {
     run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
     run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
     run->chunk = 1;
-    run->progress.half_adjusted = (double)NAN;
+    run->progress.evaluation = (double)NAN;
+    run->progress.adjusted = !icl_task_get_prior(icl_trainer_task(run->trainer))->nonlinear;
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 }
 
@@ -199,14 +200,14 @@ static icl_status save(session *run, icl_error *error) {
 
 /* Rows for the steps of the last run, which followed step `before`. The last of them carries the
  * evaluation, if there was one. */
-static icl_status add_rows(session *run, uint64_t before, double half_adjusted, icl_error *error) {
+static icl_status add_rows(session *run, uint64_t before, double evaluation, icl_error *error) {
     size_t count;
     const float *losses = icl_trainer_losses(run->trainer, &count);
     const float *norms = icl_trainer_gradient_norms(run->trainer, &count);
 
     for (size_t i = 0; i < count; i++) {
         const uint64_t step = before + i + 1;
-        const double evaluated = i + 1 == count ? half_adjusted : (double)NAN;
+        const double evaluated = i + 1 == count ? evaluation : (double)NAN;
         const double values[] = {(double)losses[i], (double)norms[i], icl_trainer_rate_at(run->trainer, step - 1),
                                  evaluated};
         if (is_due(step, run->metrics_every) || !isnan(evaluated))
@@ -245,26 +246,26 @@ static void report(session *run, uint64_t before, double seconds) {
 }
 
 /* Its sequences are made when they are first needed: a run starts training at once. */
-static icl_status evaluate(session *run, double *half_adjusted, icl_error *error) {
+static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
     const icl_recipe *recipe = run->params->recipe;
 
     if (!run->evaluator)
         ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
                                        (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
                                        (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator, error));
-    return icl_evaluator_half_adjusted(run->evaluator, run->trainer, half_adjusted, error);
+    return icl_evaluator_loss(run->evaluator, run->trainer, evaluation, error);
 }
 
 /* What rank 0 alone does after steps: evaluations, rows and files. */
 static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
-    double half_adjusted = (double)NAN;
+    double evaluation = (double)NAN;
 
     run->progress.evaluated = is_due(step, run->evaluate_every);
     if (run->progress.evaluated) {
-        ICL_CHECK(evaluate(run, &half_adjusted, error));
-        run->progress.half_adjusted = half_adjusted;
+        ICL_CHECK(evaluate(run, &evaluation, error));
+        run->progress.evaluation = evaluation;
     }
-    ICL_CHECK(add_rows(run, before, half_adjusted, error));
+    ICL_CHECK(add_rows(run, before, evaluation, error));
     ICL_CHECK(take_snapshot(run, error));
     if (is_due(step, run->checkpoint_every))
         ICL_CHECK(save(run, error));

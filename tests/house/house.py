@@ -15,7 +15,7 @@ import sys
 LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 
 # Public headers of types and macros alone, and whose they are.
-WITHOUT_FUNCTIONS = {"export": "core", "kinds": "arithmetic", "reference_predictor": "baseline", "iclab": "papers"}
+WITHOUT_FUNCTIONS = {"export": "core", "kinds": "arithmetic", "reference_predictor": "task", "iclab": "papers"}
 
 
 def read_rooms(root):

@@ -160,11 +160,11 @@ static void check_evaluator(tap_run *tap, icl_backend *backend, icl_trainer *tra
 
     tap_status(tap, icl_evaluator_create(backend, icl_trainer_task(trainer), 3000, 7, &evaluator, &error), &error,
                "an evaluator");
-    tap_status(tap, icl_evaluator_half_adjusted(evaluator, trainer, &first, &error), &error, "its number");
-    icl_evaluator_half_adjusted(evaluator, trainer, &second, NULL);
+    tap_status(tap, icl_evaluator_loss(evaluator, trainer, &first, &error), &error, "its number");
+    icl_evaluator_loss(evaluator, trainer, &second, NULL);
     tap_ok(tap, first > 0 && first == second, "the same each time: %g", first);
     icl_trainer_run(trainer, 20, NULL);
-    icl_evaluator_half_adjusted(evaluator, trainer, &second, NULL);
+    icl_evaluator_loss(evaluator, trainer, &second, NULL);
     tap_ok(tap, first != second, "another after training: %g", second);
     icl_evaluator_destroy(&evaluator);
 }

@@ -53,9 +53,8 @@ set_refused eval.predictors=orakel 'oracle'
 set_refused eval.predictors=gd:0 'gd:0'
 set_refused task 'expected section.key=value'
 
-refuse 2 'eval.predictors = ols: expected nothing: reference predictors' 'functions have no reference predictors' \
+refuse 2 'eval.predictors = ols: expected nothing: functions has no' 'functions have no reference predictors' \
     window --set eval.predictors=ols
-refuse 2 'eval.every = 10: expected 0' 'nor an oracle to watch training by' window --set eval.every=10
 refuse 2 'model.layers = 2: expected 1' 'softmax attention has one layer' window --set model.layers=2
 refuse 2 'train.sequence_clip = 0.01: expected 0: .*model.family = linear' 'no clipping by sequence there' \
     window --set train.sequence_clip=0.01

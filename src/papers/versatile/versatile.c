@@ -294,7 +294,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
             ICL_TRY(icl_evaluator_create(run->params->backend, task,
                                          (size_t)icl_recipe_count(recipe, "eval", "every_sequences"), run->params->seed,
                                          &evaluator, error));
-        ICL_TRY(icl_evaluator_half_adjusted(evaluator, trainer, loss, error));
+        ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
         if (isnan(*loss))
             *loss = (double)INFINITY;
         keep_better(model, &trainer, &recipe, seed, *loss, &best);

@@ -1,0 +1,205 @@
+#include "run/reference_set.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/nearest.h"
+#include "iclab/text.h"
+
+/* What "all" means in linear regression: the predictors of every sum of squares, without those that take a number. */
+static const char all_of_regression[] = "oracle,bayes,ols,constrr,adarr,tunedrr";
+
+/* ---- Lists of names ---- */
+
+/* A name in a list that commas divide, without the blanks around it. */
+typedef struct listed_name {
+    const char *start;
+    size_t length;
+    const char *rest; /* of the list; NULL behind the last name */
+} listed_name;
+
+static bool next_name(listed_name *name) {
+    const char *list = name->rest;
+    size_t end, start;
+
+    if (!list)
+        return false;
+    end = strcspn(list, ",");
+    name->rest = list[end] == ',' ? list + end + 1 : NULL;
+    start = strspn(list, " \t");
+    start = start < end ? start : end;
+    while (end > start && (list[end - 1] == ' ' || list[end - 1] == '\t'))
+        end--;
+    name->start = list + start;
+    name->length = end - start;
+    return true;
+}
+
+static listed_name names_of(const char *list) {
+    return (listed_name){.rest = list[strspn(list, " \t")] != '\0' ? list : NULL};
+}
+
+static bool is_named(const listed_name *name, const char *word) {
+    return strlen(word) == name->length && memcmp(name->start, word, name->length) == 0;
+}
+
+static bool has_name(const char *list, const char *word) {
+    listed_name name = names_of(list);
+    while (next_name(&name))
+        if (is_named(&name, word))
+            return true;
+    return false;
+}
+
+static size_t count_names(const char *list) {
+    listed_name name = names_of(list);
+    size_t count = 0;
+    while (next_name(&name))
+        count++;
+    return count;
+}
+
+/* ---- Linear regression ---- */
+
+static icl_status append_name(icl_text *list, const char *name, size_t length, icl_error *error) {
+    return icl_text_print(list, error, "%s%.*s", list->length > 0 ? "," : "", (int)length, name);
+}
+
+/* The names that are asked for, with the oracle and Bayes behind them where these are not. */
+static icl_status list_regression(const char *asked, icl_text *names, size_t *shown, icl_error *error) {
+    static const char *const always[] = {"oracle", "bayes"};
+    listed_name name = names_of(asked);
+
+    while (next_name(&name))
+        ICL_CHECK(is_named(&name, "all") ? append_name(names, all_of_regression, strlen(all_of_regression), error)
+                                         : append_name(names, name.start, name.length, error));
+    *shown = names->length > 0 ? count_names(names->bytes) : 0;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (names->length == 0 || !has_name(names->bytes, always[i]))
+            ICL_CHECK(append_name(names, always[i], strlen(always[i]), error));
+    return ICL_OK;
+}
+
+static icl_reference estimate(const icl_predictors *predictors, size_t index) {
+    return (icl_reference){.name = icl_predictors_name(predictors, index),
+                           .constants = icl_predictors_constants(predictors, index),
+                           .estimate = index};
+}
+
+static icl_status add_regression(const icl_trainer *trainer, const char *asked, size_t fit_sequences, uint32_t seed,
+                                 icl_reference_set *set, icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    icl_status status = ICL_OK;
+    icl_text names = {0};
+    size_t shown, count;
+
+    ICL_TRY(list_regression(asked, &names, &shown, error));
+    ICL_TRY(
+        icl_predictors_create(icl_trainer_task(trainer), names.bytes, fit_sequences, seed, &set->regression, error));
+    count = icl_predictors_count(set->regression);
+    ICL_TRY(
+        icl_allocate(count + own.reference_count + 1, sizeof *set->items, "reference predictors", &set->items, error));
+    for (size_t i = 0; i < count; i++)
+        set->items[i < shown ? i : i + own.reference_count] = estimate(set->regression, i);
+    set->shown = shown;
+    set->count = count + own.reference_count;
+done:
+    icl_text_release(&names);
+    return status;
+}
+
+/* ---- Other tasks ---- */
+
+static icl_reference brought(const icl_reference_predictor *predictor) {
+    return (icl_reference){.name = predictor->name, .constants = "", .predictor = predictor};
+}
+
+static const icl_reference_predictor *find_brought(const icl_reference_predictor *known, const listed_name *name) {
+    for (; known && known->name; known++)
+        if (is_named(name, known->name))
+            return known;
+    return NULL;
+}
+
+/* One line: the names that there are, and the nearest. */
+static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, const icl_reference_predictor *known,
+                              const listed_name *name, icl_error *error) {
+    const char *names[64];
+    icl_text list = {0}, asked = {0};
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    if (!known || !known->name)
+        return icl_recipe_reject(recipe, "eval", "predictors", error, "nothing: %s has no reference predictors",
+                                 task->family->name);
+    ICL_TRY(icl_text_append(&asked, name->start, name->length, error));
+    for (; known->name; known++) {
+        ICL_TRY(append_name(&list, known->name, strlen(known->name), error));
+        if (count < sizeof names / sizeof *names)
+            names[count++] = known->name;
+    }
+    status = icl_recipe_reject(recipe, "eval", "predictors", error,
+                               "all or some of %s, which %s has (nearest to \"%s\": \"%s\")", list.bytes,
+                               task->family->name, asked.bytes, icl_nearest(asked.bytes, names, count));
+done:
+    icl_text_release(&list);
+    icl_text_release(&asked);
+    return status;
+}
+
+static icl_status add_once(const icl_recipe *recipe, const icl_reference_predictor *predictor, icl_reference_set *set,
+                           icl_error *error) {
+    for (size_t i = 0; i < set->count; i++)
+        if (set->items[i].predictor == predictor)
+            return icl_recipe_reject(recipe, "eval", "predictors", error, "%s once", predictor->name);
+    set->items[set->count++] = brought(predictor);
+    return ICL_OK;
+}
+
+static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *recipe, icl_reference_set *set,
+                              icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    const icl_task *task = icl_trainer_task(trainer);
+    const icl_reference_predictor *known = task->family->references ? task->family->references(task) : NULL, *found;
+    listed_name name = names_of(icl_recipe_text(recipe, "eval", "predictors"));
+    size_t most = own.reference_count + 1;
+
+    for (found = known; found && found->name; found++)
+        most++;
+    ICL_CHECK(icl_allocate(most, sizeof *set->items, "reference predictors", &set->items, error));
+    while (next_name(&name)) {
+        const bool all = is_named(&name, "all");
+        found = all ? known : find_brought(known, &name);
+        if (!found && !all)
+            return reject_name(recipe, task, known, &name, error);
+        for (; found && found->name; found = all ? found + 1 : NULL)
+            ICL_CHECK(add_once(recipe, found, set, error));
+    }
+    set->shown = set->count;
+    set->count += own.reference_count;
+    return ICL_OK;
+}
+
+/* ---- Life ---- */
+
+icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,
+                                    uint32_t seed, icl_reference_set *set, icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+
+    *set = (icl_reference_set){0};
+    if (icl_task_get_prior(icl_trainer_task(trainer))->nonlinear)
+        ICL_CHECK(add_brought(trainer, recipe, set, error));
+    else
+        ICL_CHECK(
+            add_regression(trainer, icl_recipe_text(recipe, "eval", "predictors"), fit_sequences, seed, set, error));
+    assert(set->items);
+    for (size_t i = 0; i < own.reference_count; i++)
+        set->items[set->shown++] = brought(own.references[i]);
+    return ICL_OK;
+}
+
+void icl_reference_set_release(icl_reference_set *set) {
+    icl_predictors_destroy(&set->regression);
+    icl_free(&set->items);
+}
