@@ -25,4 +25,8 @@ extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window
 extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_landscape_condition,
     icl_landscape_smoothness;
 
+/* Grazzi et al. 2024, "Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues" (arXiv 2411.12537), and
+ * Siems et al. 2025, "DeltaProduct" (arXiv 2502.10297) */
+extern const icl_reproduction icl_state_parity, icl_state_words;
+
 #endif

@@ -36,6 +36,10 @@ static const icl_reproduction *const table[] = {
     &icl_window_context,
     &icl_window_generalize,
     &icl_window_subspace,
+    /* Grazzi et al. 2024, "Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues";
+     * Siems et al. 2025, "DeltaProduct" */
+    &icl_state_parity,
+    &icl_state_words,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

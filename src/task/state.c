@@ -20,7 +20,12 @@
  *
  * The host draws: sequence s owns the words s (longest + 1) … of the stream, one for the length, then one for each
  * token; one of n is number floor(word n / 2^32).
+ *
+ * Reference predictors: `uniform`, all classes alike; `last`, which takes the last token for the whole word, and holds
+ * its element to be e times as likely as any other; `exact`, the product.
  */
+#include <math.h>
+
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
@@ -208,10 +213,59 @@ done:
     return status;
 }
 
+/* ---- Reference predictors ---- */
+
+static icl_status predict_uniform(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
+                                  double *outputs, icl_error *error) {
+    const icl_task_shape *shape = &sequences->task->shape;
+
+    (void)predictor;
+    (void)error;
+    for (size_t i = 0; i < sequences->count * shape->scored * shape->outputs; i++)
+        outputs[i] = 0;
+    return ICL_OK;
+}
+
+/* `right` for the class of the tokens seen, `wrong` for all others. */
+typedef struct sureness {
+    bool whole; /* all tokens so far, or the last */
+    double right, wrong;
+} sureness;
+
+static icl_status predict_product(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
+                                  double *outputs, icl_error *error) {
+    const icl_task_shape *shape = &sequences->task->shape;
+    const state_tracking *state = sequences->task->state;
+    const sureness *sure = predictor->settings;
+
+    (void)error;
+    for (size_t i = 0; i < sequences->count; i++) {
+        const float *inputs = sequences->inputs + i * shape->positions;
+        size_t class = 0;
+        for (size_t t = 1; t < shape->positions; t++) {
+            const size_t token = inputs[t] > 0 ? (size_t)inputs[t] - 1 : 0; /* padding, which weighs nothing */
+            class = state->next[token * state->classes + (sure->whole ? class : 0)];
+            for (size_t k = 0; t >= shape->first_scored && k < shape->outputs; k++)
+                *outputs++ = k == class ? sure->right : sure->wrong;
+        }
+    }
+    return ICL_OK;
+}
+
+static const icl_reference_predictor *list_references(const icl_task *task) {
+    static const sureness last = {false, 1, 0}, exact = {true, 0, -(double)INFINITY};
+    static const icl_reference_predictor all[] = {
+        {"uniform", NULL, predict_uniform}, {"last", &last, predict_product}, {"exact", &exact, predict_product}, {0}};
+
+    (void)task;
+    return all;
+}
+
 const icl_task_family icl_state = {
     .name = "state",
     .create = create,
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
+    .references = list_references,
 };

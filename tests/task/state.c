@@ -1,6 +1,6 @@
 /*
  * State tracking: the same bits on every device; words, their products, weights and padding by definition; lengths and
- * tokens that are equally likely.
+ * tokens that are equally likely; reference predictors.
  *
  * Permutations are numbered here by their Lehmer code, and products are followed as an arrangement of things on places,
  * without src/task/permutations.c.
@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "iclab/task_family.h"
 #include "symbol_batches.h"
 
 enum { MOST_TOKENS = 121, MOST_LENGTH = 32, STEPS = 60 };
@@ -158,6 +159,59 @@ done:
     return status;
 }
 
+/* ---- Reference predictors ---- */
+
+/* Whether logits [q] are those of the predictor for this class and this last token, which is its own element. */
+static bool is_answer(const char *name, const double *logits, size_t classes, size_t class, size_t last) {
+    for (size_t k = 0; k < classes; k++) {
+        const double expected = strcmp(name, "uniform") == 0 ? 0
+                                : strcmp(name, "last") == 0  ? (double)(k == last)
+                                : k == class                 ? 0
+                                                             : -(double)INFINITY;
+        if (logits[k] != expected)
+            return false;
+    }
+    return true;
+}
+
+static size_t count_wrong(const char *name, const host_batch *host, const double *logits, size_t classes) {
+    size_t wrong = 0;
+    for (size_t i = 0; i < BATCH * host->scored; i++) {
+        const size_t position = host->length - host->scored + i % host->scored;
+        const size_t last = (size_t)host->inputs[i / host->scored * host->length + position] - 1;
+        wrong +=
+            host->weights[i] > 0 && !is_answer(name, logits + i * classes, classes, (size_t)host->targets[i], last);
+    }
+    return wrong;
+}
+
+static icl_status check_references(tap_run *tap, const char *overrides, icl_backend *backend, icl_error *error) {
+    icl_task *task = NULL;
+    icl_batch batch = {0};
+    host_batch host = {0};
+    double *logits = NULL;
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_task(overrides, &task, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, BATCH, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, SEED, 3, &batch, error));
+    ICL_TRY(host_batch_read(&batch, &host, error));
+    ICL_TRY(icl_allocate(BATCH * host.scored * task->shape.outputs, sizeof *logits, "logits", &logits, error));
+    const icl_shown_sequences shown = {task, BATCH, host.inputs, &batch};
+    for (const icl_reference_predictor *one = task->family->references(task); one->name; one++, count++) {
+        ICL_TRY(one->predict(one, &shown, logits, error));
+        tap_ok(tap, count_wrong(one->name, &host, logits, task->shape.outputs) == 0, "%s: %s", overrides, one->name);
+    }
+    tap_ok(tap, count == 3, "three reference predictors");
+done:
+    icl_free(&logits);
+    host_batch_release(&host);
+    icl_batch_release(&batch);
+    icl_task_destroy(&task);
+    return status;
+}
+
 static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
     word_law laws[] = {
         {"task.family=state", .modulus = 2, .classes = 2, .tokens = 2, .shortest = 3, .longest = 20},
@@ -181,6 +235,9 @@ static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
 
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
         tap_status(tap, check_definition(tap, &laws[i], backend, &error), &error, "sampling runs");
+    tap_status(tap, check_references(tap, "task.family=state task.rule=a5", backend, &error), &error, "they run");
+    tap_status(tap, check_references(tap, "task.family=state task.rule=s3 task.labels=last", backend, &error), &error,
+               "they run");
     tap_status(tap, compare_symbol_batches(tap, "task.family=state task.rule=a5", backend, cpu, &error), &error,
                "sampling runs");
 }

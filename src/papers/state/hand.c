@@ -1,0 +1,206 @@
+#include "papers/state/hand.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "iclab/ops.h"
+#include "iclab/ops_recurrence.h"
+#include "iclab/ops_sequence.h"
+#include "iclab/task.h"
+
+/* ---- What the layer writes and reads ---- */
+
+/* On the device, for P positions: keys [B, 1, P n_h, m], values and strengths [B, 1, P n_h, 1], and queries [m, 1, m],
+ * one for each number of the state; then the outputs [B, m, P n_h, 1] and two states [B, m, m, 1]. */
+typedef struct operands {
+    icl_tensor keys, values, strengths, queries, outputs, states[2];
+} operands;
+
+/* The entries of the table for each symbol, [V, n_h width]. */
+static icl_status look_up(icl_backend *backend, const float *table, size_t width, const icl_hand_layer *layer,
+                          icl_tensor symbols, icl_tensor *looked_up, icl_error *error) {
+    const size_t sequences = symbols.shape[0], positions = symbols.shape[1], row = layer->writes * width;
+    const size_t by_write[] = {sequences, 1, positions * layer->writes, width};
+    icl_tensor rows = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){layer->symbols, row}, &rows, error));
+    ICL_TRY(icl_tensor_write(rows, table, error));
+    ICL_TRY(icl_tensor_create(backend, 4, by_write, looked_up, error));
+    ICL_TRY(icl_look_up(backend, icl_tensor_reshape(*looked_up, 3, (size_t[]){sequences, positions, row}), rows,
+                        symbols, error));
+done:
+    icl_tensor_release(&rows);
+    return status;
+}
+
+static icl_status look_up_all(icl_backend *backend, const icl_hand_layer *layer, icl_tensor symbols, operands *all,
+                              icl_error *error) {
+    enum { ROWS = ICL_HAND_MOST_SYMBOLS * ICL_HAND_MOST_WRITES };
+    float keys[ROWS * ICL_HAND_MOST_WIDTH], values[ROWS], strengths[ROWS];
+
+    for (size_t i = 0; i < layer->symbols * layer->writes; i++) {
+        const icl_hand_write *write = &layer->table[i / layer->writes][i % layer->writes];
+        values[i] = (float)write->value;
+        strengths[i] = (float)write->strength;
+        for (size_t j = 0; j < layer->width; j++)
+            keys[i * layer->width + j] = (float)write->key[j];
+    }
+    ICL_CHECK(look_up(backend, keys, layer->width, layer, symbols, &all->keys, error));
+    ICL_CHECK(look_up(backend, values, 1, layer, symbols, &all->values, error));
+    return look_up(backend, strengths, 1, layer, symbols, &all->strengths, error);
+}
+
+static icl_status operands_create(icl_backend *backend, const icl_hand_layer *layer, icl_tensor symbols, operands *all,
+                                  icl_error *error) {
+    const size_t sequences = symbols.shape[0], width = layer->width, tokens = symbols.shape[1] * layer->writes;
+    float identity[ICL_HAND_MOST_WIDTH * ICL_HAND_MOST_WIDTH] = {0};
+
+    for (size_t i = 0; i < width; i++)
+        identity[i * width + i] = 1;
+    ICL_CHECK(look_up_all(backend, layer, symbols, all, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){width, 1, width}, &all->queries, error));
+    ICL_CHECK(icl_tensor_write(all->queries, identity, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, tokens, 1}, &all->outputs, error));
+    for (int i = 0; i < 2; i++)
+        ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, width, 1}, &all->states[i], error));
+    return ICL_OK;
+}
+
+static void operands_release(operands *all) {
+    icl_tensor_release(&all->keys);
+    icl_tensor_release(&all->values);
+    icl_tensor_release(&all->strengths);
+    icl_tensor_release(&all->queries);
+    icl_tensor_release(&all->outputs);
+    icl_tensor_release(&all->states[0]);
+    icl_tensor_release(&all->states[1]);
+}
+
+/* ---- Both forms ---- */
+
+static const icl_recurrence_params delta_rule = {.delta = true, .scale = 1};
+
+static icl_status run_whole(icl_backend *backend, const operands *all, icl_error *error) {
+    return icl_recurrence_forward(
+        backend, &delta_rule, all->outputs, all->states[0], NULL,
+        &(icl_recurrence_inputs){.q = all->queries, .k = all->keys, .v = all->values, .beta = all->strengths}, error);
+}
+
+/* The tokens of one position at a time, from the state that the one before left. */
+static icl_status run_stepwise(const icl_reproducing *run, const operands *all, size_t writes, icl_error *error) {
+    const size_t tokens = all->outputs.shape[2];
+
+    for (size_t first = 0; first < tokens; first += writes) {
+        const size_t position = first / writes;
+        const icl_recurrence_inputs inputs = {.q = all->queries,
+                                              .k = icl_tensor_slice(all->keys, 2, first, writes),
+                                              .v = icl_tensor_slice(all->values, 2, first, writes),
+                                              .beta = icl_tensor_slice(all->strengths, 2, first, writes),
+                                              .state = position > 0 ? all->states[position % 2] : (icl_tensor){0}};
+        if (position % 1000 == 0)
+            ICL_CHECK(icl_reproduce_poll(run, error));
+        ICL_CHECK(icl_recurrence_forward(run->params->backend, &delta_rule,
+                                         icl_tensor_slice(all->outputs, 2, first, writes),
+                                         all->states[(position + 1) % 2], NULL, &inputs, error));
+    }
+    return ICL_OK;
+}
+
+/* ---- Against the classes ---- */
+
+typedef struct tally {
+    size_t right, asked;
+    double deviation; /* the largest distance of a state's number from a whole one */
+} tally;
+
+/* The state behind the last write of each position but the first, against the class [B, P - 1] there. */
+static void count_right(const icl_hand_layer *layer, const float *outputs, const float *classes, size_t sequences,
+                        size_t positions, tally *to) {
+    for (size_t i = 0; i < sequences; i++)
+        for (size_t t = 1; t < positions; t++) {
+            int state[ICL_HAND_MOST_WIDTH];
+            for (size_t j = 0; j < layer->width; j++) {
+                const size_t row = (i * layer->width + j) * positions + t;
+                const double seen = (double)outputs[row * layer->writes + layer->writes - 1];
+                to->deviation = fmax(to->deviation, fabs(seen - nearbyint(seen)));
+                state[j] = isfinite(seen) && fabs(seen) < 1000 ? (int)nearbyint(seen) : 0;
+            }
+            to->right += layer->classify(layer, state) == (size_t)classes[i * (positions - 1) + t - 1];
+            to->asked++;
+        }
+}
+
+static icl_status judge_form(icl_reproducing *run, const char *rule, const char *form, const icl_hand_layer *layer,
+                             const operands *all, const float *classes, float *outputs, icl_error *error) {
+    const size_t sequences = all->outputs.shape[0], positions = all->outputs.shape[2] / layer->writes;
+    char what[96], note[128];
+    tally seen = {0};
+
+    ICL_CHECK(icl_tensor_read(all->outputs, outputs, error));
+    count_right(layer, outputs, classes, sequences, positions, &seen);
+    snprintf(what, sizeof what, "%s by hand, %s, %zu tokens", rule, form, positions - 1);
+    snprintf(note, sizeof note, "%zu writes a token; states are off by %.2g at most", layer->writes, seen.deviation);
+    return ICL_FOUND(run, error, .what = what, .quantity = "share of right classes",
+                     .ours = (double)seen.right / (double)seen.asked, .target = 1, .evidence = ICL_COMPUTED,
+                     .source = "product of reflections", .note = note);
+}
+
+static icl_status make_words(icl_reproducing *run, const char *rule, size_t length, icl_task **task, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.family=state"));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.rule=%s", rule));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.longest=%zu", length));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.shortest=%zu", length));
+    ICL_TRY(icl_task_create(recipe, task, error));
+    icl_reproduce_say(run, "%s by hand, %zu tokens", rule, length);
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* Both forms on one batch; `outputs` has room for what the layer gives. */
+static icl_status judge_batch(icl_reproducing *run, const char *rule, const icl_hand_layer *layer,
+                              const icl_batch *batch, float *classes, float *outputs, icl_error *error) {
+    icl_backend *backend = run->params->backend;
+    operands all = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(operands_create(backend, layer, batch->inputs, &all, error));
+    ICL_TRY(icl_tensor_read(batch->targets, classes, error));
+    ICL_TRY(run_whole(backend, &all, error));
+    ICL_TRY(judge_form(run, rule, "as a whole", layer, &all, classes, outputs, error));
+    ICL_TRY(icl_fill(backend, all.outputs, 0, error));
+    ICL_TRY(run_stepwise(run, &all, layer->writes, error));
+    ICL_TRY(judge_form(run, rule, "token by token", layer, &all, classes, outputs, error));
+done:
+    operands_release(&all);
+    return status;
+}
+
+icl_status icl_hand_judge(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
+                          size_t length, icl_error *error) {
+    icl_backend *backend = run->params->backend;
+    const size_t numbers = sequences * (length + 1) * layer->writes * layer->width;
+    icl_task *task = NULL;
+    icl_batch batch = {0};
+    float *classes = NULL, *outputs = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_words(run, rule, length, &task, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
+    ICL_TRY(icl_allocate(sequences * length, sizeof *classes, "classes", &classes, error));
+    ICL_TRY(icl_allocate(numbers, sizeof *outputs, "outputs", &outputs, error));
+    ICL_TRY(judge_batch(run, rule, layer, &batch, classes, outputs, error));
+done:
+    icl_free(&classes);
+    icl_free(&outputs);
+    icl_batch_release(&batch);
+    icl_task_destroy(&task);
+    return status;
+}
