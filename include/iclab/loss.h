@@ -34,9 +34,9 @@ ICL_API size_t icl_loss_target_size(icl_loss_kind kind, size_t outputs);
 /* Whether the loss has a metric beside it: the accuracy. For the squared error the loss is the metric. */
 ICL_API bool icl_loss_has_accuracy(icl_loss_kind kind);
 
-/* Of one position on the host, outputs [q] and target [c]: the loss, and the share of right answers: the largest output
- * is the class's (the first of several that are largest), or each output is above 0 where its target
- * is 1 and nowhere else. */
+/* Of one position on the host, outputs [q] and target [c]: the loss, and the share of right answers: 1 where the
+ * largest output is the class's, 1 / m where it is one of m that are largest; or of outputs that are above 0 where
+ * their target is 1 and nowhere else. */
 ICL_API double icl_loss_of(icl_loss_kind kind, size_t count, const double *outputs, const double *target);
 ICL_API double icl_loss_accuracy(icl_loss_kind kind, size_t count, const double *outputs, const double *target);
 

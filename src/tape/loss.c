@@ -60,11 +60,21 @@ double icl_loss_of(icl_loss_kind kind, size_t count, const double *outputs, cons
     return kind == ICL_LOSS_LOGISTIC ? logistic_of(count, outputs, target) : squared_error_of(count, outputs, target);
 }
 
+/* The mean over draws among the classes of a tie: who knows nothing has 1 / count, wherever the class stands. */
+static double accuracy_of_class(size_t count, const double *outputs, double class) {
+    const double largest = outputs[largest_of(count, outputs)];
+    size_t ties = 0;
+
+    for (size_t k = 0; k < count; k++)
+        ties += outputs[k] == largest;
+    return class >= 0 && class < (double)count && outputs[(size_t) class] == largest ? 1 / (double)ties : 0;
+}
+
 double icl_loss_accuracy(icl_loss_kind kind, size_t count, const double *outputs, const double *target) {
     size_t right = 0;
 
     if (kind == ICL_LOSS_CROSS_ENTROPY)
-        return (double)largest_of(count, outputs) == *target ? 1 : 0;
+        return accuracy_of_class(count, outputs, *target);
     for (size_t k = 0; k < count; k++)
         right += (outputs[k] > 0) == (target[k] == 1);
     return (double)right / (double)count;

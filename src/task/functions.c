@@ -98,7 +98,8 @@ static const icl_recipe_key own_rows[] = {
      .help = "directions of x that f depends on, a random subspace; 0: all", .keys = in_subspace, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_functions_keys[] = {&icl_noise_keys, &icl_inputs_keys, &own_keys, NULL};
+const icl_recipe_group *const icl_functions_keys[] = {&icl_pairs_keys, &icl_noise_keys, &icl_inputs_keys, &own_keys,
+                                                      NULL};
 
 static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
     state->subspace = (size_t)icl_recipe_count(recipe, "task", "subspace");

@@ -86,8 +86,8 @@ static const icl_recipe_key own_rows[] = {
      .help = "training draws every token, or the Gram matrix alone"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_linear_regression_keys[] = {&icl_noise_keys, &icl_inputs_keys, &icl_covariance_keys,
-                                                              &own_keys, NULL};
+const icl_recipe_group *const icl_linear_regression_keys[] = {&icl_pairs_keys,      &icl_noise_keys, &icl_inputs_keys,
+                                                              &icl_covariance_keys, &own_keys,       NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     icl_task_prior *prior = &task->prior;

@@ -5,23 +5,30 @@
  *     V = task.vocabulary, K = V / 2 - 1;  0 is the filler, 1 … K are keys, K + 1 … 2 K values
  *     P = task.pairs distinct keys and P distinct values, in random order
  *     positions 0 … 2 P - 1: key, value, key, value, …
- *     behind them each key once more at a random place, and filler elsewhere
+ *     behind them each key once more, and filler elsewhere
  *
  * Every position behind the pairs is scored by the cross-entropy of V classes: S = T - 2 P of them, of which the P
  * queries have weight S / P and the value of their key as class, the others weight 0 and class 0. So the mean over the
- * scored positions is the mean over the queries. Whoever knows the values of the context, but not whose they are, gets
- * log P.
+ * scored positions is the mean over the queries.
  *
- * The paper's places are drawn with probabilities that favour short distances; here all are equally likely.
+ * task.gaps places the queries. uniform: all places are equally likely. power:A, the paper's: query j stands 2 g_j
+ * behind the pairs, the g_j < S / 2 distinct and drawn with probabilities in proportion to (g + 1)^(A - 1), so that
+ * short distances are likely. task.filler = random puts any of the V symbols where the filler would be.
  *
- * The host draws: sequence s owns the words s * 3 P … of the stream, P for keys, P for values, P for places. The j-th
- * draw takes one of the n that are left, number floor(word n / 2^32), by a partial Fisher-Yates shuffle.
+ * Reference predictors are what a model has that did not learn to recall: uniform, V classes, log V; values, those of
+ * the vocabulary, log K; context, those of this context but not whose they are, log P and accuracy 1 / P.
+ *
+ * The host draws: sequence s owns the words s * 3 P … of the stream, P for keys, P for values, P for places (draws.h);
+ * the filler of its scored position t is floor(w V / 2^32) of word s S + t of a stream of its own.
  */
+#include <math.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
+#include "task/draws.h"
+#include "task/numbers.h"
 #include "task/streams.h"
 #include "task/symbols.h"
 #include "task/task.h"
@@ -30,6 +37,9 @@
 
 typedef struct recall {
     size_t pairs, keys; /* P, K */
+    bool near;          /* task.gaps = power:A */
+    double exponent;    /* A - 1 */
+    bool random_filler;
 } recall;
 
 /* ---- The recipe ---- */
@@ -40,24 +50,49 @@ static const icl_recipe_key own_rows[] = {
     {"task", "length", ICL_KEY_COUNT, "48", 1, ICL_MAX_EXTENT, .help = "positions of a sequence"},
     {"task", "pairs", ICL_KEY_COUNT, "8", 1, ICL_MAX_EXTENT,
      .help = "pairs of a key and a value, each of which is asked for once"},
+    {"task", "gaps", ICL_KEY_TEXT, "uniform",
+     .help = "places of the queries: uniform, or power:A: at distance 2 g, g distinct, p ~ (g + 1)^(A - 1)"},
+    {"task", "filler", ICL_KEY_WORD, "zero", .choices = (const icl_choice[]){{"zero", 0}, {"random", 1}, {0}},
+     .help = "what stands where nothing is asked: symbol 0, or any symbol"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_recall_keys[] = {&own_keys, NULL};
+
+/* Most of A: more makes near places so rare that the weights of draws cannot tell them from each other. */
+#define MOST_POWER 10.0
+
+static icl_status read_gaps(const icl_recipe *recipe, recall *state, icl_error *error) {
+    static const char power[] = "power:";
+    const char *text = icl_recipe_text(recipe, "task", "gaps");
+    double a = 1;
+    size_t count = 1;
+
+    state->near = strncmp(text, power, sizeof power - 1) == 0;
+    if (state->near
+            ? !icl_parse_numbers(text + sizeof power - 1, 1, &a, &count) || count != 1 || a < 0 || a > MOST_POWER
+            : strcmp(text, "uniform") != 0)
+        return icl_recipe_reject(recipe, "task", "gaps", error, "uniform, or power:A with A from 0 to %g", MOST_POWER);
+    state->exponent = a - 1;
+    return ICL_OK;
+}
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     const size_t symbols = (size_t)icl_recipe_count(recipe, "task", "vocabulary");
     const size_t length = (size_t)icl_recipe_count(recipe, "task", "length");
     const size_t pairs = (size_t)icl_recipe_count(recipe, "task", "pairs"), keys = symbols / 2 - 1;
+    recall read = {.pairs = pairs, .keys = keys, .random_filler = icl_recipe_choice(recipe, "task", "filler") == 1};
     recall *state = NULL;
 
+    ICL_CHECK(read_gaps(recipe, &read, error));
     if (pairs > keys)
         return icl_recipe_reject(recipe, "task", "pairs", error, "at most the %zu keys of a vocabulary of %zu", keys,
                                  symbols);
-    if (length < 3 * pairs)
+    if (length < (read.near ? 4 : 3) * pairs)
         return icl_recipe_reject(recipe, "task", "length", error,
-                                 "at least 3 x %zu positions for %zu pairs and queries", pairs, pairs);
+                                 "at least %d x %zu positions for %zu pairs and queries%s", read.near ? 4 : 3, pairs,
+                                 pairs, read.near ? " at even distances" : "");
     ICL_CHECK(icl_allocate(1, sizeof *state, "recall", &state, error));
-    *state = (recall){.pairs = pairs, .keys = keys};
+    *state = read;
     task->state = state;
     task->shape = (icl_task_shape){.positions = length,
                                    .symbols = symbols,
@@ -74,73 +109,60 @@ static void destroy(icl_task *task) {
 
 /* ---- Batches ---- */
 
-/* Draws without repeats from 0 … count - 1. `order` holds all of them in order, before and after. */
-typedef struct lots {
-    uint32_t *order;
-    size_t count;
-    uint32_t *swapped; /* [P] with which place the j-th draw changed its own */
-} lots;
-
-static void draw(const lots *from, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn) {
-    for (size_t j = 0; j < draws; j++) {
-        const uint64_t left = from->count - j;
-        const size_t place = j + (size_t)(icl_random_word(key, first_word + j) * left >> 32);
-        drawn[j] = from->order[place];
-        from->order[place] = from->order[j];
-        from->order[j] = drawn[j];
-        from->swapped[j] = (uint32_t)place;
-    }
-    for (size_t j = draws; j-- > 0;) {
-        const uint32_t own = from->order[j];
-        from->order[j] = from->order[from->swapped[j]];
-        from->order[from->swapped[j]] = own;
-    }
-}
-
 /* What sampling works on: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
     icl_symbols batch;
-    uint32_t *order, *swapped, *drawn; /* [max(K, S)], [P], [3][P] */
+    icl_lots symbols, places;
+    uint32_t *drawn; /* [3][P] */
 } workspace;
 
 static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
     const recall *state = task->state;
-    const size_t scored = task->shape.scored, most = state->keys > scored ? state->keys : scored;
+    const size_t scored = task->shape.scored;
 
     ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
-    ICL_CHECK(icl_allocate(most, sizeof *w->order, "draws", &w->order, error));
-    ICL_CHECK(icl_allocate(state->pairs, sizeof *w->swapped, "draws", &w->swapped, error));
-    ICL_CHECK(icl_allocate(3 * state->pairs, sizeof *w->drawn, "draws", &w->drawn, error));
-    for (size_t i = 0; i < most; i++)
-        w->order[i] = (uint32_t)i;
-    return ICL_OK;
+    ICL_CHECK(icl_lots_create(state->keys, state->pairs, &w->symbols, error));
+    ICL_CHECK(icl_lots_create(state->near ? scored / 2 : scored, state->pairs, &w->places, error));
+    if (state->near)
+        ICL_CHECK(icl_lots_weigh(&w->places, state->exponent, error));
+    return icl_allocate(3 * state->pairs, sizeof *w->drawn, "draws", &w->drawn, error);
 }
 
 static void workspace_destroy(workspace *w) {
     icl_symbols_destroy(&w->batch);
-    icl_free(&w->order);
-    icl_free(&w->swapped);
+    icl_lots_destroy(&w->symbols);
+    icl_lots_destroy(&w->places);
     icl_free(&w->drawn);
 }
 
-/* Writes sequence `number`; everything is 0 before. */
-static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const workspace *w) {
+/* Any symbols at all scored positions of sequence `number`; queries are written over them. */
+static void fill_randomly(const icl_task *task, icl_random_key key, size_t number, const workspace *w) {
+    const icl_task_shape *shape = &task->shape;
+    float *scored = w->batch.inputs + number * shape->positions + shape->first_scored;
+
+    for (size_t t = 0; t < shape->scored; t++) {
+        const uint64_t word = icl_random_word(key, (uint64_t)number * shape->scored + t);
+        scored[t] = (float)(word * shape->symbols >> 32);
+    }
+}
+
+/* Writes the pairs and queries of sequence `number`. */
+static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, workspace *w) {
     const recall *state = task->state;
-    const size_t pairs = state->pairs, scored = task->shape.scored;
-    const lots symbols = {w->order, state->keys, w->swapped}, places = {w->order, scored, w->swapped};
+    const size_t pairs = state->pairs, scored = task->shape.scored, stride = state->near ? 2 : 1;
     const uint32_t *keys = w->drawn, *values = w->drawn + pairs, *queries = w->drawn + 2 * pairs;
     const uint64_t first = (uint64_t)number * 3 * pairs;
     float *inputs = w->batch.inputs + number * task->shape.positions;
 
-    draw(&symbols, key, first, pairs, w->drawn);
-    draw(&symbols, key, first + pairs, pairs, w->drawn + pairs);
-    draw(&places, key, first + 2 * pairs, pairs, w->drawn + 2 * pairs);
+    icl_lots_draw(&w->symbols, key, first, pairs, w->drawn);
+    icl_lots_draw(&w->symbols, key, first + pairs, pairs, w->drawn + pairs);
+    icl_lots_draw(&w->places, key, first + 2 * pairs, pairs, w->drawn + 2 * pairs);
     for (size_t j = 0; j < pairs; j++) {
-        const size_t at = number * scored + queries[j];
+        const size_t place = stride * queries[j], at = number * scored + place;
         const float symbol = (float)(1 + keys[j]), value = (float)(1 + state->keys + values[j]);
         inputs[2 * j] = symbol;
         inputs[2 * j + 1] = value;
-        inputs[2 * pairs + queries[j]] = symbol;
+        inputs[2 * pairs + place] = symbol;
         w->batch.targets[at] = value;
         w->batch.weights[at] = (float)((double)scored / (double)pairs);
     }
@@ -148,18 +170,65 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
+    const recall *state = task->state;
     const icl_random_key key = {seed, icl_recall_stream(purpose), step};
+    const icl_random_key filler = {seed, icl_recall_filler_stream(purpose), step};
     workspace w = {0};
     icl_status status = ICL_OK;
 
     (void)backend;
     ICL_TRY(workspace_create(task, batch->size, &w, error));
-    for (size_t i = 0; i < batch->size; i++)
+    for (size_t i = 0; i < batch->size; i++) {
+        if (state->random_filler)
+            fill_randomly(task, filler, i, &w);
         sample_sequence(task, key, i, &w);
+    }
     ICL_TRY(icl_symbols_write(&w.batch, batch, error));
 done:
     workspace_destroy(&w);
     return status;
+}
+
+/* ---- Reference predictors ---- */
+
+/* The classes that a predictor thinks possible, all of them equally likely. */
+typedef enum possible { ANY_CLASS = 0, ANY_VALUE, VALUE_OF_CONTEXT } possible;
+
+/* The logits of one position, [V]: the same ones at all positions of a sequence. */
+static void write_logits(const recall *state, possible which, const float *symbols, size_t classes, double *logits) {
+    for (size_t k = 0; k < classes; k++) {
+        const bool is_value = k > state->keys && k <= 2 * state->keys;
+        logits[k] = which == ANY_CLASS || (which == ANY_VALUE && is_value) ? 0 : (double)-INFINITY;
+    }
+    for (size_t j = 0; which == VALUE_OF_CONTEXT && j < state->pairs; j++)
+        logits[(size_t)symbols[2 * j + 1]] = 0;
+}
+
+static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
+                          icl_error *error) {
+    const icl_task_shape *shape = &shown->task->shape;
+    const size_t classes = shape->outputs, sequence = shape->scored * classes;
+
+    (void)error;
+    for (size_t i = 0; i < shown->count; i++) {
+        double *first = outputs + i * sequence;
+        write_logits(shown->task->state, *(const possible *)predictor->settings, shown->inputs + i * shape->positions,
+                     classes, first);
+        for (size_t s = 1; s < shape->scored; s++)
+            memcpy(first + s * classes, first, classes * sizeof *first);
+    }
+    return ICL_OK;
+}
+
+static const icl_reference_predictor *references(const icl_task *task) {
+    static const possible any_class = ANY_CLASS, any_value = ANY_VALUE, of_context = VALUE_OF_CONTEXT;
+    static const icl_reference_predictor chance[] = {{.name = "uniform", .settings = &any_class, .predict = predict},
+                                                     {.name = "values", .settings = &any_value, .predict = predict},
+                                                     {.name = "context", .settings = &of_context, .predict = predict},
+                                                     {0}};
+
+    (void)task;
+    return chance;
 }
 
 const icl_task_family icl_recall = {
@@ -168,4 +237,5 @@ const icl_task_family icl_recall = {
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
+    .references = references,
 };

@@ -53,6 +53,10 @@ static inline uint32_t icl_recall_stream(icl_task_purpose purpose) {
     return ICL_RECALL_STREAMS + (uint32_t)purpose;
 }
 
+static inline uint32_t icl_recall_filler_stream(icl_task_purpose purpose) {
+    return ICL_RECALL_STREAMS + 0x80u + (uint32_t)purpose;
+}
+
 /* The draws of task.family = state. */
 #define ICL_STATE_STREAMS (ICL_TASK_STREAMS + 0x1100u)
 

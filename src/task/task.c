@@ -17,10 +17,14 @@ static const icl_choice family_words[] = {ICL_TASK_FAMILIES(CHOOSE){0}};
 
 static const icl_recipe_key keys[] = {
     {"task", "family", ICL_KEY_WORD, "linear-regression", .choices = family_words, .help = "family of tasks"},
+};
+const icl_recipe_group icl_task_keys = ICL_RECIPE_GROUP(keys);
+
+static const icl_recipe_key pairs_rows[] = {
     {"task", "d", ICL_KEY_COUNT, "10", 1, ICL_MAX_EXTENT, .help = "dimension of x"},
     {"task", "n", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "labelled pairs in the context"},
 };
-const icl_recipe_group icl_task_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group icl_pairs_keys = ICL_RECIPE_GROUP(pairs_rows);
 
 /* Elements of one sequence and of a d x d matrix: far beyond any use, and far from overflowing what is made of them. */
 #define LARGEST_SEQUENCE ((size_t)1 << 31)

@@ -4,6 +4,9 @@
 
 #include "iclab/task_family.h"
 
+/* task.d and task.n, for the families that read them. */
+extern const icl_recipe_group icl_pairs_keys;
+
 /* Reads task.d and task.n into the prior and makes the shape that of in-context regression. */
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error);
 

@@ -79,6 +79,11 @@ static void check_loss_values(bench *b) {
            isnan(icl_loss_of(ICL_LOSS_CROSS_ENTROPY, COUNT, outputs, (const double[]){3})) &&
                isnan(icl_loss_of(ICL_LOSS_CROSS_ENTROPY, COUNT, outputs, (const double[]){0.5})),
            "what is no class has no loss");
+    tap_ok(&b->tap,
+           icl_loss_accuracy(ICL_LOSS_CROSS_ENTROPY, 4, (const double[]){2, 1, 2, 2}, (const double[]){2}) == 1.0 / 3 &&
+               icl_loss_accuracy(ICL_LOSS_CROSS_ENTROPY, 4, (const double[]){2, 1, 2, 2}, (const double[]){1}) == 0 &&
+               icl_loss_accuracy(ICL_LOSS_CROSS_ENTROPY, 1, (const double[]){(double)NAN}, (const double[]){0}) == 0,
+           "a class that shares the largest output is right by its share; NaN is never right");
     icl_tape_destroy(&tape);
 }
 

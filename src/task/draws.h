@@ -1,0 +1,31 @@
+/* Draws without repeats that the host makes. */
+#ifndef ICLAB_TASK_DRAWS_H
+#define ICLAB_TASK_DRAWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/random.h"
+#include "iclab/status.h"
+
+/* The numbers 0 … count - 1, count at most 2^20, to draw some of. */
+typedef struct icl_lots {
+    size_t count;
+    uint32_t *order, *swapped; /* [count] in order, before and after a draw; [draws] */
+    double *weights, total;    /* [count], whole numbers whose sum is below 2^53; NULL: equally likely */
+} icl_lots;
+
+/* For up to `draws` draws at a time out of `count`. icl_lots_destroy cleans up, also after a failure. */
+icl_status icl_lots_create(size_t count, size_t draws, icl_lots *lots, icl_error *error);
+void icl_lots_destroy(icl_lots *lots);
+
+/* From here on number i is drawn with a probability in proportion to (i + 1)^exponent, of those that are left: rounded
+ * to 2^-32 of the largest, so that no library's pow decides a draw, and never 0. */
+icl_status icl_lots_weigh(icl_lots *lots, double exponent, icl_error *error);
+
+/* The j-th of so many draws takes word first_word + j of the stream, w < 2^32. Equally likely: number floor(w n / 2^32)
+ * of the n that are left, by a partial Fisher-Yates shuffle. With weights: the first in order, of those that are left,
+ * with whom the sum of the weights exceeds w / 2^32 of the whole. */
+void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn);
+
+#endif
