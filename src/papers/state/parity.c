@@ -10,7 +10,6 @@
  * at every position, which makes it reliable: with the loss at the last one alone fewer seeds succeed.
  */
 #include <stdint.h>
-#include <stdio.h>
 
 #include "papers/papers.h"
 #include "papers/state/hand.h"
@@ -36,84 +35,38 @@ static icl_status judge_by_hand(icl_reproducing *run, icl_error *error) {
 
 /* ---- By training ---- */
 
-/* A range of the write strength. */
-typedef struct range {
-    icl_state_model model;
-    bool turns;            /* the sign of a state: its models learn */
-    icl_state_extent over; /* with twice the training length as second length */
-} range;
-
-enum { RANGES = 4, TWICE = 1 };
-
-#define SMALL "task.longest=10 train.batch=64 train.steps=250 train.warmup=20"
+#define UP_TO_1 "model.write_strength=1 "
+#define FEW     "task.longest=10 train.batch=64 train.steps=250 train.warmup=20 "
+/* The published setting: two layers, words of up to 40 bits, the loss at the last one, evaluation up to 256. */
 #define PUBLISHED                                                                                                      \
     "task.longest=40 task.labels=last model.layers=2 model.width=128 model.heads=4 model.key_width=32 "                \
-    "model.convolution=4 train.learning_rate=0.001 train.weight_decay=0 train.warmup=2000 train.steps=20000"
-#define SHORT                                                                                                          \
-    {{"state-parity", "", "strength2", "strength in (0, 2)"}, true, {5, 4096, {20, 40, 100, 256}}}, {                  \
-        {"state-parity", "model.write_strength=1", "strength1", "strength in (0, 1)"}, false, {                        \
-            5, 4096, {                                                                                                 \
-                20, 40, 100, 256                                                                                       \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
+    "model.convolution=4 train.learning_rate=0.001 train.weight_decay=0 train.warmup=2000 train.steps=20000 "
 
-/* At scale full the published setting stands beside ours: words of up to 40 bits, evaluated up to 256. */
-static const range ranges[ICL_SCALES][RANGES] = {
-    {{{"state-parity", SMALL, "strength2", "strength in (0, 2)"}, true, {1, 1024, {10, 20}}},
-     {{"state-parity", SMALL " model.write_strength=1", "strength1", "strength in (0, 1)"},
-      false,
-      {1, 1024, {10, 20}}}},
-    {SHORT},
-    {SHORT,
-     {{"state-parity", PUBLISHED, "published-strength2", "published, strength in (0, 2)"},
-      true,
-      {5, 8192, {40, 80, 160, 256}}},
-     {{"state-parity", PUBLISHED " model.write_strength=1", "published-strength1", "published, strength in (0, 1)"},
-      false,
-      {5, 8192, {40, 80, 160, 256}}}},
+static const icl_state_kind kinds[] = {
+    {ICL_AT_CI, "strength2", "strength in (0, 2)", FEW, true, 1, 1024, {10, 20}},
+    {ICL_AT_CI, "strength1", "strength in (0, 1)", FEW UP_TO_1, false, 1, 1024, {10, 20}},
+    {ICL_AT_SHORT | ICL_AT_FULL, "strength2", "strength in (0, 2)", "", true, 5, 4096, {20, 40, 100, 256}},
+    {ICL_AT_SHORT | ICL_AT_FULL, "strength1", "strength in (0, 1)", UP_TO_1, false, 5, 4096, {20, 40, 100, 256}},
+    {ICL_AT_FULL, "published2", "published model, (0, 2)", PUBLISHED, true, 5, 8192, {40, 80, 160, 256}},
+    {ICL_AT_FULL, "published1", "published model, (0, 1)", PUBLISHED UP_TO_1, false, 5, 8192, {40, 80, 160, 256}},
 };
 
-static icl_status judge_training(icl_reproducing *run, const range *tried, const icl_state_accuracies *accuracies,
-                                 icl_error *error) {
-    const icl_state_extent *over = &tried->over;
-    char note[160];
-
-    icl_state_list(over, accuracies, TWICE, note, sizeof note);
-    if (tried->turns)
-        return ICL_FOUND(run, error, .what = tried->model.label,
-                         .quantity = "seeds right on 99 % at twice the training length",
-                         .ours = (double)icl_state_count(over, accuracies, TWICE, .99),
-                         .target = over->seeds < 5 ? 1 : 3, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                         .source = "abstract: eigenvalues below 0 solve parity", .note = note);
-    return ICL_FOUND(run, error, .what = tried->model.label, .quantity = "seeds above chance at twice that length",
-                     .ours = (double)icl_state_count(over, accuracies, TWICE, .55), .target = 0,
-                     .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "abstract: eigenvalues in [0, 1] cannot",
-                     .note = note);
-}
-
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "accuracy-by-length",
-                                    .title = "Parity by one delta layer: right answers by the length of the word",
-                                    .x_label = "bits",
-                                    .y_label = "share of right answers",
-                                    .log_x = true}};
-    icl_status status = ICL_OK;
+    const icl_state_training training = {
+        .recipe = "state-parity",
+        .title = "Parity by one delta layer: right answers by the length of the word",
+        .tokens = "bits",
+        .right = .99,
+        .above_chance = .55,
+        .can = "abstract: eigenvalues below 0 can",
+        .cannot = "abstract: eigenvalues in [0, 1] cannot",
+        .count = sizeof kinds / sizeof *kinds,
+        .kinds = kinds,
+    };
 
     if (icl_reproduce_wants(run, "hand"))
-        ICL_TRY(judge_by_hand(run, error));
-    for (size_t i = 0; i < RANGES && ranges[run->params->scale][i].model.recipe; i++) {
-        const range *tried = &ranges[run->params->scale][i];
-        icl_state_accuracies accuracies = {{{0}}};
-        if (!icl_reproduce_wants(run, tried->model.cell))
-            continue;
-        ICL_TRY(icl_state_train(run, &tried->model, &tried->over, &curves, &accuracies, error));
-        ICL_TRY(judge_training(run, tried, &accuracies, error));
-        ICL_TRY(icl_curves_draw(run, &curves, error));
-    }
-done:
-    icl_curves_release(&curves);
-    return status;
+        ICL_CHECK(judge_by_hand(run, error));
+    return icl_state_judge_training(run, &training, error);
 }
 
 const icl_reproduction icl_state_parity = {

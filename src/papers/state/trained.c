@@ -5,15 +5,19 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "papers/curves.h"
+
+enum { TWICE = 1 }; /* the place of twice the training length among the lengths */
 
 /* ---- Recipes ---- */
 
-static icl_status describe(const icl_state_model *model, uint32_t seed, icl_recipe **recipe, icl_error *error) {
+static icl_status describe(const char *name, const icl_state_kind *kind, uint32_t seed, icl_recipe **recipe,
+                           icl_error *error) {
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe(model->recipe, &made, error));
-    for (const char *next = model->overrides; *next;) {
+    ICL_TRY(icl_reproduce_recipe(name, &made, error));
+    for (const char *next = kind->overrides; *next;) {
         const size_t length = strcspn(next, " ");
         ICL_TRY(icl_reproduce_override(made, error, "%.*s", (int)length, next));
         next += length + (next[length] == ' ');
@@ -71,22 +75,29 @@ done:
 
 /* ---- Training ---- */
 
-static icl_status train_seed(icl_reproducing *run, const icl_state_model *model, const icl_state_extent *extent,
-                             size_t number, icl_curves *curves, double accuracies[ICL_STATE_MOST_LENGTHS],
-                             icl_error *error) {
+/* What a kind's seeds came to, and the curves of all kinds. */
+typedef struct outcome {
+    icl_curves *curves;
+    double at_twice[ICL_STATE_MOST_SEEDS];
+} outcome;
+
+static icl_status train_seed(icl_reproducing *run, const char *name, const icl_state_kind *kind, size_t number,
+                             outcome *to, icl_error *error) {
     const uint32_t seed = run->params->seed + (uint32_t)number;
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     char folder[128];
     icl_status status = ICL_OK;
 
-    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, model->cell, seed);
-    ICL_TRY(describe(model, seed, &recipe, error));
+    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, kind->cell, seed);
+    ICL_TRY(describe(name, kind, seed, &recipe, error));
     ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
-    for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && extent->lengths[i] > 0; i++) {
-        ICL_TRY(measure(run, trainer, recipe, extent->lengths[i], extent->sequences, &accuracies[i], error));
-        ICL_TRY(
-            icl_curves_add(curves, model->label, ICL_SERIES_OURS, (double)extent->lengths[i], accuracies[i], error));
+    for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && kind->lengths[i] > 0; i++) {
+        double accuracy;
+        ICL_TRY(measure(run, trainer, recipe, kind->lengths[i], kind->sequences, &accuracy, error));
+        ICL_TRY(icl_curves_add(to->curves, kind->label, ICL_SERIES_OURS, (double)kind->lengths[i], accuracy, error));
+        if (i == TWICE)
+            to->at_twice[number] = accuracy;
     }
 done:
     icl_trainer_destroy(&trainer);
@@ -94,25 +105,52 @@ done:
     return status;
 }
 
-icl_status icl_state_train(icl_reproducing *run, const icl_state_model *model, const icl_state_extent *extent,
-                           icl_curves *curves, icl_state_accuracies *accuracies, icl_error *error) {
-    for (size_t i = 0; i < extent->seeds; i++)
-        ICL_CHECK(train_seed(run, model, extent, i, curves, accuracies->of[i], error));
-    return ICL_OK;
-}
-
-size_t icl_state_count(const icl_state_extent *extent, const icl_state_accuracies *accuracies, size_t length,
-                       double accuracy) {
-    size_t count = 0;
-    for (size_t i = 0; i < extent->seeds; i++)
-        count += accuracies->of[i][length] >= accuracy;
+static double count_above(const icl_state_kind *kind, const outcome *of, double accuracy) {
+    double count = 0;
+    for (size_t i = 0; i < kind->seeds; i++)
+        count += of->at_twice[i] >= accuracy;
     return count;
 }
 
-void icl_state_list(const icl_state_extent *extent, const icl_state_accuracies *accuracies, size_t length, char *text,
-                    size_t capacity) {
-    size_t used = (size_t)snprintf(text, capacity, "at %zu tokens by seed:", extent->lengths[length]);
+static icl_status judge(icl_reproducing *run, const icl_state_training *training, const icl_state_kind *kind,
+                        const outcome *of, icl_error *error) {
+    const double accuracy = kind->learns ? training->right : training->above_chance;
+    const size_t most = kind->seeds / 2 + 1;
+    char quantity[96], note[160];
+    size_t used = 0;
 
-    for (size_t i = 0; i < extent->seeds && used < capacity; i++)
-        used += (size_t)snprintf(text + used, capacity - used, "%s %.4g", i > 0 ? "," : "", accuracies->of[i][length]);
+    snprintf(quantity, sizeof quantity, "of %zu seeds, right on %.3g %% at %zu %s", kind->seeds, 100 * accuracy,
+             kind->lengths[TWICE], training->tokens);
+    for (size_t i = 0; i < kind->seeds && used < sizeof note; i++)
+        used += (size_t)snprintf(note + used, sizeof note - used, "%s%.4g", i > 0 ? ", " : "", of->at_twice[i]);
+    if (kind->learns)
+        return ICL_FOUND(run, error, .what = kind->label, .quantity = quantity, .ours = count_above(kind, of, accuracy),
+                         .target = (double)most, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+                         .source = training->can, .note = note);
+    return ICL_FOUND(run, error, .what = kind->label, .quantity = quantity, .ours = count_above(kind, of, accuracy),
+                     .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = training->cannot,
+                     .note = note);
+}
+
+icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_training *training, icl_error *error) {
+    icl_curves curves = {.figure = {.name = "accuracy-by-length",
+                                    .title = training->title,
+                                    .x_label = training->tokens,
+                                    .y_label = "share of right answers",
+                                    .log_x = true}};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < training->count; i++) {
+        const icl_state_kind *kind = &training->kinds[i];
+        outcome of = {.curves = &curves};
+        if ((kind->scales >> run->params->scale & 1) == 0 || !icl_reproduce_wants(run, kind->cell))
+            continue;
+        for (size_t seed = 0; seed < kind->seeds; seed++)
+            ICL_TRY(train_seed(run, training->recipe, kind, seed, &of, error));
+        ICL_TRY(judge(run, training, kind, &of, error));
+        ICL_TRY(icl_curves_draw(run, &curves, error));
+    }
+done:
+    icl_curves_release(&curves);
+    return status;
 }

@@ -1,40 +1,36 @@
-/* State tracking by training: what the reproductions of parity and of permutations share. */
+/* State tracking by training: kinds of models with several seeds each, and their accuracy by the length of words. */
 #ifndef ICLAB_PAPERS_STATE_TRAINED_H
 #define ICLAB_PAPERS_STATE_TRAINED_H
 
-#include "papers/curves.h"
+#include "papers/reproduce.h"
 
-enum { ICL_STATE_MOST_SEEDS = 8, ICL_STATE_MOST_LENGTHS = 8 };
+enum { ICL_STATE_MOST_SEEDS = 8, ICL_STATE_MOST_LENGTHS = 6 };
 
-/* A kind of model: a recipe, and what it changes there. */
-typedef struct icl_state_model {
-    const char *recipe, *overrides; /* "section.key=value", separated by blanks */
-    const char *cell;               /* of its run folders, runs/CELL-seedN */
-    const char *label;              /* of its curve */
-} icl_state_model;
+/* Scales, as bits. */
+enum { ICL_AT_CI = 1 << ICL_SCALE_CI, ICL_AT_SHORT = 1 << ICL_SCALE_SHORT, ICL_AT_FULL = 1 << ICL_SCALE_FULL };
 
-/* How often a model is trained, and the lengths of words on which it is evaluated, 0 behind the last. */
-typedef struct icl_state_extent {
-    size_t seeds;     /* the run's and those behind it */
-    size_t sequences; /* for each length */
-    size_t lengths[ICL_STATE_MOST_LENGTHS];
-} icl_state_extent;
+/* A kind of model: what it changes in the recipe, how often it is trained, and on which words it is evaluated. */
+typedef struct icl_state_kind {
+    unsigned scales;                        /* at which it is trained */
+    const char *cell, *label;               /* of its run folders, runs/CELL-seedN; of its findings and its curve */
+    const char *overrides;                  /* "section.key=value", separated by blanks */
+    bool learns;                            /* more than half of its seeds do; otherwise none */
+    size_t seeds;                           /* the run's and those behind it */
+    size_t sequences;                       /* for each length */
+    size_t lengths[ICL_STATE_MOST_LENGTHS]; /* 0 behind the last; the second is twice the longest in training */
+} icl_state_kind;
 
-/* The share of words of exactly that length whose last class is right. */
-typedef struct icl_state_accuracies {
-    double of[ICL_STATE_MOST_SEEDS][ICL_STATE_MOST_LENGTHS];
-} icl_state_accuracies;
+/* Accuracies are shares of words, all of one length, whose last class is right. */
+typedef struct icl_state_training {
+    const char *recipe, *title, *tokens; /* of the figure, and what words are made of */
+    double right;                        /* the accuracy at twice the length that shows that a seed learned */
+    double above_chance;                 /* the accuracy there that seeds without a chance stay below */
+    const char *can, *cannot;            /* sources */
+    size_t count;
+    const icl_state_kind *kinds; /* [count] */
+} icl_state_training;
 
-/* Trains the model with each seed, and adds its accuracies to the curves. */
-icl_status icl_state_train(icl_reproducing *run, const icl_state_model *model, const icl_state_extent *extent,
-                           icl_curves *curves, icl_state_accuracies *accuracies, icl_error *error);
-
-/* How many seeds have at least that accuracy at the length of that number. */
-size_t icl_state_count(const icl_state_extent *extent, const icl_state_accuracies *accuracies, size_t length,
-                       double accuracy);
-
-/* The accuracies at one length as text: "1, 0.993, 0.51". */
-void icl_state_list(const icl_state_extent *extent, const icl_state_accuracies *accuracies, size_t length, char *text,
-                    size_t capacity);
+/* Trains the kinds of this scale, judges them, and draws their accuracies. */
+icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_training *training, icl_error *error);
 
 #endif

@@ -6,11 +6,12 @@
  * i and j is the reflection S <- (I - 2 k k^T) S with k = (e_i - e_j) / sqrt 2: one write with beta = 2 and v = 0. A
  * permutation with c cycles is a product of n - c swaps, so n - 1 writes a token are enough for any.
  *
- * By training: words of all elements of S3, of which those that take three points around are no single reflection.
+ * By training: words of all elements of S3. Those that take three points around are no single reflection, so that one
+ * write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write reflects.
+ * With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find the rest.
  */
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "papers/papers.h"
 #include "papers/state/hand.h"
@@ -81,78 +82,51 @@ static icl_status judge_by_hand(icl_reproducing *run, const char *rule, size_t p
 
 /* ---- By training ---- */
 
-/* A kind of words and of models. */
-typedef struct kind {
-    icl_state_model model;
-    bool learns;
-    size_t target;         /* seeds that learn at least, or at most */
-    icl_state_extent over; /* with twice the training length as second length */
-} kind;
+#define ONE_WRITE "model.delta_steps=1 "
+#define UP_TO_1   "model.write_strength=1 "
+#define FEW       "task.longest=8 train.batch=64 train.steps=200 train.warmup=20 "
+#define LONG                                                                                                           \
+    "task.longest=128 model.width=128 model.heads=8 model.key_width=16 train.learning_rate=0.001 train.steps=20000 "
 
-enum { KINDS = 5, TWICE = 1 };
+enum { BOTH = ICL_AT_SHORT | ICL_AT_FULL };
 
-#define SMALL "task.longest=8 train.batch=64 train.steps=250 train.warmup=20 "
-#define SWAPS "task.tokens=generators train.steps=600 "
-#define LENGTHS                                                                                                        \
-    {                                                                                                                  \
-        3, 4096, {                                                                                                     \
-            20, 40, 100                                                                                                \
-        }                                                                                                              \
-    }
-#define FEW_SWAPS SWAPS SMALL
-
-static const kind kinds[ICL_SCALES][KINDS] = {
-    {{{"state-words", FEW_SWAPS, "swaps-2", "swaps, 2 writes in (0, 2)"}, true, 1, {1, 1024, {8, 16}}},
-     {{"state-words", FEW_SWAPS "model.write_strength=1", "swaps-2-strength1", "swaps, 2 writes in (0, 1)"},
-      false,
-      0,
-      {1, 1024, {8, 16}}}},
-    {{{"state-words", SWAPS "model.delta_steps=1", "swaps-1", "swaps, 1 write in (0, 2)"}, true, 2, LENGTHS},
-     {{"state-words", SWAPS, "swaps-2", "swaps, 2 writes in (0, 2)"}, true, 2, LENGTHS},
-     {{"state-words", SWAPS "model.write_strength=1", "swaps-2-strength1", "swaps, 2 writes in (0, 1)"},
-      false,
-      0,
-      LENGTHS}},
+static const icl_state_kind kinds[] = {
+    {ICL_AT_CI, "2-writes", "S3, 2 writes in (0, 2)", FEW, true, 1, 1024, {8, 16}},
+    {ICL_AT_CI, "1-write", "S3, 1 write in (0, 2)", FEW ONE_WRITE, false, 1, 1024, {8, 16}},
+    {BOTH, "2-writes", "S3, 2 writes in (0, 2)", "", true, 3, 4096, {20, 40, 100}},
+    {BOTH, "1-write", "S3, 1 write in (0, 2)", ONE_WRITE, false, 3, 4096, {20, 40, 100}},
+    {BOTH, "up-to-1", "S3, 2 writes in (0, 1)", UP_TO_1, false, 3, 4096, {20, 40, 100}},
+    {BOTH, "swaps", "swaps of S3, 1 write in (0, 2)", ONE_WRITE "task.tokens=generators", true, 3, 4096, {20, 40, 100}},
+    {ICL_AT_FULL, "a5", "A5, 2 writes in (0, 2)", LONG "task.rule=a5", true, 3, 8192, {128, 256, 512}},
+    {ICL_AT_FULL,
+     "s5",
+     "S5, 4 writes in (0, 2)",
+     LONG "task.rule=s5 model.delta_steps=4",
+     true,
+     3,
+     8192,
+     {128, 256, 512}},
 };
 
-static icl_status judge_training(icl_reproducing *run, const kind *tried, const icl_state_accuracies *accuracies,
-                                 icl_error *error) {
-    const icl_state_extent *over = &tried->over;
-    char note[160];
-
-    icl_state_list(over, accuracies, TWICE, note, sizeof note);
-    return ICL_FOUND(run, error, .what = tried->model.label,
-                     .quantity = "seeds right on 95 % at twice the training length",
-                     .ours = (double)icl_state_count(over, accuracies, TWICE, .95), .target = (double)tried->target,
-                     .criterion = tried->learns ? ICL_AT_LEAST : ICL_AT_MOST, .evidence = ICL_INFERRED,
-                     .source = "products of reflections", .note = note);
-}
-
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "accuracy-by-length",
-                                    .title = "Words over S3 by one layer: right answers by the length of the word",
-                                    .x_label = "permutations",
-                                    .y_label = "share of right answers",
-                                    .log_x = true}};
-    icl_status status = ICL_OK;
+    const icl_state_training training = {
+        .recipe = "state-words",
+        .title = "Words of permutations by one layer: right answers by the length of the word",
+        .tokens = "permutations",
+        .right = .99,
+        .above_chance = .5,
+        .can = "a write for each reflection",
+        .cannot = "rotations need 2 reflections; [0, 1] has none",
+        .count = sizeof kinds / sizeof *kinds,
+        .kinds = kinds,
+    };
 
     if (icl_reproduce_wants(run, "hand")) {
-        ICL_TRY(judge_by_hand(run, "s3", 3, false, error));
-        ICL_TRY(judge_by_hand(run, "a5", 5, true, error));
-        ICL_TRY(judge_by_hand(run, "s5", 5, false, error));
+        ICL_CHECK(judge_by_hand(run, "s3", 3, false, error));
+        ICL_CHECK(judge_by_hand(run, "a5", 5, true, error));
+        ICL_CHECK(judge_by_hand(run, "s5", 5, false, error));
     }
-    for (size_t i = 0; i < KINDS && kinds[run->params->scale][i].model.recipe; i++) {
-        const kind *tried = &kinds[run->params->scale][i];
-        icl_state_accuracies accuracies = {{{0}}};
-        if (!icl_reproduce_wants(run, tried->model.cell))
-            continue;
-        ICL_TRY(icl_state_train(run, &tried->model, &tried->over, &curves, &accuracies, error));
-        ICL_TRY(judge_training(run, tried, &accuracies, error));
-        ICL_TRY(icl_curves_draw(run, &curves, error));
-    }
-done:
-    icl_curves_release(&curves);
-    return status;
+    return icl_state_judge_training(run, &training, error);
 }
 
 const icl_reproduction icl_state_words = {
