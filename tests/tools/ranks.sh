@@ -70,9 +70,13 @@ for ranks in 1 2 4; do
     ok $? "$ranks ranks: the record says so"
 done
 
-# Each kind of model and of clipping goes its own way through a step.
+# Each kind of model, of clipping and of task goes its own way through a step: recall has symbols, and weights of
+# positions.
+symbols="task.family=recall task.d=10 task.n=20 task.vocabulary=8 task.length=10 task.pairs=3 model.family=sequence"
+symbols+=" model.parameterization=full model.layers=1 model.width=8 eval.predictors=context"
 for settings in "model.parameterization=full" "model.family=softmax model.parameterization=full model.layers=1" \
-    "train.sequence_clip=0.1 task.sampler=gram" "train.optimizer=sgd train.refresh=3 train.learning_rate=0.001"; do
+    "train.sequence_clip=0.1 task.sampler=gram" "train.optimizer=sgd train.refresh=3 train.learning_rate=0.001" \
+    "$symbols"; do
     arguments=()
     for setting in $settings; do arguments+=(--set "$setting"); done
     name=${settings//[^a-z]/-}

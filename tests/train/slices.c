@@ -4,7 +4,8 @@
 
 #include "train/trainer.h"
 
-enum { SLICES = 4 };
+/* FIRST steps are within a refresh of 3, and the others go beyond it. */
+enum { SLICES = 4, STEPS = 9, FIRST = 4 };
 
 #define SMALL "task.d=4", "task.n=6", "train.warmup=2", "train.steps=40", "train.clip=0"
 
@@ -14,6 +15,18 @@ static const char *const diagonal[] = {
 static const char *const softmax[] = {SMALL, "model.family=softmax", "model.layers=1", NULL};
 static const char *const sequence[] = {
     SMALL, "model.family=sequence", "model.layers=1", "model.width=8", "model.heads=2", "train.weight_decay=0.1", NULL};
+/* Symbols, and weights of positions. */
+static const char *const symbols[] = {"task.family=recall",
+                                      "task.vocabulary=8",
+                                      "task.length=10",
+                                      "task.pairs=3",
+                                      "model.family=sequence",
+                                      "model.layers=1",
+                                      "model.width=8",
+                                      "train.warmup=2",
+                                      "train.steps=40",
+                                      "train.clip=0",
+                                      NULL};
 static const char *const refreshed[] = {SMALL, "model.layers=2", "train.refresh=3", NULL};
 
 /* The case's trainer with this batch, in so many slices. */
@@ -99,7 +112,7 @@ static void test_first_step(tap_run *tap, icl_backend *backend, const char *cons
            mean_loss);
 }
 
-/* `steps` steps, saved after `first` and restored; 0: in one go. */
+/* STEPS steps, saved after `first` and restored; 0: in one go. */
 static icl_status train(icl_backend *backend, const char *const *settings, size_t first, float *values,
                         icl_error *error) {
     icl_trainer *trainer = NULL;
@@ -115,7 +128,7 @@ static icl_status train(icl_backend *backend, const char *const *settings, size_
         ICL_TRY(make(backend, settings, "train.batch=32", "train.slices=4", &trainer, error));
         ICL_TRY(icl_trainer_restore(trainer, path, error));
     }
-    ICL_TRY(icl_trainer_run(trainer, 20 - first, error));
+    ICL_TRY(icl_trainer_run(trainer, STEPS - first, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
 done:
     (void)remove(path);
@@ -129,8 +142,8 @@ static void test_restoring(tap_run *tap, icl_backend *backend, const char *const
 
     memset(whole, 0, sizeof whole);
     memset(parts, 0, sizeof parts);
-    if (tap_status(tap, train(backend, settings, 0, whole, &error), &error, "20 steps") &&
-        tap_status(tap, train(backend, settings, 7, parts, &error), &error, "7 steps and 13 more"))
+    if (tap_status(tap, train(backend, settings, 0, whole, &error), &error, "all steps") &&
+        tap_status(tap, train(backend, settings, FIRST, parts, &error), &error, "some, and the others"))
         tap_ok(tap, memcmp(whole, parts, sizeof whole) == 0 && whole[0] != 0, "%s: the same bits", name);
 }
 
@@ -159,6 +172,7 @@ int main(int argc, char **argv) {
                  {"diagonal, clipped", diagonal, false},
                  {"softmax", softmax, true},
                  {"sequence, some without decay", sequence, true},
+                 {"symbols, weighted", symbols, true},
                  {"refreshed", refreshed, false}};
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");

@@ -1,6 +1,10 @@
 /*
- * linear: S_t = S_(t-1) + phi(k_t) v_t^T, o_t = S_t^T phi(q_t), over phi(q_t) . sum_s phi(k_s) with model.normalizer.
- * Katharopoulos and others 2020. With model.causal = false S is the sum over all positions.
+ * linear: S_t = S_(t-1) + phi(k_t) v_t^T, o_t = S_t^T phi(q_t), over phi(q_t) . sum_s phi(k_s) + 1e-6 with
+ * model.normalizer. Katharopoulos and others 2020. With model.causal = false S is the sum over all positions.
+ *
+ * Features that may be 0 (relu, dpfp, learned) can leave a query without a key that it meets. No feature is negative,
+ * so that all weights are 0 where their sum is: the output is 0 there, and so is its gradient, because where a product
+ * phi(q) phi(k) is 0 one factor is a relu at rest, and the other multiplies it.
  */
 #include "model/sequence/sequence.h"
 

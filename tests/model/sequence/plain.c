@@ -12,7 +12,7 @@ static const char *const always = "layers=1 norm=none feed_forward=none key_widt
 typedef struct rule {
     const char *overrides;
     enum { SOFTMAX, LINEAR, RETENTION, GLA, MAMBA2, DELTA, GATED_DELTA, DELTA_PRODUCT, MESA, MOMENTUM, CONV } kind;
-    bool two_sided, normalizer, elu, unit, rotary, filtered;
+    bool two_sided, normalizer, elu, relu, unit, rotary, filtered;
     double strength; /* of writing */
 } rule;
 
@@ -21,6 +21,7 @@ static const rule rules[] = {
     {"mixer=softmax causal=false", .kind = SOFTMAX, .two_sided = true},
     {"mixer=linear", .kind = LINEAR},
     {"mixer=linear normalizer=true feature_map=elu+1", .kind = LINEAR, .normalizer = true, .elu = true},
+    {"mixer=linear normalizer=true feature_map=relu", .kind = LINEAR, .normalizer = true, .relu = true},
     {"mixer=linear causal=false", .kind = LINEAR, .two_sided = true},
     {"mixer=linear causal=false normalizer=true feature_map=elu+1", .kind = LINEAR, .two_sided = true,
      .normalizer = true, .elu = true},
@@ -45,6 +46,7 @@ typedef struct plain {
     const icl_model *model;
     const double *values;
     double e[T][WIDTH], z[T][WIDTH]; /* of one sequence */
+    size_t alone;                    /* queries whose weights are all 0 */
 } plain;
 
 static const double *get(const plain *p, const char *name) {
@@ -102,6 +104,8 @@ static void finish_key(const plain *p, size_t t, double *x) {
 
     for (size_t i = 0; p->is->elu && i < M; i++)
         x[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
+    for (size_t i = 0; p->is->relu && i < M; i++)
+        x[i] = fmax(0, x[i]);
     for (size_t i = 0; i < M; i++)
         square += x[i] * x[i];
     for (size_t i = 0; p->is->unit && i < M; i++)
@@ -164,7 +168,7 @@ static double dot(const double *a, const double *b, size_t count) {
 /* ---- The formulas ---- */
 
 /* All pairs of tokens: softmax, and both forms of linear attention. */
-static void attend(const plain *p, head *at) {
+static void attend(plain *p, head *at) {
     for (size_t t = 0; t < T; t++) {
         const size_t end = p->is->two_sided ? T : t + 1;
         double total = 0, sums[N] = {0};
@@ -175,6 +179,7 @@ static void attend(const plain *p, head *at) {
             for (size_t j = 0; j < N; j++)
                 sums[j] += weight * at->v[s][0][j];
         }
+        p->alone += total == 0;
         for (size_t j = 0; j < N; j++)
             at->o[t][j] = p->is->kind == SOFTMAX ? sums[j] / total
                           : p->is->normalizer    ? sums[j] / (total + 1e-6)
@@ -338,6 +343,8 @@ static icl_status compare(icl_backend *backend, const rule *is, double *worst, d
     ICL_TRY(read_outputs(&f, seen, error));
     p = (plain){.is = is, .model = f.model, .values = values};
     run_plain(&p, inputs, expected);
+    if (is->relu && p.alone == 0)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "every query meets a key: nothing is divided by 1e-6 alone"));
     *worst = distance(seen, expected, f.outputs);
     *largest = largest_of(expected, f.outputs);
 done:
