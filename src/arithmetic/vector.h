@@ -28,23 +28,30 @@
 #define DEFINE_VECTOR(name, type) typedef type name
 #endif
 
-/* Asks for a cache line that will be read soon. */
+/* Asks for a cache line that will be read soon, or later: into the second cache, where the first has no room for it. */
 #if defined(__GNUC__) || defined(__clang__)
-#define PREFETCH(address) __builtin_prefetch(address)
+#define PREFETCH(address)       __builtin_prefetch(address)
+#define PREFETCH_LATER(address) __builtin_prefetch(address, 0, 2)
 #else
-#define PREFETCH(address) (void)(address)
+#define PREFETCH(address)       (void)(address)
+#define PREFETCH_LATER(address) (void)(address)
 #endif
 
 /*
- * Functions that must be inlined for their constants to be known, loops that must unroll for their arrays to live in
- * registers, loops that must not, and loops whose operands may coincide but never overlap otherwise. Sanitizers put
- * branches about each access, so that blocks of registers would compile for minutes: there the compiler chooses. The
- * same bits come out.
+ * Functions that must be inlined for their constants to be known, and those that must not, so that the code of loops
+ * stays small; loops that must unroll for their arrays to live in registers, loops that must not, and loops whose
+ * operands may coincide but never overlap otherwise. Sanitizers put branches about each access, so that blocks of
+ * registers would compile for minutes: there the compiler chooses. The same bits come out.
  */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(IS_SANITIZED)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #else
 #define ALWAYS_INLINE static inline
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define OUT_OF_LINE static __attribute__((noinline, unused))
+#else
+#define OUT_OF_LINE static inline
 #endif
 #if defined(IS_SANITIZED)
 #define UNROLL

@@ -31,7 +31,8 @@ static HOST(recurrence_operand) operand_of(const icl_tensor *t) {
 /* values: a tensor [B, H, T, n]. */
 static recurrence_plan describe(const icl_recurrence_params *params, const icl_tensor *values,
                                 const icl_tensor *inputs) {
-    recurrence_plan plan = {.heads = values->shape[1],
+    recurrence_plan plan = {.items = values->shape[0] * values->shape[1],
+                            .heads = values->shape[1],
                             .tokens = values->shape[2],
                             .m = inputs[Q].shape[3],
                             .n = values->shape[3],

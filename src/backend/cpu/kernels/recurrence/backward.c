@@ -40,7 +40,6 @@ static size_t divide(backward *x, real *memory) {
                             width,
                             SEGMENT * block,
                             SEGMENT * block,
-                            SEGMENT * block,
                             COEFFICIENTS * block,
                             width,
                             width,
@@ -61,14 +60,13 @@ static size_t divide(backward *x, real *memory) {
     x->restarts = parts[5];
     x->nothing = parts[6];
     x->unused = parts[7];
-    x->flow = parts[8];
-    x->v = parts[9];
-    x->p = parts[10];
-    x->coefficients = parts[11];
-    x->ones = parts[12];
-    x->factors = parts[13];
-    x->last = parts[14];
-    x->track_space = parts[15];
+    x->v = parts[8];
+    x->p = parts[9];
+    x->coefficients = parts[10];
+    x->ones = parts[11];
+    x->factors = parts[12];
+    x->last = parts[13];
+    x->track_space = parts[14];
     return count;
 }
 
@@ -145,11 +143,21 @@ static void add_restart(const backward *x, size_t index, const lane *state) {
     }
 }
 
+/* Values and reads of the segment, side by side. */
+static void load_values(const backward *x) {
+    for (size_t t = 0; t < x->count; t++) {
+        load_row(x->v + t * x->block, &x->in[V], x->first + t, x->value, x->values, x->values);
+        if (x->plan->delta)
+            load_row(x->p + t * x->block, &x->reads, x->first + t, x->value, x->values, x->values);
+    }
+}
+
 /* C at the end of each stretch from the state before the segment: reads are known, so it is a sum. */
 static void compute_ends(backward *x) {
     const size_t size = x->block * x->chunks;
     const recurrence_plan *plan = x->plan;
 
+    load_values(x);
     load_state(x, x->ends, &x->states, x->first / SEGMENT * plan->m, x->ones);
     for (size_t i = 0; i < x->track.count; i++) {
         lane *to = x->ends + (i + 1) * size;
@@ -172,23 +180,6 @@ static void compute_ends(backward *x) {
     }
 }
 
-static void load_values(const backward *x) {
-    for (size_t t = 0; t < x->count; t++) {
-        const size_t at = t * x->block, row = x->first + t;
-        for (size_t j = 0; j < x->groups * LANE_COUNT; j += LANE_COUNT) {
-            const size_t column = x->value + j, n = x->plan->n;
-            const lane flow = lane_multiply(lane_set(x->plan->scale), load_chunk(&x->d_out, row, column, n));
-            const lane v = load_chunk(&x->in[V], row, column, n);
-            memcpy(x->flow + at + j, &flow, sizeof flow);
-            memcpy(x->v + at + j, &v, sizeof v);
-            if (x->plan->delta) {
-                const lane p = load_chunk(&x->reads, row, column, n);
-                memcpy(x->p + at + j, &p, sizeof p);
-            }
-        }
-    }
-}
-
 static void run_block(backward *x) {
     const decay_track *track = &x->track;
     const size_t width = track->width, size = x->block * x->chunks, after = x->first + x->count;
@@ -196,7 +187,6 @@ static void run_block(backward *x) {
     const bool is_wanted = x->gradient[DECAY].elements;
     lane *g = x->gradients + x->value * x->chunks;
 
-    load_values(x);
     if (again)
         compute_ends(x);
     if (width > 0)
@@ -215,8 +205,6 @@ static void run_block(backward *x) {
     }
     if (is_wanted && track->of[0].has_entry)
         add_restart(x, 0, x->ends);
-    for (size_t t = 0; x->gradient[V].elements && t < x->count; t++)
-        store_row(&x->gradient[V], x->first + t, x->value, x->values, x->v + t * x->block);
 }
 
 /* ---- A segment ---- */
@@ -240,26 +228,32 @@ static const real *gather_rows(const backward *x, const rows *from, const real *
     return packed;
 }
 
-static void gather_dots(backward *x) {
-    const size_t width = x->width;
-    dots all = {.count = 0};
-    for (size_t t = 0; t < x->count; t++) {
-        const real *q = x->row[ROW_Q] + t * width, *k = x->row[ROW_K] + t * width;
-        const real *r = x->row[ROW_R] + t * width, *w = x->row[ROW_W] + t * width;
-        add_dot(&all, &x->same_key[t], q, k, width);
-        if (x->apart)
-            add_dot(&all, &x->same_write[t], q, w, width);
-        if (t == 0)
-            continue;
-        add_dot(&all, &x->before_key[t], q, k - width, width);
-        if (x->plan->delta)
-            add_dot(&all, &x->read_key[t], r, k - width, width);
-        if (x->apart) {
-            add_dot(&all, &x->before_write[t], q, w - width, width);
-            add_dot(&all, &x->read_write[t], r, w - width, width);
+/* to[t] = a_t . b_t, rows of the segment; with `before`, a_t . b_(t-1), and to[0] is not used. */
+static void dot_tokens(const backward *x, real *to, const real *a, const real *b, bool before) {
+    const size_t width = x->width, last = x->count - 1;
+    for (size_t start = 0; start <= last; start += LANE_COUNT) {
+        lane products[LANE_COUNT], sums;
+        for (size_t i = 0; i < LANE_COUNT; i++) {
+            const size_t t = start + i < last ? start + i : last;
+            products[i] = dot_lanes(a + t * width, b + (before && t > 0 ? t - 1 : t) * width, width);
         }
+        sums = fold_lanes(products);
+        memcpy(to + start, &sums, sizeof sums);
     }
-    finish_dots(&all);
+}
+
+static void gather_dots(backward *x) {
+    const real *q = x->row[ROW_Q], *k = x->row[ROW_K], *r = x->row[ROW_R], *w = x->row[ROW_W];
+
+    dot_tokens(x, x->same_key, q, k, false);
+    dot_tokens(x, x->before_key, q, k, true);
+    if (x->plan->delta)
+        dot_tokens(x, x->read_key, r, k, true);
+    if (x->apart) {
+        dot_tokens(x, x->same_write, q, w, false);
+        dot_tokens(x, x->before_write, q, w, true);
+        dot_tokens(x, x->read_write, r, w, true);
+    }
 }
 
 static void gather_segment(backward *x) {
@@ -283,8 +277,30 @@ static void gather_segment(backward *x) {
         x->d_beta[t] = lane_set(0);
     }
     gather_dots(x);
-    memset(x->sums, 0, ROW_KINDS * SEGMENT * x->width * sizeof(real));
     memset(x->restarts, 0, (SEGMENT + 1) * x->width * sizeof(real));
+}
+
+/* What this segment writes, and what the next one to come reads: the one before, or the last one of the next item. */
+static void look_ahead(backward *x, size_t item) {
+    const recurrence_plan *plan = x->plan;
+    const bool is_first = x->first == 0;
+    const size_t next = is_first && item + 1 < plan->items ? item + 1 : item;
+    const size_t first = is_first ? (plan->tokens - 1) / SEGMENT * SEGMENT : x->first - SEGMENT;
+    const size_t count = is_first ? plan->tokens - first : SEGMENT;
+    const rows d_out = rows_of(plan, &plan->d_out, next), reads = rows_of(plan, &plan->reads, next);
+    const rows state = rows_of(plan, is_first ? &plan->final : &plan->states, next);
+
+    x->soon.count = 0;
+    for (int i = Q; i < STATE; i++) {
+        const rows in = rows_of(plan, &plan->input[i], next);
+        if (i == BETA || (i == DECAY && !plan->by_channel))
+            continue;
+        add_ahead(&x->soon, &in, first, count, i == V ? plan->n : plan->m);
+        add_ahead(&x->soon, &x->gradient[i], x->first, x->count, i == V ? plan->n : plan->m);
+    }
+    add_ahead(&x->soon, &d_out, first, count, plan->n);
+    add_ahead(&x->soon, &reads, first, count, plan->n);
+    add_ahead(&x->soon, &state, is_first ? 0 : x->first / SEGMENT * plan->m, plan->m, plan->n);
 }
 
 /* ---- Gradients of tokens ---- */
@@ -348,34 +364,37 @@ static void store_decays(backward *x) {
         store_sums(x, to, sums);
 }
 
-static void store_kind(const backward *x, int input, size_t t, size_t chunk, lane row) {
-    if (x->gradient[input].elements)
-        store_chunk(&x->gradient[input], x->first + t, chunk * LANE_COUNT, x->plan->m, row);
-}
+/* Gradients of one input: its sums times `sign` and its factors, and those of `other`, where given, times theirs. */
+static void store_kind(const backward *x, int input, int kind, const real *factors, real sign, const real *other,
+                       const real *other_factors) {
+    const rows to = x->gradient[input];
+    const real *sums = x->sums + (size_t)kind * SEGMENT * x->width;
+    const size_t width = x->width, count = to.elements ? x->count : 0;
 
-static void store_token(backward *x, size_t t, size_t chunk) {
-    const lane factor = token_factor(x, x->track.factors, t, chunk);
-    const lane inverse = lane_multiply(lane_set(-1), token_factor(x, x->track.inverses, t, chunk));
-    const lane *sums = (const lane *)(const void *)x->sums + t * x->chunks + chunk;
-    const size_t kind = SEGMENT * x->chunks;
-    lane key = lane_multiply(inverse, sums[ROW_K * kind]);
-
-    store_kind(x, Q, t, chunk, lane_multiply(factor, sums[ROW_Q * kind]));
-    if (x->plan->delta && x->in[READ_KEY].elements)
-        store_kind(x, READ_KEY, t, chunk, lane_multiply(factor, sums[ROW_R * kind]));
-    else if (x->plan->delta)
-        key = lane_fma(factor, sums[ROW_R * kind], key);
-    if (x->apart)
-        store_kind(x, WRITE_KEY, t, chunk, lane_multiply(inverse, sums[ROW_W * kind]));
-    store_kind(x, K, t, chunk, key);
+    for (size_t t = 0; t < count; t++)
+        for (size_t c = 0; c < x->chunks; c++) {
+            const size_t at = t * width + c * LANE_COUNT;
+            lane row =
+                lane_multiply(lane_multiply(lane_set(sign), token_factor(x, factors, t, c)), load_lane(sums + at));
+            if (other)
+                row = lane_fma(token_factor(x, other_factors, t, c), load_lane(other + at), row);
+            store_chunk(&to, x->first + t, c * LANE_COUNT, x->plan->m, row);
+        }
 }
 
 static void store_segment(backward *x) {
+    const real *factors = x->track.factors, *inverses = x->track.inverses;
+    const real *reads = x->plan->delta ? x->sums + ROW_R * SEGMENT * x->width : NULL;
+    const bool read_apart = x->plan->delta && x->in[READ_KEY].elements;
+
     if (x->gradient[DECAY].elements)
         store_decays(x);
-    for (size_t t = 0; t < x->count; t++)
-        for (size_t c = 0; c < x->chunks; c++)
-            store_token(x, t, c);
+    store_kind(x, Q, ROW_Q, factors, 1, NULL, NULL);
+    store_kind(x, K, ROW_K, inverses, -1, read_apart ? NULL : reads, factors);
+    if (read_apart)
+        store_kind(x, READ_KEY, ROW_R, factors, 1, NULL, NULL);
+    if (x->apart)
+        store_kind(x, WRITE_KEY, ROW_W, inverses, -1, NULL, NULL);
     if (x->gradient[BETA].elements)
         store_sums(x, &x->gradient[BETA], x->d_beta);
 }
@@ -390,8 +409,11 @@ static void set_block(backward *x, size_t value) {
 }
 
 static void begin(backward *x, const recurrence_plan *plan, size_t item, void *workspace) {
-    *x = (backward){.plan = plan, .width = padded(plan->m), .block = block_of(plan)};
+    x->plan = plan;
+    x->width = padded(plan->m);
+    x->block = block_of(plan);
     x->chunks = x->width / LANE_COUNT;
+    x->track.factors = x->track.inverses = NULL;
     for (int i = 0; i < INPUTS; i++) {
         x->in[i] = rows_of(plan, &plan->input[i], item);
         x->gradient[i] = rows_of(plan, &plan->gradient[i], item);
@@ -426,6 +448,7 @@ void KERNEL(recurrence_backward)(const recurrence_plan *plan, size_t item, void 
         x.first = (end - 1) / SEGMENT * SEGMENT;
         x.count = end - x.first;
         gather_segment(&x);
+        look_ahead(&x, item);
         for (size_t value = 0; value < plan->n; value += x.block) {
             set_block(&x, value);
             run_block(&x);

@@ -3,7 +3,7 @@
 #define ICLAB_BACKEND_CPU_RECURRENCE_BACKWARD_H
 
 #include "backend/cpu/kernels/parts.h"
-#include "backend/cpu/kernels/recurrence/segment.h"
+#include "backend/cpu/kernels/recurrence/ahead.h"
 
 enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE, INPUTS };
 
@@ -31,6 +31,7 @@ typedef struct HOST(recurrence_backward_state) {
     real before_key[SEGMENT], before_write[SEGMENT]; /* q_t . k_(t-1), q_t . w_(t-1) */
     real read_key[SEGMENT], read_write[SEGMENT];     /* r_t . k_(t-1), r_t . w_(t-1) */
     lane d_beta[SEGMENT];
+    ahead soon;
 
     /* One block. */
     size_t value, values, groups; /* the first one, how many, in how many vectors */
@@ -44,7 +45,7 @@ typedef struct HOST(recurrence_backward_state) {
     real *restarts;       /* [SEGMENT + 1][width]: sum_j G_j C_j at each of `ends` */
     real *nothing;        /* [width]: zeros */
     real *unused;         /* [width]: takes what belongs to no token */
-    real *flow, *v, *p;   /* [SEGMENT][block] */
+    real *v, *p;          /* [SEGMENT][block] */
     real *coefficients;   /* [COEFFICIENTS][block] */
     real *ones, *factors; /* [width]: of states: 1, and those of a decay in use */
     real *last;           /* [2][width]: c of the segment's last token, and 1 / c */

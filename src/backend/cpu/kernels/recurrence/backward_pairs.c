@@ -33,56 +33,67 @@ static token token_at(const backward *x, size_t t, bool is_there) {
     return to;
 }
 
-/* What one token's f gives for one group of values: the gradients of v and beta, and the numbers of the sweep. */
-ALWAYS_INLINE void use_flow(backward *x, size_t t, size_t group, lane f_key, lane f_write, bool is_later,
+/* Vector `group` of one token's values of an operand. */
+ALWAYS_INLINE lane load_group(const backward *x, const rows *from, size_t t, size_t group) {
+    return load_chunk(from, x->first + t, x->value + group * LANE_COUNT, x->plan->n);
+}
+
+ALWAYS_INLINE lane load_flow(const backward *x, size_t t, size_t group) {
+    return lane_multiply(lane_set(x->plan->scale), load_group(x, &x->d_out, t, group));
+}
+
+ALWAYS_INLINE void store_coefficients(const backward *x, size_t kind, size_t group, lane from) {
+    memcpy(x->coefficients + kind * x->block + group * LANE_COUNT, &from, sizeof from);
+}
+
+/* What one token's f gives for one group of values: the gradients of v and beta, and the numbers of the sweep. Returns
+ * those for r. */
+ALWAYS_INLINE lane use_flow(backward *x, size_t t, size_t group, lane f_key, lane f_write, bool is_later,
                             const bool delta, const bool apart) {
-    const size_t at = t * x->block + group * LANE_COUNT;
-    const lane beta = lane_set(x->beta[t]), minus = lane_set(-x->beta[t]);
-    const lane v = load_lane(x->v + at), p = delta ? load_lane(x->p + at) : lane_set(0);
+    const lane beta = lane_set(x->beta[t]), minus = lane_set(-x->beta[t]), read = lane_multiply(minus, f_key);
+    const lane v = load_group(x, &x->in[V], t, group);
+    const lane p = delta ? load_group(x, &x->reads, t, group) : lane_set(0);
     const lane taken = lane_multiply(lane_set(-1), p), rest = delta ? lane_add(v, taken) : v;
-    real *to = x->coefficients + group * LANE_COUNT;
-    lane result;
 
     if (apart) {
         x->d_beta[t] = lane_fma(f_write, v, lane_fma(f_key, taken, x->d_beta[t]));
-        result = lane_multiply(minus, v);
-        memcpy(to + (is_later ? WRITE_1 : WRITE_0) * x->block, &result, sizeof result);
+        store_coefficients(x, is_later ? WRITE_1 : WRITE_0, group, lane_multiply(minus, v));
     } else {
         x->d_beta[t] = lane_fma(f_key, rest, x->d_beta[t]);
     }
-    result = lane_multiply(minus, apart ? taken : rest);
-    memcpy(to + (is_later ? KEY_1 : KEY_0) * x->block, &result, sizeof result);
-    if (delta) {
-        result = lane_multiply(minus, f_key);
-        memcpy(to + (is_later ? READ_1 : READ_0) * x->block, &result, sizeof result);
-    }
-    result = lane_multiply(beta, f_write);
-    memcpy(x->v + at, &result, sizeof result); /* the value's gradient takes its place */
+    store_coefficients(x, is_later ? KEY_1 : KEY_0, group, lane_multiply(minus, apart ? taken : rest));
+    if (delta)
+        store_coefficients(x, is_later ? READ_1 : READ_0, group, read);
+    if (x->gradient[V].elements)
+        store_chunk(&x->gradient[V], x->first + t, x->value + group * LANE_COUNT, x->plan->n,
+                    lane_multiply(beta, f_write));
+    return read;
 }
 
 /* Everything that the sweep needs of one group of values. */
 ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *earlier, bool is_pair, size_t group,
-                                 const bool delta, const bool apart) {
+                                 const size_t chunks, const bool delta, const bool apart) {
     const size_t t = later->t, s = earlier->t;
-    const lane *g = x->gradients + (x->value + group * LANE_COUNT) * x->chunks;
-    const lane flow = load_lane(x->flow + t * x->block + group * LANE_COUNT);
-    lane f_key = lane_fma(flow, lane_set(x->same_key[t]), channel_sums(g, later->row[ROW_K], x->chunks));
+    const lane *g = x->gradients + (x->value + group * LANE_COUNT) * chunks;
+    const lane flow = load_flow(x, t, group);
+    lane f_key = lane_fma(flow, lane_set(x->same_key[t]), channel_sums(g, later->row[ROW_K], chunks));
     lane f_write = f_key, read;
 
     if (apart)
-        f_write = lane_fma(flow, lane_set(x->same_write[t]), channel_sums(g, later->row[ROW_W], x->chunks));
-    use_flow(x, t, group, f_key, f_write, true, delta, apart);
+        f_write = lane_fma(flow, lane_set(x->same_write[t]), channel_sums(g, later->row[ROW_W], chunks));
+    store_coefficients(x, FLOW_1, group, flow);
+    read = use_flow(x, t, group, f_key, f_write, true, delta, apart);
     if (!is_pair)
         return;
-    const lane flow0 = load_lane(x->flow + s * x->block + group * LANE_COUNT);
-    read = load_lane(x->coefficients + READ_1 * x->block + group * LANE_COUNT);
-    f_key = lane_fma(flow, lane_set(x->before_key[t]), channel_sums(g, earlier->row[ROW_K], x->chunks));
+    const lane flow0 = load_flow(x, s, group);
+    store_coefficients(x, FLOW_0, group, flow0);
+    f_key = lane_fma(flow, lane_set(x->before_key[t]), channel_sums(g, earlier->row[ROW_K], chunks));
     if (delta)
         f_key = lane_fma(read, lane_set(x->read_key[t]), f_key);
     f_key = lane_fma(flow0, lane_set(x->same_key[s]), f_key);
     f_write = f_key;
     if (apart) {
-        f_write = lane_fma(flow, lane_set(x->before_write[t]), channel_sums(g, earlier->row[ROW_W], x->chunks));
+        f_write = lane_fma(flow, lane_set(x->before_write[t]), channel_sums(g, earlier->row[ROW_W], chunks));
         f_write = lane_fma(read, lane_set(x->read_write[t]), f_write);
         f_write = lane_fma(flow0, lane_set(x->same_write[s]), f_write);
     }
@@ -110,8 +121,12 @@ ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *e
 #define LOAD_TOKEN(number, from)                                                                                       \
     const lane q##number = (from)->row[ROW_Q][chunk], k##number = (from)->row[ROW_K][chunk];                           \
     const lane r##number = (from)->row[ROW_R][chunk], w##number = (from)->row[ROW_W][chunk];                           \
-    lane sum_q##number = (from)->sum[ROW_Q][chunk], sum_k##number = (from)->sum[ROW_K][chunk];                         \
-    lane sum_r##number = (from)->sum[ROW_R][chunk], sum_w##number = (from)->sum[ROW_W][chunk];                         \
+    lane sum_q##number = lane_set(0), sum_k##number = lane_set(0);                                                     \
+    lane sum_r##number = lane_set(0), sum_w##number = lane_set(0);                                                     \
+    if (x->value > 0) {                                                                                                \
+        sum_q##number = (from)->sum[ROW_Q][chunk], sum_k##number = (from)->sum[ROW_K][chunk];                          \
+        sum_r##number = (from)->sum[ROW_R][chunk], sum_w##number = (from)->sum[ROW_W][chunk];                          \
+    }                                                                                                                  \
     (void)r##number, (void)w##number
 
 #define STORE_TOKEN(number, to)                                                                                        \
@@ -122,9 +137,9 @@ ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *e
     if (apart)                                                                                                         \
     (to)->sum[ROW_W][chunk] = sum_w##number
 
-ALWAYS_INLINE void sweep(const backward *x, const token *later, const token *earlier, size_t chunk, const bool delta,
-                         const bool apart) {
-    const size_t block = x->block, chunks = x->chunks, count = x->groups * LANE_COUNT;
+ALWAYS_INLINE void sweep(const backward *x, const token *later, const token *earlier, size_t chunk, const size_t chunks,
+                         const bool delta, const bool apart) {
+    const size_t block = x->block, count = x->groups * LANE_COUNT;
     const real *at = x->coefficients;
     lane *state = x->state + chunk, *gradient = x->gradients + x->value * chunks + chunk;
     LOAD_TOKEN(1, later);
@@ -148,29 +163,34 @@ ALWAYS_INLINE void sweep(const backward *x, const token *later, const token *ear
 }
 
 /* Tokens t and, with is_pair, t - 1. */
-ALWAYS_INLINE void run_pair(backward *x, size_t t, bool is_pair, const bool delta, const bool apart) {
+ALWAYS_INLINE void run_pair(backward *x, size_t t, bool is_pair, const size_t chunks, const bool delta,
+                            const bool apart) {
     const token later = token_at(x, t, true), earlier = token_at(x, is_pair ? t - 1 : t, is_pair);
 
     if (!is_pair)
         memset(x->coefficients, 0, COEFFICIENTS * x->block * sizeof(real));
-    copy_row(x->coefficients + FLOW_1 * x->block, x->flow + t * x->block, x->block);
-    if (is_pair)
-        copy_row(x->coefficients + FLOW_0 * x->block, x->flow + earlier.t * x->block, x->block);
     for (size_t group = 0; group < x->groups; group++)
-        prepare_group(x, &later, &earlier, is_pair, group, delta, apart);
-    for (size_t chunk = 0; chunk < x->chunks; chunk++)
-        sweep(x, &later, &earlier, chunk, delta, apart);
+        prepare_group(x, &later, &earlier, is_pair, group, chunks, delta, apart);
+    for (size_t chunk = 0; chunk < chunks; chunk++)
+        sweep(x, &later, &earlier, chunk, chunks, delta, apart);
 }
 
+/* Rows of one or two vectors get code of their own: their strides are then constants. */
 void KERNEL(recurrence_run_back)(backward *x, size_t first, size_t last) {
     for (size_t end = last; end > first;) {
         const bool is_pair = end - first > 1;
+        if (x->value == 0)
+            ask_ahead(&x->soon);
         if (x->apart)
-            run_pair(x, end - 1, is_pair, true, true);
+            run_pair(x, end - 1, is_pair, x->chunks, true, true);
+        else if (x->plan->delta && x->chunks == 1)
+            run_pair(x, end - 1, is_pair, 1, true, false);
+        else if (x->plan->delta && x->chunks == 2)
+            run_pair(x, end - 1, is_pair, 2, true, false);
         else if (x->plan->delta)
-            run_pair(x, end - 1, is_pair, true, false);
+            run_pair(x, end - 1, is_pair, x->chunks, true, false);
         else
-            run_pair(x, end - 1, is_pair, false, false);
+            run_pair(x, end - 1, is_pair, x->chunks, false, false);
         end -= is_pair ? 2 : 1;
     }
 }

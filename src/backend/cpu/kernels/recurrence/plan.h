@@ -15,7 +15,7 @@ typedef struct HOST(recurrence_operand) {
 } HOST(recurrence_operand);
 
 typedef struct HOST(recurrence_plan) {
-    size_t heads, tokens, m, n;
+    size_t items, heads, tokens, m, n; /* items: batches and heads */
     real scale;
     bool delta, by_channel; /* by_channel: m decays a token; else one, where there are any */
     HOST(recurrence_operand) input[ICL_RECURRENCE_INPUTS];

@@ -76,24 +76,34 @@ ALWAYS_INLINE lane load_lane(const real *x) {
     return to;
 }
 
-/* LANE_COUNT columns of a row of `width`, from column `first` on, and zeros behind them. */
-ALWAYS_INLINE lane load_chunk(const rows *from, size_t row, size_t first, size_t width) {
+/* LANE_COUNT columns that do not stand side by side, or go beyond `width`. Apart from the loops that seldom need it,
+ * whose code stays small. */
+OUT_OF_LINE lane load_scattered(const rows *from, size_t row, size_t first, size_t width) {
     const real *x = from->elements + row * from->row + first * from->column;
     lane to = lane_set(0);
-    if (from->column == 1 && first + LANE_COUNT <= width)
-        return load_lane(x);
     for (size_t i = 0; i < LANE_COUNT && first + i < width; i++)
         lane_elements(&to)[i] = x[i * from->column];
     return to;
 }
 
-ALWAYS_INLINE void store_chunk(const rows *to, size_t row, size_t first, size_t width, lane from) {
+OUT_OF_LINE void store_scattered(const rows *to, size_t row, size_t first, size_t width, lane from) {
     real *x = to->elements + row * to->row + first * to->column;
+    for (size_t i = 0; i < LANE_COUNT && first + i < width; i++)
+        x[i * to->column] = lane_elements(&from)[i];
+}
+
+/* LANE_COUNT columns of a row of `width`, from column `first` on, and zeros behind them. */
+ALWAYS_INLINE lane load_chunk(const rows *from, size_t row, size_t first, size_t width) {
+    if (from->column == 1 && first + LANE_COUNT <= width)
+        return load_lane(from->elements + row * from->row + first);
+    return load_scattered(from, row, first, width);
+}
+
+ALWAYS_INLINE void store_chunk(const rows *to, size_t row, size_t first, size_t width, lane from) {
     if (to->column == 1 && first + LANE_COUNT <= width)
-        memcpy(x, &from, sizeof from);
+        memcpy(to->elements + row * to->row + first, &from, sizeof from);
     else
-        for (size_t i = 0; i < LANE_COUNT && first + i < width; i++)
-            x[i * to->column] = lane_elements(&from)[i];
+        store_scattered(to, row, first, width, from);
 }
 
 /* One stretch: its first token within the segment, and whether the state takes factors before it. */
