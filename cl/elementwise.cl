@@ -63,6 +63,23 @@ BINARY(maximum, select(fmax(a, b), a + b, isunordered(a, b)))
 BINARY(minimum, select(fmin(a, b), a + b, isunordered(a, b)))
 BINARY(equal, select((floats)(0.0f), (floats)(1.0f), isequal(a, b)))
 
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h), s (1 - s)
+ * = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+static floats limited(floats x) {
+    return select(clamp(x, (floats)(-2000.0f), (floats)(2000.0f)), x, isnan(x));
+}
+static floats gated_slope(floats x, floats w, floats x_times_slope_of_z, floats g) {
+    const floats h = exp(-fabs(w)), square = h * h, share = (floats)(1.0f) / ((floats)(1.0f) + square);
+    const floats above = select(square, (floats)(1.0f), isgreater(x, (floats)(0.0f)));
+    return g * ((above + x_times_slope_of_z * (square * share)) * share);
+}
+static floats gelu_slope(floats x, floats g) {
+    const floats slope = (floats)(1.59576912160573072f) + (floats)(0.2140644488178007464f) * (x * x);
+    return gated_slope(x, gelu_exponent(x), x * slope, g);
+}
+BINARY(silu_slope, gated_slope(limited(a), (floats)(0.5f) * limited(a), limited(a), b))
+BINARY(gelu_slope, gelu_slope(limited(a), b))
+
 static floats apply_binary(uint kind, floats a, floats b) {
 #define CASE(kind, name)                                                                                               \
     case kind:                                                                                                         \

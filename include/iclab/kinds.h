@@ -38,9 +38,11 @@ typedef enum icl_distribution {
     KIND(ICL_SUBTRACT, subtract)                                                                                       \
     KIND(ICL_MULTIPLY, multiply)                                                                                       \
     KIND(ICL_DIVIDE, divide)                                                                                           \
-    KIND(ICL_MAXIMUM, maximum) /* NaN if either is NaN */                                                              \
-    KIND(ICL_MINIMUM, minimum) /* NaN if either is NaN */                                                              \
-    KIND(ICL_EQUAL, equal)     /* 1 where a == b, else 0 */
+    KIND(ICL_MAXIMUM, maximum)       /* NaN if either is NaN */                                                        \
+    KIND(ICL_MINIMUM, minimum)       /* NaN if either is NaN */                                                        \
+    KIND(ICL_EQUAL, equal)           /* 1 where a == b, else 0 */                                                      \
+    KIND(ICL_SILU_SLOPE, silu_slope) /* b times the derivative of SiLU at a, which is 0 and 1 at -+infinity */         \
+    KIND(ICL_GELU_SLOPE, gelu_slope) /* likewise of GELU */
 
 /* A row as an enumerator. */
 #define ICL_UNARY_ENUMERATOR(kind, name, positive) kind,

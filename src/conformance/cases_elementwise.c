@@ -84,7 +84,11 @@ static void plain_cases(icl_case_list *list) {
     }
     for (int kind = 0; kind < ICL_BINARY_COUNT; kind++) {
         const icl_case_params params = {.binary = (icl_binary_kind)kind};
+        icl_case wide = {.op = ICL_OP_binary, .params = params, .values = ICL_VALUES_WIDE};
         add_elementwise(list, ICL_OP_binary, params, icl_binary_name((icl_binary_kind)kind));
+        for (int i = 0; i < 3; i++)
+            icl_case_set_shape(&wide, i, 1, 4099, 0, 0, 0);
+        icl_cases_add(list, wide, icl_binary_name((icl_binary_kind)kind));
         add_broadcast(list, ICL_OP_binary, params, icl_binary_name((icl_binary_kind)kind));
     }
     add_elementwise(list, ICL_OP_scale_add, (icl_case_params){.scale_add = {0.3, -1.7}}, "scale_add");
@@ -156,6 +160,7 @@ static const icl_timed_shape unary_timed[] = {
 };
 static const icl_timed_shape binary_timed[] = {
     {"binary multiply (4Mi)", {.binary = ICL_MULTIPLY}, {MANY, MANY, MANY}},
+    {"binary gelu_slope (4Mi)", {.binary = ICL_GELU_SLOPE}, {MANY, MANY, MANY}},
     {"binary add a row (2048x2048)",
      {.binary = ICL_ADD},
      {ICL_AXES2(2048, 2048), ICL_AXES2(2048, 2048), ICL_AXES2(1, 2048)}},

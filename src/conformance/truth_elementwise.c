@@ -14,15 +14,16 @@
 #define ULP      2.0
 #define DIVISION (2.5 * ULP)
 
-/* The exact value, and its relative error bound in units of u. */
+/* The exact value, and its error bound in units of u, relative to the value or, where it is given, to a larger size;
+ * what is lost where a factor below the smallest normal number is flushed to 0, in units of that number. */
 typedef struct exact {
-    double value, units;
+    double value, units, size, lost;
 } exact;
 
 /* The exact result of each kind, unary_NAME: a row of the list that has none does not compile. */
 #define UNARY(name, units, value)                                                                                      \
     static exact unary_##name(double x) {                                                                              \
-        return (exact){value, units};                                                                                  \
+        return (exact){value, units, 0, 0};                                                                            \
     }
 UNARY(negate, 0, -x)
 UNARY(absolute, 0, fabs(x))
@@ -52,8 +53,9 @@ UNARY(softplus, (3 + 2) * ULP + 1, x > 40 ? x : log1p(exp(x)))
 static exact gated(double x, double w, double r) {
     const double below = 2 * (6 + r * fabs(w)) + 2, each = 6.5 + 2 * 0.19 * r + 1 + DIVISION + 0.5;
     if (isinf(x) && x < 0)
-        return (exact){0, each};
-    return x > 0 ? (exact){x / (1 + exp(-2 * w)), each} : (exact){x * exp(2 * w) / (1 + exp(2 * w)), each + below};
+        return (exact){0, each, 0, 0};
+    return x > 0 ? (exact){x / (1 + exp(-2 * w)), each, 0, 0}
+                 : (exact){x * exp(2 * w) / (1 + exp(2 * w)), each + below, 0, 0};
 }
 static exact unary_silu(double x) {
     return gated(x, x / 2, 0);
@@ -70,7 +72,7 @@ static exact (*const unary_exact[])(double) = {
 
 #define BINARY(name, units, value)                                                                                     \
     static exact binary_##name(double a, double b) {                                                                   \
-        return (exact){value, units};                                                                                  \
+        return (exact){value, units, 0, 0};                                                                            \
     }
 BINARY(add, 1, a + b)
 BINARY(subtract, 1, a - b)
@@ -79,6 +81,31 @@ BINARY(divide, DIVISION, a / b)
 BINARY(maximum, 0, isnan(a) || isnan(b) ? (double)NAN : fmax(a, b))
 BINARY(minimum, 0, isnan(a) || isnan(b) ? (double)NAN : fmin(a, b))
 BINARY(equal, 0, a == b)
+
+/*
+ * g (s + x z' s (1 - s)), z = 2 w, by q = h h = exp(-2 |w|), whose relative error is E = 2 (6 + r |w|) + 1 in u, as
+ * above. Both terms are products of 1 / (1 + q) with 1 or q, and q's error counts at most in full: E; 1 + q and the
+ * division add 1 + DIVISION to it, twice in the second term, and each product 1; x z' has at most 6. Then the terms'
+ * sum, whose terms may cancel, and the product with g round once each. Half a u is for second orders. A q that is
+ * flushed costs g (1 + |x z'|) times what may be.
+ */
+static exact gated_slope(double x, double w, double x_z, double r, double g) {
+    const double q = exp(-2 * fabs(w)), share = 1 / (1 + q), error = 2 * (6 + r * fabs(w)) + 1;
+    const double gate = (x > 0 ? 1 : q) * share, rest = x_z * q * share * share;
+    const double gate_units = (x > 0 ? q * share : 1) * error + 1 + DIVISION + 1;
+    const double rest_units = error + 2 * (1 + DIVISION) + 3 + 6;
+    if (fabs(w) > 1000) /* q is 0 in any precision here */
+        return (exact){g * (x > 0), 1, 0, 0};
+    return (exact){g * (gate + rest), 1, fabs(g) * (fabs(gate) * (gate_units + 2.5) + fabs(rest) * (rest_units + 2.5)),
+                   fabs(g) * (1 + fabs(x_z))};
+}
+static exact binary_silu_slope(double a, double b) {
+    return gated_slope(a, a / 2, a, 0, b);
+}
+static exact binary_gelu_slope(double a, double b) {
+    const double c = sqrt(2 / acos(-1)), cubed = 0.044715 * (a * a * a);
+    return gated_slope(a, c * (a + cubed), 2 * c * (a + 3 * cubed), 5, b);
+}
 
 static exact (*const binary_exact[])(double, double) = {
 #define ROW(kind, name) binary_##name,
@@ -138,7 +165,8 @@ icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error) {
             continue;
         }
         *out = of_kind.value;
-        *bound = of_kind.units * truth->unit * fabs(*out);
+        *bound = of_kind.units * truth->unit * (of_kind.size > 0 ? of_kind.size : fabs(*out));
+        *bound += of_kind.lost * (truth->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN);
         /* Where a result is so small that its bound vanishes: any above 0 lets it be flushed to zero. */
         if (c->op == ICL_OP_unary && of_kind.units > 0 && a != 0 && isfinite(a))
             *bound = fmax(*bound, DBL_TRUE_MIN);

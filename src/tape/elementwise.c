@@ -11,43 +11,6 @@ static icl_status unary_forward(icl_tape *tape, icl_node *node, icl_error *error
     return status == ICL_OK ? icl_unary(tape->backend, node->params.unary, node->value, in, error) : status;
 }
 
-/* GELU is in s(z) with z = 2 sqrt(2 / pi) (in + 0.044715 in^3), s the sigmoid. Fills z, and d = z' out; needs a 1. */
-static icl_status gelu_argument(icl_backend *backend, icl_tensor one, icl_tensor in, icl_tensor out, icl_tensor z,
-                                icl_tensor d, icl_error *error) {
-    const double linear = 2 * 0.79788456080286536, cubic = 0.044715 * linear;
-
-    ICL_CHECK(icl_fill(backend, one, 1.0, error));
-    ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, in, error));
-    ICL_CHECK(icl_scale_add(backend, z, cubic, d, linear, one, error));
-    ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, z, z, in, error));
-    ICL_CHECK(icl_scale_add(backend, d, 3 * cubic, d, linear, one, error));
-    return icl_binary(backend, ICL_MULTIPLY, d, d, out, error);
-}
-
-/* d = d out / d in of out = in s(z): s + z' (out - out s), where z = in for SiLU. */
-static icl_status gated_slope(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor in, icl_tensor out,
-                              icl_error *error) {
-    const bool is_gelu = kind == ICL_GELU;
-    const icl_tensor scaled = is_gelu ? d : out; /* z' out */
-    icl_tensor gate = {0}, rest = {0}, one = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &gate, error));
-    ICL_TRY(icl_tensor_create(backend, d.rank, d.shape, &rest, error));
-    ICL_TRY(icl_tensor_create(backend, 0, NULL, &one, error));
-    if (is_gelu)
-        ICL_TRY(gelu_argument(backend, one, in, out, gate, d, error));
-    ICL_TRY(icl_unary(backend, ICL_SIGMOID, gate, is_gelu ? gate : in, error));
-    ICL_TRY(icl_binary(backend, ICL_MULTIPLY, rest, scaled, gate, error));
-    ICL_TRY(icl_binary(backend, ICL_SUBTRACT, rest, scaled, rest, error));
-    ICL_TRY(icl_binary(backend, ICL_ADD, d, gate, rest, error));
-done:
-    icl_tensor_release(&gate);
-    icl_tensor_release(&rest);
-    icl_tensor_release(&one);
-    return status;
-}
-
 /* d = d out / d in, from whichever of in and out is the cheaper. */
 static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor in, icl_tensor out,
                               icl_error *error) {
@@ -63,10 +26,9 @@ static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_ten
         return icl_unary(backend, ICL_SIGN, d, out, error);
     case ICL_SOFTPLUS: /* sigmoid(in) */
         return icl_unary(backend, ICL_SIGMOID, d, in, error);
-    case ICL_SILU:
+    case ICL_SILU: /* those of unary_derivative */
     case ICL_GELU:
-        return gated_slope(backend, kind, d, in, out, error);
-    case ICL_NEGATE: /* those of unary_derivative */
+    case ICL_NEGATE:
     case ICL_SQUARE_ROOT:
     case ICL_RECIPROCAL:
     case ICL_EXPONENTIAL:
@@ -102,6 +64,10 @@ static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, ic
         ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
         ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
         return icl_binary(backend, ICL_SUBTRACT, d, g, d, error);
+    case ICL_SILU:
+        return icl_binary(backend, ICL_SILU_SLOPE, d, in, g, error);
+    case ICL_GELU:
+        return icl_binary(backend, ICL_GELU_SLOPE, d, in, g, error);
     default:
         ICL_CHECK(unary_slope(backend, kind, d, in, out, error));
         return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
@@ -228,6 +194,8 @@ static icl_status binary_backward(icl_tape *tape, const icl_node *node, icl_tens
             status = extreme_backward(tape, node, own, gradient, error);
             break;
         case ICL_EQUAL:
+        case ICL_SILU_SLOPE:
+        case ICL_GELU_SLOPE:
         case ICL_BINARY_COUNT:
             status = icl_fail(error, ICL_ERROR_INPUT, "tape: binary op %d has no derivative", (int)kind);
             break;

@@ -118,21 +118,21 @@ static icl_variable record(const work *w, const workplace *place, const walk *at
 
 /* ---- Gradients ---- */
 
-/* Adds the gradient of the sequences at hand to that of the part, or begins it. */
+/* Adds the gradient of the sequences at hand, with their share of the batch, to that of the part, or begins it. */
 static icl_status add_sequences(const work *w, icl_backend *worker, const workplace *place, const walk *at,
                                 icl_tensor gradient, icl_error *error) {
     const icl_batch *batch = w->what->batch;
     const double share = (double)at->count / (double)batch->size;
-    const icl_variable outputs = record(w, place, at, place->gradient);
+    const bool is_first = at->first == at->begin;
+    const icl_variable outputs = record(w, place, at, is_first ? gradient : place->gradient);
     const icl_variable each =
         icl_tape_loss(place->tape, batch->shape.loss, outputs, rows(batch->targets, at->first, at->count),
                       rows(batch->weights, at->first, at->count));
 
-    ICL_CHECK(icl_tape_backward(place->tape, each, error));
+    ICL_CHECK(icl_tape_backward(place->tape, icl_tape_scale(place->tape, share, each), error));
     const icl_tensor losses = icl_tensor_reshape(icl_tape_value(place->tape, each), 1, &at->count);
     ICL_CHECK(icl_copy(worker, rows(w->parts->losses, at->first, at->count), losses, error));
-    return at->first == at->begin ? icl_scale_add(worker, gradient, share, place->gradient, 0, (icl_tensor){0}, error)
-                                  : icl_scale_add(worker, gradient, 1, gradient, share, place->gradient, error);
+    return is_first ? ICL_OK : icl_binary(worker, ICL_ADD, gradient, gradient, place->gradient, error);
 }
 
 static icl_status differentiate_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {

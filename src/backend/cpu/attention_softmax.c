@@ -7,7 +7,7 @@
 #include "iclab/status.h"
 
 /* From so many sequences of keys on, each is a task of the backward pass, in one pass; fewer are shared out in blocks,
- * in two, so that all threads have work. The choice looks at nothing but the shape. */
+ * in two, so that all threads have work. One thread has it anyway. Both give the same bits. */
 #define ONE_PASS_BATCH 16
 
 typedef HOST(softmax_plan) softmax_plan;
@@ -104,10 +104,13 @@ typedef struct single_pass {
     size_t workspace_per_thread;
 } single_pass;
 
+/* Fewer would leave more lanes empty than one query does, whose block is narrow, and cost the gathering of keys. */
+#define LEAST_SINGLES 16
+
 /* Whether lanes are sequences of the batch: one query would leave the lanes of a block of queries empty. The choice
  * looks at nothing but the shape. */
 static bool is_single(const softmax_plan *plan, size_t batch) {
-    return plan->queries == 1 && batch > 1 && plan->keys <= MOST_KEYS_OF_SINGLE;
+    return plan->queries == 1 && batch >= LEAST_SINGLES && plan->keys <= MOST_KEYS_OF_SINGLE;
 }
 
 static void run_sequences(void *context, size_t first, size_t last, size_t thread) {
@@ -154,7 +157,7 @@ icl_status HOST(softmax_backward)(icl_backend *backend, const void *params, cons
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     softmax_plan plan = describe(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
-    const bool in_one_pass = batch * operands[7].shape[1] >= ONE_PASS_BATCH;
+    const bool in_one_pass = host_state(backend)->threads == 1 || batch * operands[7].shape[1] >= ONE_PASS_BATCH;
     pass x = {.plan = &plan};
 
     plan.d_q = sequences_of(&operands[0]);

@@ -11,11 +11,12 @@
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-#define BLOCK_ROWS   128  /* rows of a that share one packing of b */
-#define BLOCK_K      256  /* terms summed from left to right before their sum joins the others */
-#define SLICE_K      2048 /* terms in a slice of k, where k is shared out */
-#define NARROW       8    /* fewer columns than this would waste lanes */
-#define LARGE_RESULT 65536
+#define BLOCK_ROWS      128  /* rows of a that share one packing of b */
+#define BLOCK_K         256  /* terms summed from left to right before their sum joins the others */
+#define SLICE_K         2048 /* terms in a slice of k, where k is shared out */
+#define NARROW          8    /* fewer columns than this would waste lanes */
+#define LARGE_RESULT    65536
+#define CACHED_ELEMENTS 65536 /* of a, which passes all columns of b */
 
 typedef struct product {
     const HOST(kernels) * kernels;
@@ -59,7 +60,11 @@ static void sum_terms(const product *p, const real *a, const real *b, size_t row
     }
 }
 
-/* The common case: one packing of b serves the block, and nothing is added to out. */
+/* The common case: one packing of b serves all of k, and nothing is added to out. */
+static bool is_direct(const product *p) {
+    return p->k <= BLOCK_K && p->beta == 0;
+}
+
 static void multiply_directly(const product *p, const real *a, const real *b, size_t rows, size_t column, real *out) {
     const size_t width = smaller(LANES, p->n - column);
     real panel[BLOCK_K * LANES];
@@ -68,18 +73,26 @@ static void multiply_directly(const product *p, const real *a, const real *b, si
                            out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1], width);
 }
 
+/* Blocks of rows from an item on that one packing of b serves: where nothing is added, all of a thread's in one matrix
+ * whose rows of a stay in the cache. */
+static size_t blocks_at_once(const product *p, size_t item, size_t last) {
+    const size_t cached = CACHED_ELEMENTS / (BLOCK_ROWS * (p->k + 1)) + 1;
+    return is_direct(p) ? smaller(smaller(cached, p->row_blocks - item % p->row_blocks), last - item) : 1;
+}
+
 static void multiply_blocks(void *context, size_t first, size_t last, size_t thread) {
     const product *p = context;
     (void)thread;
-    for (size_t item = first; item < last; item++) {
+    for (size_t item = first, blocks; item < last; item += blocks) {
+        blocks = blocks_at_once(p, item, last);
         const size_t batch = item / p->row_blocks, row = item % p->row_blocks * BLOCK_ROWS;
-        const size_t rows = smaller(BLOCK_ROWS, p->m - row);
+        const size_t rows = smaller(blocks * BLOCK_ROWS, p->m - row);
         const real *a = p->a + batch_offset(p, 1, batch) + row * p->a_stride[0];
         const real *b = p->b + batch_offset(p, 2, batch);
         real *out = p->out + batch_offset(p, 0, batch) + row * p->out_stride[0];
         for (size_t column = 0; column < p->n; column += LANES) {
             real acc[BLOCK_ROWS * LANES];
-            if (p->k <= BLOCK_K && p->beta == 0) {
+            if (is_direct(p)) {
                 multiply_directly(p, a, b, rows, column, out);
                 continue;
             }

@@ -111,21 +111,15 @@ static icl_variable add(const icl_sequence_pass *pass, icl_variable a, icl_varia
     return icl_tape_binary(pass->tape, ICL_ADD, a, b);
 }
 
-static icl_variable keep_scored(const icl_sequence_pass *pass, icl_variable z) {
-    const size_t positions = icl_tape_value(pass->tape, z).shape[1];
-    return pass->scored < positions ? icl_tape_slice(pass->tape, z, 1, pass->first_scored, pass->scored) : z;
-}
-
 /* Behind the last mixer positions no longer meet, so that those without a score are left out. */
-static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z,
-                                bool is_last) {
+static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *is = pass->is;
     const icl_variable seen = is->norm_after ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
     icl_variable mixed = layer->mixer->mix(pass, layer, seen);
 
-    if (is_last && !is->pooled) {
-        z = keep_scored(pass, z);
-        mixed = keep_scored(pass, mixed);
+    if (pass->is_last) {
+        z = icl_sequence_keep_scored(pass, z);
+        mixed = icl_sequence_keep_scored(pass, mixed);
     }
     z = add(pass, z, mixed);
     if (is->norm_after)
@@ -148,8 +142,11 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
     for (size_t loop = 0; loop < is->loops; loop++) {
         if (loop > 0)
             z = add(pass, z, embedded);
-        for (size_t i = 0; i < layers; i++)
-            z = apply_block(pass, &is->layers[i], z, i + 1 == layers && loop + 1 == is->loops);
+        for (size_t i = 0; i < layers; i++) {
+            icl_sequence_pass here = *pass;
+            here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled;
+            z = apply_block(&here, &is->layers[i], z);
+        }
     }
     if (is->pooled)
         z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);

@@ -82,9 +82,9 @@ static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_la
     return mapped;
 }
 
-/* Heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token: all writes of a token
- * stand at one position, and so are steps H heads while they turn. */
-static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, size_t steps) {
+/* Heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token, counted from `first`: all
+ * writes of a token stand at one position, and so are steps H heads while they turn. */
+static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, size_t first, size_t steps) {
     const icl_sequence *is = pass->is;
     const icl_tensor seen = icl_tape_value(pass->tape, x);
     const size_t by_token[] = {seen.shape[0], seen.shape[1], steps * is->heads, is->key_width};
@@ -92,19 +92,25 @@ static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, si
     if (is->positions != ICL_POSITIONS_ROTARY)
         return icl_sequence_split(pass, x, is->key_width);
     x = icl_tape_swap_axes(pass->tape, icl_tape_reshape(pass->tape, x, 4, by_token), 1, 2);
-    x = icl_tape_rotate(pass->tape, x, is->position_base, pass->first_position);
+    x = icl_tape_rotate(pass->tape, x, is->position_base, first);
     return steps == 1 ? x : icl_sequence_split(pass, icl_sequence_join(pass, x), is->key_width);
 }
 
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                         size_t steps) {
+    return icl_sequence_project_for(pass, layer, x, x, steps);
+}
+
+icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                            icl_variable x, icl_variable asked, size_t steps) {
     const icl_sequence *is = pass->is;
-    icl_variable q = project(pass, x, layer->query, layer->query_filter);
+    const size_t before = icl_tape_value(pass->tape, x).shape[1] - icl_tape_value(pass->tape, asked).shape[1];
+    icl_variable q = project(pass, asked, layer->query, layer->query_filter);
     icl_variable k = project(pass, x, layer->key, layer->key_filter);
     const icl_variable v = project(pass, x, layer->value, layer->value_filter);
 
-    q = split_keys(pass, q, 1);
-    k = split_keys(pass, k, steps);
+    q = split_keys(pass, q, pass->first_position + before, 1);
+    k = split_keys(pass, k, pass->first_position, steps);
     return (icl_sequence_heads){map_key(pass, layer, q), map_key(pass, layer, k),
                                 icl_sequence_split(pass, v, is->value_width)};
 }

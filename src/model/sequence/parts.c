@@ -35,3 +35,8 @@ icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variabl
     const icl_variable opposite = icl_tape_unary(pass->tape, ICL_NEGATE, x);
     return icl_tape_unary(pass->tape, ICL_NEGATE, icl_tape_unary(pass->tape, ICL_SOFTPLUS, opposite));
 }
+
+icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z) {
+    const size_t positions = icl_tape_value(pass->tape, z).shape[1];
+    return pass->scored < positions ? icl_tape_slice(pass->tape, z, 1, pass->first_scored, pass->scored) : z;
+}

@@ -147,6 +147,7 @@ typedef struct icl_sequence_pass {
     icl_model_memory *memory;    /* what the positions before left behind; NULL: there are none */
     size_t first_position;       /* of the first one of this run */
     size_t first_scored, scored; /* positions of this run whose outputs are wanted */
+    bool is_last;                /* no other position of this layer is read by a later one */
 } icl_sequence_pass;
 
 /* While the model's parameters are named. */
@@ -255,6 +256,13 @@ icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_la
                                   icl_error *error);
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                         size_t steps);
+
+/* As this, with queries of the last positions of x alone: those of `asked`. */
+icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                            icl_variable x, icl_variable asked, size_t steps);
+
+/* The positions of z [B, T, width] that have a score; z itself where all have, or it holds no others. */
+icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
 
 /* A causal convolution with a filter for each channel, whose inputs of the positions before are remembered. */
 icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);

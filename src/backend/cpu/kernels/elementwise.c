@@ -109,6 +109,22 @@ BINARY(maximum, x > y || x != x ? x : y)
 BINARY(minimum, x < y || x != x ? x : y)
 BINARY(equal, x == y ? 1 : 0)
 
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h), s (1 - s)
+ * = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+ALWAYS_INLINE real limited(real x) {
+    return x < -2000 ? -2000 : x > 2000 ? 2000 : x;
+}
+ALWAYS_INLINE real gated_slope(real x, real w, real x_times_slope_of_z, real g) {
+    const real h = plain_exponential(-REAL_ABSOLUTE(w)), square = h * h, share = 1 / (1 + square);
+    return g * (((x > 0 ? 1 : square) + x_times_slope_of_z * (square * share)) * share);
+}
+ALWAYS_INLINE real gelu_slope(real x, real g) {
+    const real square = x * x;
+    return gated_slope(x, gelu_exponent(x), x * ((real)1.59576912160573072 + (real)0.2140644488178007464 * square), g);
+}
+BINARY(silu_slope, gated_slope(limited(x), (real)0.5 * limited(x), limited(x), y))
+BINARY(gelu_slope, gelu_slope(limited(x), y))
+
 #define BINARY_LOOP(formula, out_index, a_index, b_index)                                                              \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
         const real x = a[a_index], y = b[b_index];                                                                     \

@@ -174,9 +174,13 @@ static real *in_band(lane *bands, size_t rows, size_t row, size_t c) {
 static void pack_key_rows(const plan *p, const key_block *block) {
     const matrix k = key_rows_of(&p->k, block->at, block->first);
     clear_lanes(block->key_rows, bands_of(p->d) * BLOCK);
-    for (size_t j = 0; j < block->count; j++)
-        for (size_t c = 0; c < p->d; c++)
-            *in_band(block->key_rows, BLOCK, j, c) = k.elements[j * k.row + c * k.column];
+    for (size_t c = 0; c < p->d; c += BLOCK)
+        for (size_t j = 0; j < block->count; j++) {
+            real *to = in_band(block->key_rows, BLOCK, j, c);
+            const real *from = k.elements + j * k.row + c * k.column;
+            for (size_t i = 0; i < smaller(BLOCK, p->d - c); i++)
+                to[i] = from[i * k.column];
+        }
 }
 
 /* dq / scale of `length` queries += the current tile's t times the first `keys` keys of the block, in all bands. */
@@ -255,10 +259,13 @@ void KERNEL(softmax_backward_keys)(const plan *p, place at, size_t first, void *
 /* d_q of one head from the sums of all blocks of keys. */
 static void store_queries(const plan *p, const key_block *block, place at) {
     const matrix d_q = query_rows(&p->d_q, at, 0);
-    for (size_t i = 0; i < p->queries; i++)
-        for (size_t c = 0; c < p->d; c++)
-            d_q.elements[i * d_q.row + c * d_q.column] =
-                p->scale * *in_band(block->sums_q, band_rows(p), band_row(p, at, i), c);
+    for (size_t c = 0; c < p->d; c += BLOCK)
+        for (size_t i = 0; i < p->queries; i++) {
+            const real *from = in_band(block->sums_q, band_rows(p), band_row(p, at, i), c);
+            real *to = d_q.elements + i * d_q.row + c * d_q.column;
+            for (size_t j = 0; j < smaller(BLOCK, p->d - c); j++)
+                to[j * d_q.column] = p->scale * from[j];
+        }
 }
 
 void KERNEL(softmax_backward_sequence)(const plan *p, place at, size_t first, void *workspace) {

@@ -66,13 +66,20 @@ static void weigh_tile(softmax_state *state, real *tile, size_t length, real sca
 /* out and log_sum_exp of `count` queries from what their lanes hold after the last key. */
 static void store_queries(const plan *p, place at, size_t first, size_t count, const softmax_state *state, lane *sums) {
     const matrix out = query_rows(&p->out, at, first), lse = query_rows(&p->log_sum_exp, at, first);
-    for (size_t l = 0; l < count; l++) {
-        const bool any = reach_of(p, first + l) > 0;
-        const real *lane_l = lane_elements(sums) + l;
-        for (size_t c = 0; c < p->e; c++)
-            out.elements[l * out.row + c * out.column] = any ? lane_l[c * BLOCK] / state->total[l] : 0;
-        lse.elements[l * lse.row] = any ? state->maximum[l] + REAL_LOG(state->total[l]) : -(real)INFINITY;
+    real reach[BLOCK];
+
+    for (size_t l = 0; l < BLOCK; l++)
+        reach[l] = (real)reach_of(p, first + smaller(l, count - 1));
+    for (size_t c = 0; c < p->e; c++) {
+        real *sum = lane_elements(sums + c * VECTORS);
+        INDEPENDENT for (size_t l = 0; l < state->vectors * LANE_COUNT; l++) {
+            const real average = sum[l] / state->total[l];
+            sum[l] = reach[l] > 0 ? average : 0;
+        }
     }
+    store_lanes(sums, 1, out, count, p->e);
+    for (size_t l = 0; l < count; l++)
+        lse.elements[l * lse.row] = reach[l] > 0 ? state->maximum[l] + REAL_LOG(state->total[l]) : -(real)INFINITY;
 }
 
 void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {

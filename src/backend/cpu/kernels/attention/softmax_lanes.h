@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "arithmetic/lanes.h"
+#include "arithmetic/lane_transpose.h"
 #include "backend/cpu/kernels/parts.h"
 
 #define VECTORS SOFTMAX_VECTORS
@@ -41,12 +41,65 @@ static inline size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* ---- Rows to lanes and back ---- */
+
+/* Squares of LANE_COUNT adjacent coordinates of LANE_COUNT rows are transposed in registers: how many coordinates that
+ * leaves nothing to do for, in rows whose elements lie so far apart. */
+#ifdef LANE_TRANSPOSE
+static inline size_t in_squares(size_t width, size_t column) {
+    return column == 1 ? width / LANE_COUNT * LANE_COUNT : 0;
+}
+
+/* Vector `v` of lanes [width] = LANE_COUNT rows from `from` on, `row` apart. */
+static inline void pack_squares(lane *to, const real *from, size_t row, size_t v, size_t width) {
+    for (size_t c = 0; c < width; c += LANE_COUNT) {
+        lane square[LANE_COUNT];
+        transpose_lanes(square, from + c, row, lane_set(1));
+        UNROLL for (size_t i = 0; i < LANE_COUNT; i++) to[(c + i) * VECTORS + v] = square[i];
+    }
+}
+
+/* LANE_COUNT rows from `to` on, `row` apart, = alpha times vector `v` of lanes [width]. */
+static inline void store_squares(lane *from, real alpha, real *to, size_t row, size_t v, size_t width) {
+    for (size_t c = 0; c < width; c += LANE_COUNT) {
+        lane square[LANE_COUNT];
+        transpose_lanes(square, lane_elements(from + c * VECTORS + v), BLOCK, lane_set(alpha));
+        UNROLL for (size_t i = 0; i < LANE_COUNT; i++) memcpy(to + i * row + c, &square[i], sizeof *square);
+    }
+}
+#else
+static inline size_t in_squares(size_t width, size_t column) {
+    (void)width;
+    (void)column;
+    return 0;
+}
+static inline void pack_squares(lane *to, const real *from, size_t row, size_t v, size_t width) {
+    (void)to;
+    (void)from;
+    (void)row;
+    (void)v;
+    (void)width;
+}
+static inline void store_squares(lane *from, real alpha, real *to, size_t row, size_t v, size_t width) {
+    (void)from;
+    (void)alpha;
+    (void)to;
+    (void)row;
+    (void)v;
+    (void)width;
+}
+#endif
+
 /* to [width] = `count` rows of a matrix as lanes; those beyond, in so many vectors, repeat the last row. */
 static inline void pack_lanes(lane *to, matrix from, size_t count, size_t vectors, size_t width) {
+    const size_t squares = in_squares(width, from.column), whole = smaller(count / LANE_COUNT, vectors);
+
+    for (size_t v = 0; v < whole; v++)
+        pack_squares(to, from.elements + v * LANE_COUNT * from.row, from.row, v, squares);
     for (size_t l = 0; l < vectors * LANE_COUNT; l++) {
         const real *row = from.elements + smaller(l, count - 1) * from.row;
         real *lane_l = lane_elements(to) + l;
-        for (size_t c = 0; c < width; c++)
+        for (size_t c = l < whole * LANE_COUNT ? squares : 0; c < width; c++)
             lane_l[c * BLOCK] = row[c * from.column];
     }
 }
@@ -57,9 +110,13 @@ static inline void clear_lanes(lane *to, size_t width) {
 
 /* Row l of a matrix = alpha times lane l of from [width], l < count. */
 static inline void store_lanes(lane *from, real alpha, matrix to, size_t count, size_t width) {
+    const size_t squares = in_squares(width, to.column), whole = count / LANE_COUNT;
+
+    for (size_t v = 0; v < whole; v++)
+        store_squares(from, alpha, to.elements + v * LANE_COUNT * to.row, to.row, v, squares);
     for (size_t l = 0; l < count; l++) {
         const real *lane_l = lane_elements(from) + l;
-        for (size_t c = 0; c < width; c++)
+        for (size_t c = l < whole * LANE_COUNT ? squares : 0; c < width; c++)
             to.elements[l * to.row + c * to.column] = alpha * lane_l[c * BLOCK];
     }
 }
