@@ -63,8 +63,8 @@ BINARY(maximum, select(fmax(a, b), a + b, isunordered(a, b)))
 BINARY(minimum, select(fmin(a, b), a + b, isunordered(a, b)))
 BINARY(equal, select((floats)(0.0f), (floats)(1.0f), isequal(a, b)))
 
-/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h), s (1 - s)
- * = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h) and
+ * s (1 - s) = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
 static floats limited(floats x) {
     return select(clamp(x, (floats)(-2000.0f), (floats)(2000.0f)), x, isnan(x));
 }

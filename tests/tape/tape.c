@@ -117,6 +117,12 @@ static void test_errors(fixture *f) {
            "a loss of no elements is refused");
     tap_ok(&f->tap, icl_tape_backward(f->tape, (icl_variable){77}, &error) == ICL_ERROR_INPUT,
            "a loss that is not on the tape is refused");
+    for (int kind = ICL_SILU_SLOPE; kind <= ICL_GELU_SLOPE; kind++) {
+        sum = icl_tape_reduce(f->tape, ICL_SUM, 1, icl_tape_binary(f->tape, (icl_binary_kind)kind, x, x));
+        tap_ok(&f->tap,
+               icl_tape_backward(f->tape, sum, &error) == ICL_ERROR_INPUT && strstr(error.message, "derivative"),
+               "a derivative of %s is refused: %s", icl_binary_name((icl_binary_kind)kind), error.message);
+    }
     icl_tape_slice(f->tape, x, 0, 3, 2);
     tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == ICL_ERROR_INPUT, "a slice past the end is refused");
     icl_tape_reset(f->tape);

@@ -5,7 +5,8 @@ positions, layer norms before each part and a GELU computes.
     plain    softmax(q k^T / sqrt(m) + mask) v
 
 A step draws fresh sequences of linear regression, rows (x_i, y_i) with the query (x, 0) last, whose label is learned by
-the mean squared error. Behind the last mixer both it and iclab carry the query alone.
+the mean squared error. Behind the last mixer both it and iclab carry the query alone; within it, iclab has the query
+alone attend, and this model all tokens, as such models do that are written for training on every token.
 """
 import settings
 import torch

@@ -158,10 +158,10 @@ static icl_status call_steps(void *context, size_t calls, icl_error *error) {
     return icl_trainer_run(context, calls, error);
 }
 
-/* Of a step's gradient; sampling and the optimizer are far less. 0, unknown, for other families than linear. */
+/* Of a step's gradient; sampling and the optimizer are far less. NaN, unknown, for other families than linear. */
 static double step_flops(const icl_recipe *recipe) {
     if (strcmp(icl_recipe_value(recipe, "model", "family"), "linear") != 0)
-        return 0;
+        return (double)NAN;
     const int space = icl_recipe_choice(recipe, "model", "space");
     const icl_linear_transformer_params params = {
         .parameterization = (icl_parameterization)icl_recipe_choice(recipe, "model", "parameterization"),

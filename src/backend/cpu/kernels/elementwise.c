@@ -109,8 +109,8 @@ BINARY(maximum, x > y || x != x ? x : y)
 BINARY(minimum, x < y || x != x ? x : y)
 BINARY(equal, x == y ? 1 : 0)
 
-/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h), s (1 - s)
- * = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h) and
+ * s (1 - s) = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
 ALWAYS_INLINE real limited(real x) {
     return x < -2000 ? -2000 : x > 2000 ? 2000 : x;
 }
