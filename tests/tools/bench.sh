@@ -66,6 +66,10 @@ json "JSON: a recipe's training step" "$split" <<'EOF'
 assert len(ops) == 1 and ops[0]["case"] == "step of quickstart" and ops[0]["ops"] > 1, ops
 assert ops[0]["gflops"] > 0
 EOF
+run --device "$device" --quiet --seconds 0 --recipe sequence --set train.batch=4 --json
+json "JSON: of a family whose operations are not counted" "$split" <<'EOF'
+assert len(ops) == 1 and ops[0]["gflops"] is None and ops[0]["median_s"] > 0, ops
+EOF
 
 printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528, 2048)' >"$work/out" \
     2>"$work/err"
