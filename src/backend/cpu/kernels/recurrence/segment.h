@@ -193,12 +193,13 @@ static inline void track_decay(decay_track *track, const recurrence_plan *plan, 
     track->count = 1;
     track->of[0] = (stretch){0, false};
     if (decay->elements) {
-        const size_t columns = plan->by_channel ? plan->m : 1;
         track->factors = space;
         track->inverses = space + SEGMENT * width;
         track->entries = track->inverses + SEGMENT * width;
-        for (size_t t = 0; t < count; t++)
-            load_row(track->factors + t * width, decay, first + t, 0, columns, width);
+        for (size_t t = 0; width == 1 && t < count; t++)
+            track->factors[t] = decay->elements[(first + t) * decay->row];
+        for (size_t t = 0; width > 1 && t < count; t++)
+            load_row(track->factors + t * width, decay, first + t, 0, plan->m, width);
         exponentials(track->factors, count * width);
         if (width == 1)
             track_one(track, count);
