@@ -29,6 +29,12 @@ typedef struct icl_session_progress {
     double seconds_left;                       /* at that rate */
 } icl_session_progress;
 
+/* A number of a program's own in place of the adjusted loss at every periodic evaluation: smaller is better. */
+typedef struct icl_session_measure {
+    icl_status (*of)(void *user, icl_trainer *trainer, double *value, icl_error *error);
+    void *user; /* handed to it */
+} icl_session_measure;
+
 /* What to train, and where. */
 typedef struct icl_session_params {
     icl_backend *backend;     /* trains it */
@@ -40,6 +46,7 @@ typedef struct icl_session_params {
     const volatile sig_atomic_t *stop; /* set to non-zero to stop after the steps in flight; may be NULL */
     void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
     void *user;                                                       /* handed to the calls above */
+    const icl_session_measure *measure; /* of periodic evaluations; NULL: half of the adjusted loss */
 } icl_session_params;
 
 /* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file (with ranks on
@@ -47,9 +54,10 @@ typedef struct icl_session_params {
  * is refused leaves no trace. */
 ICL_API icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
-/* Trains. The folder holds a checkpoint of the last step afterwards, except after ICL_ERROR_DIVERGED, whose message
- * names the last checkpoint that stands. ICL_ERROR_INTERRUPTED when asked to stop before the budget ended. metrics.csv
- * is the same, byte for byte, however often the run was stopped and resumed. */
+/* Trains, for train.steps or until train.stop_at or train.stop_after ends it. The folder holds a checkpoint of the last
+ * step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last checkpoint that stands.
+ * ICL_ERROR_INTERRUPTED when asked to stop before the budget ended. metrics.csv is the same, byte for byte, however
+ * often the run was stopped and resumed. */
 ICL_API icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error);
 
 ICL_C_END

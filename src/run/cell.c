@@ -10,6 +10,7 @@
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "run/recipe_keys.h"
 
 icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error) {
     icl_status status = ICL_OK;
@@ -104,7 +105,8 @@ static icl_status write_facts(const icl_cell_params *params, const icl_trainer *
 
 /* Whether all of it was done and written: a run that was killed at its last checkpoint still lacks its model. One that
  * diverged would do so again. */
-static icl_status is_finished(const char *folder, const icl_trainer *trainer, bool *finished, icl_error *error) {
+static icl_status is_finished(const char *folder, const icl_trainer *trainer, bool ends_early, bool *finished,
+                              icl_error *error) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
     icl_status status = ICL_OK;
     char *state = NULL;
@@ -112,7 +114,7 @@ static icl_status is_finished(const char *folder, const icl_trainer *trainer, bo
     ICL_TRY(icl_run_read_state(folder, &state, error));
     if (strcmp(state, "diverged") == 0)
         ICL_TRY(icl_fail(error, ICL_ERROR_DIVERGED, "%s: holds a run that diverged", folder));
-    *finished = progress.step >= progress.total_steps && strcmp(state, "finished") == 0;
+    *finished = (progress.step >= progress.total_steps || ends_early) && strcmp(state, "finished") == 0;
 done:
     icl_free(&state);
     return status;
@@ -132,7 +134,7 @@ static icl_status train(const icl_cell_params *params, icl_trainer **trainer, ic
         ICL_TRY((session.resume ? check_origin : write_origin)(params, *trainer, error));
     if (!session.resume)
         ICL_TRY(icl_run_create(session.folder, session.recipe, error));
-    ICL_TRY(is_finished(session.folder, *trainer, &finished, error));
+    ICL_TRY(is_finished(session.folder, *trainer, icl_session_may_end_early(session.recipe), &finished, error));
     if (finished)
         goto done;
     if (params->begin)

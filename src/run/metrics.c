@@ -18,6 +18,17 @@ void icl_metrics_release(icl_metrics *metrics) {
     icl_free(&metrics->half_adjusted);
 }
 
+const icl_evaluated icl_evaluated_none = {(double)NAN, (double)NAN, 0};
+
+void icl_evaluated_add(icl_evaluated *evaluated, double value) {
+    if (isnan(value))
+        return;
+    evaluated->last = value;
+    evaluated->since_least = value < evaluated->least || isnan(evaluated->least) ? 0 : evaluated->since_least + 1;
+    if (evaluated->since_least == 0)
+        evaluated->least = value;
+}
+
 /* The numbers of one line, which ends at a newline or the text's end; NaN for what is empty or none. */
 static void read_row(const char *line, double values[COLUMNS]) {
     for (int column = 0; column < COLUMNS; column++) {
@@ -36,10 +47,12 @@ static const char *next_line(const char *line) {
 static void count_rows(const char *table, icl_metrics *metrics) {
     double values[COLUMNS];
 
+    metrics->all = icl_evaluated_none;
     for (const char *line = table; *line; line = next_line(line)) {
         read_row(line, values);
         metrics->rows++;
         metrics->evaluations += !isnan(values[EVALUATION]);
+        icl_evaluated_add(&metrics->all, values[EVALUATION]);
     }
 }
 

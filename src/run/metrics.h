@@ -10,6 +10,17 @@
 /* Points of a curve at most. */
 #define ICL_METRICS_POINTS 400
 
+/* The evaluations of a run so far. */
+typedef struct icl_evaluated {
+    double least, last;   /* NaN before the first */
+    uint64_t since_least; /* evaluations behind the first that was least */
+} icl_evaluated;
+
+extern const icl_evaluated icl_evaluated_none;
+
+/* Takes one in; a NaN, which the table does not have, counts for nothing. */
+void icl_evaluated_add(icl_evaluated *evaluated, double value);
+
 typedef struct icl_metrics {
     uint64_t rows;        /* in the file */
     size_t rows_a_point;  /* of which a point of the loss is the mean */
@@ -18,6 +29,7 @@ typedef struct icl_metrics {
     size_t evaluations;
     double *evaluated_at,
         *half_adjusted; /* [evaluations]: at most ICL_METRICS_POINTS of them, evenly chosen, with the last */
+    icl_evaluated all;  /* of the evaluations */
 } icl_metrics;
 
 /* Reads the metrics of a run folder. ICL_ERROR_INPUT if the table has other columns than

@@ -12,6 +12,7 @@
 #include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/run.h"
+#include "run/metrics.h"
 #include "run/recipe_keys.h"
 #include "train/trainer.h"
 
@@ -30,6 +31,10 @@ typedef struct session {
     size_t chunk;
     bool is_first;    /* of the ranks: it has the folder, the others train along */
     bool has_stopped; /* because it was asked to */
+    bool is_done;     /* by train.stop_at or train.stop_after */
+    double stop_at;
+    uint64_t stop_after;
+    icl_evaluated evaluated;
     icl_session_progress progress;
 } session;
 
@@ -41,6 +46,10 @@ static const icl_recipe_key keys[] = {
      .help = "steps between checkpoints; 0: at the end alone"},
     {"train", "snapshot_every", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
      .help = "steps between copies of the model that are kept, from step 0 on; 0: none"},
+    {"train", "stop_at", ICL_KEY_NUMBER, "0", 0, 1e30,
+     .help = "ends the run at an evaluation (eval.every) of at most this; 0: no such end"},
+    {"train", "stop_after", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+     .help = "ends the run after more evaluations than this without a new least one; 0: no such end"},
 };
 const icl_recipe_group icl_session_keys = ICL_RECIPE_GROUP(keys);
 
@@ -75,12 +84,19 @@ done:
     return status;
 }
 
+bool icl_session_may_end_early(const icl_recipe *recipe) {
+    return icl_recipe_number(recipe, "train", "stop_at") > 0 || icl_recipe_count(recipe, "train", "stop_after") > 0;
+}
+
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *made = NULL;
     char *checkpoint = NULL, *model = NULL;
     bool restored = false;
 
+    if (icl_session_may_end_early(params->recipe) && icl_recipe_count(params->recipe, "eval", "every") == 0)
+        ICL_TRY(icl_recipe_reject(params->recipe, "eval", "every", error,
+                                  "at least 1 beside train.stop_at or train.stop_after, which go by evaluations"));
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
     ICL_TRY(icl_evaluation_check(made, params->recipe, error));
     ICL_TRY(icl_trainer_set_ranks(made, params->ranks, error));
@@ -157,10 +173,37 @@ static void read_intervals(session *run) {
     run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
     run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
     run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
+    run->stop_at = icl_recipe_number(recipe, "train", "stop_at");
+    run->stop_after = icl_recipe_count(recipe, "train", "stop_after");
+    run->evaluated = icl_evaluated_none;
     run->chunk = 1;
     run->progress.evaluation = (double)NAN;
     run->progress.adjusted = !icl_task_get_prior(icl_trainer_task(run->trainer))->nonlinear;
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
+}
+
+/* What the evaluations so far say about going on. */
+static void judge_end(session *run) {
+    run->is_done = (run->stop_at > 0 && run->evaluated.least <= run->stop_at) ||
+                   (run->stop_after > 0 && run->evaluated.since_least > run->stop_after);
+}
+
+/* The evaluations that the folder's table has, of a run that goes on. */
+static icl_status recall_evaluations(session *run, icl_error *error) {
+    icl_metrics metrics;
+    const icl_status status = icl_metrics_read(run->params->folder, &metrics, error);
+
+    if (status == ICL_OK) {
+        run->evaluated = metrics.all;
+        judge_end(run);
+    }
+    icl_metrics_release(&metrics);
+    return status;
+}
+
+static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) {
+    ICL_CHECK(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
+    return run->stop_at > 0 || run->stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
 static icl_status open_folder(session *run, icl_error *error) {
@@ -168,7 +211,7 @@ static icl_status open_folder(session *run, icl_error *error) {
 
     ICL_CHECK(make_paths(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
-        ICL_CHECK(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
+        ICL_CHECK(resume_metrics(run, step, error));
     else
         ICL_CHECK(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
     /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
@@ -248,7 +291,10 @@ static void report(session *run, uint64_t before, double seconds) {
 /* Its sequences are made when they are first needed: a run starts training at once. */
 static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
     const icl_recipe *recipe = run->params->recipe;
+    const icl_session_measure *measure = run->params->measure;
 
+    if (measure)
+        return measure->of(measure->user, run->trainer, evaluation, error);
     if (!run->evaluator)
         ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
                                        (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
@@ -264,6 +310,8 @@ static icl_status follow_up(session *run, uint64_t before, uint64_t step, double
     if (run->progress.evaluated) {
         ICL_CHECK(evaluate(run, &evaluation, error));
         run->progress.evaluation = evaluation;
+        icl_evaluated_add(&run->evaluated, evaluation);
+        judge_end(run);
     }
     ICL_CHECK(add_rows(run, before, evaluation, error));
     ICL_CHECK(take_snapshot(run, error));
@@ -277,11 +325,12 @@ static icl_status follow_up(session *run, uint64_t before, uint64_t step, double
 static icl_status keep_pace(session *run, size_t steps, double seconds, icl_error *error) {
     struct {
         double seconds;
-        uint64_t stop;
-    } first = {seconds, run->params->stop && *run->params->stop};
+        uint64_t stop, done;
+    } first = {seconds, run->params->stop && *run->params->stop, run->is_done};
     const icl_status status = icl_ranks_share(run->params->ranks, &first, sizeof first, error);
 
     run->has_stopped = first.stop;
+    run->is_done = first.done;
     if (first.seconds < SECONDS_A_CHUNK / 2 && steps == run->chunk && run->chunk < MAX_CHUNK)
         run->chunk *= 2;
     else if (first.seconds > SECONDS_A_CHUNK && run->chunk > 1)
@@ -329,12 +378,12 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
         status = open_folder(&run, error);
     ICL_TRY(icl_ranks_agree(params->ranks, status, error));
     ICL_TRY(keep_pace(&run, 0, SECONDS_A_CHUNK, error));
-    while (icl_trainer_progress(trainer).step < total && !run.has_stopped)
+    while (icl_trainer_progress(trainer).step < total && !run.has_stopped && !run.is_done)
         ICL_TRY(advance(&run, error));
     if (run.is_first)
         status = save(&run, error);
     ICL_TRY(icl_ranks_agree(params->ranks, status, error));
-    if (icl_trainer_progress(trainer).step < total)
+    if (icl_trainer_progress(trainer).step < total && !run.is_done)
         status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
                           icl_trainer_progress(trainer).step, total);
 done:

@@ -1,4 +1,5 @@
-/* Training sessions: snapshots are the models of their steps, of a run in one piece as of one that was stopped. */
+/* Training sessions: snapshots are the models of their steps, of a run in one piece as of one that was stopped; and
+ * evaluations end a run where train.stop_at and train.stop_after say so, in one piece or in parts. */
 #include "iclab/session.h"
 
 #include <math.h>
@@ -86,6 +87,99 @@ static void check_snapshots(tap_run *tap, icl_backend *backend, const char *fold
            "%s: a snapshot that was not taken: %s", name, error.message);
 }
 
+/* ---- Runs that end early ---- */
+
+/* What the evaluations after 2, 4, … steps see, whatever was trained. */
+static icl_status scripted(void *user, icl_trainer *trainer, double *value, icl_error *error) {
+    static const double values[] = {9, 5, 6, 7, 4, 4, 4, 4, 4, 4};
+    (void)user;
+    (void)error;
+    *value = values[icl_trainer_progress(trainer).step / 2 - 1];
+    return ICL_OK;
+}
+
+/* Trains up to `steps` steps of the recipe with these overrides; *last receives the last step done. */
+static icl_status train_scripted(icl_backend *backend, const char *folder, const char *const overrides[2],
+                                 const char *steps, bool resume, uint64_t *last, icl_error *error) {
+    const icl_session_measure measure = {scripted, NULL};
+    icl_session_params params = {.backend = backend, .folder = folder, .resume = resume, .measure = &measure};
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_recipe(steps, &recipe, error));
+    ICL_TRY(icl_recipe_override(recipe, "train.horizon=20", error));
+    ICL_TRY(icl_recipe_override(recipe, overrides[0], error));
+    ICL_TRY(icl_recipe_override(recipe, overrides[1], error));
+    params.recipe = recipe;
+    ICL_TRY(icl_session_prepare(&params, &trainer, error));
+    if (!resume)
+        ICL_TRY(icl_run_create(folder, recipe, error));
+    ICL_TRY(icl_session_train(&params, trainer, error));
+    *last = icl_trainer_progress(trainer).step;
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static icl_status read_table(const char *folder, char **table, icl_error *error) {
+    char *path = NULL;
+    size_t size;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &path, error));
+    ICL_TRY(icl_file_read(path, 0, table, &size, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+/* In one piece; in two, of which the first ends after `part`; and once more, which trains nothing. */
+static void check_end(tap_run *tap, icl_backend *backend, scratch_folder *scratch, const char *override,
+                      const char *part, uint64_t expected) {
+    const char *const overrides[] = {"eval.every=2", override};
+    char whole[512], parts[512], *tables[2] = {NULL, NULL};
+    icl_error error = {0};
+    uint64_t last = 0;
+
+    snprintf(whole, sizeof whole, "%s", scratch_path(scratch, "whole"));
+    snprintf(parts, sizeof parts, "%s", scratch_path(scratch, "parts"));
+    tap_status(tap, train_scripted(backend, whole, overrides, "train.steps=20", false, &last, &error), &error,
+               override);
+    tap_ok(tap, last == expected, "%s: ends after %d steps (%d)", override, (int)expected, (int)last);
+    tap_status(tap, train_scripted(backend, parts, overrides, part, false, &last, &error), &error, part);
+    for (int i = 0; i < 2; i++) {
+        tap_status(tap, train_scripted(backend, parts, overrides, "train.steps=20", true, &last, &error), &error, part);
+        tap_ok(tap, last == expected, "%s, gone on with: ends after %d steps (%d)", override, (int)expected, (int)last);
+    }
+    tap_status(tap, read_table(whole, &tables[0], &error), &error, "a table");
+    tap_status(tap, read_table(parts, &tables[1], &error), &error, "a table");
+    tap_ok(tap, tables[0] && tables[1] && strcmp(tables[0], tables[1]) == 0, "%s: the same metrics.csv", override);
+    icl_free(&tables[0]);
+    icl_free(&tables[1]);
+    scratch_remove_run(scratch, "whole");
+    scratch_remove_run(scratch, "parts");
+}
+
+static void check_ends(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    static const char *const without[] = {"eval.every=0", "train.stop_after=1"};
+    icl_error error = {0};
+    uint64_t last;
+
+    check_end(tap, backend, scratch, "train.stop_at=0", "train.steps=10", 20);
+    check_end(tap, backend, scratch, "train.stop_at=5", "train.steps=3", 4);
+    check_end(tap, backend, scratch, "train.stop_at=4.5", "train.steps=8", 10);
+    check_end(tap, backend, scratch, "train.stop_after=1", "train.steps=7", 8);
+    check_end(tap, backend, scratch, "train.stop_after=2", "train.steps=12", 16);
+    check_end(tap, backend, scratch, "train.stop_after=9", "train.steps=12", 20);
+    tap_ok(tap,
+           train_scripted(backend, scratch_path(scratch, "none"), without, "train.steps=20", false, &last, &error) ==
+                   ICL_ERROR_INPUT &&
+               strstr(error.message, "eval.every"),
+           "an end by evaluations without any: %s", error.message);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -106,6 +200,7 @@ int main(int argc, char **argv) {
     tap_status(&tap, train(backend, folder, "train.steps=10", true, &error), &error, "5 more");
     check_snapshots(&tap, backend, folder, "in two pieces");
     scratch_remove_run(&scratch, "parts");
+    check_ends(&tap, backend, &scratch);
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);
