@@ -124,7 +124,8 @@ ICL_API icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, i
  * "shape.loss", a name of icl_loss_name; "task.d", "task.n" and every key of the recipe's [model] section,
  * "model.KEY". Of a program's own model it holds "model.family" alone, of its own task "task.family". A file without
  * the shape, of an older version, is for regression with d and n. tools/python/iclab_model.py reads and evaluates
- * models for regression, sequence models for any task, and writes such files.
+ * models for regression, sequence models for any task, and writes such files; it does not read those of model.family =
+ * fast-weights, whose tensors src/model/sequence/fast_weights.c names.
  */
 ICL_API icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error);
 

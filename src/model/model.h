@@ -10,7 +10,8 @@
 #define ICL_MODEL_FAMILIES(FAMILY)                                                                                     \
     FAMILY("linear", icl_linear_transformer)                                                                           \
     FAMILY("softmax", icl_softmax_attention)                                                                           \
-    FAMILY("sequence", icl_sequence_model)
+    FAMILY("sequence", icl_sequence_model)                                                                             \
+    FAMILY("fast-weights", icl_fast_weights)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_model_family family;                                                                              \

@@ -3,16 +3,21 @@
 #include "core/allocate.h"
 
 /* What a batch keeps in icl_batch.scratch. */
-enum { TARGETS = 0 /* [B, S, 1] */, WEIGHTS /* likewise */ };
+enum { TARGETS = 0 /* [B, S, c] */, WEIGHTS /* [B, S, 1] */ };
+
+static size_t target_size(const icl_task *task) {
+    return icl_loss_target_size(task->shape.loss, task->shape.outputs);
+}
 
 icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                     icl_batch *batch, icl_error *error) {
-    const size_t scored[] = {size, task->shape.scored, 1};
+    const size_t targets[] = {size, task->shape.scored, target_size(task)};
+    const size_t weights[] = {size, task->shape.scored, 1};
 
     (void)purpose;
     ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, task->shape.positions}, &batch->inputs, error));
-    for (int i = TARGETS; i <= WEIGHTS; i++)
-        ICL_CHECK(icl_tensor_create(backend, 3, scored, &batch->scratch[i], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, targets, &batch->scratch[TARGETS], error));
+    ICL_CHECK(icl_tensor_create(backend, 3, weights, &batch->scratch[WEIGHTS], error));
     batch->targets = batch->scratch[TARGETS];
     batch->weights = batch->scratch[WEIGHTS];
     return ICL_OK;
@@ -22,7 +27,7 @@ icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *sy
     const size_t scored = size * task->shape.scored;
 
     ICL_CHECK(icl_allocate(size * task->shape.positions, sizeof(float), "symbols", &symbols->inputs, error));
-    ICL_CHECK(icl_allocate(scored, sizeof(float), "classes", &symbols->targets, error));
+    ICL_CHECK(icl_allocate(scored, target_size(task) * sizeof(float), "targets", &symbols->targets, error));
     return icl_allocate(scored, sizeof(float), "weights", &symbols->weights, error);
 }
 

@@ -1,4 +1,4 @@
-/* Batches of symbols, classes and weights that the host writes: what such families of tasks share. */
+/* Batches of symbols, targets and weights that the host writes: what such families of tasks share. */
 #ifndef ICLAB_TASK_SYMBOLS_H
 #define ICLAB_TASK_SYMBOLS_H
 
@@ -7,7 +7,7 @@
 /* A batch of B sequences on the host. */
 typedef struct icl_symbols {
     float *inputs;            /* [B, T] symbols */
-    float *targets, *weights; /* [B, S] classes, and the weights of their losses */
+    float *targets, *weights; /* [B, S, c] as icl_loss_target_size has c, and [B, S]: the weights of their losses */
 } icl_symbols;
 
 /* Makes inputs, targets and weights of an empty batch, as icl_task_family.batch_create does. */

@@ -15,7 +15,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
     FAMILY("functions", icl_functions)                                                                                 \
     FAMILY("recall", icl_recall)                                                                                       \
-    FAMILY("state", icl_state)
+    FAMILY("state", icl_state)                                                                                         \
+    FAMILY("associative", icl_associative)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

@@ -1,4 +1,4 @@
-/* Batches of symbols and classes on the host, for the tests of tasks that have them. */
+/* Batches of symbols and their targets on the host, for the tests of tasks that have them. */
 #ifndef ICLAB_TESTS_SYMBOL_BATCHES_H
 #define ICLAB_TESTS_SYMBOL_BATCHES_H
 
@@ -9,16 +9,19 @@ enum { BATCH = 37 };
 /* A batch on the host. */
 typedef struct host_batch {
     float *inputs, *targets, *weights;
-    size_t size, length, scored;
+    size_t size, length, scored, target_count;
 } host_batch;
 
 static inline icl_status host_batch_read(const icl_batch *batch, host_batch *host, icl_error *error) {
     const size_t scored = batch->size * batch->shape.scored;
     icl_status status = ICL_OK;
 
-    *host = (host_batch){.size = batch->size, .length = batch->shape.positions, .scored = batch->shape.scored};
+    *host = (host_batch){.size = batch->size,
+                         .length = batch->shape.positions,
+                         .scored = batch->shape.scored,
+                         .target_count = icl_tensor_count(&batch->targets)};
     ICL_TRY(icl_allocate(batch->size * host->length, sizeof(float), "symbols", &host->inputs, error));
-    ICL_TRY(icl_allocate(scored, sizeof(float), "classes", &host->targets, error));
+    ICL_TRY(icl_allocate(host->target_count, sizeof(float), "targets", &host->targets, error));
     ICL_TRY(icl_allocate(scored, sizeof(float), "weights", &host->weights, error));
     ICL_TRY(icl_tensor_read(batch->inputs, host->inputs, error));
     ICL_TRY(icl_tensor_read(batch->targets, host->targets, error));
@@ -61,7 +64,7 @@ static inline icl_status compare_symbol_batches(tap_run *tap, const char *overri
         ICL_TRY(host_batch_read(&ours, &a, error));
         ICL_TRY(host_batch_read(&theirs, &b, error));
         const bool equal = memcmp(a.inputs, b.inputs, a.size * a.length * sizeof(float)) == 0 &&
-                           memcmp(a.targets, b.targets, a.size * a.scored * sizeof(float)) == 0 &&
+                           memcmp(a.targets, b.targets, a.target_count * sizeof(float)) == 0 &&
                            memcmp(a.weights, b.weights, a.size * a.scored * sizeof(float)) == 0;
         tap_ok(tap, equal == same, "%s: %s", overrides,
                same ? "a batch has the cpu's bits" : "another purpose, seed or step: other numbers");

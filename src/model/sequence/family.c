@@ -177,11 +177,15 @@ static icl_variable step(const icl_model *model, icl_tape *tape, const icl_varia
                inputs);
 }
 
+static void initialize(const icl_model *model, uint32_t seed, float *values) {
+    icl_sequence_initialize(model, model->state, seed, values);
+}
+
 const icl_model_family icl_sequence_model = {
     .name = "sequence",
     .create = create,
     .destroy = destroy,
-    .initialize = icl_sequence_initialize,
+    .initialize = initialize,
     .predict = predict,
     .step = step,
 };

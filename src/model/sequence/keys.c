@@ -51,11 +51,19 @@ static const icl_choice key_norms[] = {
 
 /* ---- What every sequence model reads ---- */
 
+static const icl_recipe_key feature_rows[] = {
+    {"model", "width", ICL_KEY_COUNT, "64", 1, ICL_MAX_EXTENT, .help = "numbers of a position between blocks"},
+    {"model", "key_width", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
+     .help = "numbers of a key, for each head; 0: width over heads"},
+    {"model", "feature_map", ICL_KEY_TEXT, "identity",
+     .help = "of queries and keys: identity, elu+1, relu, dpfp:NU, favor:M or learned"},
+};
+const icl_recipe_group icl_sequence_feature_keys = ICL_RECIPE_GROUP(feature_rows);
+
 static const icl_recipe_key keys[] = {
     {"model", "mixer", ICL_KEY_TEXT, "softmax",
      .help =
          "how positions see each other: softmax, linear, delta, mesa, ...; a word, or a list for the layers in turn"},
-    {"model", "width", ICL_KEY_COUNT, "64", 1, ICL_MAX_EXTENT, .help = "numbers of a position between blocks"},
     {"model", "causal", ICL_KEY_FLAG, "true", .help = "positions see those before them alone"},
     {"model", "loops", ICL_KEY_COUNT, "1", 1, 1024,
      .help = "the blocks are applied so often, each time to their last output plus the embedding"},
@@ -69,12 +77,8 @@ static const icl_recipe_key keys[] = {
      .help = "standard deviation of matrices at the start; 0: the root of one over their inputs"},
 
     /* Read by some mixers alone: see readers. */
-    {"model", "key_width", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
-     .help = "numbers of a key, for each head; 0: width over heads"},
     {"model", "value_width", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
      .help = "numbers of a value, for each head; 0: width over heads"},
-    {"model", "feature_map", ICL_KEY_TEXT, "identity",
-     .help = "of queries and keys: identity, elu+1, relu, dpfp:NU, favor:M or learned"},
     {"model", "normalize_keys", ICL_KEY_WORD, "auto", .choices = key_norms,
      .help = "queries and keys of length 1, or of sum 1; auto: of length 1 for delta rules and mesa"},
     {"model", "convolution", ICL_KEY_COUNT, "0", 0, 1024,
@@ -91,7 +95,8 @@ static const icl_recipe_key keys[] = {
     {"model", "output_gate", ICL_KEY_FLAG, "false", .help = "outputs times silu of a projection"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
-const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &own_keys, NULL};
+const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &icl_sequence_feature_keys, &own_keys,
+                                                           NULL};
 
 /* ---- What no layer reads ---- */
 
@@ -193,7 +198,6 @@ static icl_status read_feature_map(const icl_recipe *recipe, icl_sequence *is, i
 static void read_values(const icl_recipe *recipe, icl_sequence *is) {
     is->width = (size_t)icl_recipe_count(recipe, "model", "width");
     is->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
-    is->key_width = (size_t)icl_recipe_count(recipe, "model", "key_width");
     is->value_width = (size_t)icl_recipe_count(recipe, "model", "value_width");
     is->causal = icl_recipe_flag(recipe, "model", "causal");
     is->loops = (size_t)icl_recipe_count(recipe, "model", "loops");
@@ -227,6 +231,15 @@ static icl_status share_width(const icl_recipe *recipe, icl_sequence *is, size_t
         return icl_recipe_reject(recipe, "model", "heads", error, "a divisor of model.width = %zu, or another model.%s",
                                  is->width, name);
     *own = is->width / is->heads;
+    return ICL_OK;
+}
+
+icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *is, icl_error *error) {
+    is->width = (size_t)icl_recipe_count(recipe, "model", "width");
+    is->key_width = (size_t)icl_recipe_count(recipe, "model", "key_width");
+    ICL_CHECK(read_feature_map(recipe, is, error));
+    ICL_CHECK(share_width(recipe, is, &is->key_width, "key_width", error));
+    is->feature_width = icl_sequence_feature_width(is);
     return ICL_OK;
 }
 
@@ -273,12 +286,10 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
 
     read_values(recipe, is);
     ICL_CHECK(check_readers(recipe, model, is, error));
-    ICL_CHECK(read_feature_map(recipe, is, error));
     if (reads & ICL_READS_KEYS)
-        ICL_CHECK(share_width(recipe, is, &is->key_width, "key_width", error));
+        ICL_CHECK(icl_sequence_read_features(recipe, is, error));
     if (reads & ICL_READS_VALUES)
         ICL_CHECK(share_width(recipe, is, &is->value_width, "value_width", error));
-    is->feature_width = icl_sequence_feature_width(is);
     ICL_CHECK(check_positions(recipe, is, reads, error));
     if (is->pooled && model->shape.scored != 1)
         return icl_recipe_reject(recipe, "model", "readout", error,

@@ -106,6 +106,9 @@ static double start_of(const icl_sequence_start *start, uint32_t seed, size_t in
         return log(start->a + (start->b - start->a) * uniform_at(seed, index));
     case ICL_START_INVERSE_SOFTPLUS:
         return log(expm1(exp(log(start->a) + (log(start->b) - log(start->a)) * uniform_at(seed, index))));
+    case ICL_START_UNIFORM:
+        return start->a * (2 * uniform_at(seed, index) - 1);
+    case ICL_START_IDENTITY:
     case ICL_START_NORMAL:
     case ICL_START_ORTHOGONAL:
         break;
@@ -113,13 +116,18 @@ static double start_of(const icl_sequence_start *start, uint32_t seed, size_t in
     return start->a * (double)icl_model_noise(seed, index);
 }
 
-void icl_sequence_initialize(const icl_model *model, uint32_t seed, float *values) {
-    const icl_sequence *is = model->state;
+static void initialize_identity(const icl_parameter_info *info, float *values) {
+    for (size_t k = 0; k < info->count; k++)
+        values[k] = k / info->shape[1] == k % info->shape[1] ? 1 : 0;
+}
 
+void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values) {
     for (size_t i = 0; i < model->parameter_count; i++) {
         const icl_parameter_info *info = &model->parameters[i];
         if (is->starts[i].kind == ICL_START_ORTHOGONAL)
             initialize_directions(info, seed, values + info->offset);
+        else if (is->starts[i].kind == ICL_START_IDENTITY)
+            initialize_identity(info, values + info->offset);
         else
             for (size_t k = 0; k < info->count; k++)
                 values[info->offset + k] = (float)start_of(&is->starts[i], seed, info->offset + k);

@@ -81,6 +81,8 @@ typedef struct icl_sequence_start {
     enum {
         ICL_START_CONSTANT,         /* a */
         ICL_START_NORMAL,           /* N(0, a^2) */
+        ICL_START_UNIFORM,          /* uniform in (-a, a) */
+        ICL_START_IDENTITY,         /* 1 where row and column are the same, else 0 */
         ICL_START_LOG_UNIFORM,      /* log u, u uniform in (a, b) */
         ICL_START_INVERSE_SOFTPLUS, /* x with log(softplus(x)) uniform in (log a, log b) */
         ICL_START_ORTHOGONAL,       /* rows of m orthogonal directions in R^d, lengths as of normal vectors */
@@ -182,6 +184,11 @@ const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity
 /* Fills the settings; refuses what no layer reads and what does not fit together. The layers' mixers are known. */
 icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *is, icl_error *error);
 
+/* Those of keys and their map, which other families list too: width, key_width, of whose default each of is->heads has
+ * its share, and feature_map. */
+extern const icl_recipe_group icl_sequence_feature_keys;
+icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *is, icl_error *error);
+
 /* ---- Parameters (parameters.c) ---- */
 
 /* Names a parameter and says how it begins. */
@@ -205,7 +212,8 @@ icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequenc
                                       const icl_sequence_layer *layer, const char *name, size_t count, double value,
                                       icl_error *error);
 
-void icl_sequence_initialize(const icl_model *model, uint32_t seed, float *values);
+/* is: where the beginnings of the model's parameters stand. */
+void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values);
 
 /* The parameter on the tape. It must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);

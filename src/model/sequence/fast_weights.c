@@ -1,0 +1,227 @@
+/*
+ * model.family = fast-weights: the memory of Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174, section 6.1), for tasks
+ * that write pairs of a key and a value and then ask for keys (task.family = associative).
+ *
+ * A key symbol is a trained row e of a table [S, e], e = floor(1.1 * 2 S), a value symbol the one-hot vector v of S
+ * numbers, as it is. With phi = model.feature_map and d = model.key_width
+ *
+ *     k = phi([e; v] W_k + b_k),  q = phi(e W_q + b_q),  beta = sigmoid([e; v] w + c)
+ *
+ *     model.rule = sum       M = sum_j v_j k_j^T,                                    y = M q / (q . sum_j k_j + 1e-6)
+ *     model.rule = delta     M <- M + beta_j (v_j - M k'_j) k'_j^T,  k' = k / sum k,  y = M q / (sum q + 1e-6)
+ *     model.rule = softmax   y = sum_j softmax_j(q . k_j / sqrt(d)) v_j, without phi
+ *
+ * and y is the output. Positions are not told, and a query is no key. Matrices and biases begin as the authors' code
+ * has them: W_k, W_q uniform in (-1/8, 1/8), of softmax in +-sqrt(6 / (inputs + outputs)); biases, w and c uniform in
+ * +-inputs^(-1/2); the table normal.
+ *
+ * A key of e and one-hot v is the sum of two of 2 S rows, those of [table W_k's upper part; W_k's lower part]: one
+ * product for the whole batch, and then rows by number.
+ *
+ * Parameters: table [S, e]; values [S, S], the one-hot vectors, which no gradient reaches; key.weight [e + S, d] and
+ * .bias; query.weight [e, d] and .bias; of delta write.weight [e + S, 1] and .bias; of favor directions [d, M], which
+ * stay as they begin, while the authors draw new ones for each pass.
+ */
+#include <math.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "model/sequence/sequence.h"
+
+#define SUM_EPSILON 1e-6 /* of the divisor */
+
+typedef enum fast_weights_rule { RULE_SUM = 0, RULE_DELTA, RULE_SOFTMAX } fast_weights_rule;
+
+typedef struct fast_weights {
+    icl_sequence parts; /* the settings and the beginnings that the files of model.family = sequence work with */
+    fast_weights_rule rule;
+    icl_sequence_layer layer; /* its keys, queries and writes */
+    icl_sequence_parameter values, key_bias, query_bias;
+} fast_weights;
+
+static const icl_recipe_key keys[] = {
+    {"model", "rule", ICL_KEY_WORD, "sum",
+     .choices = (const icl_choice[]){{"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"softmax", RULE_SOFTMAX}, {0}},
+     .help = "how values are written and read: sums, the delta rule, or softmax attention over all of them"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group *const icl_fast_weights_keys[] = {&icl_sequence_feature_keys, &own_keys, NULL};
+
+/* ---- Creation ---- */
+
+/* A matrix [inputs, outputs] uniform in +-a and, unless it is NULL, a bias in +-inputs^(-1/2). */
+static icl_status add_linear(icl_sequence_builder *builder, icl_sequence_parameter *weight,
+                             icl_sequence_parameter *bias, const char *name, size_t inputs, size_t outputs, double a,
+                             icl_error *error) {
+    const icl_sequence_start start = {ICL_START_UNIFORM, a, 0, false};
+    const icl_sequence_start bias_start = {ICL_START_UNIFORM, 1 / sqrt((double)inputs), 0, true};
+
+    ICL_CHECK(icl_sequence_add(builder, weight, start, 2, (const size_t[]){inputs, outputs}, error, "%s.weight", name));
+    return icl_sequence_add(builder, bias, bias_start, 1, &outputs, error, "%s.bias", name);
+}
+
+static icl_status add_parameters(icl_model *model, fast_weights *is, icl_error *error) {
+    icl_sequence_builder builder = {model, &is->parts};
+    const size_t S = model->shape.outputs, e = (size_t)(1.1 * 2 * (double)S), d = is->parts.key_width;
+    const bool softmax = is->rule == RULE_SOFTMAX;
+    const double key_bound = softmax ? sqrt(6 / (double)(e + S + d)) : .125;
+    const double query_bound = softmax ? sqrt(6 / (double)(e + d)) : .125;
+    icl_sequence_layer *layer = &is->layer;
+
+    ICL_CHECK(icl_sequence_add(&builder, &is->parts.embedding, (icl_sequence_start){ICL_START_NORMAL, 1, 0, true}, 2,
+                               (const size_t[]){S, e}, error, "table"));
+    ICL_CHECK(icl_sequence_add(&builder, &is->values, (icl_sequence_start){ICL_START_IDENTITY, 0, 0, true}, 2,
+                               (const size_t[]){S, S}, error, "values"));
+    ICL_CHECK(add_linear(&builder, &layer->key, &is->key_bias, "key", e + S, d, key_bound, error));
+    ICL_CHECK(add_linear(&builder, &layer->query, &is->query_bias, "query", e, d, query_bound, error));
+    if (is->rule == RULE_DELTA)
+        ICL_CHECK(add_linear(&builder, &layer->write, &layer->write_bias, "write", e + S, 1, 1 / sqrt((double)(e + S)),
+                             error));
+    return softmax ? ICL_OK : icl_sequence_add_features(&builder, layer, error);
+}
+
+static icl_status check_shape(const icl_model *model, icl_error *error) {
+    const icl_task_shape *shape = &model->shape;
+
+    if (shape->symbols == 2 * shape->outputs && shape->first_scored % 2 == 0 && shape->first_scored > 0 &&
+        shape->first_scored + shape->scored == shape->positions && shape->loss == ICL_LOSS_SQUARED_ERROR)
+        return ICL_OK;
+    return icl_model_refuse(model, "pairs of a key and a value out of twice as many symbols as outputs, then queries",
+                            error);
+}
+
+static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    fast_weights *is = NULL;
+
+    ICL_CHECK(check_shape(model, error));
+    if (icl_recipe_count(recipe, "model", "layers") != 1)
+        return icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = fast-weights has one layer");
+    ICL_CHECK(icl_allocate(1, sizeof *is, "fast weights", &is, error));
+    model->state = is;
+    is->rule = (fast_weights_rule)icl_recipe_choice(recipe, "model", "rule");
+    is->parts.heads = 1;
+    ICL_CHECK(icl_sequence_read_features(recipe, &is->parts, error));
+    if (is->rule == RULE_SOFTMAX && is->parts.feature_map != ICL_FEATURES_IDENTITY)
+        return icl_recipe_reject(recipe, "model", "feature_map", error, "identity beside model.rule = softmax");
+    if (is->rule != RULE_SOFTMAX && is->parts.feature_map == ICL_FEATURES_IDENTITY)
+        return icl_recipe_reject(recipe, "model", "feature_map", error,
+                                 "another map beside model.rule = %s: its divisor may be 0",
+                                 icl_recipe_value(recipe, "model", "rule"));
+    return add_parameters(model, is, error);
+}
+
+static void destroy(icl_model *model) {
+    fast_weights *is = model->state;
+
+    if (is)
+        icl_free(&is->parts.starts);
+    icl_free(&model->state);
+}
+
+static void initialize(const icl_model *model, uint32_t seed, float *values) {
+    icl_sequence_initialize(model, &((const fast_weights *)model->state)->parts, seed, values);
+}
+
+/* ---- Outputs ---- */
+
+/* x W + b for each write [B, 1, L, outputs], x = [e; v]: rows of both parts by number, and their sum. */
+static icl_variable project_writes(const icl_sequence_pass *pass, icl_variable pairs, icl_sequence_parameter weight,
+                                   icl_sequence_parameter bias) {
+    icl_tape *tape = pass->tape;
+    const icl_variable table = icl_sequence_value(pass, pass->is->embedding), W = icl_sequence_value(pass, weight);
+    const icl_tensor seen = icl_tape_value(tape, table), symbols = icl_tape_value(tape, pairs);
+    const size_t S = seen.shape[0], e = seen.shape[1], outputs = icl_tape_value(tape, W).shape[1];
+    const icl_variable halves[] = {icl_tape_matmul(tape, 1, table, icl_tape_slice(tape, W, 0, 0, e)),
+                                   icl_tape_slice(tape, W, 0, e, S)};
+    const icl_variable rows = icl_tape_look_up(tape, icl_tape_concatenate(tape, 0, 2, halves), pairs);
+    const size_t shape[] = {symbols.shape[0], symbols.shape[1] / 2, 2, outputs};
+    const icl_variable sums = icl_tape_reduce(tape, ICL_SUM, 1u << 2, icl_tape_reshape(tape, rows, 4, shape));
+
+    return icl_tape_swap_axes(tape, icl_tape_binary(tape, ICL_ADD, sums, icl_sequence_value(pass, bias)), 1, 2);
+}
+
+/* e W + b for each query, [B, 1, Q, d]. */
+static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable queries, const fast_weights *is) {
+    icl_tape *tape = pass->tape;
+    const icl_variable rows = icl_tape_matmul(tape, 1, icl_sequence_value(pass, pass->is->embedding),
+                                              icl_sequence_value(pass, is->layer.query));
+    const icl_variable biased = icl_tape_binary(tape, ICL_ADD, rows, icl_sequence_value(pass, is->query_bias));
+    const icl_variable found = icl_tape_look_up(tape, biased, queries);
+    const icl_tensor seen = icl_tape_value(tape, found);
+
+    return icl_tape_reshape(tape, found, 4, (const size_t[]){seen.shape[0], 1, seen.shape[1], seen.shape[2]});
+}
+
+/* The one-hot vectors of the values, [B, 1, L, S]. */
+static icl_variable written_values(const icl_sequence_pass *pass, icl_variable pairs, const fast_weights *is) {
+    icl_tape *tape = pass->tape;
+    const icl_tensor symbols = icl_tape_value(tape, pairs);
+    const icl_variable table = icl_tape_detach(tape, icl_sequence_value(pass, is->values));
+    const size_t shape[] = {symbols.shape[0], 1, symbols.shape[1] / 2, 2};
+    const icl_variable all = icl_sequence_add_scalar(pass, pairs, -(double)icl_tape_value(tape, table).shape[0]);
+    const icl_variable values = icl_tape_slice(tape, icl_tape_reshape(tape, all, 4, shape), 3, 1, 1);
+
+    return icl_tape_look_up(tape, table, icl_tape_reshape(tape, icl_tape_scale(tape, 1, values), 3, shape));
+}
+
+/* Divided by its sum along the last axis. */
+static icl_variable by_sum(const icl_sequence_pass *pass, icl_variable x, icl_variable of) {
+    const icl_variable sum = icl_tape_reduce(pass->tape, ICL_SUM, 1u << 3, of);
+    return icl_tape_binary(pass->tape, ICL_DIVIDE, x, icl_sequence_add_scalar(pass, sum, SUM_EPSILON));
+}
+
+/* sum_j (q . k_j) v_j / (sum_j q . k_j): by its scores, which with few queries cost less than the matrix M. */
+static icl_variable read_sum(const icl_sequence_pass *pass, icl_variable q, icl_variable k, icl_variable v) {
+    const icl_variable scores = icl_tape_matmul(pass->tape, 1, q, icl_tape_swap_axes(pass->tape, k, 2, 3));
+    return by_sum(pass, icl_tape_matmul(pass->tape, 1, scores, v), scores);
+}
+
+static icl_variable read_delta(const icl_sequence_pass *pass, icl_variable q, icl_variable k, icl_variable v,
+                               icl_variable logit) {
+    icl_tape *tape = pass->tape;
+    const icl_variable beta = icl_tape_unary(tape, ICL_SIGMOID, logit), normed = by_sum(pass, k, k);
+    /* Only the last memory is read: no query stands between the writes. */
+    const size_t none[] = {1, 1, 1, icl_tape_value(tape, k).shape[3]};
+    const icl_recurrence_variables operands = {
+        .q = icl_tape_filled(tape, 4, none, 0), .k = normed, .v = v, .beta = &beta};
+    icl_variable memory;
+
+    (void)icl_tape_recurrence(tape, &(icl_recurrence_params){.delta = true, .scale = 1}, &operands, &memory);
+    return icl_tape_matmul(tape, 1, by_sum(pass, q, q), memory);
+}
+
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                            size_t depth) {
+    const fast_weights *is = model->state;
+    const icl_sequence_pass pass = {.model = model, .is = &is->parts, .tape = tape, .parameters = parameters};
+    const size_t first = model->shape.first_scored, scored = model->shape.scored;
+    /* Copies: a reshape takes rows without gaps alone. */
+    const icl_variable pairs = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, 0, first));
+    const icl_variable queries = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, first, scored));
+    const icl_variable v = written_values(&pass, pairs, is);
+    icl_variable k = project_writes(&pass, pairs, is->layer.key, is->key_bias);
+    icl_variable q = project_queries(&pass, queries, is), y;
+
+    (void)depth;
+    if (is->rule == RULE_SOFTMAX) {
+        const icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX,
+                                             .scale = 1 / sqrt((double)is->parts.key_width)};
+        y = icl_tape_attention(tape, &params, q, k, v);
+    } else {
+        k = icl_sequence_features(&pass, &is->layer, k);
+        q = icl_sequence_features(&pass, &is->layer, q);
+        y = is->rule == RULE_SUM
+                ? read_sum(&pass, q, k, v)
+                : read_delta(&pass, q, k, v, project_writes(&pass, pairs, is->layer.write, is->layer.write_bias));
+    }
+    return icl_tape_reshape(tape, icl_tape_scale(tape, 1, y), 3,
+                            (const size_t[]){icl_tape_value(tape, inputs).shape[0], scored, model->shape.outputs});
+}
+
+const icl_model_family icl_fast_weights = {
+    .name = "fast-weights",
+    .create = create,
+    .destroy = destroy,
+    .initialize = initialize,
+    .predict = predict,
+};

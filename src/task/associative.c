@@ -1,0 +1,239 @@
+/*
+ * Associative retrieval with overwriting (Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174, section 6.1): values are
+ * written under keys one after another, and a query asks for the last value that was written under its key.
+ *
+ *     S = task.keys;  symbols 0 … S - 1 are keys, S … 2 S - 1 values
+ *     positions 0 … 2 L - 1, L = task.writes: key, value, key, value, …
+ *     positions 2 L … 2 L + Q - 1, Q = task.queries: a key each, scored by the squared error of S outputs against the
+ *     one-hot vector of its value
+ *
+ * task.draws = distinct (the paper's setting 1): keys and values are each drawn without repeats. repeated (setting 2):
+ * both are drawn independently, so that keys come back with other values. task.asked = writes: each query is the key
+ * of a write drawn uniformly, so that a key written often is asked often (the paper's training). keys: each key of the
+ * sequence is asked once, in the order of their numbers (its evaluation); where there are K < Q of them the queries
+ * left over are key 0 with weight 0, and the others weigh Q / K.
+ *
+ * The host draws: sequence s owns the words s (2 L + Q) … of the stream: L for keys, L for values, Q for queries. The
+ * j-th draw out of n is number floor(word n / 2^32); without repeats it is taken out of those that are left, by a
+ * partial Fisher-Yates shuffle.
+ */
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "iclab/random.h"
+#include "iclab/reference_predictor.h"
+#include "task/streams.h"
+#include "task/symbols.h"
+#include "task/task.h"
+
+#define MOST_KEYS 65536 /* their one-hot vectors are rows of as many numbers */
+
+typedef struct associative {
+    size_t keys, writes, queries; /* S, L, Q */
+    bool repeated, asks_keys;     /* task.draws, task.asked */
+} associative;
+
+/* ---- The recipe ---- */
+
+static const icl_recipe_key own_rows[] = {
+    {"task", "keys", ICL_KEY_COUNT, "20", 1, MOST_KEYS, .help = "keys, and as many values"},
+    {"task", "writes", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "pairs of a key and a value in a sequence"},
+    {"task", "queries", ICL_KEY_COUNT, "1", 1, ICL_MAX_EXTENT, .help = "keys that are asked for at the end"},
+    {"task", "draws", ICL_KEY_WORD, "distinct", .choices = (const icl_choice[]){{"distinct", 0}, {"repeated", 1}, {0}},
+     .help = "keys and values without repeats, or with: then the last value of a key counts"},
+    {"task", "asked", ICL_KEY_WORD, "writes", .choices = (const icl_choice[]){{"writes", 0}, {"keys", 1}, {0}},
+     .help = "the keys of random writes, or each key of the sequence once"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+const icl_recipe_group *const icl_associative_keys[] = {&own_keys, NULL};
+
+static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    const associative is = {.keys = (size_t)icl_recipe_count(recipe, "task", "keys"),
+                            .writes = (size_t)icl_recipe_count(recipe, "task", "writes"),
+                            .queries = (size_t)icl_recipe_count(recipe, "task", "queries"),
+                            .repeated = icl_recipe_choice(recipe, "task", "draws") == 1,
+                            .asks_keys = icl_recipe_choice(recipe, "task", "asked") == 1};
+    associative *state = NULL;
+
+    if (!is.repeated && is.writes > is.keys)
+        return icl_recipe_reject(recipe, "task", "writes", error, "at most the %zu keys, beside task.draws = distinct",
+                                 is.keys);
+    ICL_CHECK(icl_allocate(1, sizeof *state, "associative", &state, error));
+    *state = is;
+    task->state = state;
+    task->shape = (icl_task_shape){.positions = 2 * is.writes + is.queries,
+                                   .symbols = 2 * is.keys,
+                                   .outputs = is.keys,
+                                   .first_scored = 2 * is.writes,
+                                   .scored = is.queries,
+                                   .loss = ICL_LOSS_SQUARED_ERROR};
+    return ICL_OK;
+}
+
+static void destroy(icl_task *task) {
+    icl_free(&task->state);
+}
+
+/* ---- Batches ---- */
+
+/* What sampling works on: a batch on the host, and a sequence's draws. */
+typedef struct workspace {
+    icl_symbols symbols;
+    uint32_t *keys, *values; /* [max(S, L)] each: in random order, the first L drawn; or the L draws */
+    uint32_t *last;          /* [S]: 1 + the last value of each key; 0: it was not written */
+} workspace;
+
+static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
+    const associative *state = task->state;
+    const size_t most = state->keys > state->writes ? state->keys : state->writes;
+
+    ICL_CHECK(icl_symbols_create(task, size, &w->symbols, error));
+    ICL_CHECK(icl_allocate(most, sizeof *w->keys, "draws", &w->keys, error));
+    ICL_CHECK(icl_allocate(most, sizeof *w->values, "draws", &w->values, error));
+    return icl_allocate(state->keys, sizeof *w->last, "draws", &w->last, error);
+}
+
+static void workspace_destroy(workspace *w) {
+    icl_symbols_destroy(&w->symbols);
+    icl_free(&w->keys);
+    icl_free(&w->values);
+    icl_free(&w->last);
+}
+
+static size_t draw_below(icl_random_key key, uint64_t word, size_t count) {
+    return (size_t)(icl_random_word(key, word) * (uint64_t)count >> 32);
+}
+
+/* `draws` numbers below `count`, the first of drawn. */
+static void draw(icl_random_key key, uint64_t first_word, size_t count, bool repeated, size_t draws, uint32_t *drawn) {
+    if (repeated) {
+        for (size_t j = 0; j < draws; j++)
+            drawn[j] = (uint32_t)draw_below(key, first_word + j, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        drawn[i] = (uint32_t)i;
+    for (size_t j = 0; j < draws; j++) {
+        const size_t place = j + draw_below(key, first_word + j, count - j);
+        const uint32_t own = drawn[place];
+        drawn[place] = drawn[j];
+        drawn[j] = own;
+    }
+}
+
+/* Query `number` of all of the batch asks for this key. */
+static void ask(const associative *state, const workspace *w, float *query, size_t number, uint32_t key,
+                double weight) {
+    *query = (float)key;
+    w->symbols.targets[number * state->keys + w->last[key] - 1] = 1;
+    w->symbols.weights[number] = (float)weight;
+}
+
+static void ask_keys(const associative *state, const workspace *w, float *queries, size_t first) {
+    size_t written = 0, asked = 0;
+
+    for (size_t key = 0; key < state->keys; key++)
+        written += w->last[key] > 0;
+    const size_t most = written < state->queries ? written : state->queries;
+    for (size_t key = 0; asked < most; key++)
+        if (w->last[key] > 0) {
+            ask(state, w, &queries[asked], first + asked, (uint32_t)key, (double)state->queries / (double)most);
+            asked++;
+        }
+}
+
+/* Writes sequence `number`; everything is 0 before. */
+static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const workspace *w) {
+    const associative *state = task->state;
+    const size_t writes = state->writes, queries = state->queries;
+    const uint64_t first = (uint64_t)number * (2 * writes + queries);
+    float *inputs = w->symbols.inputs + number * task->shape.positions, *asked = inputs + 2 * writes;
+
+    draw(key, first, state->keys, state->repeated, writes, w->keys);
+    draw(key, first + writes, state->keys, state->repeated, writes, w->values);
+    memset(w->last, 0, state->keys * sizeof *w->last);
+    for (size_t j = 0; j < writes; j++) {
+        inputs[2 * j] = (float)w->keys[j];
+        inputs[2 * j + 1] = (float)(state->keys + w->values[j]);
+        w->last[w->keys[j]] = 1 + w->values[j];
+    }
+    if (state->asks_keys) {
+        ask_keys(state, w, asked, number * queries);
+        return;
+    }
+    for (size_t j = 0; j < queries; j++)
+        ask(state, w, &asked[j], number * queries + j, w->keys[draw_below(key, first + 2 * writes + j, writes)], 1);
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    const icl_random_key key = {seed, icl_associative_stream(purpose), step};
+    workspace w = {0};
+    icl_status status = ICL_OK;
+
+    (void)backend;
+    ICL_TRY(workspace_create(task, batch->size, &w, error));
+    for (size_t i = 0; i < batch->size; i++)
+        sample_sequence(task, key, i, &w);
+    ICL_TRY(icl_symbols_write(&w.symbols, batch, error));
+done:
+    workspace_destroy(&w);
+    return status;
+}
+
+/* ---- Reference predictors ---- */
+
+/* What a predictor that tells all keys apart returns. */
+typedef enum recollection { NOTHING, MEAN_VALUE, LAST_VALUE } recollection;
+
+/* The one-hot vectors of the values that were written under the key, their mean, or the last of them. */
+static void recollect(const associative *state, recollection kind, const float *writes, float key, double *output) {
+    double count = 0;
+
+    for (size_t j = 0; j < state->writes && kind != NOTHING; j++) {
+        if (writes[2 * j] != key)
+            continue;
+        if (kind == LAST_VALUE)
+            memset(output, 0, state->keys * sizeof *output);
+        output[(size_t)writes[2 * j + 1] - state->keys] += 1;
+        count++;
+    }
+    for (size_t k = 0; k < state->keys && kind == MEAN_VALUE && count > 0; k++)
+        output[k] /= count;
+}
+
+static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
+                          double *outputs, icl_error *error) {
+    const associative *state = sequences->task->state;
+    const size_t positions = sequences->task->shape.positions, queries = state->queries;
+    const recollection kind = *(const recollection *)predictor->settings;
+
+    (void)error;
+    memset(outputs, 0, sequences->count * queries * state->keys * sizeof *outputs);
+    for (size_t i = 0; i < sequences->count * queries; i++) {
+        const float *inputs = sequences->inputs + i / queries * positions;
+        recollect(state, kind, inputs, inputs[2 * state->writes + i % queries], outputs + i * state->keys);
+    }
+    return ICL_OK;
+}
+
+static const recollection kinds[] = {NOTHING, MEAN_VALUE, LAST_VALUE};
+static const icl_reference_predictor own_references[] = {{"zero", &kinds[NOTHING], predict},
+                                                         {"mean", &kinds[MEAN_VALUE], predict},
+                                                         {"perfect", &kinds[LAST_VALUE], predict},
+                                                         {0}};
+
+static const icl_reference_predictor *references(const icl_task *task) {
+    (void)task;
+    return own_references;
+}
+
+const icl_task_family icl_associative = {
+    .name = "associative",
+    .create = create,
+    .destroy = destroy,
+    .batch_create = icl_symbols_batch_create,
+    .sample = sample,
+    .references = references,
+};

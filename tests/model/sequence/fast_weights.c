@@ -1,0 +1,250 @@
+/*
+ * model.family = fast-weights against its formulas in double precision, by plain loops over writes and queries; on
+ * "ref" its gradient against central differences along a random direction; and what it refuses.
+ *
+ * A float output passes through some hundred roundings of sums of order 1, and through divisors of order .1 or more.
+ */
+#include "fixture.h"
+
+enum { S = 3, E = 6, L = 5, Q = 2, B = 2, M = 4, D = 8 * M, T = 2 * L + Q };
+
+static const icl_task_shape retrieval = {
+    .positions = T, .symbols = 2 * S, .outputs = S, .first_scored = 2 * L, .scored = Q, .loss = ICL_LOSS_SQUARED_ERROR};
+
+/* Keys come back with other values; the second sequence asks twice for the same. */
+static const float symbols[B * T] = {0, 3, 2, 5, 0, 4, 1, 4, 2, 3, 0, 2, /* */ 1, 5, 1, 3, 0, 4, 2, 4, 1, 4, 1, 1};
+
+typedef enum rule { SUM, DELTA, SOFTMAX } rule;
+
+typedef struct checked {
+    const char *overrides;
+    rule rule;
+    size_t features; /* numbers behind the map */
+} checked;
+
+static const checked all[] = {
+    {"family=fast-weights heads=1 layers=1 width=4 rule=sum feature_map=elu+1", SUM, M},
+    {"family=fast-weights heads=1 layers=1 width=64 key_width=4 rule=sum feature_map=dpfp:2", SUM, 4 * M},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=delta feature_map=dpfp:1", DELTA, 2 * M},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=delta feature_map=elu+1", DELTA, M},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=softmax", SOFTMAX, M},
+};
+
+/* ---- The formulas ---- */
+
+static const float *parameter(const icl_model *model, const float *values, const char *name) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
+        if (strcmp(icl_model_parameter(model, i)->name, name) == 0)
+            return values + icl_model_parameter(model, i)->offset;
+    return NULL;
+}
+
+/* [table row of the key; one-hot value] W + b; without a value for a query. */
+static void project(const icl_model *model, const float *values, const char *name, size_t key, size_t value,
+                    size_t outputs, double *out) {
+    char text[32];
+    const float *table = parameter(model, values, "table");
+
+    snprintf(text, sizeof text, "%s.weight", name);
+    const float *weight = parameter(model, values, text);
+    snprintf(text, sizeof text, "%s.bias", name);
+    const float *bias = parameter(model, values, text);
+    for (size_t j = 0; j < outputs; j++) {
+        out[j] = (double)bias[j];
+        for (size_t i = 0; i < E; i++)
+            out[j] += (double)table[key * E + i] * (double)weight[i * outputs + j];
+        if (value < S)
+            out[j] += (double)weight[(E + value) * outputs + j];
+    }
+}
+
+static void map(const checked *is, double *x, double *phi) {
+    double r[2 * M];
+
+    for (size_t i = 0; i < M; i++) {
+        r[i] = fmax(x[i], 0);
+        r[M + i] = fmax(-x[i], 0);
+        phi[i] = is->rule == SOFTMAX ? x[i] : x[i] > 0 ? x[i] + 1 : exp(x[i]);
+    }
+    for (size_t j = 1; is->features > M && 2 * M * j <= is->features; j++)
+        for (size_t i = 0; i < 2 * M; i++)
+            phi[2 * M * (j - 1) + i] = r[i] * r[(i + 2 * M - j) % (2 * M)];
+}
+
+static double total(const double *x, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i];
+    return sum;
+}
+
+static double product(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* What one sequence's query returns: weights of its writes, or the memory [S][D] of the delta rule. */
+static void answer(const checked *is, double keys[L][D], const size_t *written, const double *beta, const double *q,
+                   double *y) {
+    double memory[S][D] = {{0}}, sum = 0;
+
+    memset(y, 0, S * sizeof *y);
+    for (size_t t = 0; t < L; t++) {
+        double weight = product(q, keys[t], is->features);
+        if (is->rule == SOFTMAX)
+            weight = exp(weight / sqrt((double)M));
+        sum += weight;
+        y[written[t]] += weight;
+    }
+    for (size_t k = 0; k < S; k++)
+        y[k] /= is->rule == SUM ? sum + 1e-6 : sum;
+    if (is->rule != DELTA)
+        return;
+    for (size_t t = 0; t < L; t++) {
+        double unit[D];
+        for (size_t i = 0; i < is->features; i++)
+            unit[i] = keys[t][i] / (total(keys[t], is->features) + 1e-6);
+        for (size_t k = 0; k < S; k++) {
+            const double miss = (k == written[t] ? 1 : 0) - product(memory[k], unit, is->features);
+            for (size_t i = 0; i < is->features; i++)
+                memory[k][i] += beta[t] * miss * unit[i];
+        }
+    }
+    for (size_t k = 0; k < S; k++)
+        y[k] = product(memory[k], q, is->features) / (total(q, is->features) + 1e-6);
+}
+
+static void compute(const checked *is, const icl_model *model, const float *values, double *outputs) {
+    for (size_t b = 0; b < B; b++) {
+        const float *in = symbols + b * T;
+        double keys[L][D], beta[L] = {0}, x[M], q[D];
+        size_t written[L];
+
+        for (size_t t = 0; t < L; t++) {
+            const size_t key = (size_t)in[2 * t];
+            written[t] = (size_t)in[2 * t + 1] - S;
+            project(model, values, "key", key, written[t], M, x);
+            map(is, x, keys[t]);
+            if (is->rule == DELTA) {
+                project(model, values, "write", key, written[t], 1, x);
+                beta[t] = 1 / (1 + exp(-x[0]));
+            }
+        }
+        for (size_t j = 0; j < Q; j++) {
+            project(model, values, "query", (size_t)in[2 * L + j], S, M, x);
+            map(is, x, q);
+            answer(is, keys, written, beta, q, outputs + (b * Q + j) * S);
+        }
+    }
+}
+
+/* ---- The model ---- */
+
+/* As it begins, moved a little but for the one-hot values. */
+static icl_status begin(fixture *f, float *values, icl_error *error) {
+    const float *one_hot;
+
+    icl_model_initialize(f->model, 3, values);
+    one_hot = parameter(f->model, values, "values");
+    for (size_t i = 0; i < icl_model_size(f->model); i++)
+        if (values + i < one_hot || values + i >= one_hot + S * S)
+            values[i] += 0.2F * noise(1, i);
+    ICL_CHECK(icl_tensor_write(f->inputs, symbols, error));
+    return icl_tensor_write(f->parameters, values, error);
+}
+
+/* The sum of outputs times fixed numbers, and its slope along a direction by the tape and by differences. */
+static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, float *values, icl_error *error) {
+    const size_t size = icl_model_size(f->model);
+    const double step = 1e-5;
+    const float *one_hot = parameter(f->model, values, "values");
+    double gradient[MOST_NUMBERS], outputs[2][B * Q * S], slope = 0, ahead = 0, frozen = 0;
+    float moved[MOST_NUMBERS];
+    const icl_variable out = record(f);
+
+    ICL_CHECK(icl_tape_backward(f->tape, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, out), error));
+    ICL_CHECK(icl_tensor_read_double(f->gradient, gradient, error));
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < size; i++)
+            moved[i] = values[i] + (side == 0 ? 1 : -1) * (float)step * noise(4, i);
+        memcpy(moved + (one_hot - values), one_hot, S * S * sizeof *moved);
+        ICL_CHECK(icl_tensor_write(f->parameters, moved, error));
+        ICL_CHECK(read_outputs(f, outputs[side], error));
+        for (size_t i = 0; i < size; i++) /* a step of floats is not quite the one that was meant */
+            slope += gradient[i] * ((double)moved[i] - (double)values[i]) * (side == 0 ? 1 : -1);
+    }
+    for (size_t i = 0; i < B * Q * S; i++)
+        ahead += outputs[0][i] * outputs[0][i] - outputs[1][i] * outputs[1][i];
+    for (size_t i = 0; i < S * S; i++)
+        frozen = fmax(frozen, fabs(gradient[(size_t)(one_hot - values) + i]));
+    tap_ok(tap, fabs(slope - ahead) < 1e-5 * fabs(ahead) + 1e-12, "%s: slope %.6g, by differences %.6g", is->overrides,
+           slope, ahead);
+    tap_ok(tap, frozen == 0, "no gradient reaches the one-hot values");
+    return ICL_OK;
+}
+
+static icl_status check(tap_run *tap, icl_backend *backend, const checked *is, icl_error *error) {
+    const setting with = {is->overrides, retrieval, B};
+    const bool exact = icl_backend_capabilities(backend)->element_size == sizeof(double);
+    const double allowed = exact ? 1e-12 : 2e-5;
+    double seen[B * Q * S], expected[B * Q * S];
+    float values[MOST_NUMBERS];
+    fixture f = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(fixture_open(&f, backend, &with, error));
+    ICL_TRY(begin(&f, values, error));
+    ICL_TRY(read_outputs(&f, seen, error));
+    compute(is, f.model, values, expected);
+    const double missed = distance(seen, expected, B * Q * S);
+    tap_ok(tap, missed <= allowed, "%s: outputs (%.2g of %.2g)", is->overrides, missed, allowed);
+    if (exact)
+        ICL_TRY(check_gradient(tap, &f, is, values, error));
+done:
+    fixture_close(&f);
+    return status;
+}
+
+/* ---- Refusals ---- */
+
+static const struct {
+    const char *overrides, *expected;
+    size_t positions, outputs;
+} refusals[] = {
+    {"layers=2 feature_map=elu+1", "1: model.family = fast-weights has one layer", T, S},
+    {"layers=1", "another map beside model.rule = sum", T, S},
+    {"layers=1 rule=delta", "another map beside model.rule = delta", T, S},
+    {"layers=1 rule=softmax feature_map=relu", "identity beside model.rule = softmax", T, S},
+    {"layers=1 rule=fwm", "softmax", T, S},
+    {"layers=1 feature_map=elu+1", "pairs of a key and a value", T + 1, S},
+    {"layers=1 feature_map=elu+1", "pairs of a key and a value", T, S + 1},
+};
+
+static void check_refusals(tap_run *tap) {
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        char overrides[128];
+        setting is = {overrides, retrieval, B};
+        icl_model *model = NULL;
+        icl_error error = {0};
+        snprintf(overrides, sizeof overrides, "family=fast-weights heads=1 %s", refusals[i].overrides);
+        is.shape.positions = refusals[i].positions;
+        is.shape.outputs = refusals[i].outputs;
+        tap_ok(tap, make_model(&is, &model, &error) == ICL_ERROR_INPUT && strstr(error.message, refusals[i].expected),
+               "%s: %s", refusals[i].overrides, error.message);
+        icl_model_destroy(&model);
+    }
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    for (size_t i = 0; backend && i < sizeof all / sizeof *all; i++)
+        tap_status(&tap, check(&tap, backend, &all[i], &error), &error, all[i].overrides);
+    check_refusals(&tap);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
