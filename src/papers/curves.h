@@ -9,7 +9,7 @@
 
 #include "papers/reproduce.h"
 
-enum { ICL_MOST_CURVES = 16, ICL_CURVE_LABEL = 96 };
+enum { ICL_MOST_CURVES = 24, ICL_CURVE_LABEL = 96 };
 
 /* What one seed gave at one point. */
 typedef struct icl_curve_value {

@@ -12,6 +12,9 @@ extern const icl_reproduction icl_versatile_table1, icl_versatile_profile, icl_v
 extern const icl_reproduction icl_precondition_theory, icl_precondition_rotation, icl_precondition_lbfgs,
     icl_precondition_depth, icl_precondition_context;
 
+/* Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" (arXiv 2102.11174) */
+extern const icl_reproduction icl_fastweight_capacity, icl_fastweight_overwrite;
+
 /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
 extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;
 

@@ -185,6 +185,11 @@ icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl
 icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
                                     const float *initial, icl_trainer **trainer, icl_error *error);
 
+/* The same with a measure of the reproduction's own at every periodic evaluation (eval.every), by which train.stop_at
+ * and train.stop_after go. */
+icl_status icl_reproduce_train_measured(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                        const icl_session_measure *measure, icl_trainer **trainer, icl_error *error);
+
 /* ---- Figures: see figure.h. They go to params->folder and into the report ---- */
 
 icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, icl_error *error);

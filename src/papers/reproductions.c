@@ -40,6 +40,9 @@ static const icl_reproduction *const table[] = {
      * Siems et al. 2025, "DeltaProduct" */
     &icl_state_parity,
     &icl_state_words,
+    /* Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" */
+    &icl_fastweight_capacity,
+    &icl_fastweight_overwrite,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

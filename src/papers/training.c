@@ -45,8 +45,8 @@ static void say_begin(void *user, const char *folder, uint64_t step, uint64_t to
     icl_reproduce_say(user, "training %s, %" PRIu64 " steps", icl_path_name(folder), total_steps);
 }
 
-icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
-                                    const float *initial, icl_trainer **trainer, icl_error *error) {
+static icl_status train(icl_reproducing *run, const char *cell, const icl_recipe *recipe, const float *initial,
+                        const icl_session_measure *measure, icl_trainer **trainer, icl_error *error) {
     const icl_reproduce_params *params = run->params;
     icl_status status = ICL_OK;
     char *folder = NULL, command_line[256];
@@ -59,7 +59,8 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
                     .folder = folder,
                     .stop = params->stop,
                     .report = params->progress,
-                    .user = params->user},
+                    .user = params->user,
+                    .measure = measure},
         .initial = initial,
         .recipe_name = run->reproduction->name,
         .command_line = command_line,
@@ -72,7 +73,17 @@ done:
     return status;
 }
 
+icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                    const float *initial, icl_trainer **trainer, icl_error *error) {
+    return train(run, cell, recipe, initial, NULL, trainer, error);
+}
+
+icl_status icl_reproduce_train_measured(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                        const icl_session_measure *measure, icl_trainer **trainer, icl_error *error) {
+    return train(run, cell, recipe, NULL, measure, trainer, error);
+}
+
 icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl_recipe *recipe, icl_trainer **trainer,
                                icl_error *error) {
-    return icl_reproduce_train_from(run, cell, recipe, NULL, trainer, error);
+    return train(run, cell, recipe, NULL, NULL, trainer, error);
 }
