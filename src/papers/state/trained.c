@@ -132,6 +132,18 @@ static icl_status judge(icl_reproducing *run, const icl_state_training *training
                      .note = note);
 }
 
+/* The line of chance under the kind's lengths. */
+static icl_status add_chance(icl_curves *curves, const icl_state_kind *kind, double chance, icl_error *error) {
+    for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && kind->lengths[i] > 0; i++) {
+        const double x = (double)kind->lengths[i];
+        icl_curve_point there;
+        ICL_CHECK(icl_curves_point(curves, "chance", x, &there, error));
+        if (there.seeds == 0)
+            ICL_CHECK(icl_curves_add(curves, "chance", ICL_SERIES_REFERENCE, x, chance, error));
+    }
+    return ICL_OK;
+}
+
 icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_training *training, icl_error *error) {
     icl_curves curves = {.figure = {.name = "accuracy-by-length",
                                     .title = training->title,
@@ -148,6 +160,7 @@ icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_traini
         for (size_t seed = 0; seed < kind->seeds; seed++)
             ICL_TRY(train_seed(run, training->recipe, kind, seed, &of, error));
         ICL_TRY(judge(run, training, kind, &of, error));
+        ICL_TRY(add_chance(&curves, kind, training->chance, error));
         ICL_TRY(icl_curves_draw(run, &curves, error));
     }
 done:

@@ -25,6 +25,7 @@ typedef struct icl_state_training {
     const char *recipe, *title, *tokens; /* of the figure, and what words are made of */
     double right;                        /* the accuracy at twice the length that shows that a seed learned */
     double above_chance;                 /* the accuracy there that seeds without a chance stay below */
+    double chance;                       /* the share of right guesses, a curve of the figure */
     const char *can, *cannot;            /* sources */
     size_t count;
     const icl_state_kind *kinds; /* [count] */
