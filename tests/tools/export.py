@@ -67,6 +67,7 @@ SEQUENCES = {
     "mesa, few steps": ["mixer=mesa", "iterations=2"],
     "mesa, no step": ["mixer=mesa", "iterations=0"],
     "momentum": ["momentum=0.7"],
+    "linear, clipped": ["mixer=linear", "activation_clip=0.4", "loops=2"],
     "conv": ["convolution=3", "heads=1"],
     "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
 }

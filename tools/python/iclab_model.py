@@ -254,7 +254,8 @@ def solve_tokens(q, k, beta, decay, ridge, iterations, xp):
 DEFAULTS = {
     "layers": "1", "heads": "1", "mixer": "softmax", "width": "64", "causal": "true", "loops": "1",
     "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
-    "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity", "normalize_keys": "auto",
+    "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
+    "normalize_keys": "auto",
     "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
     "normalizer": "false", "gate_limit": "1", "gate_root": "16", "output_norm": "rms",
 }
@@ -322,7 +323,8 @@ class Sequence:
                 z = self.norm(own, name, z + part(z))
             else:
                 z = z + part(self.norm(own, name, z))
-        return z
+        most = float(self.about["activation_clip"])
+        return z.clip(-most, most) if most > 0 else z
 
     def feed_forward(self, own, x):
         kind, hidden = self.about["feed_forward"], own.linear("feed_forward.up", x)

@@ -8,6 +8,8 @@
  * and a block of the L with norms before:   z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
  * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and none before
  *                                           the readout, whose input is normed already
+ * behind both with c = model.activation_clip: z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
+ *                                           polynomials of high degree, finite (von Oswald and others 2023)
  *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
@@ -111,6 +113,16 @@ static icl_variable add(const icl_sequence_pass *pass, icl_variable a, icl_varia
     return icl_tape_binary(pass->tape, ICL_ADD, a, b);
 }
 
+static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
+    const double most = pass->is->activation_clip;
+    icl_tape *tape = pass->tape;
+
+    if (most == 0)
+        return z;
+    z = icl_tape_binary(tape, ICL_MAXIMUM, z, icl_tape_filled(tape, 0, NULL, -most));
+    return icl_tape_binary(tape, ICL_MINIMUM, z, icl_tape_filled(tape, 0, NULL, most));
+}
+
 /* Behind the last mixer positions no longer meet, so that those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *is = pass->is;
@@ -145,7 +157,7 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
         for (size_t i = 0; i < layers; i++) {
             icl_sequence_pass here = *pass;
             here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled;
-            z = apply_block(&here, &is->layers[i], z);
+            z = clip(pass, apply_block(&here, &is->layers[i], z));
         }
     }
     if (is->pooled)

@@ -71,6 +71,8 @@ static const icl_recipe_key keys[] = {
     {"model", "norm", ICL_KEY_WORD, "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {"model", "feed_forward", ICL_KEY_WORD, "gelu", .choices = feed_forwards,
      .help = "what each position computes by itself"},
+    {"model", "activation_clip", ICL_KEY_NUMBER, "0", 0, 1e6,
+     .help = "numbers behind each block are cut to this size; 0: they are not"},
     {"model", "readout", ICL_KEY_WORD, "position", .choices = readouts,
      .help = "outputs from each scored position, or from the mean over all"},
     {"model", "init", ICL_KEY_NUMBER, "0", 0, 100,
@@ -208,6 +210,7 @@ static void read_values(const icl_recipe *recipe, icl_sequence *is) {
     is->feed_forward = (icl_feed_forward)icl_recipe_choice(recipe, "model", "feed_forward");
     is->hidden = (size_t)fmax(1, round((double)is->width * icl_recipe_number(recipe, "model", "feed_forward_factor")));
     is->pooled = icl_recipe_choice(recipe, "model", "readout") == 1;
+    is->activation_clip = icl_recipe_number(recipe, "model", "activation_clip");
     is->init = icl_recipe_number(recipe, "model", "init");
     is->key_norm = (icl_key_norm)icl_recipe_choice(recipe, "model", "normalize_keys");
     is->convolution = (size_t)icl_recipe_count(recipe, "model", "convolution");

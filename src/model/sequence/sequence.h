@@ -104,6 +104,7 @@ typedef struct icl_sequence {
     icl_feed_forward feed_forward;
     size_t hidden;
     bool pooled;
+    double activation_clip; /* 0: none */
     double init;
 
     icl_feature_map feature_map;

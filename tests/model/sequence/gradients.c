@@ -31,6 +31,7 @@ static const char *const settings[] = {
     "mixer=mesa gate_limit=0.9 ridge=0.3",
     "mixer=mesa iterations=0",
     "mixer=momentum momentum=0.7",
+    "mixer=linear activation_clip=0.5",
     "mixer=softmax,delta layers=3",
     "mixer=linear,softmax feature_map=learned normalize_keys=unit",
     "mixer=conv heads=1 convolution=3",

@@ -14,10 +14,12 @@ typedef struct rule {
     enum { SOFTMAX, LINEAR, RETENTION, GLA, MAMBA2, DELTA, GATED_DELTA, DELTA_PRODUCT, MESA, MOMENTUM, CONV } kind;
     bool two_sided, normalizer, elu, relu, unit, rotary, filtered;
     double strength; /* of writing */
+    double clip;     /* of what is behind the block */
 } rule;
 
 static const rule rules[] = {
     {"mixer=softmax", .kind = SOFTMAX},
+    {"mixer=linear activation_clip=0.5", .kind = LINEAR, .clip = .5},
     {"mixer=softmax causal=false", .kind = SOFTMAX, .two_sided = true},
     {"mixer=linear", .kind = LINEAR},
     {"mixer=linear normalizer=true feature_map=elu+1", .kind = LINEAR, .normalizer = true, .elu = true},
@@ -319,6 +321,9 @@ static void run_plain(plain *p, const double *inputs, double *outputs) {
             mix_convolution(p);
         else
             mix_heads(p);
+        for (size_t t = 0; t < T && p->is->clip > 0; t++)
+            for (size_t i = 0; i < WIDTH; i++)
+                p->z[t][i] = fmin(p->is->clip, fmax(-p->is->clip, p->z[t][i]));
         for (size_t t = 0; t < T; t++)
             for (size_t j = 0; j < OUTPUTS; j++)
                 outputs[(b * T + t) * OUTPUTS + j] = column(p->z[t], readout, WIDTH, OUTPUTS, j) + last[j];
