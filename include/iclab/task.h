@@ -68,6 +68,11 @@ typedef struct icl_side {
 /* (x_t, 0), [B, d + 1]; beside gram. */
 #define ICL_SIDE_QUERY "query"
 
+/* Side tensors of dynamical systems, but for training: W, [B, n_h, n_h], of h <- W h. */
+#define ICL_SIDE_TRANSITION "transition"
+/* C, [B, n_s, n_h], of s = C h, where a linear map shows the state. */
+#define ICL_SIDE_OBSERVATION "observation"
+
 /*
  * One batch of B sequences on a backend, in the words of icl_task_shape. In-context regression has inputs (x_i, y_i),
  * the last the query (x_t, 0), and as target the noiseless <w, x_t>, or f(x_t); with task.sampler = gram a batch for

@@ -7,43 +7,21 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "task/numbers.h"
+#include "task/orthogonal.h"
 #include "task/streams.h"
 
 /* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats: also the product
  * of two inputs, an eigenvalue times the square of the smallest normal, 1.87e-8 (task/noise.c). */
 static const double SMALLEST_EIGENVALUE = 1e-22, LARGEST_EIGENVALUE = 1e24;
 
-/* row -= (row . earlier) earlier, for every earlier row. */
-static void remove_projections(double *rotation, size_t dimension, size_t row) {
-    double *target = rotation + row * dimension;
-    for (size_t k = 0; k < row; k++) {
-        const double *earlier = rotation + k * dimension;
-        double product = 0;
-        for (size_t i = 0; i < dimension; i++)
-            product += target[i] * earlier[i];
-        for (size_t i = 0; i < dimension; i++)
-            target[i] -= product * earlier[i];
-    }
-}
-
 icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error) {
     const icl_random_key key = {.seed = seed, .stream = ICL_ROTATION_STREAM};
-    icl_status status = icl_allocate(dimension * dimension, sizeof(double), "rotation", rotation, error);
 
-    for (size_t row = 0; status == ICL_OK && row < dimension; row++) {
-        double *values = *rotation + row * dimension;
-        for (size_t i = 0; i < dimension; i++)
-            values[i] = (double)icl_normal_from_word(icl_random_word(key, row * dimension + i));
-        for (int pass = 0; pass < 2; pass++) {
-            double square = 0;
-            remove_projections(*rotation, dimension, row);
-            for (size_t i = 0; i < dimension; i++)
-                square += values[i] * values[i];
-            for (size_t i = 0; i < dimension; i++)
-                values[i] /= sqrt(square);
-        }
-    }
-    return status;
+    ICL_CHECK(icl_allocate(dimension * dimension, sizeof(double), "rotation", rotation, error));
+    for (size_t i = 0; i < dimension * dimension; i++)
+        (*rotation)[i] = (double)icl_normal_from_word(icl_random_word(key, i));
+    icl_orthogonalize(dimension, *rotation);
+    return ICL_OK;
 }
 
 static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, const char *list, double *spectrum,

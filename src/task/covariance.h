@@ -27,8 +27,7 @@ icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_c
                                icl_error *error);
 void icl_covariance_release(icl_covariance *covariance);
 
-/* A uniformly distributed orthogonal matrix [d][d]: Gram-Schmidt, run twice for orthogonality to rounding, on normal
- * rows. Made with +, -, *, / and sqrt alone, so that a seed gives the same bits on every machine. */
+/* A uniformly distributed orthogonal matrix [d][d]; a seed gives the same bits on every machine. */
 icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error);
 
 #endif

@@ -71,6 +71,13 @@ static inline uint32_t icl_associative_stream(icl_task_purpose purpose) {
     return ICL_ASSOCIATIVE_STREAMS + (uint32_t)purpose;
 }
 
+/* The draws of task.family = dynamical-system. */
+#define ICL_DYNAMICAL_STREAMS (ICL_TASK_STREAMS + 0x1400u)
+
+static inline uint32_t icl_dynamical_stream(icl_task_purpose purpose) {
+    return ICL_DYNAMICAL_STREAMS + (uint32_t)purpose;
+}
+
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
     return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
 }

@@ -84,6 +84,15 @@ static const refusal refusals[] = {
     {"task.family=state task.rule=modular task.modulus=1", "task.modulus", ""},
     {"task.family=state task.modulus=4", "task.modulus", ""},
     {"task.family=state task.rule=a4", "task.rule", ""},
+    {"task.family=dynamical-system task.positions=0", "task.positions", ""},
+    {"task.family=dynamical-system task.hidden=0", "task.hidden", ""},
+    {"task.family=dynamical-system task.hidden=1025", "task.hidden", ""},
+    {"task.family=dynamical-system task.process_noise=-1", "task.process_noise", ""},
+    {"task.family=dynamical-system task.observation=blurred", "task.observation", "partial"},
+    {"task.family=dynamical-system task.transition=contracting task.least_eigenvalue=0.95", "task.least_eigenvalue",
+     "at most task.largest_eigenvalue = 0.9"},
+    {"task.family=dynamical-system task.transition=contracting task.largest_eigenvalue=1.1", "task.largest_eigenvalue",
+     ""},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
