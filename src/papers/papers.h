@@ -28,6 +28,9 @@ extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window
 extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_landscape_condition,
     icl_landscape_smoothness;
 
+/* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" (arXiv 2309.05858) */
+extern const icl_reproduction icl_mesa_linear, icl_mesa_layer, icl_mesa_depth;
+
 /* Grazzi et al. 2024, "Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues" (arXiv 2411.12537), and
  * Siems et al. 2025, "DeltaProduct" (arXiv 2502.10297) */
 extern const icl_reproduction icl_state_parity, icl_state_words;

@@ -36,6 +36,10 @@ static const icl_reproduction *const table[] = {
     &icl_window_context,
     &icl_window_generalize,
     &icl_window_subspace,
+    /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" */
+    &icl_mesa_linear,
+    &icl_mesa_layer,
+    &icl_mesa_depth,
     /* Grazzi et al. 2024, "Unlocking State-Tracking in Linear RNNs Through Negative Eigenvalues";
      * Siems et al. 2025, "DeltaProduct" */
     &icl_state_parity,
