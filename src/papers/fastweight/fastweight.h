@@ -50,7 +50,7 @@ typedef struct icl_fastweight_loss {
     double standard_error; /* of the sequences */
     /* The authors' logs have the mean over splits of 32 keys, of which the last, smaller one counts as much as the
      * others. Keys are alike, and which stand there is chance: the standard deviation of that mean over all orders of
-     * the keys. 0 where sequences ask for different keys. */
+     * the keys. */
     double of_order;
 } icl_fastweight_loss;
 

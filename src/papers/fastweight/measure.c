@@ -13,6 +13,7 @@ struct icl_fastweight_measure {
     icl_batch batch;
     float *parameters, *outputs, *targets, *weights;
     double *of_sequence, *of_place; /* [sequences], [queries]: means of losses */
+    double *of_query;               /* [queries]: losses of one sequence */
 };
 
 double icl_fastweight_rank_floor(size_t features, size_t keys) {
@@ -47,6 +48,7 @@ static icl_status make_batch(icl_reproducing *run, icl_fastweight_measure *m, si
     ICL_CHECK(icl_allocate(icl_tensor_count(&m->batch.weights), sizeof(float), "weights", &m->weights, error));
     ICL_CHECK(icl_allocate(sequences, sizeof(double), "losses", &m->of_sequence, error));
     ICL_CHECK(icl_allocate(m->batch.shape.scored, sizeof(double), "losses", &m->of_place, error));
+    ICL_CHECK(icl_allocate(m->batch.shape.scored, sizeof(double), "losses", &m->of_query, error));
     ICL_CHECK(icl_tensor_read(m->batch.targets, m->targets, error));
     return icl_tensor_read(m->batch.weights, m->weights, error);
 }
@@ -78,6 +80,7 @@ void icl_fastweight_measure_destroy(icl_fastweight_measure **measure) {
         icl_free(&m->weights);
         icl_free(&m->of_sequence);
         icl_free(&m->of_place);
+        icl_free(&m->of_query);
     }
     icl_free(measure);
 }
@@ -89,53 +92,60 @@ static double half_error(const float *output, const float *target, size_t count)
     return .5 * sum;
 }
 
-/* The mean over one sequence's queries, those with a weight, which come first; adds their losses to those of their
- * places. */
-static double add_sequence(icl_fastweight_measure *m, size_t sequence) {
+/* The losses of one sequence's queries, those with a weight, which come first; their number. */
+static size_t read_sequence(icl_fastweight_measure *m, size_t sequence) {
     const size_t queries = m->batch.shape.scored, outputs = m->batch.shape.outputs, first = sequence * queries;
-    double sum = 0;
     size_t asked = 0;
 
     for (; asked < queries && m->weights[first + asked] > 0; asked++) {
         const size_t at = (first + asked) * outputs;
-        const double loss = half_error(m->outputs + at, m->targets + at, outputs);
-        m->of_place[asked] += loss / (double)m->batch.size;
-        sum += loss;
+        m->of_query[asked] = half_error(m->outputs + at, m->targets + at, outputs);
     }
-    return sum / (double)asked;
+    return asked;
 }
 
 /* A weighted mean of N numbers in random order, of variance s^2 about their mean, has variance
  * s^2 N / (N - 1) sum_k (w_k - 1 / N)^2. */
-static double deviation_of_order(const icl_fastweight_measure *m) {
-    const size_t N = m->batch.shape.scored, splits = (N + SPLIT - 1) / SPLIT;
-    const double mean = icl_mean(m->of_place, N);
+static double variance_of_order(const double *losses, size_t N) {
+    const size_t splits = (N + SPLIT - 1) / SPLIT;
+    const double mean = icl_mean(losses, N);
     double square = 0, uneven = 0;
 
     for (size_t k = 0; k < N; k++) {
         const size_t end = (k / SPLIT + 1) * SPLIT, size = end <= N ? SPLIT : N % SPLIT;
         const double excess = 1 / (double)(splits * size) - 1 / (double)N;
-        square += (m->of_place[k] - mean) * (m->of_place[k] - mean);
+        square += (losses[k] - mean) * (losses[k] - mean);
         uneven += excess * excess;
     }
-    return N > 1 ? sqrt(square / (double)(N - 1) * uneven) : 0;
+    return N > 1 ? square / (double)(N - 1) * uneven : 0;
+}
+
+/* Where all sequences ask for all keys these stand in one order for all, elsewhere in one for each. */
+static icl_fastweight_loss summarize(icl_fastweight_measure *m) {
+    const size_t queries = m->batch.shape.scored, sequences = m->batch.size;
+    const double share = 1 / (double)sequences;
+    double variance = 0;
+    bool all_asked = true;
+
+    memset(m->of_place, 0, queries * sizeof *m->of_place);
+    for (size_t i = 0; i < sequences; i++) {
+        const size_t asked = read_sequence(m, i);
+        m->of_sequence[i] = icl_mean(m->of_query, asked);
+        variance += share * share * variance_of_order(m->of_query, asked);
+        all_asked = all_asked && asked == queries;
+        for (size_t k = 0; k < asked; k++)
+            m->of_place[k] += share * m->of_query[k];
+    }
+    return (icl_fastweight_loss){.mean = icl_mean(m->of_sequence, sequences),
+                                 .standard_error = icl_standard_error(m->of_sequence, sequences),
+                                 .of_order = sqrt(all_asked ? variance_of_order(m->of_place, queries) : variance)};
 }
 
 icl_status icl_fastweight_measure_of(icl_fastweight_measure *m, icl_trainer *trainer, icl_fastweight_loss *loss,
                                      icl_error *error) {
-    const size_t queries = m->batch.shape.scored, all = m->batch.size * queries;
-    bool is_full = true;
-
     ICL_CHECK(icl_trainer_get_parameters(trainer, m->parameters, error));
     ICL_CHECK(icl_trainer_set_parameters(m->trainer, m->parameters, error));
     ICL_CHECK(icl_trainer_predict(m->trainer, &m->batch, m->outputs, error));
-    memset(m->of_place, 0, queries * sizeof *m->of_place);
-    for (size_t i = 0; i < m->batch.size; i++)
-        m->of_sequence[i] = add_sequence(m, i);
-    for (size_t i = 0; i < all; i++)
-        is_full = is_full && m->weights[i] > 0;
-    *loss = (icl_fastweight_loss){.mean = icl_mean(m->of_sequence, m->batch.size),
-                                  .standard_error = icl_standard_error(m->of_sequence, m->batch.size),
-                                  .of_order = is_full ? deviation_of_order(m) : 0};
+    *loss = summarize(m);
     return ICL_OK;
 }
