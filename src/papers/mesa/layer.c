@@ -93,6 +93,6 @@ const icl_reproduction icl_mesa_layer = {
     .name = "mesa-layer",
     .source = "arXiv 2309.05858, section 3",
     .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
-    .cost = {"3 s", "1 min", "1 h"},
+    .cost = {"2 s", "15 s", "5 h"},
     .run = reproduce,
 };

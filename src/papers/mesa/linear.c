@@ -63,6 +63,6 @@ const icl_reproduction icl_mesa_linear = {
     .name = "mesa-linear",
     .source = "arXiv 2309.05858, proposition 1",
     .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
-    .cost = {"3 s", "40 s", "25 min"},
+    .cost = {"2 s", "15 s", "10 min"},
     .run = reproduce,
 };
