@@ -67,7 +67,7 @@ SEQUENCES = {
     "mesa, few steps": ["mixer=mesa", "iterations=2"],
     "mesa, no step": ["mixer=mesa", "iterations=0"],
     "momentum": ["momentum=0.7"],
-    "linear, clipped": ["mixer=linear", "activation_clip=0.4", "loops=2"],
+    "linear, clipped": ["mixer=linear", "activation_clip=0.4", "output_norm=none"],
     "conv": ["convolution=3", "heads=1"],
     "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
 }

@@ -5,7 +5,9 @@
  *     W_0 = 0,  W_k = W_(k-1) + a_k (C - W_(k-1) H),  the prediction W_K s
  *
  * is C u_K of  r_0 = s, u_0 = 0,  u_k = u_(k-1) + a_k r_(k-1),  r_k = r_(k-1) - a_k H r_(k-1), as polynomials in H
- * commute. The interval is the same at all positions, as the weights of a layer are, although H grows with them.
+ * commute. The interval is the same at all positions, as the weights of a layer are, although H grows with them. Long
+ * observations leave the interval, where the polynomial grows steeply: a few sequences carry the mean of many steps, as
+ * its standard error says.
  */
 #include <math.h>
 #include <string.h>

@@ -132,6 +132,6 @@ const icl_reproduction icl_mesa_depth = {
     .name = "mesa-depth",
     .source = "arXiv 2309.05858, proposition 2",
     .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
-    .cost = {"5 s", "5 min", "5 h"},
+    .cost = {"4 s", "2 min", "2 h"},
     .run = reproduce,
 };
