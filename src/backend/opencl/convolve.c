@@ -7,6 +7,11 @@
 #define FAN 32 /* as in cl/convolve.cl */
 #define RUN 32 /* tokens of a unit on CPUs */
 
+/* Taps of a unit of the backward pass: TOGETHER of cl/convolve.cl. */
+static cl_uint taps_together(const icl_opencl *opencl) {
+    return opencl->lanes == 1 ? 1 : 4;
+}
+
 /* tokens, channels, width, tokens of a block */
 static cl_uint4 sizes_of(const icl_tensor *in, const icl_tensor *kernel) {
     const cl_uint width = (cl_uint)kernel->shape[0], length = 2 * width > 32 ? 2 * width : 32;
@@ -65,14 +70,14 @@ static icl_status sum_taps(icl_opencl *opencl, const icl_tensor *operands, icl_e
     const cl_uint runs = (sizes.s[0] + sizes.s[3] - 1) / sizes.s[3], blocks = blocks_of(opencl, sizes.s[1]);
     const size_t length = (size_t)sizes.s[2] * sizes.s[1];
     cl_uint count = (cl_uint)operands[3].shape[0] * runs;
-    const cl_uint units = count * sizes.s[2] * blocks;
+    const cl_uint together = taps_together(opencl), units = count * ((sizes.s[2] + together - 1) / together) * blocks;
     icl_block *from = NULL, *to = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_pool_take(opencl, count * length * sizeof(cl_float), &from, error));
     ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_convolve_taps, units, error, ICL_MEMORY_ARGUMENT(from->memory),
                        ICL_VIEW(d_out), ICL_VIEW(in), ICL_ARGUMENT(sizes), ICL_ARGUMENT(runs), ICL_ARGUMENT(blocks),
-                       ICL_UNITS(units, 2.0 * sizes.s[3] * (double)opencl->lanes)));
+                       ICL_UNITS(units, 2.0 * together * sizes.s[3] * (double)opencl->lanes)));
     for (; count > FAN; count = (count + FAN - 1) / FAN) {
         ICL_TRY(icl_pool_take(opencl, (count + FAN - 1) / FAN * length * sizeof(cl_float), &to, error));
         const icl_view sums = {.memory = to->memory, .stride = {{0, 0, (cl_int)sizes.s[1], 1}}};
