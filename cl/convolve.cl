@@ -24,7 +24,7 @@ static floats filter_token(__global const float *in, int in_time, int in_step, _
 
 /* Tokens of which every one has all taps, of known number: the taps stay in registers, and no loop is inside of the one
  * over tokens. The sums are those of filter_token. */
-#define FILTER_TOKENS(name, TAPS, SUMS)                                                                         \
+#define FILTER_TOKENS(name, TAPS, SUMS)                                                                                \
     static void name(__global float *out, int out_time, __global const float *in, int in_time,                         \
                      __global const float *taps, int tap_stride, uint tokens) {                                        \
         TAPS for (uint t = 0; t < tokens; t++, in += in_time, out += out_time) {                                       \
@@ -32,11 +32,11 @@ static floats filter_token(__global const float *in, int in_time, int in_step, _
             SUMS STORE_ANYWHERE(sum, out);                                                                             \
         }                                                                                                              \
     }
-#define TAP(j)    const floats tap##j = LOAD_LANES(taps + (j)*tap_stride);
-#define ADD(j)    sum += tap##j * LOAD_LANES(in + (j)*in_time);
-#define TO_2(X)   X(0) X(1)
-#define TO_3(X)   TO_2(X) X(2)
-#define TO_4(X)   TO_3(X) X(3)
+#define TAP(j)  const floats tap##j = LOAD_LANES(taps + (j)*tap_stride);
+#define ADD(j)  sum += tap##j * LOAD_LANES(in + (j)*in_time);
+#define TO_2(X) X(0) X(1)
+#define TO_3(X) TO_2(X) X(2)
+#define TO_4(X) TO_3(X) X(3)
 FILTER_TOKENS(filter_1, TAP(0), ADD(0))
 FILTER_TOKENS(filter_2, TO_2(TAP), TO_2(ADD))
 FILTER_TOKENS(filter_3, TO_3(TAP), TO_3(ADD))

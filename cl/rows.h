@@ -65,20 +65,24 @@ static float add_lanes(floats x) {
 #define GROUP  64
 #define ROUNDS 32
 
-/* The sum of the values of a team, whose member `member` the work-item is, for all of them. */
-static float add_team(__local float *sums, uint member, uint team, float value) {
-    const uint id = get_local_id(0);
-    sums[id] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_ = team / 2; half_ > 0; half_ /= 2) {
-        if (member < half_)
-            sums[id] += sums[id + half_];
-        barrier(CLK_LOCAL_MEM_FENCE);
+/* What a team, whose member `member` the work-item is, makes of its values by JOIN, for all of them. */
+#define TEAM(name, JOIN)                                                                                               \
+    static float name(__local float *sums, uint member, uint team, float value) {                                      \
+        const uint id = get_local_id(0);                                                                               \
+        sums[id] = value;                                                                                              \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        for (uint half_ = team / 2; half_ > 0; half_ /= 2) {                                                           \
+            if (member < half_)                                                                                        \
+                sums[id] = JOIN(sums[id], sums[id + half_]);                                                           \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                                              \
+        }                                                                                                              \
+        const float joined = sums[id - member];                                                                        \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
+        return joined;                                                                                                 \
     }
-    const float total = sums[id - member];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return total;
-}
+#define SUM_OF_TWO(a, b) ((a) + (b))
+TEAM(add_team, SUM_OF_TWO)
+TEAM(largest_of_team, fmax)
 
 /* sum = that of TERM(i) over the team's elements: each member's ROUNDS at a time, then these sums, then the members. */
 #define SUM_ROW(sum, n, TERM)                                                                                          \
@@ -92,21 +96,6 @@ static float add_team(__local float *sums, uint member, uint team, float value) 
         }                                                                                                              \
         (sum) = add_team(local_sums, member, team, total_);                                                            \
     } while (0)
-
-/* The largest of the values of a team, as add_team. */
-static float largest_of_team(__local float *sums, uint member, uint team, float value) {
-    const uint id = get_local_id(0);
-    sums[id] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_ = team / 2; half_ > 0; half_ /= 2) {
-        if (member < half_)
-            sums[id] = fmax(sums[id], sums[id + half_]);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    const float largest = sums[id - member];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return largest;
-}
 
 #endif
 #endif

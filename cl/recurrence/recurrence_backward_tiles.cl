@@ -30,6 +30,7 @@
 #define BLOCK (PARTS * COLUMNS)
 #define WIDTH (4 * QUADS)
 #define TILE  (WIDTH <= 64 ? 4 : 256 / WIDTH)
+#include "recurrence_tiles.h"
 
 /* Sums over columns: rows of m numbers. */
 enum {
@@ -76,24 +77,6 @@ typedef struct near {
     float d_beta[TILE * BLOCK], partials[TILE * PARTIALS];
     uint is_large;
 } near;
-
-/* to [TILE][width] = rows [0, count) of a matrix of `columns` columns, and zeros around them. */
-static void stage(__local float *to, __global const float *from, int row_stride, int column_stride, uint count,
-                  uint columns, uint width) {
-    for (uint i = get_local_id(0); i < TILE * width; i += GROUP) {
-        const uint t = i / width, c = i - t * width;
-        to[i] = t < count && c < columns ? from[(int)t * row_stride + (int)c * column_stride] : 0.0f;
-    }
-}
-
-static void exponentiate(__local float *x, uint count) {
-    for (uint i = get_local_id(0); i < count; i += GROUP)
-        x[i] = exp(x[i]);
-}
-
-static float sum_of(float4 x) {
-    return (x.s0 + x.s1) + (x.s2 + x.s3);
-}
 
 /* The work-item's part of a state: rows of m, columns of n that exist; zeros around them. */
 static void load_state(float4 *state, __global const float *from, int row_stride, int column_stride, uint m, uint n) {

@@ -23,24 +23,7 @@
 #define QUADS   (ROWS * PARTS)
 #define WIDTH   (4 * QUADS)
 #define TILE    (WIDTH <= 32 ? 16 : 512 / WIDTH)
-
-/* near [TILE][width] = rows [0, count) of a matrix of `columns` columns, and zeros around them. */
-static void stage(__local float *near, __global const float *from, int row_stride, int column_stride, uint count,
-                  uint columns, uint width) {
-    for (uint i = get_local_id(0); i < TILE * width; i += GROUP) {
-        const uint t = i / width, c = i - t * width;
-        near[i] = t < count && c < columns ? from[(int)t * row_stride + (int)c * column_stride] : 0.0f;
-    }
-}
-
-static void exponentiate(__local float *near, uint count) {
-    for (uint i = get_local_id(0); i < count; i += GROUP)
-        near[i] = exp(near[i]);
-}
-
-static float sum_of(float4 x) {
-    return (x.s0 + x.s1) + (x.s2 + x.s3);
-}
+#include "recurrence_tiles.h"
 
 /* Rows i to i + 3 of a column; those from m on are 0. */
 static float4 load_rows(__global const float *from, int stride, uint i, uint m) {
