@@ -176,7 +176,13 @@ typedef struct icl_profile {
 } icl_profile;
 
 /* Programs that are compiled, and tested, at their first use: see selftest.c. */
-typedef enum icl_tested { ICL_TESTED_LINEAR_TRANSFORMER = 0, ICL_TESTED_GRAM, ICL_TESTED_COUNT } icl_tested;
+typedef enum icl_tested {
+    ICL_TESTED_LINEAR_TRANSFORMER = 0,
+    ICL_TESTED_GRAM,
+    ICL_TESTED_RECURRENCE,
+    ICL_TESTED_RECURRENCE_GRADIENT,
+    ICL_TESTED_COUNT
+} icl_tested;
 
 /* Launches of sizes drawn at random; see random_launch.c. */
 typedef struct icl_random_launch {

@@ -265,6 +265,7 @@ icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *param
 
     x.present |=
         bit_if(&operands[ICL_RECURRENCE_FINAL], HAS_FINAL) | bit_if(&operands[ICL_RECURRENCE_STATES], HAS_SAVED);
+    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_RECURRENCE, error));
     if (opencl->lanes > 1)
         return forward_lanes(&x, error);
     if (x.form.m > MOST_KEY)
@@ -281,6 +282,7 @@ icl_status icl_opencl_recurrence_backward(icl_backend *backend, const void *para
     x.present |= bit_if(&operands[ICL_RECURRENCE_BACKWARD_D_FINAL], HAS_D_FINAL);
     for (unsigned i = 0; i < ICL_RECURRENCE_INPUTS; i++)
         x.present |= bit_if(&operands[i], 1U << (WANTS_FIRST + i));
+    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_RECURRENCE_GRADIENT, error));
     if (opencl->lanes > 1)
         return backward_lanes(&x, error);
     if (x.form.m > MOST_KEY)

@@ -12,7 +12,7 @@
 #define NEAR 1e-4F
 #define BITS 0.0F
 
-typedef enum known_values { ABSENT = 0, NORMAL, SMALL, POSITIVE } known_values;
+typedef enum known_values { ABSENT = 0, NORMAL, SMALL, POSITIVE, EARLIER } known_values;
 
 /* What an operand of a case holds before the op; outputs too, because some are updated. */
 typedef struct known_operand {
@@ -20,6 +20,7 @@ typedef struct known_operand {
     known_values values;
     int rank;
     size_t shape[ICL_MAX_RANK];
+    int earlier; /* EARLIER: the operand of the case before this one that it is, outputs as the host computed them */
 } known_operand;
 
 typedef struct known_case {
@@ -27,6 +28,7 @@ typedef struct known_case {
     const void *params;
     float tolerance;
     known_operand operands[ICL_MAX_OPERANDS]; /* in the op's order */
+    const struct known_case *before;          /* what the host computes first, or NULL */
 } known_case;
 
 enum {
@@ -39,7 +41,9 @@ enum {
     KEYS = 7,
     E = 2,
     HEADS = 2,
-    ROWS = 64
+    ROWS = 64,
+    TOKENS = ICL_RECURRENCE_SEGMENT + 5,
+    SEGMENTS = 2
 };
 
 static const icl_linear_transformer_params transformer = {.parameterization = ICL_LINEAR_FULL,
@@ -81,6 +85,55 @@ static const known_case gram_case = {ICL_OP_gram_sample,
                                       {"noise", NORMAL, 1, {B}},
                                       {"chi", NORMAL, 3, {D, ICL_CHI_PIECES, ICL_CHI_TERMS}},
                                       {"roots", ABSENT, 0, {0}}}};
+
+/* Over the end of a segment, so that the backward pass computes the states of one forward, whose decays are large, and
+ * those of the other back. */
+static const icl_recurrence_params recurrence = {.delta = true, .scale = .5};
+
+static const known_case recurrence_case = {ICL_OP_recurrence_forward,
+                                           &recurrence,
+                                           NEAR,
+                                           {{"outputs", NORMAL, 4, {1, HEADS, TOKENS, E}},
+                                            {"final state", NORMAL, 4, {1, HEADS, D, E}},
+                                            {"reads", NORMAL, 4, {1, HEADS, TOKENS, E}},
+                                            {"states", NORMAL, 4, {1, HEADS, SEGMENTS *D, E}},
+                                            {"q", NORMAL, 4, {1, HEADS, TOKENS, D}},
+                                            {"k", SMALL, 4, {1, HEADS, TOKENS, D}},
+                                            {"v", NORMAL, 4, {1, HEADS, TOKENS, E}},
+                                            {"beta", POSITIVE, 4, {1, HEADS, TOKENS, 1}},
+                                            {"decay", SMALL, 4, {1, HEADS, TOKENS, 1}},
+                                            {"read key", ABSENT, 0, {0}},
+                                            {"write key", ABSENT, 0, {0}},
+                                            {"state", NORMAL, 4, {1, HEADS, D, E}}}};
+
+#define EARLIER_INPUT(name) ICL_RECURRENCE_FORWARD_INPUTS + ICL_RECURRENCE_##name
+
+static const known_case recurrence_gradient_case = {
+    ICL_OP_recurrence_backward,
+    &recurrence,
+    NEAR,
+    {{"d_q", NORMAL, 4, {1, HEADS, TOKENS, D}},
+     {"d_k", NORMAL, 4, {1, HEADS, TOKENS, D}},
+     {"d_v", NORMAL, 4, {1, HEADS, TOKENS, E}},
+     {"d_beta", NORMAL, 4, {1, HEADS, TOKENS, 1}},
+     {"d_decay", NORMAL, 4, {1, HEADS, TOKENS, 1}},
+     {"d_read_key", ABSENT, 0, {0}},
+     {"d_write_key", ABSENT, 0, {0}},
+     {"d_state", NORMAL, 4, {1, HEADS, D, E}},
+     {"d_out", NORMAL, 4, {1, HEADS, TOKENS, E}},
+     {"d_final", NORMAL, 4, {1, HEADS, D, E}},
+     {"final state", EARLIER, 4, {1, HEADS, D, E}, ICL_RECURRENCE_FINAL},
+     {"reads", EARLIER, 4, {1, HEADS, TOKENS, E}, ICL_RECURRENCE_READS},
+     {"states", EARLIER, 4, {1, HEADS, SEGMENTS *D, E}, ICL_RECURRENCE_STATES},
+     {"q", EARLIER, 4, {1, HEADS, TOKENS, D}, EARLIER_INPUT(Q)},
+     {"k", EARLIER, 4, {1, HEADS, TOKENS, D}, EARLIER_INPUT(K)},
+     {"v", EARLIER, 4, {1, HEADS, TOKENS, E}, EARLIER_INPUT(V)},
+     {"beta", EARLIER, 4, {1, HEADS, TOKENS, 1}, EARLIER_INPUT(BETA)},
+     {"decay", EARLIER, 4, {1, HEADS, TOKENS, 1}, EARLIER_INPUT(DECAY)},
+     {"read key", ABSENT, 0, {0}},
+     {"write key", ABSENT, 0, {0}},
+     {"state", EARLIER, 4, {1, HEADS, D, E}, EARLIER_INPUT(STATE)}},
+    &recurrence_case};
 
 static const known_case cases[] = {
     {ICL_OP_spherical,
@@ -148,24 +201,36 @@ static icl_status judge(const icl_opencl *opencl, const known_case *c, int opera
 
 #define MOST_VALUES 512 /* of an operand */
 
+/* The op of a case on a backend, whose operands are created. earlier: the operands of the case before it. */
+static icl_status run_case(const known_case *c, icl_backend *backend, const icl_tensor *earlier, icl_tensor *operands,
+                           icl_error *error) {
+    float values[MOST_VALUES];
+
+    for (int i = 0; i < ICL_MAX_OPERANDS; i++) {
+        const known_operand *operand = &c->operands[i];
+        if (operand->values == ABSENT)
+            continue;
+        if (operand->values == EARLIER)
+            ICL_CHECK(icl_tensor_read(earlier[operand->earlier], values, error));
+        else
+            fill_values(operand, (uint32_t)i, values);
+        ICL_CHECK(icl_tensor_create(backend, operand->rank, operand->shape, &operands[i], error));
+        ICL_CHECK(icl_tensor_write(operands[i], values, error));
+    }
+    return backend->functions->ops[c->op](backend, c->params, operands, error);
+}
+
 /* Both backends take the same operands; then their outputs are compared. */
 static icl_status test_case(icl_opencl *opencl, icl_backend *host, const known_case *c, icl_error *error) {
     icl_backend *const backends[2] = {host, opencl->backend};
-    icl_tensor operands[2][ICL_MAX_OPERANDS] = {{{0}}};
+    icl_tensor operands[2][ICL_MAX_OPERANDS] = {{{0}}}, earlier[ICL_MAX_OPERANDS] = {{0}};
     float values[2][MOST_VALUES];
     icl_status status = ICL_OK;
 
-    for (int which = 0; which < 2; which++) {
-        for (int i = 0; i < ICL_MAX_OPERANDS; i++) {
-            const known_operand *operand = &c->operands[i];
-            if (operand->values == ABSENT)
-                continue;
-            fill_values(operand, (uint32_t)i, values[0]);
-            ICL_TRY(icl_tensor_create(backends[which], operand->rank, operand->shape, &operands[which][i], error));
-            ICL_TRY(icl_tensor_write(operands[which][i], values[0], error));
-        }
-        ICL_TRY(backends[which]->functions->ops[c->op](backends[which], c->params, operands[which], error));
-    }
+    if (c->before)
+        ICL_TRY(run_case(c->before, host, NULL, earlier, error));
+    for (int which = 0; which < 2; which++)
+        ICL_TRY(run_case(c, backends[which], earlier, operands[which], error));
     for (int i = 0; i < icl_op_infos[c->op].outputs; i++) {
         if (c->operands[i].values == ABSENT)
             continue;
@@ -174,9 +239,11 @@ static icl_status test_case(icl_opencl *opencl, icl_backend *host, const known_c
         ICL_TRY(judge(opencl, c, i, values[1], values[0], error));
     }
 done:
-    for (int which = 0; which < 2; which++)
-        for (int i = 0; i < ICL_MAX_OPERANDS; i++)
-            icl_tensor_release(&operands[which][i]);
+    for (int i = 0; i < ICL_MAX_OPERANDS; i++) {
+        icl_tensor_release(&operands[0][i]);
+        icl_tensor_release(&operands[1][i]);
+        icl_tensor_release(&earlier[i]);
+    }
     return status;
 }
 
@@ -202,4 +269,12 @@ icl_status icl_self_test_linear_transformer(icl_opencl *opencl, icl_error *error
 
 icl_status icl_self_test_gram(icl_opencl *opencl, icl_error *error) {
     return test_cases(opencl, &gram_case, 1, error);
+}
+
+icl_status icl_self_test_recurrence(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, &recurrence_case, 1, error);
+}
+
+icl_status icl_self_test_recurrence_gradient(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, &recurrence_gradient_case, 1, error);
 }
