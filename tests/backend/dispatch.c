@@ -102,6 +102,19 @@ static icl_tensor vector(icl_tensor whole, size_t length) {
     return icl_tensor_slice(whole, 0, 0, length);
 }
 
+/* Operands of an op, filled with one value. */
+static void create_all(tap_run *tap, icl_backend *backend, int count, const int *ranks,
+                       const size_t (*shapes)[ICL_MAX_RANK], double value, icl_tensor *operands) {
+    icl_error error = {0};
+
+    for (int i = 0; i < count; i++) {
+        if (icl_tensor_create(backend, ranks[i], shapes[i], &operands[i], &error) != ICL_OK)
+            tap_ok(tap, false, "operands: %s", error.message);
+        if (operands[i].buffer)
+            (void)icl_fill(backend, operands[i], value, NULL);
+    }
+}
+
 /* Operands of the ops that train: whole[i] is a vector of eight elements. */
 static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
@@ -151,19 +164,14 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
     const icl_gram_params params = {.context = 9, .noise_level = {.distribution = ICL_UNIFORM, .high = 1}};
     const icl_gram_params normal = {.context = 9, .noise_level = {.distribution = ICL_NORMAL}};
     const icl_gram_params no_choice = {.context = 9, .noise_level = {.distribution = ICL_CHOICE}};
-    static const size_t shapes[7][3] = {{4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS},
-                                        {2, 2, 2}};
+    static const size_t shapes[7][ICL_MAX_RANK] = {
+        {4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS}, {2, 2, 2}};
     static const int ranks[7] = {3, 2, 1, 2, 1, 3, 3};
     const icl_tensor none = {0};
     icl_tensor t[7] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < 7; i++) {
-        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 0.5, NULL);
-    }
+    create_all(tap, backend, 7, ranks, shapes, 0.5, t);
 #define SAMPLE(params, query, weights, chi, roots)                                                                     \
     icl_gram_sample(backend, &(params), t[0], query, t[2], weights, t[4], chi, roots, &error)
     tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], t[6]) == ICL_OK, "Gram matrices are drawn");
@@ -184,18 +192,14 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
 /* Heads that share keys: what divides, what does not, and shapes beside those that fit. */
 static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     enum { OUT, SUM, Q, K, V, D_Q, D_K, D_V, COUNT };
-    static const size_t shapes[COUNT][4] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
-                                            {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
+    static const int ranks[COUNT] = {4, 4, 4, 4, 4, 4, 4, 4};
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
+                                                       {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
     const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
     icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < COUNT; i++) {
-        if (icl_tensor_create(backend, 4, shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 0.5, NULL);
-    }
+    create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
 #define GROUPS(i, n)            icl_tensor_slice(t[i], 1, 0, n)
 #define FORWARD(out, sum, k, v) icl_attention_forward(backend, &softmax, out, sum, t[Q], k, v, &error)
 #define BACKWARD(d_q, d_k, k, v)                                                                                       \
@@ -234,18 +238,13 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
 }
 
 static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[4][3] = {{4, 5, 3}, {4, 5, 1}, {ICL_CHI_PIECES, ICL_CHI_TERMS}, {4, 5, 2}};
+    static const size_t shapes[4][ICL_MAX_RANK] = {{4, 5, 3}, {4, 5, 1}, {ICL_CHI_PIECES, ICL_CHI_TERMS}, {4, 5, 2}};
     static const int ranks[4] = {3, 3, 2, 3};
     const icl_tensor none = {0};
     icl_tensor t[4] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < 4; i++) {
-        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 0.5, NULL);
-    }
+    create_all(tap, backend, 4, ranks, shapes, 0.5, t);
     tap_ok(tap, icl_spherical(backend, t[0], t[0], t[1], t[2], &error) == ICL_OK, "rows go onto spheres");
     tap_ok(tap, icl_spherical(backend, t[0], t[0], none, none, &error) == ICL_OK, "also of radius 1");
     tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[1], none, &error), &error, "without a table"),
@@ -266,17 +265,12 @@ static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
 }
 
 static void test_row_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[4][3] = {{5, 3}, {4, 5, 3}, {4, 5}, {4, 3}};
+    static const size_t shapes[4][ICL_MAX_RANK] = {{5, 3}, {4, 5, 3}, {4, 5}, {4, 3}};
     static const int ranks[4] = {2, 3, 2, 2};
     icl_tensor t[4] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < 4; i++) {
-        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 1, NULL);
-    }
+    create_all(tap, backend, 4, ranks, shapes, 1, t);
     const icl_tensor half = icl_tensor_slice(t[0], 0, 0, 2), row = icl_tensor_slice(t[1], 0, 0, 1);
     tap_ok(tap, icl_look_up(backend, t[1], t[0], t[2], &error) == ICL_OK, "rows are looked up");
     tap_ok(tap, refused(icl_look_up(backend, t[1], t[0], t[3], &error), &error, "symbols has shape"),
@@ -304,18 +298,13 @@ static void test_row_refusals(tap_run *tap, icl_backend *backend) {
 }
 
 static void test_token_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[5][3] = {{2, 5, 4}, {2, 5, 4}, {3, 4}, {5, 2, 2}, {2, 5, 3}};
+    static const size_t shapes[5][ICL_MAX_RANK] = {{2, 5, 4}, {2, 5, 4}, {3, 4}, {5, 2, 2}, {2, 5, 3}};
     static const int ranks[5] = {3, 3, 2, 3, 3};
     const icl_tensor none = {0};
     icl_tensor t[5] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < 5; i++) {
-        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 1, NULL);
-    }
+    create_all(tap, backend, 5, ranks, shapes, 1, t);
     tap_ok(tap, icl_convolve(backend, t[0], t[1], t[2], &error) == ICL_OK, "tokens are filtered");
     tap_ok(tap, refused(icl_convolve(backend, t[0], t[0], t[2], &error), &error, "overlaps"),
            "a filter over its own input is refused");
@@ -336,19 +325,14 @@ static void test_token_refusals(tap_run *tap, icl_backend *backend) {
 
 /* Rows [4, 5], one number for each [4, 1], and a vector [5]. */
 static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[5][2] = {{4, 5}, {4, 5}, {4, 1}, {4, 1}, {5}};
+    static const size_t shapes[5][ICL_MAX_RANK] = {{4, 5}, {4, 5}, {4, 1}, {4, 1}, {5}};
     static const int ranks[5] = {2, 2, 2, 2, 1};
     const icl_normalize_params layer = {ICL_NORM_LAYER, 1e-5}, unknown = {ICL_NORM_COUNT, 0}, negative = {0, -1};
     const icl_tensor none = {0};
     icl_tensor t[5] = {{0}};
     icl_error error = {0};
 
-    for (int i = 0; i < 5; i++) {
-        if (icl_tensor_create(backend, ranks[i], shapes[i], &t[i], &error) != ICL_OK)
-            tap_ok(tap, false, "operands: %s", error.message);
-        if (t[i].buffer)
-            (void)icl_fill(backend, t[i], 1, NULL);
-    }
+    create_all(tap, backend, 5, ranks, shapes, 1, t);
     tap_ok(tap, icl_normalize(backend, &layer, t[0], t[0], t[4], t[4], &error) == ICL_OK,
            "rows are normalized in place");
     tap_ok(tap, refused(icl_normalize(backend, &unknown, t[0], t[1], none, none, &error), &error, "unknown kind"),
