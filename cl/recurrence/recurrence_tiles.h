@@ -1,5 +1,5 @@
-/* What both passes of the recurrence on GPUs do to a tile: TILE tokens, whose rows a work-group of GROUP stages in local
- * memory. */
+/* What both passes of the recurrence on GPUs do to a tile: TILE tokens, whose rows a work-group of GROUP stages in
+ * local memory. */
 #ifndef ICL_RECURRENCE_TILES_H
 #define ICL_RECURRENCE_TILES_H
 #include "../common.h"

@@ -228,7 +228,7 @@ static icl_status test_case(icl_opencl *opencl, icl_backend *host, const known_c
     icl_status status = ICL_OK;
 
     if (c->before)
-        ICL_TRY(run_case(c->before, host, NULL, earlier, error));
+        ICL_TRY(run_case(c->before, host, earlier, earlier, error));
     for (int which = 0; which < 2; which++)
         ICL_TRY(run_case(c, backends[which], earlier, operands[which], error));
     for (int i = 0; i < icl_op_infos[c->op].outputs; i++) {
