@@ -16,12 +16,16 @@ static floats existing(floats x, uint count) {
 }
 
 static float add_lanes(floats x) {
-    float lane[LANES];
-    STORE_LANES(x, lane);
-    for (uint half_ = LANES / 2; half_ > 0; half_ /= 2)
-        for (uint i = 0; i < half_; i++)
-            lane[i] += lane[i + half_];
-    return lane[0];
+#if LANES == 16
+    const float8 eight = x.lo + x.hi;
+    const float4 four = eight.lo + eight.hi;
+#elif LANES == 8
+    const float4 four = x.lo + x.hi;
+#else
+    const float4 four = x;
+#endif
+    const float2 two = four.lo + four.hi;
+    return two.s0 + two.s1;
 }
 
 /* sum = that of TERM(i) over the runs of LANES elements from i on, four at a time, ROUNDS times; then these sums. */
