@@ -34,6 +34,7 @@ typedef struct training {
     char *recipe_name; /* as the run was first given it */
     char *command_line;
     progress_printer progress;
+    double step_memory;            /* bytes */
     double start, first_step, end; /* on icl_clock_seconds */
 } training;
 
@@ -146,6 +147,7 @@ static icl_run_facts facts_of(const training *run, const char *state) {
     facts.recipe_name = run->recipe_name;
     facts.command_line = run->command_line;
     facts.ranks = run->ranks.count;
+    facts.step_memory = run->step_memory;
     facts.startup_seconds = run->first_step - run->start;
     facts.training_seconds = run->end - run->first_step;
     facts.status = state;
@@ -221,8 +223,36 @@ static icl_status open_folder(training *run, icl_error *error) {
     return write_facts(run, "running", error);
 }
 
+/* Says what a step of a model on the tape will hold. */
+static void say_memory(const training *run, const icl_step_memory *memory) {
+    const double mebibyte = 1048576;
+    const size_t more = memory->each > 0 ? icl_step_memory_slices(memory, run->step_memory / 2) : 0;
+
+    if (run->quiet || memory->fixed + memory->each == 0)
+        return;
+    fprintf(stderr, "iclab: a step holds %.1f MiB (batch of %zu in %zu slice%s)", run->step_memory / mebibyte,
+            memory->batch, memory->slices, memory->slices == 1 ? "" : "s");
+    if (more > 0)
+        fprintf(stderr, "; train.slices = %zu would hold %.1f MiB", more, icl_step_memory_of(memory, more) / mebibyte);
+    fputc('\n', stderr);
+}
+
+/* Measures what a step will hold, before the first one, and refuses what the device has not. */
+static icl_status check_memory(training *run, icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(run->backend);
+    icl_step_memory memory;
+
+    ICL_CHECK(icl_trainer_measure_memory(run->trainer, &memory, error));
+    run->step_memory = icl_step_memory_of(&memory, memory.slices);
+    if (device->global_memory > 0) /* 0: unknown */
+        ICL_CHECK(icl_step_memory_check(&memory, (double)device->global_memory, device->name, error));
+    say_memory(run, &memory);
+    return ICL_OK;
+}
+
 static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
     ICL_CHECK(icl_ranks_agree(&run->ranks, icl_session_prepare(session, &run->trainer, error), error));
+    ICL_CHECK(icl_ranks_agree(&run->ranks, check_memory(run, error), error));
     return icl_ranks_agree(&run->ranks, run->is_first ? open_folder(run, error) : ICL_OK, error);
 }
 
@@ -235,39 +265,6 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
     if (ended == ICL_ERROR_INTERRUPTED || ended == ICL_ERROR_DIVERGED)
         (void)write_facts(run, ended == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
     return ended;
-}
-
-/* The fewest slices, more than there are, of a batch that holds at most so many bytes; 0: none. */
-static size_t slices_that_fit(const icl_step_memory *memory, double bytes) {
-    for (size_t slices = memory->slices + 1; slices <= memory->batch; slices++)
-        if (memory->batch % slices == 0 && icl_step_memory_of(memory, slices) <= bytes)
-            return slices;
-    return 0;
-}
-
-/* Says what a step of a model on the tape will hold, before the first one. */
-static icl_status check_memory(const training *run, icl_error *error) {
-    const double there = (double)icl_backend_capabilities(run->backend)->global_memory, mebibyte = 1048576;
-    icl_step_memory memory;
-
-    ICL_CHECK(icl_trainer_measure_memory(run->trainer, &memory, error));
-    const double holds = icl_step_memory_of(&memory, memory.slices);
-    if (there > 0 && holds > there) {
-        const size_t slices = slices_that_fit(&memory, there);
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "train.slices = %zu: a step would hold %.0f MiB, and %s has %.0f; expected %s%zu",
-                        memory.slices, holds / mebibyte, icl_backend_capabilities(run->backend)->name, there / mebibyte,
-                        slices > 0 ? "" : "a smaller model, or train.batch below ", slices > 0 ? slices : memory.batch);
-    }
-    if (run->quiet || memory.fixed + memory.each == 0)
-        return ICL_OK;
-    fprintf(stderr, "iclab: a step holds %.1f MiB (batch of %zu in %zu slice%s)", holds / mebibyte, memory.batch,
-            memory.slices, memory.slices == 1 ? "" : "s");
-    const size_t more = memory.each > 0 ? slices_that_fit(&memory, holds / 2) : 0;
-    if (more > 0)
-        fprintf(stderr, "; train.slices = %zu would hold %.1f MiB", more, icl_step_memory_of(&memory, more) / mebibyte);
-    fputc('\n', stderr);
-    return ICL_OK;
 }
 
 static icl_status train(training *run, icl_error *error) {
@@ -284,7 +281,6 @@ static icl_status train(training *run, icl_error *error) {
     icl_status status;
 
     ICL_CHECK(open_run(run, &session, error));
-    ICL_CHECK(icl_ranks_agree(&run->ranks, check_memory(run, error), error));
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);

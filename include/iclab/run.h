@@ -40,6 +40,7 @@ typedef struct icl_run_facts {
     size_t ranks;                              /* that trained it together; 0 means 1 */
     uint64_t steps;                            /* done */
     uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
+    double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
     double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;

@@ -57,6 +57,14 @@ ICL_API icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_mem
 /* The bytes of a step in so many slices, a divisor of the batch. */
 ICL_API double icl_step_memory_of(const icl_step_memory *memory, size_t slices);
 
+/* The fewest slices, more than there are, in which a step holds at most so many bytes; 0: none. */
+ICL_API size_t icl_step_memory_slices(const icl_step_memory *memory, double bytes);
+
+/* ICL_ERROR_INPUT where a step holds more bytes than there are on the device of that name; the message says how many
+ * slices would do, where any do. */
+ICL_API icl_status icl_step_memory_check(const icl_step_memory *memory, double there, const char *device,
+                                         icl_error *error);
+
 /* What the last icl_trainer_run saw. */
 typedef struct icl_train_progress {
     uint64_t step;          /* steps done in all */

@@ -206,9 +206,10 @@ static icl_status add_evaluation(const icl_run_report *run, icl_report *report, 
 
 static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_error *error) {
     const icl_run_facts *facts = run->facts;
-    char seed[16], steps[160], took[96];
+    char seed[16], steps[160], memory[32], took[96];
 
     snprintf(seed, sizeof seed, "%" PRIu32, facts->seed);
+    snprintf(memory, sizeof memory, "%.1f MiB", facts->step_memory / 1048576.0);
     snprintf(steps, sizeof steps, "%" PRIu64 " (%" PRIu64 " skipped; %" PRIu64 " sequences left out)", facts->steps,
              facts->skipped_steps, facts->dropped_sequences);
     snprintf(took, sizeof took, "%.3g s, and %.3g s to its first step", facts->training_seconds,
@@ -218,6 +219,7 @@ static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_e
         {"recipe", facts->recipe_name},
         {"seed", seed},
         {"steps", steps},
+        {"a step holds", facts->step_memory > 0 ? memory : "not measured"},
         {"this command trained for", took},
     };
     return icl_report_provenance(

@@ -98,6 +98,8 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_count(&json, "steps", facts->steps);
     icl_json_count(&json, "skipped_steps", facts->skipped_steps);
     icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
+    if (facts->step_memory > 0)
+        icl_json_number(&json, "step_memory_bytes", facts->step_memory);
     icl_json_number(&json, "startup_seconds", facts->startup_seconds);
     icl_json_number(&json, "training_seconds", facts->training_seconds);
     icl_json_text(&json, "status", facts->status);

@@ -6,6 +6,8 @@
 
 enum { FEW = 4 }; /* sequences; blocks of the pool are rounded up, which would count for more with one */
 
+static const double MEBIBYTE = 1048576;
+
 /* The most bytes that tensors of a gradient of `size` sequences take, beside the batch. The gradient at hand is
  * overwritten. */
 static icl_status measure(icl_trainer *trainer, size_t size, double *bytes, icl_error *error) {
@@ -59,4 +61,23 @@ double icl_step_memory_of(const icl_step_memory *memory, size_t slices) {
     const size_t sequences = memory->batch / slices;
 
     return memory->held + memory->fixed + memory->each * (double)sequences;
+}
+
+size_t icl_step_memory_slices(const icl_step_memory *memory, double bytes) {
+    for (size_t slices = memory->slices + 1; slices <= memory->batch; slices++)
+        if (memory->batch % slices == 0 && icl_step_memory_of(memory, slices) <= bytes)
+            return slices;
+    return 0;
+}
+
+icl_status icl_step_memory_check(const icl_step_memory *memory, double there, const char *device, icl_error *error) {
+    const double holds = icl_step_memory_of(memory, memory->slices);
+    const size_t slices = icl_step_memory_slices(memory, there);
+
+    if (holds <= there)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "train.slices = %zu: a step would hold %.0f MiB, and %s has %.0f; expected %s%zu", memory->slices,
+                    holds / MEBIBYTE, device, there / MEBIBYTE,
+                    slices > 0 ? "" : "a smaller model, or train.batch below ", slices > 0 ? slices : memory->batch);
 }

@@ -39,6 +39,23 @@ static double check(tap_run *tap, icl_backend *backend, const char *const *setti
     return memory.each;
 }
 
+/* 1000 + 100 + 10 for each of 12 sequences at once: 1220 bytes; in two slices 1160, in three 1140, in twelve 1110. */
+static void check_refusal(tap_run *tap) {
+    const icl_step_memory memory = {.held = 1000, .fixed = 100, .each = 10, .batch = 12, .slices = 1};
+    icl_error error = {0};
+
+    tap_ok(tap, icl_step_memory_check(&memory, 1220, "a device", &error) == ICL_OK, "all that there is may be held");
+    tap_ok(tap, icl_step_memory_check(&memory, 1219, "a device", &error) == ICL_ERROR_INPUT, "a byte more may not");
+    tap_ok(tap, strstr(error.message, "a device") && strstr(error.message, "expected 2"), "two slices would do: %s",
+           error.message);
+    tap_ok(tap, icl_step_memory_slices(&memory, 1159) == 3 && icl_step_memory_slices(&memory, 1110) == 12,
+           "fewer bytes take more slices, which divide the batch");
+    tap_ok(tap,
+           icl_step_memory_check(&memory, 1109, "a device", &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "train.batch below 12"),
+           "where no slices do: %s", error.message);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
@@ -48,6 +65,7 @@ int main(int argc, char **argv) {
         const double of_slice = check(&tap, backend, sliced, "in four slices");
         tap_ok(&tap, each > 0 && each == of_slice, "each sequence takes %.0f bytes, whatever the slices", each);
         tap_ok(&tap, check(&tap, backend, fused, "by the model's own ops") == 0, "those have no tape");
+        check_refusal(&tap);
         icl_backend_close(&backend);
     }
     return tap_done(&tap);
