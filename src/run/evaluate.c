@@ -114,7 +114,7 @@ done:
 static const icl_recipe_key keys[] = {
     {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e8, .help = "fresh sequences of the final table"},
     {"eval", "predictors", ICL_KEY_TEXT, "all",
-     .help = "beside the model: all, or of oracle,bayes,ols,constrr,adarr,tunedrr,ridge,gd:K,gd++:K,pgd:K,pgd++:K"},
+     .help = "all, or some of oracle, bayes, ols, constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K, pgd++:K"},
     {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e8, .help = "sequences that fitted predictors are fitted on"},
     {"eval", "decode", ICL_KEY_FLAG, "false",
      .help = "a causal sequence model predicts position by position, from states"},
