@@ -82,8 +82,8 @@ static icl_status count_modulo(size_t classes, bool generators, state_tracking *
     state->tokens = generators ? 2 : classes;
     ICL_CHECK(icl_allocate(state->tokens * classes, sizeof *state->next, "sums", &state->next, error));
     for (size_t token = 0; token < state->tokens; token++)
-        for (size_t class = 0; class < classes; class ++)
-            state->next[token * classes + class] = (uint32_t)((token + class) % classes);
+        for (size_t element = 0; element < classes; element++)
+            state->next[token * classes + element] = (uint32_t)((token + element) % classes);
     return ICL_OK;
 }
 
@@ -113,9 +113,9 @@ static icl_status multiply_permutations(size_t points, bool even, bool generator
     state->tokens = choose_elements(&group, even, generators, elements);
     ICL_CHECK(icl_allocate(state->tokens * group.count, sizeof *state->next, "products", &state->next, error));
     for (size_t token = 0; token < state->tokens; token++)
-        for (size_t class = 0; class < group.count; class ++)
-            state->next[token * group.count + class] =
-                (uint32_t)icl_permutations_compose(&group, elements[token], class);
+        for (size_t element = 0; element < group.count; element++)
+            state->next[token * group.count + element] =
+                (uint32_t)icl_permutations_compose(&group, elements[token], element);
     return ICL_OK;
 }
 
@@ -183,15 +183,15 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     const uint64_t first_word = (uint64_t)number * task->shape.positions;
     const size_t length = state->shortest + draw(key, first_word, state->longest - state->shortest + 1);
     float *inputs = to->inputs + number * task->shape.positions;
-    size_t class = 0;
+    size_t element = 0;
 
     for (size_t t = 1; t <= length; t++) {
         const uint32_t token = draw(key, first_word + t, state->tokens);
-        class = state->next[token * state->classes + class];
+        element = state->next[token * state->classes + element];
         inputs[t] = (float)(1 + token);
         if (state->last_only && t < length)
             continue;
-        to->targets[number * scored + t - first_scored] = (float)class;
+        to->targets[number * scored + t - first_scored] = (float)element;
         to->weights[number * scored + t - first_scored] =
             (float)((double)scored / (state->last_only ? 1.0 : (double)length));
     }
@@ -241,12 +241,12 @@ static icl_status predict_product(const icl_reference_predictor *predictor, cons
     (void)error;
     for (size_t i = 0; i < sequences->count; i++) {
         const float *inputs = sequences->inputs + i * shape->positions;
-        size_t class = 0;
+        size_t element = 0;
         for (size_t t = 1; t < shape->positions; t++) {
             const size_t token = inputs[t] > 0 ? (size_t)inputs[t] - 1 : 0; /* padding, which weighs nothing */
-            class = state->next[token * state->classes + (sure->whole ? class : 0)];
+            element = state->next[token * state->classes + (sure->whole ? element : 0)];
             for (size_t k = 0; t >= shape->first_scored && k < shape->outputs; k++)
-                *outputs++ = k == class ? sure->right : sure->wrong;
+                *outputs++ = k == element ? sure->right : sure->wrong;
         }
     }
     return ICL_OK;
