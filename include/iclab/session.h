@@ -31,6 +31,7 @@ typedef struct icl_session_progress {
 
 /* A number of a program's own in place of the adjusted loss at every periodic evaluation: smaller is better. */
 typedef struct icl_session_measure {
+    /* Writes the trainer's number. */
     icl_status (*of)(void *user, icl_trainer *trainer, double *value, icl_error *error);
     void *user; /* handed to it */
 } icl_session_measure;
