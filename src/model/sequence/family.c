@@ -156,6 +156,7 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
             z = add(pass, z, embedded);
         for (size_t i = 0; i < layers; i++) {
             icl_sequence_pass here = *pass;
+            here.loop = loop;
             here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled;
             z = clip(pass, apply_block(&here, &is->layers[i], z));
         }
@@ -165,16 +166,22 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
     return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
 }
 
-static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
-                            size_t depth) {
-    (void)depth;
+icl_variable icl_sequence_predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                                          icl_variable inputs, const icl_sequence_watch *watch) {
     return run(&(icl_sequence_pass){.model = model,
                                     .is = model->state,
                                     .tape = tape,
                                     .parameters = parameters,
                                     .first_scored = model->shape.first_scored,
-                                    .scored = model->shape.scored},
+                                    .scored = model->shape.scored,
+                                    .watch = watch},
                inputs);
+}
+
+static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                            size_t depth) {
+    (void)depth;
+    return icl_sequence_predict_watched(model, tape, parameters, inputs, NULL);
 }
 
 static icl_variable step(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,

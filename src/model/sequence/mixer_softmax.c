@@ -31,6 +31,8 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
         heads.k = icl_model_memory_append(pass->memory, pass->tape, heads.k);
         heads.v = icl_model_memory_append(pass->memory, pass->tape, heads.v);
     }
+    if (pass->watch && pass->watch->attention)
+        pass->watch->attention(pass->watch->user, pass, layer, &params, &heads);
     return icl_sequence_emit(pass, layer, asked, icl_tape_attention(pass->tape, &params, heads.q, heads.k, heads.v));
 }
 

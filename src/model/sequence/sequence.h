@@ -141,17 +141,35 @@ typedef enum icl_sequence_reads {
     ICL_READS_OUTPUT = 2048,    /* norm and gate of each head's output */
 } icl_sequence_reads;
 
+typedef struct icl_sequence_pass icl_sequence_pass;
+typedef struct icl_sequence_heads icl_sequence_heads;
+
+/* What a probe sees of a run: each member is called while the model records itself, with variables whose values live
+ * until the tape is reset; NULL: it is not called. */
+typedef struct icl_sequence_watch {
+    /* The queries and keys of a softmax layer; queries are those of the last positions. */
+    void (*attention)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                      const icl_attention_params *params, const icl_sequence_heads *heads);
+    void *user;
+} icl_sequence_watch;
+
 /* One run of the model on a tape. */
-typedef struct icl_sequence_pass {
+struct icl_sequence_pass {
     const icl_model *model;
     const icl_sequence *is; /* its state */
     icl_tape *tape;
     const icl_variable *parameters;
-    icl_model_memory *memory;    /* what the positions before left behind; NULL: there are none */
-    size_t first_position;       /* of the first one of this run */
-    size_t first_scored, scored; /* positions of this run whose outputs are wanted */
-    bool is_last;                /* no other position of this layer is read by a later one */
-} icl_sequence_pass;
+    icl_model_memory *memory;        /* what the positions before left behind; NULL: there are none */
+    size_t first_position;           /* of the first one of this run */
+    size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
+    bool is_last;                    /* no other position of this layer is read by a later one */
+    size_t loop;                     /* how often the blocks ran before (model.loops) */
+    const icl_sequence_watch *watch; /* NULL: nobody watches */
+};
+
+/* What predict of the family does, watched. `parameters` holds one variable for each named parameter, in order. */
+icl_variable icl_sequence_predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                                          icl_variable inputs, const icl_sequence_watch *watch);
 
 /* While the model's parameters are named. */
 typedef struct icl_sequence_builder {
@@ -256,9 +274,9 @@ icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_
 
 /* Queries, keys [B, H, T, m] and values [B, H, T, n] of `steps` writes a token: T steps of them, but for the
  * queries. */
-typedef struct icl_sequence_heads {
+struct icl_sequence_heads {
     icl_variable q, k, v;
-} icl_sequence_heads;
+};
 
 /* The projections with their convolutions, and the map of the features; `steps` keys and values a token. */
 icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
