@@ -35,4 +35,8 @@ extern const icl_reproduction icl_mesa_linear, icl_mesa_layer, icl_mesa_depth;
  * Siems et al. 2025, "DeltaProduct" (arXiv 2502.10297) */
 extern const icl_reproduction icl_state_parity, icl_state_words;
 
+/* Recall by memories of fixed size: closed forms for the rules of Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174) and
+ * of von Oswald et al. 2025, "MesaNet" (arXiv 2506.05233). */
+extern const icl_reproduction icl_recall_onepass;
+
 #endif

@@ -47,6 +47,8 @@ static const icl_reproduction *const table[] = {
     /* Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" */
     &icl_fastweight_capacity,
     &icl_fastweight_overwrite,
+    /* Recall by memories of fixed size: closed forms */
+    &icl_recall_onepass,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

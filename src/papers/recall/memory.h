@@ -1,0 +1,29 @@
+/* What n random unit keys with one-hot values leave in a memory of dimension d: half of the squared error of a value,
+ * averaged over the keys. Closed forms, and what given keys make it. */
+#ifndef ICLAB_PAPERS_RECALL_MEMORY_H
+#define ICLAB_PAPERS_RECALL_MEMORY_H
+
+#include <stddef.h>
+
+#include "iclab/status.h"
+
+/* S = sum v k^T: (n - 1) / (2 d). */
+double icl_memory_sum(size_t d, size_t n);
+
+/* The delta rule with a write strength of 1, once over the keys: the expectation at any d > 1, and its limit for d and
+ * n to infinity with r = n / d. memory.c has the derivation. */
+double icl_memory_delta(size_t d, size_t n);
+double icl_memory_delta_limit(double r);
+
+/* Least squares: max(0, 1 - d / n) / 2. */
+double icl_memory_least_squares(size_t d, size_t n);
+
+/* For given keys of length 1, [n][d]. After so many passes of the delta rule: */
+icl_status icl_memory_passes_of(size_t d, size_t n, const double *keys, size_t passes, double *half_error,
+                                icl_error *error);
+
+/* Of least squares with a ridge above 0: */
+icl_status icl_memory_ridge_of(size_t d, size_t n, const double *keys, double ridge, double *half_error,
+                               icl_error *error);
+
+#endif
