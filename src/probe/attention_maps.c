@@ -96,33 +96,16 @@ done:
 
 /* ---- The whole ---- */
 
-/* The watched run. What it saw lives until the tape is reset. */
-static icl_status run_watched(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
-                              watcher *w, icl_error *error) {
-    const icl_sequence_watch watch = {.attention = see, .user = w};
-    icl_variable *variables = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_model_put_parameters(model, tape, parameters, (icl_tensor){0}, &variables, error));
-    icl_sequence_predict_watched(model, tape, variables, icl_tape_constant(tape, inputs), &watch);
-    ICL_TRY(icl_tape_status(tape, error));
-    status = w->status;
-done:
-    icl_free(&variables);
-    return status;
-}
-
 icl_status icl_attention_maps_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                       icl_tensor inputs, icl_attention_maps *maps, icl_error *error) {
     watcher w = {.error = error};
+    const icl_sequence_watch watch = {.attention = see, .user = &w};
     icl_tape *tape = NULL;
     icl_status status = ICL_OK;
 
-    if (model->family != &icl_sequence_model)
-        return icl_fail(error, ICL_ERROR_INPUT, "attention maps: model.family = %s, expected sequence",
-                        model->family->name);
     ICL_TRY(icl_tape_create(backend, &tape, error));
-    ICL_TRY(run_watched(model, tape, parameters, inputs, &w, error));
+    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, &watch, error));
+    ICL_TRY(w.status);
     for (size_t i = 0; i < w.count; i++) {
         ICL_TRY(icl_grow(&maps->maps, maps->count, &maps->capacity, sizeof *maps->maps, "attention maps", error));
         ICL_TRY(read_map(tape, &w.all[i], &maps->maps[maps->count++], error));

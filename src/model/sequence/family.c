@@ -145,12 +145,18 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
                icl_sequence_feed_forward(pass, layer, icl_sequence_normalize(pass, &layer->feed_forward_norm, z)));
 }
 
+static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable z) {
+    if (pass->watch && pass->watch->stage)
+        pass->watch->stage(pass->watch->user, stage, z);
+}
+
 static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
     const icl_sequence *is = pass->is;
     const size_t layers = pass->model->layers;
     const icl_variable embedded = icl_sequence_embed(pass, inputs);
     icl_variable z = embedded;
 
+    show_stage(pass, 0, z);
     for (size_t loop = 0; loop < is->loops; loop++) {
         if (loop > 0)
             z = add(pass, z, embedded);
@@ -159,6 +165,7 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
             here.loop = loop;
             here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled;
             z = clip(pass, apply_block(&here, &is->layers[i], z));
+            show_stage(pass, 1 + loop * layers + i, z);
         }
     }
     if (is->pooled)
@@ -166,22 +173,40 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
     return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
 }
 
-icl_variable icl_sequence_predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                                          icl_variable inputs, const icl_sequence_watch *watch) {
+static icl_variable predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
+                                    icl_variable inputs, const icl_sequence_watch *watch) {
+    const bool all = watch && watch->stage;
+
     return run(&(icl_sequence_pass){.model = model,
                                     .is = model->state,
                                     .tape = tape,
                                     .parameters = parameters,
-                                    .first_scored = model->shape.first_scored,
-                                    .scored = model->shape.scored,
+                                    .first_scored = all ? 0 : model->shape.first_scored,
+                                    .scored = all ? model->shape.positions : model->shape.scored,
                                     .watch = watch},
                inputs);
+}
+
+icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
+                                  const icl_sequence_watch *watch, icl_error *error) {
+    icl_variable *variables = NULL;
+    icl_status status = ICL_OK;
+
+    if (model->family != &icl_sequence_model)
+        return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected sequence, whose runs can be watched",
+                        model->family->name);
+    ICL_TRY(icl_model_put_parameters(model, tape, parameters, (icl_tensor){0}, &variables, error));
+    (void)predict_watched(model, tape, variables, icl_tape_constant(tape, inputs), watch);
+    status = icl_tape_status(tape, error);
+done:
+    icl_free(&variables);
+    return status;
 }
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
     (void)depth;
-    return icl_sequence_predict_watched(model, tape, parameters, inputs, NULL);
+    return predict_watched(model, tape, parameters, inputs, NULL);
 }
 
 static icl_variable step(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,

@@ -150,6 +150,9 @@ typedef struct icl_sequence_watch {
     /* The queries and keys of a softmax layer; queries are those of the last positions. */
     void (*attention)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                       const icl_attention_params *params, const icl_sequence_heads *heads);
+    /* The residual stream [B, T, width] of all positions, behind the embedding (stage 0) and behind each layer of each
+     * loop (stage 1 + loop * layers + layer). With it the outputs are those of all positions, too. */
+    void (*stage)(void *user, size_t stage, icl_variable z);
     void *user;
 } icl_sequence_watch;
 
@@ -167,9 +170,10 @@ struct icl_sequence_pass {
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
-/* What predict of the family does, watched. `parameters` holds one variable for each named parameter, in order. */
-icl_variable icl_sequence_predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                                          icl_variable inputs, const icl_sequence_watch *watch);
+/* Runs a model, watched, on an empty tape with parameters [N] that are constants. ICL_ERROR_INPUT for models of another
+ * family. */
+icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
+                                  const icl_sequence_watch *watch, icl_error *error);
 
 /* While the model's parameters are named. */
 typedef struct icl_sequence_builder {
