@@ -39,4 +39,8 @@ extern const icl_reproduction icl_state_parity, icl_state_words;
  * of von Oswald et al. 2025, "MesaNet" (arXiv 2506.05233). */
 extern const icl_reproduction icl_recall_onepass;
 
+/* Singh et al. 2024, "What needs to go right for an induction head?" (arXiv 2404.07129), and Singh et al. 2025,
+ * "Strategy coopetition explains the emergence and transience of in-context learning" (arXiv 2503.05631) */
+extern const icl_reproduction icl_induction_toys;
+
 #endif

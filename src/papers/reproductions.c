@@ -49,6 +49,9 @@ static const icl_reproduction *const table[] = {
     &icl_fastweight_overwrite,
     /* Recall by memories of fixed size: closed forms */
     &icl_recall_onepass,
+    /* Singh et al. 2024, "What needs to go right for an induction head?"; Singh et al. 2025, "Strategy coopetition
+     * explains the emergence and transience of in-context learning" */
+    &icl_induction_toys,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

@@ -1,0 +1,74 @@
+/* Fits of outer products against the entries of the outer products themselves. */
+#include "papers/induction/products.h"
+
+#include <math.h>
+
+#include "tap.h"
+
+enum { A, B, C, D };
+
+static const size_t factors[] = {B, A, D};
+
+static icl_products make(uint32_t seed) {
+    icl_products products = {4, {2, 3, 4, 5}, {{0}}, {{0}}};
+    icl_products_draw(&products, seed);
+    return products;
+}
+
+/* Half the mean over all entries of the squared difference, by three loops; of the fitted times `scale`. */
+static double entry_by_entry(const icl_products *of, const size_t f[3], double scale) {
+    const double entries = (double)(of->length[f[0]] * of->length[f[1]] * of->length[f[2]]);
+    double sum = 0;
+
+    for (size_t i = 0; i < of->length[f[0]]; i++)
+        for (size_t j = 0; j < of->length[f[1]]; j++)
+            for (size_t k = 0; k < of->length[f[2]]; k++) {
+                const double fitted = of->fitted[f[0]][i] * of->fitted[f[1]][j] * of->fitted[f[2]][k];
+                const double truth = of->truth[f[0]][i] * of->truth[f[1]][j] * of->truth[f[2]][k];
+                sum += (scale * fitted - truth) * (scale * fitted - truth);
+            }
+    return sum / entries / 2;
+}
+
+static void test_losses(tap_run *tap) {
+    const icl_products one = make(1), two = make(2);
+
+    for (size_t i = 0; i < 2; i++) {
+        const icl_products *of = i == 0 ? &one : &two;
+        const double expected = entry_by_entry(of, factors, 1), start = entry_by_entry(of, factors, 0);
+        tap_ok(tap, fabs(icl_product_loss(of, factors) / expected - 1) < 1e-12, "loss %g as entry by entry", expected);
+        tap_ok(tap, fabs(icl_product_start(of, factors) / start - 1) < 1e-12, "loss of the prediction 0, %g", start);
+    }
+    tap_ok(tap, fabs(icl_product_loss(&one, factors) - icl_product_loss(&two, factors)) > 1e-3,
+           "another seed, another loss");
+}
+
+static void test_gradient(tap_run *tap) {
+    const double weight = .7, little = 1e-5;
+    icl_products at = make(3);
+    icl_product_vectors gradient = {{0}};
+    double farthest = 0, largest = 0;
+
+    icl_product_add_gradient(&at, factors, weight, gradient);
+    for (size_t v = 0; v < at.count; v++)
+        for (size_t i = 0; i < at.length[v]; i++) {
+            const double here = at.fitted[v][i];
+            at.fitted[v][i] = here + little;
+            const double above = entry_by_entry(&at, factors, 1);
+            at.fitted[v][i] = here - little;
+            const double below = entry_by_entry(&at, factors, 1);
+            at.fitted[v][i] = here;
+            farthest = fmax(farthest, fabs(gradient[v][i] - weight * (above - below) / (2 * little)));
+            largest = fmax(largest, fabs(gradient[v][i]));
+        }
+    tap_ok(tap, largest > .01 && farthest < 1e-8, "gradient as by differences: %.2g of %.2g", farthest, largest);
+    tap_ok(tap, gradient[C][0] == 0, "a vector that is no factor does not move");
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    test_losses(&tap);
+    test_gradient(&tap);
+    return tap_done(&tap);
+}
