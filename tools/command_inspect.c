@@ -80,7 +80,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
                         &summary, error));
     ICL_TRY(p.status);
     if (!options->json)
-        printf("%s\n\n%s/inspect.md and report.html: weights, what each term does and costs, formulas%s\n", summary,
+        printf("%s\n\n%s/inspect.md and report.html: what stands behind it, in tables and pictures%s\n", summary,
                folder, p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
     ICL_TRY(finish_output(error));
     if (!options->device.quiet)
@@ -125,7 +125,8 @@ static const positional positionals[] = {{"RUN", "the folder of a training run",
 static const option table[] = {
     {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
      offsetof(inspect_options, out)},
-    {"--sequences", OPTION_COUNT, "N", "fresh sequences to measure on (default 8192, fewer for large models)",
+    {"--sequences", OPTION_COUNT, "N",
+     "fresh sequences to measure on (default 8192, fewer for large or sequence models)",
      offsetof(inspect_options, sequences)},
     DEVICE_OPTION_ROWS(inspect_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", offsetof(inspect_options, json)},
@@ -134,9 +135,9 @@ static const option table[] = {
 
 const subcommand command_inspect = {
     .name = "inspect",
-    .about = "what a trained model computes: weights, terms and their cost, nearest algorithm",
-    .summary = "Says what a trained model computes: its weights, what each term of a layer does and costs, and "
-               "the nearest algorithm.",
+    .about = "what a trained model computes: weights, terms and their cost, states, nearest algorithm",
+    .summary = "Says what a trained model computes: its weights, what each term of a layer does and costs, and the "
+               "nearest algorithm; of sequence models, what their mixers write, keep and forget.",
     .positionals = positionals,
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
@@ -144,7 +145,9 @@ const subcommand command_inspect = {
     .notes = "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
              "gnuplot script, SVG and PNG). The cost of a term is how much the loss rises without it, "
              "measured on fresh sequences one by one, with a standard error. The constants of classical "
-             "algorithms are fitted to the model's own predictions. JSON fields: layer (0: the whole "
-             "model), what, quantity, value, standard_error, note.",
+             "algorithms are fitted to the model's own predictions. Of sequence models: gates, strengths of writing, "
+             "eigenvalues of the transitions, ranks of the states, and losses by position beside every reference "
+             "predictor of the task. JSON fields: layer (0: the whole model), what, quantity, value, "
+             "standard_error, note.",
     .run = run,
 };

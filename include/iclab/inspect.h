@@ -1,6 +1,6 @@
 /*
- * What a trained model computes: its weights, what each part of a layer does and costs, and
- * which classical algorithm it amounts to.
+ * What a trained model computes: its weights, what each part of a layer does and costs, and which classical algorithm
+ * it amounts to; of a sequence model, what its mixers write, keep and forget, and its losses by position.
  *
  * Every number is a finding, handed over one by one and written to inspect.csv; inspect.md tells the same in words and
  * formulas, beside pictures.
@@ -28,11 +28,13 @@ typedef struct icl_inspected {
 
 /* What to inspect. */
 typedef struct icl_inspect_params {
-    icl_backend *backend;              /* runs the model */
-    const char *run;                   /* folder of a training run */
-    const char *folder;                /* for inspect.md, inspect.csv and pictures; made where it is missing */
-    size_t sequences;                  /* fresh ones that everything is measured on; 0: 8192, fewer for large models */
-    const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
+    icl_backend *backend; /* runs the model */
+    const char *run;      /* folder of a training run */
+    const char *folder;   /* for inspect.md, inspect.csv and pictures; made where it is missing */
+    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: 8192, fewer for large models,
+     * 2048 for sequence models. */
+    size_t sequences;
+    const volatile sig_atomic_t *stop;                             /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_inspected *found);        /* may be NULL */
     void (*progress)(void *user, const char *doing, double share); /* share in [0, 1] of one thing; may be NULL */
     icl_status (*draw)(void *user, const char *folder, const char *script,
@@ -40,8 +42,8 @@ typedef struct icl_inspect_params {
     void *user;                           /* handed to the calls above */
 } icl_inspect_params;
 
-/* Inspects a run. ICL_ERROR_INPUT where the folder holds no run or no trained model, ICL_ERROR_INTERRUPTED when
- * stopped. *summary, freed with icl_text_free, is what inspect.md begins with. */
+/* Inspects a run. ICL_ERROR_INPUT where the folder holds no run, no trained model, or one of a family that cannot be
+ * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is what inspect.md begins with. */
 ICL_API icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 
 ICL_C_END

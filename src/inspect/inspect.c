@@ -58,13 +58,14 @@ static icl_status inspect_family(icl_inspecting *run, icl_error *error) {
     static const struct {
         const char *name;
         icl_status (*inspect)(icl_inspecting *, icl_error *);
-    } families[] = {{"linear", inspect_linear}, {"softmax", icl_inspect_window}};
+    } families[] = {{"linear", inspect_linear}, {"softmax", icl_inspect_window}, {"sequence", icl_inspect_sequence}};
     const char *family = icl_recipe_value(run->recipe, "model", "family");
 
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         if (strcmp(families[i].name, family) == 0)
             return families[i].inspect(run, error);
-    return icl_recipe_reject(run->recipe, "model", "family", error, "one that can be inspected: linear or softmax");
+    return icl_recipe_reject(run->recipe, "model", "family", error,
+                             "one that can be inspected: linear, softmax or sequence");
 }
 
 /* ---- The whole ---- */

@@ -158,6 +158,16 @@ icl_status icl_inspect_formulas(icl_inspecting *run, const icl_linear_layers *la
 icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
                                   const icl_inspect_descent *descent, icl_error *error);
 
+/* A sequence model: all that follows. */
+icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error);
+
+/* Gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers without
+ * states. parameters [N]. */
+icl_status icl_inspect_states(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
+
+/* Its losses and those of all reference predictors of the task, by position. */
+icl_status icl_inspect_positions(icl_inspecting *run, size_t sequences, icl_error *error);
+
 /* The window of a softmax attention over labels, or what a linear one of that family is. */
 icl_status icl_inspect_window(icl_inspecting *run, icl_error *error);
 

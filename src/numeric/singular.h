@@ -12,6 +12,14 @@
 icl_status icl_singular_extremes(const double *block, size_t size, size_t stride, double *smallest, double *largest,
                                  icl_error *error);
 
+/* All singular values of a matrix [rows, columns] into values [min(rows, columns)], descending, with the accuracy of the
+ * above. ICL_ERROR_INPUT where it is not finite. */
+icl_status icl_singular_values(const double *matrix, size_t rows, size_t columns, double *values, icl_error *error);
+
+/* exp(H(p)), p_i = values_i / sum of the values, H the entropy: the effective rank of Roy and Vetterli 2007, from 1 to
+ * the count where all are alike. 0 where all are 0. */
+double icl_entropy_rank(const double *values, size_t count);
+
 /*
  * How well M [d, d] keeps to k of d directions: rho(M, B) = ||B'^T M B'||_2 / sigma_min(B^T M B), where B is the first
  * k columns of an orthogonal matrix [d, d] and B' the others (Collins et al. 2024, arXiv 2402.11639, section 4). 0

@@ -2,69 +2,13 @@
  * Inspection of models whose algorithm is known, because their weights were made: it has to be named, with its
  * constants, and every part's role and cost has to be what follows from the construction.
  */
-#include "iclab/inspect.h"
-
 #include <math.h>
 
-#include "core/allocate.h"
-#include "iclab/file.h"
-#include "iclab/recipe.h"
-#include "iclab/run.h"
-#include "iclab/train.h"
+#include "fixture.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "run/sequences.h"
-#include "tap.h"
 
-#include "../core/scratch.h"
-
-enum { D = 3, N = 8, WIDTH = D + 1, MOST_FOUND = 400, SEQUENCES = 1000, MOST_SIZE = 4 * WIDTH * WIDTH };
-
-typedef struct found {
-    size_t layer;
-    char what[64], quantity[128], note[512];
-    double value, standard_error;
-} found;
-
-typedef struct fixture {
-    scratch_folder scratch, run, out;
-    icl_backend *backend;
-    icl_recipe *recipe;
-    icl_trainer *trainer;
-    float values[MOST_SIZE];
-    char *summary;
-    size_t count;
-    found all[MOST_FOUND];
-} fixture;
-
-static void collect(void *user, const icl_inspected *is) {
-    fixture *f = user;
-    found *to = &f->all[f->count < MOST_FOUND ? f->count++ : MOST_FOUND - 1];
-
-    to->layer = is->layer;
-    to->value = is->value;
-    to->standard_error = is->standard_error;
-    snprintf(to->what, sizeof to->what, "%s", is->what);
-    snprintf(to->quantity, sizeof to->quantity, "%s", is->quantity);
-    snprintf(to->note, sizeof to->note, "%s", is->note ? is->note : "");
-}
-
-/* The number whose quantity holds the text; NULL where there is none. */
-static const found *find(const fixture *f, size_t layer, const char *what, const char *quantity) {
-    for (size_t i = 0; i < f->count; i++)
-        if (f->all[i].layer == layer && strcmp(f->all[i].what, what) == 0 && strstr(f->all[i].quantity, quantity))
-            return &f->all[i];
-    return NULL;
-}
-
-static double value_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
-    const found *is = find(f, layer, what, quantity);
-    return is ? is->value : (double)NAN;
-}
-
-static const char *note_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
-    const found *is = find(f, layer, what, quantity);
-    return is ? is->note : "(not found)";
-}
+enum { D = 3, N = 8, WIDTH = D + 1 };
 
 /* The formula of a layer. */
 static const char *formula_of(const fixture *f, size_t layer) {
@@ -72,58 +16,9 @@ static const char *formula_of(const fixture *f, size_t layer) {
     return is ? is->quantity : "(not found)";
 }
 
-/* ---- Models that are made ---- */
-
-/* A trainer of the recipe with these overrides, texts ended by NULL. */
-static icl_status open_fixture(fixture *f, const char *const *overrides, icl_error *error) {
-    static const char *const base[] = {"task.d=3", "task.n=8", "train.batch=1", "train.growth=0", "eval.every=0"};
-    icl_status status = ICL_OK;
-
-    scratch_open(&f->scratch);
-    snprintf(f->run.folder, sizeof f->run.folder, "%.200s/run", f->scratch.folder);
-    snprintf(f->out.folder, sizeof f->out.folder, "%.200s/out", f->scratch.folder);
-    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &f->backend, error));
-    ICL_TRY(icl_recipe_create_complete(&f->recipe, error));
-    for (size_t i = 0; i < sizeof base / sizeof *base; i++)
-        ICL_TRY(icl_recipe_override(f->recipe, base[i], error));
-    for (; *overrides; overrides++)
-        ICL_TRY(icl_recipe_override(f->recipe, *overrides, error));
-    ICL_TRY(icl_trainer_create(f->backend, f->recipe, &f->trainer, error));
-    ICL_TRY(icl_trainer_get_parameters(f->trainer, f->values, error));
-done:
-    return status;
-}
-
-static void close_fixture(fixture *f) {
-    icl_free(&f->summary);
-    icl_trainer_destroy(&f->trainer);
-    icl_recipe_destroy(&f->recipe);
-    icl_backend_close(&f->backend);
-    scratch_close(&f->run);
-    scratch_close(&f->out);
-    scratch_close(&f->scratch);
-}
-
-/* Writes a run folder with f->values, and inspects it. */
-static icl_status inspect(fixture *f, icl_error *error) {
-    char *path = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_trainer_set_parameters(f->trainer, f->values, error));
-    ICL_TRY(icl_run_create(f->run.folder, f->recipe, error));
-    ICL_TRY(icl_path_join(f->run.folder, ICL_RUN_MODEL, &path, error));
-    ICL_TRY(icl_trainer_export(f->trainer, path, error));
-    ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = f->backend,
-                                              .run = f->run.folder,
-                                              .folder = f->out.folder,
-                                              .sequences = SEQUENCES,
-                                              .report = collect,
-                                              .user = f},
-                        &f->summary, error));
-    tap_note("%s", f->summary);
-done:
-    icl_free(&path);
-    return status;
+static icl_status open_small(fixture *f, const char *const *overrides, icl_error *error) {
+    static const char *const base[] = {"task.d=3", "task.n=8", "train.batch=1", "train.growth=0", "eval.every=0", NULL};
+    return open_fixture(f, base, overrides, error);
 }
 
 static void note_formulas(const fixture *f, size_t layers) {
@@ -140,7 +35,7 @@ static void test_descent(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a full layer")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "a full layer")) {
         icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){1, &rate, NULL}, D, N, f.values);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             note_formulas(&f, 1);
@@ -164,7 +59,7 @@ static void test_gdpp(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two full layers")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "two full layers")) {
         icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){2, rates, inputs}, D, N, f.values);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             note_formulas(&f, 2);
@@ -191,7 +86,7 @@ static void test_rescaling(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two diagonal layers")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "two diagonal layers")) {
         memcpy(f.values, made, sizeof made);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             note_formulas(&f, 2);
@@ -215,7 +110,7 @@ static void test_idle_layer(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two full layers")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "two full layers")) {
         icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){2, rates, NULL}, D, N, f.values);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             note_formulas(&f, 2);
@@ -242,7 +137,7 @@ static void test_preconditioned(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a sparse layer")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "a sparse layer")) {
         for (size_t i = 0; i < (size_t)D * D; i++)
             f.values[i] = i % (D + 1) == 0 ? -.0625F * inverse[i / D] : 0;
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
@@ -310,7 +205,7 @@ static void test_cost(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "two layers of GD++")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "two layers of GD++")) {
         memcpy(f.values, made, sizeof made);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected") &&
             tap_status(tap, direct_cost(&f, &cost, &standard_error, &error), &error, "computed directly")) {
@@ -332,7 +227,7 @@ static void test_window(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "a window")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "a window")) {
         for (size_t i = 0; i < (size_t)D * D; i++)
             f.values[i] = i % (D + 1) == 0 ? 4 : 0;
         f.values[0] = 5;
@@ -355,7 +250,7 @@ static void test_linear_attention(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, open_fixture(&f, overrides, &error), &error, "linear attention")) {
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "linear attention")) {
         for (size_t i = 0; i < (size_t)D * D; i++)
             f.values[i] = i % (D + 1) == 0 ? 2 : 0;
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {

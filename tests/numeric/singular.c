@@ -24,6 +24,21 @@ static void compose(const double *left, const double *right, const double *value
         }
 }
 
+/* Matrices with orthogonal columns, or rows: their lengths. */
+static icl_status check_all_values(tap_run *tap, icl_error *error) {
+    static const double tall[] = {3, 0, 0, -2, 4, 0}, wide[] = {3, 0, 4, 0, -2, 0}; /* of 5 and 2, each */
+    static const double even[] = {2, 2, 2}, one[] = {0, 7}, none[] = {0, 0};
+    double values[2];
+
+    ICL_CHECK(icl_singular_values(tall, 3, 2, values, error));
+    tap_ok(tap, near(values[0], 5) && near(values[1], 2), "of three rows: %.17g, %.17g", values[0], values[1]);
+    ICL_CHECK(icl_singular_values(wide, 2, 3, values, error));
+    tap_ok(tap, near(values[0], 5) && near(values[1], 2), "of three columns: %.17g, %.17g", values[0], values[1]);
+    tap_ok(tap, near(icl_entropy_rank(even, 3), 3), "three alike have rank 3");
+    tap_ok(tap, near(icl_entropy_rank(one, 2), 1) && icl_entropy_rank(none, 2) == 0, "one has rank 1, none 0");
+    return ICL_OK;
+}
+
 static icl_status check(tap_run *tap, icl_error *error) {
     static const double values[D] = {3, -.5, 1, 7, 2}, low[D] = {4, 2}, mixed[D] = {4, 2, .5, .5, .3};
     static const double identity[D] = {1, 1, 1, 1, 1};
@@ -62,5 +77,6 @@ int main(void) {
     icl_error error = {0};
 
     tap_status(&tap, check(&tap, &error), &error, "matrices are decomposed");
+    tap_status(&tap, check_all_values(&tap, &error), &error, "and matrices that are not square");
     return tap_done(&tap);
 }

@@ -102,6 +102,20 @@ files "$work/window/inspect" weights
 grep -q '"quantity":"spectral norm"' "$work/out"
 ok $? "the spectral norm of M"
 
+# ---- A sequence model: a state that decays, the delta rule, softmax attention ----
+made sequence sequence --set task.d=2 --set task.n=5 --set model.width=8 --set train.batch=8
+run inspect "$work/sequence" --device cpu --sequences 100 --json
+expect 0 "a sequence model"
+files "$work/sequence/inspect" gates writes eigenvalues ranks
+for quantity in 'gate: median' 'eigenvalue: least' 'effective rank at the end'; do
+    [[ $(grep -c "\"quantity\":\"$quantity\"" "$work/out") -ge 2 ]]
+    ok $? "its heads' $quantity"
+done
+grep -q '^Layers of softmax: ' "$work/sequence/inspect/inspect.md"
+ok $? "why softmax has none is said"
+[[ $(grep -c '"what":"\(oracle\|bayes\|ols\)","quantity":"squared error"' "$work/out") -eq 3 ]]
+ok $? "all reference predictors are there, though the run lists none"
+
 # ---- What it refuses ----
 run inspect
 refused 2 "RUN" "no run"

@@ -24,6 +24,8 @@ icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequenc
     icl_variable before, after, out;
     size_t part;
 
+    if (pass->watch && pass->watch->recurrence)
+        pass->watch->recurrence(pass->watch->user, pass, layer, delta, operands);
     if (!pass->memory)
         return icl_tape_recurrence(pass->tape, &params, operands, NULL);
     before = icl_model_memory_recall(pass->memory, pass->tape, 4,

@@ -153,6 +153,9 @@ typedef struct icl_sequence_watch {
     /* The residual stream [B, T, width] of all positions, behind the embedding (stage 0) and behind each layer of each
      * loop (stage 1 + loop * layers + layer). With it the outputs are those of all positions, too. */
     void (*stage)(void *user, size_t stage, icl_variable z);
+    /* Each recurrence of a layer, before it runs; momentum and the normalizer of linear attention have two. */
+    void (*recurrence)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
+                       const icl_recurrence_variables *operands);
     void *user;
 } icl_sequence_watch;
 

@@ -1,0 +1,203 @@
+/*
+ * Inspection of sequence models whose parameters are set by hand: parity by a reflection, whose eigenvalues, ranks and
+ * losses are known.
+ */
+#include <string.h>
+
+#include "fixture.h"
+#include "iclab/loss.h"
+
+enum { LONGEST = 6, SYMBOLS = 3, MODEL_WIDTH = 4 }; /* symbols: the start, bit 0, bit 1 */
+
+/* Words of LONGEST bits, so that no position is padded; one layer with one head, without norms. */
+static const char *const parity[] = {"task.family=state",       "task.rule=parity",
+                                     "task.shortest=6",         "task.longest=6",
+                                     "model.family=sequence",   "model.layers=1",
+                                     "model.width=4",           "model.key_width=2",
+                                     "model.norm=none",         "model.feed_forward=none",
+                                     "train.batch=1",           "eval.every=0",
+                                     "eval.predictors=uniform", NULL};
+
+static float *matrix_of(fixture *f, const char *name) {
+    const icl_model *model = icl_trainer_model(f->trainer);
+
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
+        if (strcmp(icl_model_parameter(model, i)->name, name) == 0)
+            return f->values + icl_model_parameter(model, i)->offset;
+    return NULL;
+}
+
+/*
+ * Each symbol's embedding is (1, is bit 1, 0, 0) but for the start's, (1, 0, 1, 0). All keys are the same unit vector
+ * (1, 0), so that the state is one row. A write's strength is 2 sigmoid(40) = 2 for the bit 1, 2 sigmoid(-40) = 0 for
+ * the bit 0, 2 sigmoid(0) = 1 for the start; only the start has a value, (1, 0, 0, 0): the state is (1, 0, 0, 0) after
+ * it, and every bit 1 turns its sign. The output is 20 times the state's first number in coordinate 3, read as the
+ * logit of the class 0, so that the model is right everywhere.
+ */
+static void set_parity(fixture *f) {
+    static const float table[SYMBOLS][MODEL_WIDTH] = {{1, 0, 1, 0}, {1, 0, 0, 0}, {1, 1, 0, 0}};
+
+    memset(f->values, 0, sizeof f->values);
+    memcpy(matrix_of(f, "embedding.table"), table, sizeof table);
+    matrix_of(f, "block.0.mixer.query")[0] = 1;
+    matrix_of(f, "block.0.mixer.key")[0] = 1;
+    matrix_of(f, "block.0.mixer.value")[(size_t)2 * MODEL_WIDTH] = 1;
+    matrix_of(f, "block.0.mixer.write")[0] = -40; /* of the 1 of every symbol, */
+    matrix_of(f, "block.0.mixer.write")[1] = 80;  /* of the bit, */
+    matrix_of(f, "block.0.mixer.write")[2] = 40;  /* and of the start */
+    matrix_of(f, "block.0.mixer.output")[3] = 20;
+    matrix_of(f, "readout.weight")[(size_t)3 * 2] = 1;
+}
+
+/* The share of bits 1 among all symbols that the inspection watches: T = 7 positions of 16 sequences. */
+static icl_status share_of_ones(fixture *f, double *share, icl_error *error) {
+    enum { WATCHED = 16, T = LONGEST + 1 };
+    const icl_task *task = icl_trainer_task(f->trainer);
+    float symbols[WATCHED * T];
+    icl_batch batch = {0};
+    icl_status status = ICL_OK;
+
+    *share = 0;
+    ICL_TRY(icl_batch_create(task, f->backend, ICL_FOR_EVALUATION, WATCHED, &batch, error));
+    ICL_TRY(icl_task_sample(task, f->backend, ICL_FOR_EVALUATION, 1, 0, &batch, error));
+    ICL_TRY(icl_tensor_read(batch.inputs, symbols, error));
+    for (size_t i = 0; i < (size_t)WATCHED * T; i++)
+        *share += symbols[i] == 2 ? 1.0 / (WATCHED * T) : 0;
+done:
+    icl_batch_release(&batch);
+    return status;
+}
+
+static bool is_near(const fixture *f, size_t layer, const char *what, const char *quantity, double expected) {
+    const double is = value_of(f, layer, what, quantity);
+    if (!(fabs(is - expected) < 1e-5))
+        tap_note("%s, %s: %.9g, expected %.9g", what, quantity, is, expected);
+    return fabs(is - expected) < 1e-5;
+}
+
+static void test_reflection(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=2", "model.output_norm=none",
+                                            NULL};
+    icl_error error = {0};
+    fixture f = {0};
+    double ones;
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "a layer of the delta rule") &&
+        tap_status(tap, share_of_ones(&f, &ones, &error), &error, "the symbols that it is watched on")) {
+        set_parity(&f);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: least", -1), "a bit 1 reflects the state");
+            tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: largest", 1), "and leaves the other direction");
+            tap_ok(tap, is_near(&f, 1, "head 1", "share of writes", ones), "as often as there are ones: %.4f", ones);
+            tap_ok(tap, is_near(&f, 1, "head 1", "write strength: mean", 2 * ones + 1.0 / (LONGEST + 1)),
+                   "the mean strength");
+            tap_ok(tap, is_near(&f, 1, "head 1", "effective rank", 1) && is_near(&f, 1, "head 1", "numeric rank", 1),
+                   "the state has rank 1");
+            tap_ok(tap, is_near(&f, 1, "head 1", "norm of the state", 1), "and norm 1");
+            tap_ok(tap, isnan(value_of(&f, 1, "head 1", "gate: mean")), "there is no gate");
+            tap_ok(tap, is_near(&f, 0, "model", "accuracy", 1) && is_near(&f, 0, "exact", "accuracy", 1),
+                   "it is right everywhere, as the exact product is");
+            tap_ok(tap, is_near(&f, 0, "uniform", "cross-entropy at position 3", log(2)),
+                   "chance has log 2 at each position, although the recipe does not list every predictor");
+            tap_ok(tap, strstr(f.summary, "lie in [-1, 1]") && strstr(f.summary, "negative ones: 1 of 1"),
+                   "the summary says so");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* The same parameters with strengths up to 1: no eigenvalue is negative, and parity is lost. */
+static void test_weak_writes(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=1", "model.output_norm=none",
+                                            NULL};
+    icl_error error = {0};
+    fixture f = {0};
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "weak writes")) {
+        set_parity(&f);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: least", 0), "a bit 1 forgets");
+            tap_ok(tap, is_near(&f, 1, "head 1", "share of writes", 0), "no write has a negative eigenvalue");
+            tap_ok(tap, value_of(&f, 0, "model", "accuracy") < .9, "accuracy %.3f",
+                   value_of(&f, 0, "model", "accuracy"));
+        }
+    }
+    close_fixture(&f);
+}
+
+/* ---- Mixers without some of it ---- */
+
+/* Whether the file of the inspection holds the text. */
+static bool holds(const fixture *f, const char *name, const char *text) {
+    char path[512], *bytes = NULL;
+    size_t size;
+    bool is_there = false;
+
+    snprintf(path, sizeof path, "%s/%s", f->out.folder, name);
+    if (icl_file_read(path, 0, &bytes, &size, NULL) == ICL_OK)
+        is_there = strstr(bytes, text) != NULL;
+    icl_free(&bytes);
+    return is_there;
+}
+
+typedef struct mixer_case {
+    const char *mixer;
+    const char *has, *lacks; /* quantities of layer 1; NULL: none */
+    const char *says;        /* in inspect.md; NULL: nothing more */
+} mixer_case;
+
+static void test_mixers(tap_run *tap) {
+    static const mixer_case cases[] = {
+        {"model.mixer=softmax", NULL, "eigenvalue", "softmax attention keeps all keys and values"},
+        {"model.mixer=linear", "written: mean norm", "gate: mean", NULL},
+        {"model.mixer=gla", "gate: median", "write strength", NULL},
+        {"model.mixer=gated-delta", "gate: median", NULL, NULL},
+        {"model.mixer=mesa", "write strength: mean", NULL, NULL},
+        {"model.mixer=delta-product", "write strength: mean", "gate: mean", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const overrides[] = {cases[i].mixer, NULL};
+        icl_error error = {0};
+        fixture f = {0};
+        if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, cases[i].mixer) &&
+            tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, !cases[i].has || find(&f, 1, "head 1", cases[i].has), "it has %s",
+                   cases[i].has ? cases[i].has : "no state");
+            tap_ok(tap, !cases[i].lacks || !find(&f, 1, "head 1", cases[i].lacks), "and no %s",
+                   cases[i].lacks ? cases[i].lacks : "more");
+            tap_ok(tap, !cases[i].says || holds(&f, "inspect.md", cases[i].says), "what it lacks is said");
+        }
+        close_fixture(&f);
+    }
+}
+
+static void test_refusal(tap_run *tap) {
+    static const char *const base[] = {"task.family=associative",
+                                       "model.family=fast-weights",
+                                       "model.layers=1",
+                                       "train.batch=1",
+                                       "eval.every=0",
+                                       NULL};
+    static const char *const none[] = {"task.keys=4", "task.writes=4", "model.key_width=2", NULL};
+    icl_error error = {0};
+    fixture f = {0};
+
+    if (tap_status(tap, open_fixture(&f, base, none, &error), &error, "another family")) {
+        tap_ok(tap,
+               inspect(&f, &error) == ICL_ERROR_INPUT &&
+                   strstr(error.message, "family = fast-weights: expected one that can be inspected"),
+               "is refused: %s", error.message);
+    }
+    close_fixture(&f);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    test_reflection(&tap);
+    test_weak_writes(&tap);
+    test_mixers(&tap);
+    test_refusal(&tap);
+    return tap_done(&tap);
+}

@@ -1,0 +1,240 @@
+/* States of models whose parameters are set by hand, against what follows from the definitions. */
+#include "probe/state_trace.h"
+#include "../model/sequence/fixture.h"
+
+enum { V = 4 }; /* symbols, and the width of a model that holds each as a unit vector */
+
+static const icl_task_shape symbols_shape = {
+    .positions = V, .symbols = V, .outputs = 2, .first_scored = V - 1, .scored = 1, .loss = ICL_LOSS_SQUARED_ERROR};
+
+/* One block without norms, one head. */
+#define PLAIN "layers=1 width=4 heads=1 key_width=4 value_width=4 norm=none feed_forward=none output_norm=none "
+
+/* ---- Models by hand ---- */
+
+static float *find(const fixture *f, float *values, const char *name) {
+    for (size_t i = 0; i < icl_model_parameter_count(f->model); i++)
+        if (strcmp(icl_model_parameter(f->model, i)->name, name) == 0)
+            return values + icl_model_parameter(f->model, i)->offset;
+    return NULL;
+}
+
+static void fill_identity(float *matrix) {
+    for (size_t i = 0; matrix && i < (size_t)V * V; i++)
+        matrix[i] = i % (V + 1) == 0;
+}
+
+/* Symbol s is the unit vector e_s, and so are its query, key and value; what writes and gates read is 0 but for their
+ * biases and `slopes` [V], one for each symbol. The sequence is 0, 1, 2, 3. */
+static icl_status set_by_hand(fixture *f, const float *slopes, float bias, icl_error *error) {
+    static const char *const identities[] = {"embedding.table", "block.0.mixer.query", "block.0.mixer.key",
+                                             "block.0.mixer.value"};
+    static const float inputs[V] = {0, 1, 2, 3};
+    float values[512] = {0}, *weights;
+
+    if (icl_model_size(f->model) > sizeof values / sizeof *values)
+        return icl_fail(error, ICL_ERROR_INPUT, "a model of %zu numbers", icl_model_size(f->model));
+    for (size_t i = 0; i < sizeof identities / sizeof *identities; i++)
+        fill_identity(find(f, values, identities[i]));
+    weights = find(f, values, "block.0.mixer.write");
+    for (size_t i = 0; weights && i < V; i++)
+        weights[i] = slopes[i];
+    weights = find(f, values, "block.0.mixer.gate_bias");
+    for (size_t i = 0; weights && i < 1; i++)
+        weights[i] = bias;
+    ICL_CHECK(icl_tensor_write(f->parameters, values, error));
+    return icl_tensor_write(f->inputs, inputs, error);
+}
+
+static icl_status trace_by_hand(icl_backend *backend, const char *overrides, const float *slopes, float bias,
+                                icl_state_traces *traces, icl_error *error) {
+    const setting is = {overrides, symbols_shape, 1};
+    fixture f = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(fixture_open(&f, backend, &is, error));
+    ICL_TRY(set_by_hand(&f, slopes, bias, error));
+    ICL_TRY(icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, traces, error));
+done:
+    fixture_close(&f);
+    return status;
+}
+
+/* ---- The delta rule ---- */
+
+/* beta = 2 sigmoid(slope): 2, 1, 0 and 2 to rounding; 1 - beta is -1, 0, 1 and -1. */
+static void test_reflection(tap_run *tap, icl_backend *backend) {
+    static const float slopes[V] = {40, 0, -40, 40};
+    static const double strengths[V] = {2, 1, 0, 2}, sizes[V] = {2, 1, 0, 2};
+    icl_state_traces traces = {0};
+    icl_error error = {0};
+    double worst = 0;
+
+    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=delta write_strength=2", slopes, 0, &traces, &error),
+                   &error, "the delta rule with known strengths")) {
+        const icl_state_trace *trace = &traces.traces[0];
+        tap_ok(tap, traces.count == 1 && trace->is_delta && trace->has_beta && !trace->has_gate, "what it has");
+        tap_ok(tap, trace->positions == V && trace->writes == 1 && trace->heads == 1 && trace->sequences == 1, "sizes");
+        for (size_t t = 0; t < V; t++) {
+            worst = fmax(worst, fabs(trace->of[t].strength - strengths[t]));
+            worst = fmax(worst, fabs(trace->of[t].written - sizes[t]));
+            worst = fmax(worst, fabs(trace->of[t].least - fmin(1, 1 - strengths[t])));
+            worst = fmax(worst, fabs(trace->of[t].largest - 1));
+        }
+        tap_ok(tap, worst < 1e-6, "strengths, norms of what is written, eigenvalues: off by %.2g", worst);
+        /* S = diag(2, 1, 0, 2): norm 3, three singular values of 5 in all. */
+        const double expected = exp(-(.4 * log(.4) * 2 + .2 * log(.2)));
+        tap_ok(tap, fabs(trace->ranks[V - 1].effective - expected) < 1e-6, "effective rank %.6f, expected %.6f",
+               trace->ranks[V - 1].effective, expected);
+        tap_ok(tap, trace->ranks[V - 1].numeric == 3 && fabs(trace->ranks[V - 1].norm - 3) < 1e-6,
+               "numeric rank and norm");
+    }
+    icl_state_traces_release(&traces);
+}
+
+/* ---- Sums, gates ---- */
+
+static void test_sum(tap_run *tap, icl_backend *backend) {
+    icl_state_traces traces = {0};
+    icl_error error = {0};
+    double worst = 0;
+
+    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=linear", NULL, 0, &traces, &error), &error,
+                   "linear attention over unit vectors")) {
+        const icl_state_trace *trace = &traces.traces[0];
+        for (size_t t = 0; t < V; t++) {
+            const double tokens = (double)t + 1; /* S is I in the first t + 1 coordinates */
+            worst = fmax(worst, fabs(trace->ranks[t].effective - tokens));
+            worst = fmax(worst, fabs(trace->ranks[t].numeric - tokens));
+            worst = fmax(worst, fabs(trace->ranks[t].norm - sqrt(tokens)));
+            worst = fmax(worst, fabs(trace->of[t].least - 1) + fabs(trace->of[t].largest - 1));
+        }
+        tap_ok(tap, worst < 1e-9, "ranks grow by 1 a token: off by %.2g", worst);
+    }
+    icl_state_traces_release(&traces);
+}
+
+/* Every mixer with one gate for all tokens here, whose logarithm follows from its parameters. */
+typedef struct gate_case {
+    const char *overrides;
+    float bias;
+    double gate; /* of part 0, NaN: none; momentum's is that of part 1 */
+    size_t parts;
+} gate_case;
+
+static void test_gates(tap_run *tap, icl_backend *backend) {
+    const double rate = log(2); /* softplus(0), and exp(A) = 1 */
+    const gate_case cases[] = {
+        {PLAIN "mixer=retention", 0, 1 - 1.0 / 32, 1},
+        {PLAIN "mixer=mamba2", 0, exp(-rate), 1},
+        {PLAIN "mixer=mamba2 gate_limit=0.5", 0, .5 * exp(-rate), 1},
+        {PLAIN "mixer=gated-delta", 1, exp(-log(1 + exp(1))), 1},
+        {PLAIN "mixer=gla gate_root=4", 0, pow(.5, .25), 1},
+        {PLAIN "mixer=mesa", 2, 1 / (1 + exp(-2)), 1},
+        {PLAIN "mixer=momentum momentum=0.7", 0, .7, 2},
+        {PLAIN "mixer=linear normalizer=true feature_map=elu+1", 0, (double)NAN, 2},
+        {PLAIN "mixer=delta-product delta_steps=2", 0, (double)NAN, 1},
+    };
+    static const float slopes[V] = {0, 0, 0, 0};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_state_traces traces = {0};
+        icl_error error = {0};
+        if (tap_status(tap, trace_by_hand(backend, cases[i].overrides, slopes, cases[i].bias, &traces, &error), &error,
+                       strstr(cases[i].overrides, "mixer="))) {
+            const icl_state_trace *trace = &traces.traces[traces.count - 1];
+            double worst = 0;
+            for (size_t j = 0; j < V * trace->writes * trace->channels; j++)
+                worst = fmax(worst, fabs(trace->gates[j] - (isnan(cases[i].gate) ? 1 : cases[i].gate)));
+            tap_ok(tap, worst < 1e-6 && trace->has_gate == !isnan(cases[i].gate), "its gate %.6f: off by %.2g",
+                   trace->gates[0], worst);
+            tap_ok(tap, traces.count == cases[i].parts && trace->part == cases[i].parts - 1, "%zu recurrences",
+                   traces.count);
+        }
+        icl_state_traces_release(&traces);
+    }
+}
+
+/* With unit keys of one head, strength 1/2 and gate g the eigenvalues are g and g / 2; two writes are two rows. */
+static void test_products(tap_run *tap, icl_backend *backend) {
+    static const float slopes[V] = {0, 0, 0, 0};
+    const double gate = exp(-log(2));
+    icl_state_traces traces = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=gated-delta", slopes, 0, &traces, &error), &error,
+                   "gated delta")) {
+        const icl_state_write *of = traces.traces[0].of;
+        tap_ok(tap, fabs(of[2].least - gate / 2) < 1e-6 && fabs(of[2].largest - gate) < 1e-6, "g (1 - beta) and g");
+    }
+    icl_state_traces_release(&traces);
+}
+
+/* ---- What there is ---- */
+
+static void test_counts(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        const char *overrides;
+        size_t traces, last_layer, last_loop;
+    } cases[] = {
+        {"mixer=softmax", 0, 0, 0},
+        {"heads=1 mixer=conv convolution=3", 0, 0, 0},
+        {"mixer=linear causal=false", 0, 0, 0},
+        {"mixer=softmax,delta", 1, 1, 0},
+        {"layers=1 mixer=delta loops=3", 3, 0, 2},
+        {"mixer=gla,momentum", 3, 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const setting is = {cases[i].overrides, small_shape, 2};
+        icl_state_traces traces = {0};
+        fixture f = {0};
+        icl_error error = {0};
+        icl_status status = fixture_open(&f, backend, &is, &error);
+        if (status == ICL_OK)
+            status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
+        if (tap_status(tap, status, &error, cases[i].overrides)) {
+            const icl_state_trace *last = traces.count > 0 ? &traces.traces[traces.count - 1] : NULL;
+            tap_ok(tap, traces.count == cases[i].traces, "%zu recurrences", traces.count);
+            tap_ok(tap, !last || (last->layer == cases[i].last_layer && last->loop == cases[i].last_loop),
+                   "the last is where it stands");
+        }
+        icl_state_traces_release(&traces);
+        fixture_close(&f);
+    }
+}
+
+static void test_refusal(tap_run *tap, icl_backend *backend) {
+    const setting is = {"family=linear layers=1 heads=1", icl_regression_shape(3, 4), 2};
+    icl_state_traces traces = {0};
+    icl_recipe *recipe = NULL;
+    icl_model *model = NULL;
+    icl_error error = {0};
+
+    if (tap_status(tap, icl_recipe_create_complete(&recipe, &error), &error, "recipe") &&
+        tap_status(tap, icl_model_create(recipe, is.shape, &model, &error), &error, "a linear transformer")) {
+        const icl_status status =
+            icl_state_traces_measure(model, backend, (icl_tensor){0}, (icl_tensor){0}, &traces, &error);
+        tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "expected sequence, whose runs can be watched"), "refused: %s",
+               error.message);
+    }
+    icl_state_traces_release(&traces);
+    icl_model_destroy(&model);
+    icl_recipe_destroy(&recipe);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
+
+    if (backend) {
+        test_reflection(&tap, backend);
+        test_sum(&tap, backend);
+        test_gates(&tap, backend);
+        test_products(&tap, backend);
+        test_counts(&tap, backend);
+        test_refusal(&tap, backend);
+    }
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
