@@ -12,8 +12,8 @@
 icl_status icl_singular_extremes(const double *block, size_t size, size_t stride, double *smallest, double *largest,
                                  icl_error *error);
 
-/* All singular values of a matrix [rows, columns] into values [min(rows, columns)], descending, with the accuracy of the
- * above. ICL_ERROR_INPUT where it is not finite. */
+/* All singular values of a matrix [rows, columns] into values [min(rows, columns)], descending, with the accuracy of
+ * the above. ICL_ERROR_INPUT where it is not finite. */
 icl_status icl_singular_values(const double *matrix, size_t rows, size_t columns, double *values, icl_error *error);
 
 /* exp(H(p)), p_i = values_i / sum of the values, H the entropy: the effective rank of Roy and Vetterli 2007, from 1 to

@@ -179,7 +179,8 @@ static void test_refusal(tap_run *tap) {
                                        "train.batch=1",
                                        "eval.every=0",
                                        NULL};
-    static const char *const none[] = {"task.keys=4", "task.writes=4", "model.key_width=2", NULL};
+    static const char *const none[] = {"task.keys=4",      "task.writes=4",          "model.key_width=2",
+                                       "model.rule=delta", "model.feature_map=relu", NULL};
     icl_error error = {0};
     fixture f = {0};
 

@@ -24,9 +24,15 @@ static void fill_identity(float *matrix) {
         matrix[i] = i % (V + 1) == 0;
 }
 
-/* Symbol s is the unit vector e_s, and so are its query, key and value; what writes and gates read is 0 but for their
- * biases and `slopes` [V], one for each symbol. The sequence is 0, 1, 2, 3. */
-static icl_status set_by_hand(fixture *f, const float *slopes, float bias, icl_error *error) {
+/* What a model is set to: what its writes read of each symbol [V], the bias of its gate, the length of its keys. */
+typedef struct hand {
+    const float *slopes;
+    float bias, key;
+} hand;
+
+/* Symbol s is the unit vector e_s, and so are its query, value and, but for its length, key; all other parameters are
+ * 0. The sequence is 0, 1, 2, 3. */
+static icl_status set_by_hand(fixture *f, const hand *is, icl_error *error) {
     static const char *const identities[] = {"embedding.table", "block.0.mixer.query", "block.0.mixer.key",
                                              "block.0.mixer.value"};
     static const float inputs[V] = {0, 1, 2, 3};
@@ -38,22 +44,25 @@ static icl_status set_by_hand(fixture *f, const float *slopes, float bias, icl_e
         fill_identity(find(f, values, identities[i]));
     weights = find(f, values, "block.0.mixer.write");
     for (size_t i = 0; weights && i < V; i++)
-        weights[i] = slopes[i];
+        weights[i] = is->slopes[i];
     weights = find(f, values, "block.0.mixer.gate_bias");
-    for (size_t i = 0; weights && i < 1; i++)
-        weights[i] = bias;
+    if (weights)
+        weights[0] = is->bias;
+    weights = find(f, values, "block.0.mixer.key");
+    for (size_t i = 0; i < (size_t)V * V; i++)
+        weights[i] *= is->key;
     ICL_CHECK(icl_tensor_write(f->parameters, values, error));
     return icl_tensor_write(f->inputs, inputs, error);
 }
 
-static icl_status trace_by_hand(icl_backend *backend, const char *overrides, const float *slopes, float bias,
-                                icl_state_traces *traces, icl_error *error) {
+static icl_status trace_by_hand(icl_backend *backend, const char *overrides, hand is_set, icl_state_traces *traces,
+                                icl_error *error) {
     const setting is = {overrides, symbols_shape, 1};
     fixture f = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(fixture_open(&f, backend, &is, error));
-    ICL_TRY(set_by_hand(&f, slopes, bias, error));
+    ICL_TRY(set_by_hand(&f, &is_set, error));
     ICL_TRY(icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, traces, error));
 done:
     fixture_close(&f);
@@ -70,8 +79,10 @@ static void test_reflection(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
     double worst = 0;
 
-    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=delta write_strength=2", slopes, 0, &traces, &error),
-                   &error, "the delta rule with known strengths")) {
+    if (tap_status(tap,
+                   trace_by_hand(backend, PLAIN "mixer=delta write_strength=2", (hand){slopes, 0, 1}, &traces, &error),
+                   &error, "the delta rule with known strengths") &&
+        traces.traces) {
         const icl_state_trace *trace = &traces.traces[0];
         tap_ok(tap, traces.count == 1 && trace->is_delta && trace->has_beta && !trace->has_gate, "what it has");
         tap_ok(tap, trace->positions == V && trace->writes == 1 && trace->heads == 1 && trace->sequences == 1, "sizes");
@@ -99,8 +110,9 @@ static void test_sum(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
     double worst = 0;
 
-    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=linear", NULL, 0, &traces, &error), &error,
-                   "linear attention over unit vectors")) {
+    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=linear", (hand){.key = 1}, &traces, &error), &error,
+                   "linear attention over unit vectors") &&
+        traces.traces) {
         const icl_state_trace *trace = &traces.traces[0];
         for (size_t t = 0; t < V; t++) {
             const double tokens = (double)t + 1; /* S is I in the first t + 1 coordinates */
@@ -140,8 +152,10 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         icl_state_traces traces = {0};
         icl_error error = {0};
-        if (tap_status(tap, trace_by_hand(backend, cases[i].overrides, slopes, cases[i].bias, &traces, &error), &error,
-                       strstr(cases[i].overrides, "mixer="))) {
+        if (tap_status(tap,
+                       trace_by_hand(backend, cases[i].overrides, (hand){slopes, cases[i].bias, 1}, &traces, &error),
+                       &error, strstr(cases[i].overrides, "mixer=")) &&
+            traces.traces) {
             const icl_state_trace *trace = &traces.traces[traces.count - 1];
             double worst = 0;
             for (size_t j = 0; j < V * trace->writes * trace->channels; j++)
@@ -155,17 +169,26 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
     }
 }
 
-/* With unit keys of one head, strength 1/2 and gate g the eigenvalues are g and g / 2; two writes are two rows. */
-static void test_products(tap_run *tap, icl_backend *backend) {
+/* With strength b = 1/2, gate g = 1/2 and keys of length 3/2 along the axes, which never meet: eigenvalues g and
+ * g (1 - 9 b / 4), and S = diag of 3 b / 2 times g for each token behind. */
+static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
     static const float slopes[V] = {0, 0, 0, 0};
-    const double gate = exp(-log(2));
+    const double rest = 1 - .5 * 2.25, written = .75;
     icl_state_traces traces = {0};
     icl_error error = {0};
 
-    if (tap_status(tap, trace_by_hand(backend, PLAIN "mixer=gated-delta", slopes, 0, &traces, &error), &error,
-                   "gated delta")) {
+    if (tap_status(tap,
+                   trace_by_hand(backend, PLAIN "mixer=gated-delta normalize_keys=none", (hand){slopes, 0, 1.5F},
+                                 &traces, &error),
+                   &error, "gated delta with keys that are no unit vectors") &&
+        traces.traces) {
         const icl_state_write *of = traces.traces[0].of;
-        tap_ok(tap, fabs(of[2].least - gate / 2) < 1e-6 && fabs(of[2].largest - gate) < 1e-6, "g (1 - beta) and g");
+        const double norm = written * sqrt(1 + 1.0 / 4 + 1.0 / 16 + 1.0 / 64);
+        tap_ok(tap, fabs(of[2].least - rest / 2) < 1e-6 && fabs(of[2].largest - .5) < 1e-6,
+               "g (1 - b |k|^2) = %.6f and g", of[2].least);
+        tap_ok(tap, fabs(of[2].written - written) < 1e-6, "what is written");
+        tap_ok(tap, fabs(traces.traces[0].ranks[V - 1].norm - norm) < 1e-6, "the state decays: %.6f, expected %.6f",
+               traces.traces[0].ranks[V - 1].norm, norm);
     }
     icl_state_traces_release(&traces);
 }
@@ -231,7 +254,7 @@ int main(int argc, char **argv) {
         test_reflection(&tap, backend);
         test_sum(&tap, backend);
         test_gates(&tap, backend);
-        test_products(&tap, backend);
+        test_decaying_delta(&tap, backend);
         test_counts(&tap, backend);
         test_refusal(&tap, backend);
     }
