@@ -238,8 +238,8 @@ static void test_refusal(tap_run *tap, icl_backend *backend) {
         tap_status(tap, icl_model_create(recipe, is.shape, &model, &error), &error, "a linear transformer")) {
         const icl_status status =
             icl_state_traces_measure(model, backend, (icl_tensor){0}, (icl_tensor){0}, &traces, &error);
-        tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "expected sequence, whose runs can be watched"), "refused: %s",
-               error.message);
+        tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "expected sequence, whose runs can be watched"),
+               "refused: %s", error.message);
     }
     icl_state_traces_release(&traces);
     icl_model_destroy(&model);
