@@ -43,4 +43,7 @@ extern const icl_reproduction icl_recall_onepass;
  * "Strategy coopetition explains the emergence and transience of in-context learning" (arXiv 2503.05631) */
 extern const icl_reproduction icl_induction_toys;
 
+/* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" (arXiv 2405.12250) */
+extern const icl_reproduction icl_linearity_score;
+
 #endif

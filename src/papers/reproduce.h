@@ -175,6 +175,9 @@ icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error
 /* Overrides one of its values by the printed text, "section.key=value". */
 icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
+/* Overrides values by a list, "section.key=value" separated by blanks; an empty one changes nothing. */
+icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error);
+
 /* Trains the recipe in the run folder `cell` below params->folder, or goes on with what it holds, or only loads what is
  * finished there. The trainer holds the last step's parameters, rounded as the folder's file has them.
  * ICL_ERROR_DIVERGED and ICL_ERROR_INTERRUPTED as icl_session_train has them; then *trainer is NULL. */

@@ -52,6 +52,8 @@ static const icl_reproduction *const table[] = {
     /* Singh et al. 2024, "What needs to go right for an induction head?"; Singh et al. 2025, "Strategy coopetition
      * explains the emergence and transience of in-context learning" */
     &icl_induction_toys,
+    /* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" */
+    &icl_linearity_score,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

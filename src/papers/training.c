@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
@@ -36,6 +37,17 @@ icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const ch
     vsnprintf(assignment, sizeof assignment, format, arguments);
     va_end(arguments);
     return icl_recipe_override(recipe, assignment, error);
+}
+
+icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error) {
+    while (*list != '\0') {
+        const size_t length = strcspn(list, " ");
+        if (length > 0)
+            ICL_CHECK(icl_reproduce_override(recipe, error, "%.*s", (int)length, list));
+        list += length;
+        list += strspn(list, " ");
+    }
+    return ICL_OK;
 }
 
 /* ---- Run folders ---- */

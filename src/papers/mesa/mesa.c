@@ -12,16 +12,6 @@ enum { MOST_SERIES = 8, MOST_POSITIONS = 50 };
 /* Sequences of the simulation that the printed references are from. */
 #define OTHER_SEQUENCES 3000.0
 
-static icl_status apply(icl_recipe *recipe, const char *overrides, icl_error *error) {
-    while (*overrides != '\0') {
-        const size_t length = strcspn(overrides, " ");
-        ICL_CHECK(icl_reproduce_override(recipe, error, "%.*s", (int)length, overrides));
-        overrides += length;
-        overrides += strspn(overrides, " ");
-    }
-    return ICL_OK;
-}
-
 icl_status icl_mesa_evaluate(icl_reproducing *run, const icl_mesa_cell *cell, size_t sequences,
                              icl_evaluation **evaluation, icl_error *error) {
     char folder[ICL_MESA_NAME + 32];
@@ -31,7 +21,7 @@ icl_status icl_mesa_evaluate(icl_reproducing *run, const icl_mesa_cell *cell, si
 
     snprintf(folder, sizeof folder, "runs/%s-%zu", cell->name, cell->seed);
     ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
-    ICL_TRY(apply(recipe, cell->overrides, error));
+    ICL_TRY(icl_reproduce_override_all(recipe, cell->overrides, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", cell->steps));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%zu", run->params->seed + cell->seed - 1));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));

@@ -17,11 +17,7 @@ static icl_status describe(const char *name, const icl_state_kind *kind, uint32_
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_recipe(name, &made, error));
-    for (const char *next = kind->overrides; *next;) {
-        const size_t length = strcspn(next, " ");
-        ICL_TRY(icl_reproduce_override(made, error, "%.*s", (int)length, next));
-        next += length + (next[length] == ' ');
-    }
+    ICL_TRY(icl_reproduce_override_all(made, kind->overrides, error));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, seed));
     ICL_TRY(icl_reproduce_override(made, error, "eval.seed=%" PRIu32, seed));
     *recipe = made;
