@@ -145,9 +145,10 @@ const subcommand command_inspect = {
     .notes = "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
              "gnuplot script, SVG and PNG). The cost of a term is how much the loss rises without it, "
              "measured on fresh sequences one by one, with a standard error. The constants of classical "
-             "algorithms are fitted to the model's own predictions. Of sequence models: gates, strengths of writing, "
-             "eigenvalues of the transitions, ranks of the states, and losses by position beside every reference "
-             "predictor of the task. JSON fields: layer (0: the whole model), what, quantity, value, "
+             "algorithms are fitted to the model's own predictions. Of sequence models: attention maps, gates, "
+             "strengths of writing, eigenvalues of the transitions, ranks of the states, linearity of the layers, and "
+             "losses by position beside every reference predictor of the task. JSON fields: layer (0: the whole "
+             "model), what, quantity, value, "
              "standard_error, note.",
     .run = run,
 };

@@ -150,7 +150,6 @@ static icl_status write_report(icl_inspecting *run, const char *title, icl_error
     icl_status status = ICL_OK;
 
     snprintf(seed, sizeof seed, "%u", (unsigned)run->seed);
-    ICL_TRY(icl_report_section(run->report, "Where the numbers come from", error));
     ICL_TRY(icl_report_provenance(run->report,
                                   &(icl_provenance){.facts = facts,
                                                     .count = sizeof facts / sizeof *facts,

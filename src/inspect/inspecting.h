@@ -161,6 +161,16 @@ icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample 
 /* A sequence model: all that follows. */
 icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error);
 
+/* How often its layers run, and "head 1", or "loop 2, head 1" where they run several times; returns text. */
+size_t icl_inspect_loops(const icl_inspecting *run);
+const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
+
+/* Attention weights of its softmax layers, on inputs and with parameters as below; nothing where it has none. */
+icl_status icl_inspect_attention(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
+
+/* How near its layers are to linear maps; likewise. */
+icl_status icl_inspect_linearity(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
+
 /* Gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers without
  * states. parameters [N]. */
 icl_status icl_inspect_states(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);

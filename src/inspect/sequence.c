@@ -5,12 +5,34 @@
 #include "inspect/inspecting.h"
 #include "model/sequence/sequence.h"
 
-/* Positions of the sequences that mixers are watched on, sequences of these, and sequences that losses are of. */
-enum { POSITIONS = 4096, LEAST_SEQUENCES = 2, MOST_SEQUENCES = 16, LOSS_SEQUENCES = 2048 };
+/* Positions of the sequences that mixers are watched on, and sequences of these. */
+enum { POSITIONS = 4096, LEAST_SEQUENCES = 2, MOST_SEQUENCES = 16 };
+
+/* Positions for each number of the width that linearity is measured on, so that numbers without any relation score
+ * about 1 / TOKENS; and sequences that losses are of. */
+enum { TOKENS = 32, LOSS_SEQUENCES = 2048 };
 
 static size_t sequences_to_watch(const icl_task_shape *shape) {
     const size_t fitting = POSITIONS / shape->positions;
     return fitting < LEAST_SEQUENCES ? LEAST_SEQUENCES : fitting < MOST_SEQUENCES ? fitting : MOST_SEQUENCES;
+}
+
+static size_t sequences_of_stream(const icl_inspecting *run) {
+    const icl_sequence *is = run->model->state;
+    const size_t fitting = TOKENS * is->width / icl_task_get_shape(run->task)->positions + 1;
+    return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
+}
+
+size_t icl_inspect_loops(const icl_inspecting *run) {
+    return ((const icl_sequence *)run->model->state)->loops;
+}
+
+const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]) {
+    if (icl_inspect_loops(run) > 1)
+        snprintf(text, ICL_INSPECT_CELL, "loop %zu, head %zu", loop + 1, head + 1);
+    else
+        snprintf(text, ICL_INSPECT_CELL, "head %zu", head + 1);
+    return text;
 }
 
 /* The mixers, layer by layer, for the beginning of the result. */
@@ -51,20 +73,26 @@ static icl_status explain_stateless(icl_inspecting *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* The tensors that a model is watched with: parameters [N], and sequences drawn for evaluation. */
+/* Sequences drawn for evaluation: `few` of them, and as many as linearity needs. */
 typedef struct watched {
-    icl_tensor parameters;
-    icl_batch batch;
+    icl_tensor parameters; /* [N] */
+    icl_batch few, many;
 } watched;
 
-static icl_status draw(icl_inspecting *run, watched *to, icl_error *error) {
+static icl_status draw_batch(icl_inspecting *run, size_t count, icl_batch *batch, icl_error *error) {
     icl_backend *backend = run->params->backend;
-    const size_t size = icl_model_size(run->model), count = sequences_to_watch(icl_task_get_shape(run->task));
 
-    ICL_CHECK(icl_tensor_create(backend, 1, &size, &to->parameters, error));
+    ICL_CHECK(icl_batch_create(run->task, backend, ICL_FOR_EVALUATION, count, batch, error));
+    return icl_task_sample(run->task, backend, ICL_FOR_EVALUATION, run->seed, 0, batch, error);
+}
+
+static icl_status draw(icl_inspecting *run, watched *to, icl_error *error) {
+    const size_t size = icl_model_size(run->model);
+
+    ICL_CHECK(icl_tensor_create(run->params->backend, 1, &size, &to->parameters, error));
     ICL_CHECK(icl_tensor_write(to->parameters, run->values, error));
-    ICL_CHECK(icl_batch_create(run->task, backend, ICL_FOR_EVALUATION, count, &to->batch, error));
-    return icl_task_sample(run->task, backend, ICL_FOR_EVALUATION, run->seed, 0, &to->batch, error);
+    ICL_CHECK(draw_batch(run, sequences_to_watch(icl_task_get_shape(run->task)), &to->few, error));
+    return draw_batch(run, sequences_of_stream(run), &to->many, error);
 }
 
 icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error) {
@@ -74,12 +102,15 @@ icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error) {
 
     ICL_TRY(introduce(run, error));
     ICL_TRY(draw(run, &with, error));
-    ICL_TRY(icl_inspect_states(run, with.parameters, with.batch.inputs, error));
+    ICL_TRY(icl_inspect_attention(run, with.parameters, with.few.inputs, error));
+    ICL_TRY(icl_inspect_states(run, with.parameters, with.few.inputs, error));
     ICL_TRY(explain_stateless(run, error));
+    ICL_TRY(icl_inspect_linearity(run, with.parameters, with.many.inputs, error));
     ICL_TRY(icl_inspect_poll(run, error));
     ICL_TRY(icl_inspect_positions(run, asked > 0 ? asked : LOSS_SEQUENCES, error));
 done:
-    icl_batch_release(&with.batch);
+    icl_batch_release(&with.few);
+    icl_batch_release(&with.many);
     icl_tensor_release(&with.parameters);
     return status;
 }

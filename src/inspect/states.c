@@ -10,8 +10,8 @@
 #include "numeric/statistics.h"
 #include "probe/state_trace.h"
 
-/* Rows of a map, curves of a figure, and quantiles of gates. */
-enum { MOST_ROWS = 48, MOST_CURVES = 8, QUANTILES = 3 };
+/* Rows of a map, curves of a figure, quantiles of gates, and bytes of what a head is called. */
+enum { MOST_ROWS = 48, MOST_CURVES = 8, QUANTILES = 3, HEAD_NAME = 96 };
 
 static const double shares[QUANTILES] = {0.1, 0.5, 0.9};
 static const char *const share_names[QUANTILES] = {"gate: 10 % quantile", "gate: median", "gate: 90 % quantile"};
@@ -92,20 +92,20 @@ static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, hea
 
 /* ---- Numbers ---- */
 
-/* "head 2", and before it which run of the blocks and which recurrence it is, where there are several. */
-static void name_head(const icl_state_traces *all, const icl_state_trace *trace, size_t head, char *text, size_t size) {
-    bool loops = false, parts = false;
-    char loop[24] = "", part[24] = "";
+/* The head, and which of its layer's recurrences it is of, where there are several. */
+static const char *name_head(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
+                             size_t head, char text[HEAD_NAME]) {
+    char name[ICL_INSPECT_CELL];
+    bool parts = false;
 
-    for (size_t i = 0; i < all->count; i++) {
-        loops = loops || all->traces[i].loop > 0;
+    for (size_t i = 0; i < all->count; i++)
         parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
-    }
-    if (loops)
-        snprintf(loop, sizeof loop, "loop %zu, ", trace->loop + 1);
+    icl_inspect_head(run, trace->loop, head, name);
     if (parts)
-        snprintf(part, sizeof part, "state %zu, ", trace->part + 1);
-    snprintf(text, size, "%s%shead %zu", loop, part, head + 1);
+        snprintf(text, HEAD_NAME, "state %zu, %s", trace->part + 1, name);
+    else
+        snprintf(text, HEAD_NAME, "%s", name);
+    return text;
 }
 
 static icl_status found(icl_inspecting *run, const icl_state_trace *trace, const char *what, const char *quantity,
@@ -171,15 +171,14 @@ static icl_status add_states(icl_inspecting *run, const char *layer, const icl_s
 /* A row for each head of each recurrence; `summaries` in that order. */
 static icl_status add_table(icl_inspecting *run, const icl_state_traces *all, const head_summary *summaries,
                             const icl_report_column *columns, size_t count, add_row *add, icl_error *error) {
-    char layer[64], what[64];
+    char layer[64], what[HEAD_NAME];
 
     ICL_CHECK(icl_inspect_table_begin(run, columns, count, error));
     for (size_t i = 0; i < all->count; i++)
         for (size_t head = 0; head < all->traces[i].heads; head++) {
             const icl_state_trace *trace = &all->traces[i];
             snprintf(layer, sizeof layer, "%zu, %s", trace->layer + 1, trace->mixer);
-            name_head(all, trace, head, what, sizeof what);
-            ICL_CHECK(add(run, layer, trace, what, summaries++, error));
+            ICL_CHECK(add(run, layer, trace, name_head(run, all, trace, head, what), summaries++, error));
         }
     return icl_inspect_table_end(run, error);
 }
@@ -213,12 +212,17 @@ static icl_status write_tables(icl_inspecting *run, const icl_state_traces *all,
 /* What a map shows of a write; NaN: this recurrence has none. */
 typedef double map_value(const icl_state_trace *trace, size_t write);
 
-static double gate_of(const icl_state_trace *trace, size_t write) {
-    return trace->has_gate ? icl_mean(trace->gates + write * trace->channels, trace->channels) : (double)NAN;
+/* Gates are near 1 and differ in what they leave out. */
+static double forgotten_by(const icl_state_trace *trace, size_t write) {
+    return trace->has_gate ? 1 - icl_mean(trace->gates + write * trace->channels, trace->channels) : (double)NAN;
 }
 
 static double strength_of(const icl_state_trace *trace, size_t write) {
-    return trace->has_beta ? trace->of[write].strength : trace->of[write].written;
+    return trace->has_beta ? trace->of[write].strength : (double)NAN;
+}
+
+static double written_by(const icl_state_trace *trace, size_t write) {
+    return trace->has_beta ? (double)NAN : trace->of[write].written;
 }
 
 static double least_eigenvalue_of(const icl_state_trace *trace, size_t write) {
@@ -229,12 +233,13 @@ static double least_eigenvalue_of(const icl_state_trace *trace, size_t write) {
 typedef struct map_rows {
     size_t count, columns;
     double *values; /* [MOST_ROWS][columns] */
-    char names[MOST_ROWS][128];
+    char names[MOST_ROWS][160];
     const char *of_names[MOST_ROWS];
 } map_rows;
 
-static void add_map_rows(const icl_state_traces *all, const icl_state_trace *trace, map_value *value, map_rows *rows) {
-    char head_name[64];
+static void add_map_rows(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
+                         map_value *value, map_rows *rows) {
+    char head_name[HEAD_NAME];
 
     for (size_t head = 0; head < trace->heads; head++)
         for (size_t write = 0; write < trace->writes && rows->count < MOST_ROWS; write++) {
@@ -244,7 +249,7 @@ static void add_map_rows(const icl_state_traces *all, const icl_state_trace *tra
                 row[t] = value(trace, (head * trace->positions + t) * trace->writes + write);
             if (isnan(row[0]))
                 continue;
-            name_head(all, trace, head, head_name, sizeof head_name);
+            name_head(run, all, trace, head, head_name);
             if (trace->writes > 1)
                 snprintf(name, sizeof rows->names[0], "layer %zu, %s, write %zu", trace->layer + 1, head_name,
                          write + 1);
@@ -266,13 +271,13 @@ static icl_status draw_map(icl_inspecting *run, const icl_state_traces *all, con
     rows->columns = map.columns;
     ICL_TRY(icl_allocate(MOST_ROWS, map.columns * sizeof *rows->values, "map", &rows->values, error));
     for (size_t i = 0; i < all->count; i++)
-        add_map_rows(all, &all->traces[i], value, rows);
+        add_map_rows(run, all, &all->traces[i], value, rows);
     map.rows = rows->count;
     map.values = rows->values;
     map.row_names = rows->of_names;
     if (rows->count > 0)
-        ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = name, .title = title, .column_label = "position", .count = 1,
-                                      .maps = &map));
+        ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = name, .title = title,
+                                      .column_label = "token, from the first position on", .count = 1, .maps = &map));
 done:
     if (rows)
         icl_free(&rows->values);
@@ -299,7 +304,7 @@ static size_t fill_curve(const icl_state_trace *trace, size_t head, double *x, d
 static icl_status draw_ranks(icl_inspecting *run, const icl_state_traces *all, icl_error *error) {
     const size_t positions = all->traces[0].positions;
     icl_series series[MOST_CURVES];
-    char labels[MOST_CURVES][96], head_name[64];
+    char labels[MOST_CURVES][128], head_name[HEAD_NAME];
     double *points = NULL; /* [MOST_CURVES][2][positions] */
     size_t count = 0;
     icl_status status = ICL_OK;
@@ -309,8 +314,8 @@ static icl_status draw_ranks(icl_inspecting *run, const icl_state_traces *all, i
         for (size_t head = 0; head < all->traces[i].heads && count < MOST_CURVES; head++) {
             double *x = points + 2 * count * positions, *y = x + positions;
             const size_t there = fill_curve(&all->traces[i], head, x, y);
-            name_head(all, &all->traces[i], head, head_name, sizeof head_name);
-            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", all->traces[i].layer + 1, head_name);
+            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", all->traces[i].layer + 1,
+                     name_head(run, all, &all->traces[i], head, head_name));
             series[count] = (icl_series){labels[count], ICL_SERIES_LINE, there, x, y, NULL};
             count++;
         }
@@ -322,13 +327,17 @@ done:
 }
 
 static icl_status draw(icl_inspecting *run, const icl_state_traces *all, icl_error *error) {
+    static const struct {
+        const char *name, *title;
+        map_value *value;
+    } maps[] = {{"gates", "What a token lets the state forget: 1 - gate, mean over channels", forgotten_by},
+                {"strengths", "Strength of writing by token: beta", strength_of},
+                {"written", "What is written by token: the norm of k v^T", written_by},
+                {"eigenvalues", "Least eigenvalue of the transition by token", least_eigenvalue_of}};
     size_t heads = 0, writes = 0;
 
-    ICL_CHECK(draw_map(run, all, "gates", "Gates by token (means over channels)", gate_of, error));
-    ICL_CHECK(
-        draw_map(run, all, "writes", "Strength of writing by token: beta, or the norm of k v^T", strength_of, error));
-    ICL_CHECK(
-        draw_map(run, all, "eigenvalues", "Least eigenvalue of the transition by token", least_eigenvalue_of, error));
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ICL_CHECK(draw_map(run, all, maps[i].name, maps[i].title, maps[i].value, error));
     ICL_CHECK(draw_ranks(run, all, error));
     for (size_t i = 0; i < all->count; i++) {
         heads += all->traces[i].heads;
@@ -346,7 +355,7 @@ static icl_status draw(icl_inspecting *run, const icl_state_traces *all, icl_err
 
 static icl_status summarize(icl_inspecting *run, const icl_state_traces *all, head_summary *summaries,
                             icl_error *error) {
-    char what[64];
+    char what[HEAD_NAME];
 
     for (size_t i = 0; i < all->count; i++)
         for (size_t head = 0; head < all->traces[i].heads; head++, summaries++) {
@@ -354,8 +363,7 @@ static icl_status summarize(icl_inspecting *run, const icl_state_traces *all, he
             summarize_writes(trace, head, summaries);
             ICL_CHECK(summarize_gates(trace, head, summaries, error));
             ICL_CHECK(summarize_ranks(trace, head, summaries, error));
-            name_head(all, trace, head, what, sizeof what);
-            ICL_CHECK(report_numbers(run, trace, what, summaries, error));
+            ICL_CHECK(report_numbers(run, trace, name_head(run, all, trace, head, what), summaries, error));
         }
     return ICL_OK;
 }

@@ -125,6 +125,55 @@ static void test_weak_writes(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* ---- Attention, linearity ---- */
+
+/* Queries and keys of 0 look at all keys that they see alike: at t + 1 of them from position t, for the scored
+ * positions 1 to 6. A block that adds 0 is linear. */
+static void test_attention(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=softmax", NULL};
+    icl_error error = {0};
+    fixture f = {0};
+    double keys = 0, itself = 0;
+
+    for (size_t t = 1; t <= LONGEST; t++) {
+        keys += log((double)t + 1) / LONGEST;
+        itself += 1 / ((double)t + 1) / LONGEST;
+    }
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "a layer of softmax attention")) {
+        for (size_t i = 0; i < MOST_SIZE; i++)
+            f.values[i] = 0;
+        for (size_t i = 0; i < (size_t)SYMBOLS * MODEL_WIDTH; i++)
+            matrix_of(&f, "embedding.table")[i] = (float)((i * 7) % 5);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, is_near(&f, 1, "head 1", "effective number of keys", exp(keys)), "keys in effect");
+            tap_ok(tap, is_near(&f, 1, "head 1", "largest weight", itself), "its largest weight,");
+            tap_ok(tap, is_near(&f, 1, "head 1", "weight of its own position", itself), "that on itself,");
+            tap_ok(tap, is_near(&f, 1, "head 1", "weight of the position before", itself), "and on the one before");
+            tap_ok(tap, is_near(&f, 1, "head 1", "mean distance", 1.75), "how far back it looks");
+            tap_ok(tap, is_near(&f, 1, "residual stream", "linearity", 1), "what adds nothing is linear,");
+            tap_ok(tap, isnan(value_of(&f, 1, "residual stream", "linearity of what it adds")), "and adds nothing");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* The parity so far, which the layer adds, is no linear function of the symbol at its position. */
+static void test_linearity(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=2", "model.output_norm=none",
+                                            NULL};
+    icl_error error = {0};
+    fixture f = {0};
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "the delta rule")) {
+        set_parity(&f);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            const double adds = value_of(&f, 1, "residual stream", "linearity of what it adds");
+            tap_ok(tap, adds > 0 && adds < .5, "the parity so far is not linear in the symbol: %.4f", adds);
+        }
+    }
+    close_fixture(&f);
+}
+
 /* ---- Mixers without some of it ---- */
 
 /* Whether the file of the inspection holds the text. */
@@ -198,6 +247,8 @@ int main(void) {
 
     test_reflection(&tap);
     test_weak_writes(&tap);
+    test_attention(&tap);
+    test_linearity(&tap);
     test_mixers(&tap);
     test_refusal(&tap);
     return tap_done(&tap);

@@ -106,11 +106,14 @@ ok $? "the spectral norm of M"
 made sequence sequence --set task.d=2 --set task.n=5 --set model.width=8 --set train.batch=8
 run inspect "$work/sequence" --device cpu --sequences 100 --json
 expect 0 "a sequence model"
-files "$work/sequence/inspect" gates writes eigenvalues ranks
-for quantity in 'gate: median' 'eigenvalue: least' 'effective rank at the end'; do
+files "$work/sequence/inspect" attention gates strengths written eigenvalues ranks
+for quantity in 'gate: median' 'eigenvalue: least' 'effective rank at the end' linearity; do
     [[ $(grep -c "\"quantity\":\"$quantity\"" "$work/out") -ge 2 ]]
     ok $? "its heads' $quantity"
 done
+grep -q "'layer 3, head 1'" "$work/sequence/inspect/attention.gp" &&
+    grep -q "'layer 3, head 2'" "$work/sequence/inspect/attention.gp"
+ok $? "each map of attention has its head's name"
 grep -q '^Layers of softmax: ' "$work/sequence/inspect/inspect.md"
 ok $? "why softmax has none is said"
 [[ $(grep -c '"what":"\(oracle\|bayes\|ols\)","quantity":"squared error"' "$work/out") -eq 3 ]]
