@@ -11,6 +11,10 @@
 #define LEAST_SIGNED "0.05"
 #define LEAST_DARK   "0.55"
 
+/* A map of one row or column: gnuplot draws no image of fewer than two. */
+#define AS_BOXES                                                                                                       \
+    "using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fillstyle solid noborder linecolor palette"
+
 static icl_status write_matrix(const icl_drawing *drawing, const char *name, size_t number, const icl_heat_map *map,
                                icl_error *error) {
     icl_text data = {0};
@@ -75,6 +79,7 @@ static icl_status add_names(icl_text *script, const char *axis, const char *cons
 static icl_status add_map(icl_text *script, const char *name, size_t number, const icl_heat_map *map,
                           icl_error *error) {
     const bool is_small = map->rows <= MOST_NAMED && map->columns <= MOST_NAMED;
+    const bool is_line = map->rows == 1 || map->columns == 1;
 
     ICL_CHECK(icl_text_print(script, error, "set title "));
     ICL_CHECK(icl_text_quote(script, map->label, ICL_SCRIPT_QUOTE, error));
@@ -82,9 +87,9 @@ static icl_status add_map(icl_text *script, const char *name, size_t number, con
     ICL_CHECK(add_names(script, "x", map->column_names, map->columns, error));
     ICL_CHECK(add_names(script, "y", map->row_names, map->rows, error));
     ICL_CHECK(icl_text_print(script, error,
-                             "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot '%s-%zu.csv' matrix with "
-                             "image%s",
-                             map->columns - 1, map->rows - 1, name, number, is_small ? " pixels" : ""));
+                             "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot '%s-%zu.csv' matrix %s%s",
+                             map->columns - 1, map->rows - 1, name, number, is_line ? AS_BOXES : "with image",
+                             is_small && !is_line ? " pixels" : ""));
     if (is_small)
         ICL_CHECK(icl_text_print(script, error,
                                  ", \\\n    '' matrix using 1:2:(sign($3)):(ink($3)) with labels textcolor rgb "

@@ -85,8 +85,9 @@ static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
     static double many[30 * 30];
     const icl_heat_map maps[] = {
         {.label = "P", .rows = 2, .columns = 2, .values = values, .row_names = names, .column_names = names},
-        {.label = "large", .rows = 30, .columns = 30, .values = many}};
-    const icl_heat_figure figure = {.name = "map", .title = "Maps", .value_label = "weight", .count = 2, .maps = maps};
+        {.label = "large", .rows = 30, .columns = 30, .values = many},
+        {.label = "row", .rows = 1, .columns = 30, .values = many}};
+    const icl_heat_figure figure = {.name = "map", .title = "Maps", .value_label = "weight", .count = 3, .maps = maps};
     const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
     icl_error error = {0};
 
@@ -97,6 +98,8 @@ static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
                  (const char *const[]){"largest = 2\n", "('x''1' 0, 'y' 1)", "set cblabel 'weight'",
                                        "with image pixels, ", "'map-2.csv' matrix with image\n", "sign($3)", NULL}),
            "the script: one scale, names, signs in small maps");
+    tap_ok(tap, holds(scratch, "map.gp", (const char *const[]){"'map-3.csv' matrix using", "with boxxyerror", NULL}),
+           "a single row, of which gnuplot draws no image, is drawn in boxes");
 }
 
 int main(void) {
