@@ -46,4 +46,7 @@ extern const icl_reproduction icl_induction_toys;
 /* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" (arXiv 2405.12250) */
 extern const icl_reproduction icl_linearity_score;
 
+/* Nguyen et al. 2022, "Momentum Transformer" (arXiv 2208.00579) */
+extern const icl_reproduction icl_momentum_recurrence;
+
 #endif

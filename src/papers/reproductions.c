@@ -54,6 +54,8 @@ static const icl_reproduction *const table[] = {
     &icl_induction_toys,
     /* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" */
     &icl_linearity_score,
+    /* Nguyen et al. 2022, "Momentum Transformer" */
+    &icl_momentum_recurrence,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {
