@@ -160,7 +160,7 @@ static void store_run(floats value, __global float *to, int stride, uint count) 
 #else
     float lane[LANES];
     if (stride == 1 && count >= LANES) {
-        STORE_LANES(value, to);
+        STORE_ANYWHERE(value, to);
         return;
     }
     STORE_LANES(value, lane);
@@ -220,5 +220,17 @@ static int dot_position(int4 position, int4 stride) {
     for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                                  \
               end = min(start + (segment), (shape).s3), once = 1;                                                      \
          once; once = 0)
+
+#if LANES > 1
+/* Runs the body that follows for each stretch of rows, of start .. stop - 1, that lie side by side along the last axis
+ * but one of the shape: `count` of them from `row` on. */
+#define FOR_EACH_STRETCH(start, stop, row, count, shape)                                                               \
+    for (uint row = (start), stop_ = (stop), count = 0;                                                                \
+         row < stop_ && (count = min(stop_ - row, (shape).s2 - row % (shape).s2), true); row += count)
+
+/* A function that a kernel calls twice: with steps of 1, from which the compiler sees that elements lie side by side,
+ * and with any others. It is compiled into both calls, because a compiler otherwise makes one of them. */
+#define ROW_FUNCTION __attribute__((always_inline)) static
+#endif
 
 #endif

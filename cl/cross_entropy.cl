@@ -26,20 +26,19 @@ typedef struct row_of {
     float largest;
 } row_of;
 
-/* Elements from i on; beyond the row's end the first. */
-static floats value(const row_of *row, uint i) {
-    const uint left = row->n - i;
+/* Elements from i on, of which there are `left`; beyond the row's end the first. */
+static floats value(const row_of *row, uint i, uint left) {
     const floats z = load_run(row->z + (int)i * row->stride, row->stride, left);
     return left >= LANES ? z : select((floats)(row->z[0]), z, LANE_NUMBERS < (uints)(left));
 }
 
-static floats weight(const row_of *row, uint i) {
-    return existing(exp(value(row, i) - (floats)(row->largest)), row->n - i);
+static floats weight(const row_of *row, uint i, uint left) {
+    return existing(exp(value(row, i, left) - (floats)(row->largest)), left);
 }
 
 static row_of find(__global const float *z, int stride, uint n) {
     row_of row = {z, stride, n, 0.0f};
-#define VALUE(i) value(&row, i)
+#define VALUE(i) value(&row, i, n - (i))
     MAX_ROW(row.largest, n, z[0], VALUE);
     return row;
 }
@@ -53,7 +52,7 @@ __kernel void cross_entropy_lanes(__global float *losses, uint losses_offset, in
         const row_of row = find(logits + logits_offset + dot_position(at, logits_stride), logits_stride.s3, shape.s3);
         float sum, loss = NAN;
         uint own = 0;
-#define WEIGHT(i) weight(&row, i)
+#define WEIGHT(i, left) weight(&row, i, left)
         SUM_ROW(sum, shape.s3, WEIGHT);
         if (find_class(classes[classes_offset + dot_position(at, classes_stride)], shape.s3, &own))
             loss = log(sum) - (row.z[(int)own * row.stride] - row.largest);
@@ -77,12 +76,12 @@ __kernel void cross_entropy_backward_lanes(__global float *d_logits, uint d_logi
         const int is_class = find_class(classes[classes_offset + dot_position(at, classes_stride)], n, &own);
         float sum;
         for (uint i = 0; i < n; i += LANES)
-            store_run(weight(&row, i), to + (int)i * step, step, n - i);
-#define KEPT(i) load_run(to + (int)(i)*step, step, n - (i))
+            store_run(weight(&row, i, n - i), to + (int)i * step, step, n - i);
+#define KEPT(i, left) load_run(to + (int)(i)*step, step, left)
         SUM_ROW(sum, n, KEPT);
         const float factor = is_class ? d_loss / sum : NAN;
         for (uint i = 0; i < n; i += LANES)
-            store_run((floats)(factor)*KEPT(i), to + (int)i * step, step, n - i);
+            store_run((floats)(factor)*KEPT(i, n - i), to + (int)i * step, step, n - i);
         if (is_class)
             to[(int)own * step] -= d_loss;
     }

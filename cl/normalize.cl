@@ -19,11 +19,6 @@ static float reciprocal_root(float square) {
     return square == 0.0f ? 0.0f : 1.0f / sqrt(square);
 }
 
-/* A vector with a number for each element of a row; `absent` where the row has none. */
-static floats load_vector(__global const float *vector, int stride, uint i, uint n, uint is_there, float absent) {
-    return is_there ? load_run(vector + (int)i * stride, stride, n - i) : (floats)(absent);
-}
-
 /* sums [blocks][2][n], added in pairs of blocks: to[0] and to[1] are d_gain and d_shift, [n] with a stride each; which
  * of them are wanted. */
 __kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_stride, __global float *d_shift,
@@ -51,14 +46,13 @@ __kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_s
 /* A row in memory and what was found of it: its elements become (x - first - mean) r. */
 typedef struct found {
     __global const float *x;
-    int stride;
-    uint n;
+    int step;
     float first, mean, r;
 } found;
 
-static floats centred(const found *of, uint i) {
-    const uint left = of->n - i;
-    const floats x = load_run(of->x + (int)i * of->stride, of->stride, left);
+/* `left` elements from i on; LANES at most are taken. */
+ROW_FUNCTION floats centred(const found *of, uint i, uint left) {
+    const floats x = load_run(of->x + (int)i * of->step, of->step, left);
     return existing(x - (floats)(of->first) - (floats)(of->mean), left);
 }
 
@@ -66,20 +60,53 @@ static floats squared(floats x) {
     return x * x;
 }
 
-static found find(__global const float *x, int stride, uint n, uint kind, float share, float epsilon) {
-    found of = {x, stride, n, 0.0f, 0.0f, 0.0f};
+ROW_FUNCTION found find(__global const float *x, int step, uint n, uint kind, float share, float epsilon) {
+    found of = {x, step, 0.0f, 0.0f, 0.0f};
     float square;
     if (kind == KIND_LAYER) {
         float sum;
         of.first = x[0];
-#define CENTRED(i) centred(&of, i)
+#define CENTRED(i, left) centred(&of, i, left)
         SUM_ROW(sum, n, CENTRED);
         of.mean = sum / share;
     }
-#define SQUARED(i) squared(centred(&of, i))
+#define SQUARED(i, left) squared(centred(&of, i, left))
     SUM_ROW(square, n, SQUARED);
     of.r = reciprocal_root(square / share + epsilon);
     return of;
+}
+
+/* A vector with a number for each element of a row; NULL: each is `absent`. */
+typedef struct vector {
+    __global const float *from;
+    int step;
+    float absent;
+} vector;
+
+ROW_FUNCTION floats load_vector(const vector *of, uint i, uint left) {
+    return of->from ? load_run(of->from + (int)i * of->step, of->step, left) : (floats)(of->absent);
+}
+
+/* Rows that lie side by side along the last axis but one: `row_step` is from one to the next. */
+typedef struct source_rows {
+    __global const float *first;
+    int row_step, step;
+} source_rows;
+
+typedef struct target_rows {
+    __global float *first;
+    int row_step, step;
+} target_rows;
+
+ROW_FUNCTION void normalize_rows(target_rows out, source_rows in, vector gain, vector shift, uint count, uint n,
+                                 uint kind, float share, float epsilon) {
+    for (uint row = 0; row < count; row++, out.first += out.row_step, in.first += in.row_step) {
+        const found of = find(in.first, in.step, n, kind, share, epsilon);
+#define NORMALIZE(i, left)                                                                                             \
+    store_run(centred(&of, i, left) * (floats)(of.r) * load_vector(&gain, i, left) + load_vector(&shift, i, left),     \
+              out.first + (int)(i)*out.step, out.step, left)
+        FOR_RUNS(n, NORMALIZE);
+    }
 }
 
 /* kind, flags: HAS_GAIN, HAS_SHIFT. share: what sums are divided by. */
@@ -87,17 +114,53 @@ __kernel void normalize_lanes(__global float *out, uint out_offset, int4 out_str
                               uint in_offset, int4 in_stride, __global const float *gain, uint gain_offset,
                               int gain_stride, __global const float *shift, uint shift_offset, int shift_stride,
                               uint4 shape, uint2 units, uint kind, uint flags, float share, float epsilon) {
-    const uint n = shape.s3;
-    FOR_EACH_UNIT(units) {
-        const int4 at = row_position(unit, shape);
-        __global float *to = out + out_offset + dot_position(at, out_stride);
-        const found of = find(in + in_offset + dot_position(at, in_stride), in_stride.s3, n, kind, share, epsilon);
-        for (uint i = 0; i < n; i += LANES) {
-            const floats scaled = centred(&of, i) * (floats)(of.r) *
-                                  load_vector(gain + gain_offset, gain_stride, i, n, flags & HAS_GAIN, 1.0f);
-            store_run(scaled + load_vector(shift + shift_offset, shift_stride, i, n, flags & HAS_SHIFT, 0.0f),
-                      to + (int)i * out_stride.s3, out_stride.s3, n - i);
+    vector gains = {flags & HAS_GAIN ? gain + gain_offset : 0, gain_stride, 1.0f};
+    vector shifts = {flags & HAS_SHIFT ? shift + shift_offset : 0, shift_stride, 0.0f};
+    const bool is_dense = in_stride.s3 == 1 && out_stride.s3 == 1 && (!gains.from || gain_stride == 1) &&
+                          (!shifts.from || shift_stride == 1);
+    FOR_EACH_STRETCH(UNIT_OF_ITEM(get_global_id(0), units), UNIT_OF_ITEM(get_global_id(0) + 1, units), row, count,
+                     shape) {
+        const int4 at = row_position(row, shape);
+        target_rows to = {out + out_offset + dot_position(at, out_stride), out_stride.s2, out_stride.s3};
+        source_rows from = {in + in_offset + dot_position(at, in_stride), in_stride.s2, in_stride.s3};
+        if (is_dense) {
+            to.step = from.step = gains.step = shifts.step = 1;
+            normalize_rows(to, from, gains, shifts, count, shape.s3, kind, share, epsilon);
+        } else {
+            normalize_rows(to, from, gains, shifts, count, shape.s3, kind, share, epsilon);
         }
+    }
+}
+
+/* of_gain: where d_out y is added up, with that of d_out n behind it; or NULL. */
+ROW_FUNCTION void rows_backward(target_rows d_in, source_rows d_out, source_rows in, vector gain, uint count, uint n,
+                                uint kind, float share, float epsilon, __global float *of_gain) {
+    __global float *of_shift = of_gain ? of_gain + n : 0;
+    for (uint row = 0; row < count; row++) {
+        const found of = find(in.first, in.step, n, kind, share, epsilon);
+        float level = 0.0f, slope;
+#define D_OUT(i, left) load_run(d_out.first + (int)(i)*d_out.step, d_out.step, left)
+#define G(i, left)     existing(D_OUT(i, left) * load_vector(&gain, i, left), left)
+#define G_X(i, left)   (G(i, left) * centred(&of, i, left))
+        if (kind == KIND_LAYER)
+            SUM_ROW(level, n, G);
+        SUM_ROW(slope, n, G_X);
+        level /= share;
+        slope = slope * of.r / share;
+#define TAKE(i, left)                                                                                                  \
+    {                                                                                                                  \
+        const floats g = D_OUT(i, left), y = centred(&of, i, left) * (floats)(of.r);                                   \
+        store_run((floats)(of.r) * (g * load_vector(&gain, i, left) - (floats)(level)-y * (floats)(slope)),            \
+                  d_in.first + (int)(i)*d_in.step, d_in.step, left);                                                   \
+        if (of_gain) {                                                                                                 \
+            store_run(load_run(of_gain + (i), 1, left) + g * y, of_gain + (i), 1, left);                               \
+            store_run(load_run(of_shift + (i), 1, left) + g, of_shift + (i), 1, left);                                 \
+        }                                                                                                              \
+    }
+        FOR_RUNS(n, TAKE);
+        d_in.first += d_in.row_step;
+        d_out.first += d_out.row_step;
+        in.first += in.row_step;
     }
 }
 
@@ -109,34 +172,23 @@ __kernel void normalize_backward_lanes(__global float *d_in, uint d_in_offset, i
                                        uint rows, uint2 units, uint kind, uint flags, float share, float epsilon,
                                        __global float *sums, uint is_summed) {
     const uint n = shape.s3;
+    vector gains = {flags & HAS_GAIN ? gain + gain_offset : 0, gain_stride, 1.0f};
+    const bool is_dense =
+        in_stride.s3 == 1 && d_in_stride.s3 == 1 && d_out_stride.s3 == 1 && (!gains.from || gain_stride == 1);
     FOR_EACH_UNIT(units) {
-        __global float *of_gain = sums + unit * 2 * n * is_summed, *of_shift = of_gain + n * is_summed;
+        __global float *of_gain = is_summed ? sums + unit * 2 * n : 0;
         for (uint i = 0; is_summed && i < 2 * n; i += LANES)
             store_run((floats)(0.0f), of_gain + i, 1, 2 * n - i);
-        for (uint row = unit * ROWS; row < min(rows, unit * ROWS + ROWS); row++) {
+        FOR_EACH_STRETCH(unit * ROWS, min(rows, unit * ROWS + ROWS), row, count, shape) {
             const int4 at = row_position(row, shape);
-            __global float *to = d_in + d_in_offset + dot_position(at, d_in_stride);
-            __global const float *from = d_out + d_out_offset + dot_position(at, d_out_stride);
-            const found of = find(in + in_offset + dot_position(at, in_stride), in_stride.s3, n, kind, share, epsilon);
-            float level = 0.0f, slope;
-#define D_OUT(i)      load_run(from + (int)(i)*d_out_stride.s3, d_out_stride.s3, n - (i))
-#define G(i)          (D_OUT(i) * load_vector(gain + gain_offset, gain_stride, i, n, flags & HAS_GAIN, 1.0f))
-#define G_X(i)        (G(i) * centred(&of, i))
-#define EXISTING_G(i) existing(G(i), n - (i))
-            if (kind == KIND_LAYER)
-                SUM_ROW(level, n, EXISTING_G);
-            SUM_ROW(slope, n, G_X);
-            level /= share;
-            slope = slope * of.r / share;
-            for (uint i = 0; i < n; i += LANES) {
-                const uint left = n - i;
-                const floats g = D_OUT(i), y = centred(&of, i) * (floats)(of.r);
-                store_run((floats)(of.r) * (G(i) - (floats)(level)-y * (floats)(slope)), to + (int)i * d_in_stride.s3,
-                          d_in_stride.s3, left);
-                if (is_summed) {
-                    store_run(load_run(of_gain + i, 1, left) + g * y, of_gain + i, 1, left);
-                    store_run(load_run(of_shift + i, 1, left) + g, of_shift + i, 1, left);
-                }
+            target_rows to = {d_in + d_in_offset + dot_position(at, d_in_stride), d_in_stride.s2, d_in_stride.s3};
+            source_rows g = {d_out + d_out_offset + dot_position(at, d_out_stride), d_out_stride.s2, d_out_stride.s3};
+            source_rows x = {in + in_offset + dot_position(at, in_stride), in_stride.s2, in_stride.s3};
+            if (is_dense) {
+                to.step = g.step = x.step = gains.step = 1;
+                rows_backward(to, g, x, gains, count, n, kind, share, epsilon, of_gain);
+            } else {
+                rows_backward(to, g, x, gains, count, n, kind, share, epsilon, of_gain);
             }
         }
     }

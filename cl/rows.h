@@ -28,7 +28,8 @@ static float add_lanes(floats x) {
     return two.s0 + two.s1;
 }
 
-/* sum = that of TERM(i) over the runs of LANES elements from i on, four at a time, ROUNDS times; then these sums. */
+/* sum = that of TERM(i, count) over the runs of LANES elements from i on, four at a time, ROUNDS times; then these
+ * sums. count: LANES, which the compiler sees, and of the last run what the row has left. */
 #define ROUNDS 32
 #define SUM_ROW(sum, n, TERM)                                                                                          \
     do {                                                                                                               \
@@ -37,16 +38,30 @@ static float add_lanes(floats x) {
             const uint stop_ = min((uint)(n), i_ + ROUNDS * 4 * LANES);                                                \
             floats s0_ = (floats)(0.0f), s1_ = s0_, s2_ = s0_, s3_ = s0_;                                              \
             for (; i_ + 4 * LANES <= stop_; i_ += 4 * LANES) {                                                         \
-                s0_ += TERM(i_);                                                                                       \
-                s1_ += TERM(i_ + LANES);                                                                               \
-                s2_ += TERM(i_ + 2 * LANES);                                                                           \
-                s3_ += TERM(i_ + 3 * LANES);                                                                           \
+                s0_ += TERM(i_, LANES);                                                                                \
+                s1_ += TERM(i_ + LANES, LANES);                                                                        \
+                s2_ += TERM(i_ + 2 * LANES, LANES);                                                                    \
+                s3_ += TERM(i_ + 3 * LANES, LANES);                                                                    \
             }                                                                                                          \
-            for (; i_ < stop_; i_ += LANES)                                                                            \
-                s0_ += TERM(i_);                                                                                       \
+            for (; i_ + LANES <= stop_; i_ += LANES)                                                                   \
+                s0_ += TERM(i_, LANES);                                                                                \
+            if (i_ < stop_) {                                                                                          \
+                s0_ += TERM(i_, stop_ - i_);                                                                           \
+                i_ = stop_;                                                                                            \
+            }                                                                                                          \
             total_ += (s0_ + s1_) + (s2_ + s3_);                                                                       \
         }                                                                                                              \
         (sum) = add_lanes(total_);                                                                                     \
+    } while (0)
+
+/* DO(i, count) for the same runs of a row. */
+#define FOR_RUNS(n, DO)                                                                                                \
+    do {                                                                                                               \
+        uint i_ = 0;                                                                                                   \
+        for (; i_ + LANES <= (n); i_ += LANES)                                                                         \
+            DO(i_, LANES);                                                                                             \
+        if (i_ < (n))                                                                                                  \
+            DO(i_, (n)-i_);                                                                                            \
     } while (0)
 
 /* max = the largest of VALUE(i), as SUM_ROW has TERM(i), whose lanes beyond the row hold some element; `first` is one.
