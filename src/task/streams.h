@@ -78,6 +78,21 @@ static inline uint32_t icl_dynamical_stream(icl_task_purpose purpose) {
     return ICL_DYNAMICAL_STREAMS + (uint32_t)purpose;
 }
 
+/* The draws of task.family = classification, by role; its classes belong to the run, by task.class_seed. */
+#define ICL_CLASSIFICATION_STREAMS (ICL_TASK_STREAMS + 0x1500u)
+#define ICL_CLASSIFICATION_CENTRES (ICL_CLASSIFICATION_STREAMS + 0xf0u)
+#define ICL_CLASSIFICATION_LABELS  (ICL_CLASSIFICATION_STREAMS + 0xf1u)
+
+typedef enum icl_classification_role {
+    ICL_CLASSIFICATION_DRAWS = 0, /* kinds, classes, labels, order, query, offset */
+    ICL_CLASSIFICATION_NOISE,     /* normals eta, [B, N + 1, D] */
+    ICL_CLASSIFICATION_FRESH,     /* normals behind fresh centres, [B, N, D] */
+} icl_classification_role;
+
+static inline uint32_t icl_classification_stream(icl_task_purpose purpose, icl_classification_role role) {
+    return ICL_CLASSIFICATION_STREAMS + 0x10u * (uint32_t)role + (uint32_t)purpose;
+}
+
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
     return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
 }

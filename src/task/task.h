@@ -17,7 +17,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
     FAMILY("recall", icl_recall)                                                                                       \
     FAMILY("state", icl_state)                                                                                         \
     FAMILY("associative", icl_associative)                                                                             \
-    FAMILY("dynamical-system", icl_dynamical_system)
+    FAMILY("dynamical-system", icl_dynamical_system)                                                                   \
+    FAMILY("classification", icl_classification)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

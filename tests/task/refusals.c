@@ -93,6 +93,14 @@ static const refusal refusals[] = {
      "at most task.largest_eigenvalue = 0.9"},
     {"task.family=dynamical-system task.transition=contracting task.largest_eigenvalue=1.1", "task.largest_eigenvalue",
      ""},
+    {"task.family=classification task.burstiness=3", "task.burstiness", "a divisor of the 8 pairs"},
+    {"task.family=classification task.fresh=0.5 task.relabelled=0.6", "task.relabelled", "at most the 0.5"},
+    {"task.family=classification task.fresh=0.5 task.label_count=3", "task.label_count", "each of the 4 classes"},
+    {"task.family=classification task.classes=3", "task.classes", "at least the 4"},
+    {"task.family=classification task.classes=8 task.bursty=0 task.query=outside", "task.classes", "at least the 9"},
+    {"task.family=classification task.places=16", "task.places", "0, or at least the 17"},
+    {"task.family=classification task.frequency_exponent=-1", "task.frequency_exponent", ""},
+    {"task.family=classification task.pairs=4", "task.pairs", "task.family = recall"},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 

@@ -1,0 +1,324 @@
+/*
+ * Classification in context (Reddy 2024, arXiv 2312.03002): pairs of an item and its label, then an item whose label is
+ * asked for. What a class is called can be learned in the weights, or read in the context.
+ *
+ *     K classes with centres mu_c ~ N(0, I / D), L labels with vectors ~ N(0, I / D), D = task.item_size
+ *     class c has label c mod L; an item of it is (mu_c + eps eta) / sqrt(1 + eps^2), eta ~ N(0, I / D)
+ *     positions 0 … 2 N - 1, N = task.examples: item, label, item, label, …; position 2 N the query, which is scored by
+ *     the cross-entropy of L classes
+ *     with P = task.places, P coordinates before the D: 1 at o + t at position t, o uniform in 0 … P - 2 N - 1
+ *
+ * A sequence is of one of four kinds; contexts of the first three hold N / B classes, B items each, and the query is of
+ * one of them:
+ *
+ * | kind | share | classes and labels of the context |
+ * | --- | --- | --- |
+ * | fresh | task.fresh | centres that no other sequence has; different labels, drawn |
+ * | relabelled | task.relabelled | different known classes; different labels, drawn |
+ * | bursty | task.bursty of the others | different known classes with the labels (c + task.label_shift) mod L |
+ * | independent | the rest | N known classes and the query's, each drawn by itself, with the same labels |
+ *
+ * Known classes are drawn with probabilities in proportion to (c + 1)^(-alpha), alpha = task.frequency_exponent. With
+ * task.query = outside the classes of an independent sequence are N + 1 different ones, of which the query has the
+ * first, so that its context says nothing of it. Pairs stand in random order.
+ *
+ * Evaluations of a trained model are the same task with other shares: in-context learning by fresh = 1 or, of known
+ * classes, by bursty = 1 and label_shift = 1; in-weights learning by bursty = 0 and query = outside.
+ *
+ * Reference predictors: `uniform`; `context`, a label of the context at random; `nearest`, the label of the item next
+ * to the query; `weights`, the Bayes-optimal answer of who knows classes and labels and does not look at the context.
+ *
+ * The host draws. Sequence s owns the words s (3 N + 5) … of the stream: two for its kind, N + 1 for classes, N for
+ * labels, N for the order of the pairs, one for the query, one for o. Noise and fresh centres have streams of their
+ * own, numbers s (N + 1) D … and s N D …. Centres and label vectors are a function of task.class_seed.
+ */
+#include "task/classification.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "iclab/random.h"
+#include "task/draws.h"
+#include "task/streams.h"
+#include "task/task.h"
+
+#define MOST_CLASSES 1048576.0 /* what icl_lots draws from */
+
+/* ---- The recipe ---- */
+
+static const icl_recipe_key own_rows[] = {
+    {"task", "classes", ICL_KEY_COUNT, "512", 1, MOST_CLASSES, .help = "known classes K, each with a centre"},
+    {"task", "label_count", ICL_KEY_COUNT, "32", 1, MOST_CLASSES, .help = "labels L; class c has label c mod L"},
+    {"task", "examples", ICL_KEY_COUNT, "8", 1, ICL_MAX_EXTENT, .help = "pairs N of an item and its label"},
+    {"task", "item_size", ICL_KEY_COUNT, "63", 1, ICL_MAX_EXTENT, .help = "numbers D of an item, and of a label"},
+    {"task", "spread", ICL_KEY_NUMBER, "0.1", 0, 1e6, .help = "noise of an item over the size of its class's centre"},
+    {"task", "burstiness", ICL_KEY_COUNT, "2", 1, ICL_MAX_EXTENT,
+     .help = "items B of each class of a bursty context, a divisor of N"},
+    {"task", "bursty", ICL_KEY_NUMBER, "1", 0, 1, .help = "share of bursty sequences, of those of known labels"},
+    {"task", "fresh", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of sequences whose classes are their own"},
+    {"task", "relabelled", ICL_KEY_NUMBER, "0", 0, 1,
+     .help = "share of sequences whose labels are their own, of known classes"},
+    {"task", "label_shift", ICL_KEY_COUNT, "0", 0, MOST_CLASSES, .help = "class c has label (c + shift) mod L"},
+    {"task", "frequency_exponent", ICL_KEY_NUMBER, "0", 0, 10, .help = "p(c) ~ (c + 1)^-alpha of known classes"},
+    {"task", "query", ICL_KEY_WORD, "drawn", .choices = (const icl_choice[]){{"drawn", 0}, {"outside", 1}, {0}},
+     .help = "of sequences that are not bursty: any class, or none of the context"},
+    {"task", "places", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
+     .help = "one-hot coordinates of the position, at a random offset; 0: none"},
+    {"task", "class_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which known classes"},
+};
+static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+const icl_recipe_group *const icl_classification_keys[] = {&own_keys, NULL};
+
+static icl_classification_state read_keys(const icl_recipe *recipe) {
+    return (icl_classification_state){
+        .classes = (size_t)icl_recipe_count(recipe, "task", "classes"),
+        .labels = (size_t)icl_recipe_count(recipe, "task", "label_count"),
+        .pairs = (size_t)icl_recipe_count(recipe, "task", "examples"),
+        .size = (size_t)icl_recipe_count(recipe, "task", "item_size"),
+        .burstiness = (size_t)icl_recipe_count(recipe, "task", "burstiness"),
+        .spread = icl_recipe_number(recipe, "task", "spread"),
+        .exponent = icl_recipe_number(recipe, "task", "frequency_exponent"),
+        .bursty = icl_recipe_number(recipe, "task", "bursty"),
+        .fresh = icl_recipe_number(recipe, "task", "fresh"),
+        .relabelled = icl_recipe_number(recipe, "task", "relabelled"),
+        .shift = (size_t)icl_recipe_count(recipe, "task", "label_shift"),
+        .asks_outside = icl_recipe_choice(recipe, "task", "query") == 1,
+        .places = (size_t)icl_recipe_count(recipe, "task", "places"),
+    };
+}
+
+static icl_status check_keys(const icl_recipe *recipe, const icl_classification_state *is, icl_error *error) {
+    const size_t in_context = is->pairs / is->burstiness;
+    const double own_labels = is->fresh + is->relabelled;
+
+    if (is->pairs % is->burstiness != 0)
+        return icl_recipe_reject(recipe, "task", "burstiness", error, "a divisor of the %zu pairs of task.examples",
+                                 is->pairs);
+    if (own_labels > 1)
+        return icl_recipe_reject(recipe, "task", "relabelled", error, "at most the %g that task.fresh leaves",
+                                 1 - is->fresh);
+    if (own_labels > 0 && in_context > is->labels)
+        return icl_recipe_reject(recipe, "task", "label_count", error,
+                                 "a label for each of the %zu classes of a context", in_context);
+    if (own_labels < 1 || is->fresh < 1) {
+        const bool is_outside = own_labels < 1 && is->bursty < 1 && is->asks_outside;
+        const bool is_independent = is->bursty == 0 && own_labels == 0;
+        const size_t least = is_outside ? is->pairs + 1 : is_independent ? 1 : in_context;
+        if (is->classes < least)
+            return icl_recipe_reject(recipe, "task", "classes", error, "at least the %zu classes of a sequence", least);
+    }
+    if (is->places > 0 && is->places < 2 * is->pairs + 1)
+        return icl_recipe_reject(recipe, "task", "places", error, "0, or at least the %zu positions of a sequence",
+                                 2 * is->pairs + 1);
+    return ICL_OK;
+}
+
+/* count vectors of D numbers N(0, 1 / D), from a stream of the run. */
+static icl_status draw_vectors(size_t count, size_t size, icl_random_key key, float **vectors, icl_error *error) {
+    const float deviation = (float)(1 / sqrt((double)size));
+
+    ICL_CHECK(icl_allocate(count, size * sizeof **vectors, "classes", vectors, error));
+    for (size_t i = 0; i < count * size; i++)
+        (*vectors)[i] = deviation * icl_normal_from_word(icl_random_word(key, i));
+    return ICL_OK;
+}
+
+static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "task", "class_seed");
+    const icl_classification_state is = read_keys(recipe);
+    icl_classification_state *state = NULL;
+
+    ICL_CHECK(check_keys(recipe, &is, error));
+    ICL_CHECK(icl_allocate(1, sizeof *state, "classification", &state, error));
+    *state = is;
+    task->state = state;
+    ICL_CHECK(draw_vectors(is.classes, is.size, (icl_random_key){seed, ICL_CLASSIFICATION_CENTRES, 0}, &state->centres,
+                           error));
+    ICL_CHECK(draw_vectors(is.labels, is.size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
+                           &state->label_vectors, error));
+    task->shape = (icl_task_shape){.positions = 2 * is.pairs + 1,
+                                   .inputs = is.places + is.size,
+                                   .outputs = is.labels,
+                                   .first_scored = 2 * is.pairs,
+                                   .scored = 1,
+                                   .loss = ICL_LOSS_CROSS_ENTROPY};
+    return ICL_OK;
+}
+
+static void destroy(icl_task *task) {
+    icl_classification_state *state = task->state;
+
+    if (state) {
+        icl_free(&state->centres);
+        icl_free(&state->label_vectors);
+    }
+    icl_free(&task->state);
+}
+
+/* ---- Sequences ---- */
+
+/* What a batch is drawn with, and the draws of one sequence. */
+typedef struct workspace {
+    icl_random_key draws, noise, fresh; /* streams */
+    icl_lots classes, labels, order;
+    uint32_t *class_of, *label_of, *place_of; /* [N + 1] of pairs and the query, but for places */
+    float *inputs, *targets;                  /* the batch on the host, [B][T][p] and [B] */
+} workspace;
+
+static icl_status workspace_create(const icl_task *task, size_t batch, workspace *w, icl_error *error) {
+    const icl_classification_state *is = task->state;
+    const size_t draws = is->pairs + 1, positions = task->shape.positions;
+
+    ICL_CHECK(icl_lots_create(is->classes, draws, &w->classes, error));
+    ICL_CHECK(icl_lots_create(is->labels, draws, &w->labels, error));
+    ICL_CHECK(icl_lots_create(is->pairs, draws, &w->order, error));
+    if (is->exponent > 0)
+        ICL_CHECK(icl_lots_weigh(&w->classes, -is->exponent, error));
+    ICL_CHECK(icl_allocate(draws, sizeof *w->class_of, "draws", &w->class_of, error));
+    ICL_CHECK(icl_allocate(draws, sizeof *w->label_of, "draws", &w->label_of, error));
+    ICL_CHECK(icl_allocate(draws, sizeof *w->place_of, "draws", &w->place_of, error));
+    ICL_CHECK(icl_allocate(batch * positions, task->shape.inputs * sizeof *w->inputs, "inputs", &w->inputs, error));
+    return icl_allocate(batch, sizeof *w->targets, "targets", &w->targets, error);
+}
+
+static void workspace_destroy(workspace *w) {
+    icl_lots_destroy(&w->classes);
+    icl_lots_destroy(&w->labels);
+    icl_lots_destroy(&w->order);
+    icl_free(&w->class_of);
+    icl_free(&w->label_of);
+    icl_free(&w->place_of);
+    icl_free(&w->inputs);
+    icl_free(&w->targets);
+}
+
+typedef enum kind { FRESH, RELABELLED, BURSTY, INDEPENDENT } kind;
+
+/* Whether the word falls into the share [from, from + share) of 2^32. */
+static bool falls(uint32_t word, double from, double share) {
+    const double place = (double)word * 0x1p-32;
+    return place >= from && place < from + share;
+}
+
+static kind draw_kind(const icl_classification_state *is, icl_random_key key, uint64_t first_word) {
+    const uint32_t own = icl_random_word(key, first_word);
+
+    if (falls(own, 0, is->fresh))
+        return FRESH;
+    if (falls(own, is->fresh, is->relabelled))
+        return RELABELLED;
+    return falls(icl_random_word(key, first_word + 1), 0, is->bursty) ? BURSTY : INDEPENDENT;
+}
+
+/* Classes of a context with bursts: pair j holds the j / B-th of them, the query the one that a word says. Fresh
+ * classes are numbered by their place. */
+static void draw_bursts(const icl_classification_state *is, kind what, uint64_t word, workspace *w) {
+    const size_t count = is->pairs / is->burstiness;
+    const uint64_t labels = word + is->pairs + 1, query = labels + 2 * is->pairs;
+    const size_t asked = (size_t)(icl_random_word(w->draws, query) * (uint64_t)count >> 32);
+
+    for (size_t i = 0; i < count; i++)
+        w->class_of[i] = (uint32_t)i;
+    if (what != FRESH)
+        icl_lots_draw(&w->classes, w->draws, word, count, w->class_of);
+    if (what == BURSTY)
+        for (size_t i = 0; i < count; i++)
+            w->label_of[i] = (uint32_t)((w->class_of[i] + is->shift) % is->labels);
+    else
+        icl_lots_draw(&w->labels, w->draws, labels, count, w->label_of);
+    w->class_of[is->pairs] = w->class_of[asked];
+    w->label_of[is->pairs] = w->label_of[asked];
+    for (size_t j = is->pairs; j-- > 0;) { /* from behind: what is read stands at or before what is written */
+        w->class_of[j] = w->class_of[j / is->burstiness];
+        w->label_of[j] = w->label_of[j / is->burstiness];
+    }
+}
+
+static void draw_independently(const icl_classification_state *is, uint64_t word, workspace *w) {
+    if (is->asks_outside) {
+        icl_lots_draw(&w->classes, w->draws, word, is->pairs + 1, w->class_of);
+        const uint32_t first = w->class_of[0];
+        w->class_of[0] = w->class_of[is->pairs];
+        w->class_of[is->pairs] = first;
+    }
+    for (size_t j = 0; j <= is->pairs; j++) {
+        if (!is->asks_outside)
+            icl_lots_draw(&w->classes, w->draws, word + j, 1, w->class_of + j);
+        w->label_of[j] = (uint32_t)((w->class_of[j] + is->shift) % is->labels);
+    }
+}
+
+/* An item of the class of pair j, or of the query, to out [D]. */
+static void write_item(const icl_classification_state *is, size_t number, size_t j, kind what, const workspace *w,
+                       float *out) {
+    const double norm = sqrt(1 + is->spread * is->spread), deviation = 1 / sqrt((double)is->size);
+    const float of_centre = (float)(1 / norm), of_noise = (float)(is->spread / norm * deviation);
+    const float of_fresh = (float)deviation;
+    const uint64_t noise = ((uint64_t)number * (is->pairs + 1) + j) * is->size;
+    const uint64_t own = ((uint64_t)number * is->pairs + w->class_of[j]) * is->size;
+
+    for (size_t i = 0; i < is->size; i++) {
+        const float centre = what == FRESH ? of_fresh * icl_normal_from_word(icl_random_word(w->fresh, own + i))
+                                           : is->centres[w->class_of[j] * is->size + i];
+        out[i] = of_centre * centre;
+        if (is->spread > 0)
+            out[i] += of_noise * icl_normal_from_word(icl_random_word(w->noise, noise + i));
+    }
+}
+
+/* Everything is 0 before. */
+static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
+    const icl_classification_state *is = task->state;
+    const size_t positions = task->shape.positions, width = task->shape.inputs;
+    const uint64_t first_word = (uint64_t)number * (3 * is->pairs + 5), word = first_word + 2;
+    const uint64_t order = word + 2 * is->pairs + 1, place = order + is->pairs + 1;
+    const kind what = draw_kind(is, w->draws, first_word);
+    float *inputs = w->inputs + number * positions * width;
+
+    if (what == INDEPENDENT)
+        draw_independently(is, word, w);
+    else
+        draw_bursts(is, what, word, w);
+    icl_lots_draw(&w->order, w->draws, order, is->pairs, w->place_of);
+    for (size_t j = 0; j < is->pairs; j++) {
+        float *pair = inputs + 2 * w->place_of[j] * width + is->places;
+        write_item(is, number, j, what, w, pair);
+        memcpy(pair + width, is->label_vectors + w->label_of[j] * is->size, is->size * sizeof *pair);
+    }
+    write_item(is, number, is->pairs, what, w, inputs + 2 * is->pairs * width + is->places);
+    w->targets[number] = (float)w->label_of[is->pairs];
+    if (is->places > 0) {
+        const uint64_t offsets = is->places - positions + 1;
+        const size_t offset = (size_t)(icl_random_word(w->draws, place) * offsets >> 32);
+        for (size_t t = 0; t < positions; t++)
+            inputs[t * width + offset + t] = 1;
+    }
+}
+
+static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                         uint64_t step, icl_batch *batch, icl_error *error) {
+    workspace w = {.draws = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_DRAWS), step},
+                   .noise = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_NOISE), step},
+                   .fresh = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_FRESH), step}};
+    icl_status status = ICL_OK;
+
+    (void)backend;
+    ICL_TRY(workspace_create(task, batch->size, &w, error));
+    for (size_t i = 0; i < batch->size; i++)
+        sample_sequence(task, i, &w);
+    ICL_TRY(icl_tensor_write(batch->inputs, w.inputs, error));
+    ICL_TRY(icl_tensor_write(batch->targets, w.targets, error));
+done:
+    workspace_destroy(&w);
+    return status;
+}
+
+const icl_task_family icl_classification = {
+    .name = "classification",
+    .create = create,
+    .destroy = destroy,
+    .sample = sample,
+    .references = icl_classification_references,
+};
