@@ -33,8 +33,6 @@
 #include "task/symbols.h"
 #include "task/task.h"
 
-#define MOST_SYMBOLS 16777216.0 /* whole numbers that a float holds */
-
 typedef struct recall {
     size_t pairs, keys; /* P, K */
     bool near;          /* task.gaps = power:A */
@@ -45,9 +43,6 @@ typedef struct recall {
 /* ---- The recipe ---- */
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "vocabulary", ICL_KEY_COUNT, "64", 4, MOST_SYMBOLS,
-     .help = "symbols V: a filler, V / 2 - 1 keys and as many values"},
-    {"task", "length", ICL_KEY_COUNT, "48", 1, ICL_MAX_EXTENT, .help = "positions of a sequence"},
     {"task", "pairs", ICL_KEY_COUNT, "8", 1, ICL_MAX_EXTENT,
      .help = "pairs of a key and a value, each of which is asked for once"},
     {"task", "gaps", ICL_KEY_TEXT, "uniform",
@@ -56,7 +51,7 @@ static const icl_recipe_key own_rows[] = {
      .help = "what stands where nothing is asked: symbol 0, or any symbol"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_recall_keys[] = {&own_keys, NULL};
+const icl_recipe_group *const icl_recall_keys[] = {&icl_vocabulary_keys, &own_keys, NULL};
 
 /* Most of A: more makes near places so rare that the weights of draws cannot tell them from each other. */
 #define MOST_POWER 10.0

@@ -93,6 +93,14 @@ static inline uint32_t icl_classification_stream(icl_task_purpose purpose, icl_c
     return ICL_CLASSIFICATION_STREAMS + 0x10u * (uint32_t)role + (uint32_t)purpose;
 }
 
+/* The draws of task.family = mad, and of what its task memorisation asks for, which belongs to the run. */
+#define ICL_MAD_STREAMS      (ICL_TASK_STREAMS + 0x1600u)
+#define ICL_MAD_FACTS_STREAM (ICL_MAD_STREAMS + 0xffu)
+
+static inline uint32_t icl_mad_stream(icl_task_purpose purpose) {
+    return ICL_MAD_STREAMS + (uint32_t)purpose;
+}
+
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
     return ICL_TASK_STREAMS + (uint32_t)purpose * ICL_ROLE_COUNT + (uint32_t)role;
 }

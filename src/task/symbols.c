@@ -2,6 +2,14 @@
 
 #include "core/allocate.h"
 
+#define MOST_SYMBOLS 16777216.0 /* whole numbers that a float holds */
+
+static const icl_recipe_key vocabulary_rows[] = {
+    {"task", "vocabulary", ICL_KEY_COUNT, "64", 4, MOST_SYMBOLS, .help = "symbols V, the special ones among them"},
+    {"task", "length", ICL_KEY_COUNT, "48", 1, ICL_MAX_EXTENT, .help = "symbols of a sequence"},
+};
+const icl_recipe_group icl_vocabulary_keys = ICL_RECIPE_GROUP(vocabulary_rows);
+
 /* What a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0 /* [B, S, c] */, WEIGHTS /* [B, S, 1] */ };
 

@@ -2,7 +2,11 @@
 #ifndef ICLAB_TASK_SYMBOLS_H
 #define ICLAB_TASK_SYMBOLS_H
 
+#include "core/recipe_keys.h"
 #include "iclab/task_family.h"
+
+/* task.vocabulary and task.length, for the families that read them. */
+extern const icl_recipe_group icl_vocabulary_keys;
 
 /* A batch of B sequences on the host. */
 typedef struct icl_symbols {

@@ -101,6 +101,20 @@ static const refusal refusals[] = {
     {"task.family=classification task.places=16", "task.places", "0, or at least the 17"},
     {"task.family=classification task.frequency_exponent=-1", "task.frequency_exponent", ""},
     {"task.family=classification task.pairs=4", "task.pairs", "task.family = recall"},
+    {"task.family=mad task.skill=recall", "task.skill", "in-context-recall"},
+    {"task.family=mad task.length=2", "task.length", "at least 4: two of the longest pairs"},
+    {"task.family=mad task.length=5", "task.length", "an even number"},
+    {"task.family=mad task.motif=2", "task.motif", "task.skill"},
+    {"task.family=mad task.pairs=2", "task.pairs", "task.family"},
+    {"task.family=mad task.skill=noisy-recall task.vocabulary=17", "task.vocabulary", "at least 18"},
+    {"task.family=mad task.skill=noisy-recall task.noise_share=1", "task.noise_share", ""},
+    {"task.family=mad task.skill=fuzzy-recall task.vocabulary=6", "task.vocabulary", "at least 7"},
+    {"task.family=mad task.skill=fuzzy-recall task.length=11", "task.length", "at least 12"},
+    {"task.family=mad task.skill=fuzzy-recall task.motif=9", "task.motif", ""},
+    {"task.family=mad task.skill=copying task.length=32", "task.length", "at least 33"},
+    {"task.family=mad task.skill=selective-copying task.copied=0", "task.copied", ""},
+    {"task.family=mad task.skill=compression task.length=1", "task.length", "at least 2"},
+    {"task.family=mad task.skill=memorisation task.length=3", "task.length", "an even number"},
     {"task.sampler=wishart", "task.sampler", "gram"},
 };
 
@@ -126,6 +140,13 @@ static const char *const accepted[] = {
     "task.d=2 task.covariance=spectrum:1,1e-22",
     "task.family=functions task.inputs=sphere task.lipschitz=0",
     "task.family=functions task.inputs=sphere task.lipschitz=1e-15",
+    "task.family=mad task.length=4 task.vocabulary=4",
+    "task.family=mad task.skill=noisy-recall task.vocabulary=18 task.noise_share=0.999",
+    "task.family=mad task.skill=fuzzy-recall task.vocabulary=7 task.length=12",
+    "task.family=mad task.skill=fuzzy-recall task.motif=8",
+    "task.family=mad task.skill=copying task.length=33",
+    "task.family=mad task.skill=compression task.length=2",
+    "task.family=mad task.skill=memorisation task.length=2 task.vocabulary=4",
 };
 
 static void check_accepted(tap_run *tap, const char *overrides) {
