@@ -49,4 +49,7 @@ extern const icl_reproduction icl_linearity_score;
 /* Nguyen et al. 2022, "Momentum Transformer" (arXiv 2208.00579) */
 extern const icl_reproduction icl_momentum_recurrence;
 
+/* Kasai et al. 2021, "Finetuning Pretrained Transformers into RNNs" (arXiv 2103.13076) */
+extern const icl_reproduction icl_rnn_conversion;
+
 #endif

@@ -56,6 +56,8 @@ static const icl_reproduction *const table[] = {
     &icl_linearity_score,
     /* Nguyen et al. 2022, "Momentum Transformer" */
     &icl_momentum_recurrence,
+    /* Kasai et al. 2021, "Finetuning Pretrained Transformers into RNNs" */
+    &icl_rnn_conversion,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

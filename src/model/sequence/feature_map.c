@@ -8,7 +8,7 @@
  *                that are never negative (Schlag, Irie, Schmidhuber 2021, section 5.3)
  *     favor:M    exp(+-u - |x|^2 / 2) / sqrt(2 M), u = Omega^T x over M fixed random directions, with x m^(-1/4) for x:
  *                2 M numbers with phi(q) . phi(k) = exp(q . k / sqrt(m)) on average (Choromanski and others 2021)
- *     learned    relu(W x + b) with a W for each head (Kasai and others 2021)
+ *     learned:M  relu(W x + b), M numbers, with W and b for each head (Kasai and others 2021); learned alone: M = m
  */
 #include <math.h>
 
@@ -20,10 +20,11 @@ size_t icl_sequence_feature_width(const icl_sequence *is) {
         return 2 * is->key_width * is->feature_count;
     case ICL_FEATURES_FAVOR:
         return 2 * is->feature_count;
+    case ICL_FEATURES_LEARNED:
+        return is->feature_count > 0 ? is->feature_count : is->key_width;
     case ICL_FEATURES_IDENTITY:
     case ICL_FEATURES_ELU:
     case ICL_FEATURES_RELU:
-    case ICL_FEATURES_LEARNED:
         break;
     }
     return is->key_width;
@@ -31,7 +32,7 @@ size_t icl_sequence_feature_width(const icl_sequence *is) {
 
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *is = builder->is;
-    const size_t m = is->key_width;
+    const size_t m = is->key_width, M = icl_sequence_feature_width(is);
     const double std = is->init > 0 ? is->init : 1.0 / sqrt((double)m);
 
     if (is->feature_map == ICL_FEATURES_FAVOR)
@@ -41,9 +42,9 @@ icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence
     if (is->feature_map != ICL_FEATURES_LEARNED)
         return ICL_OK;
     ICL_CHECK(icl_sequence_add(builder, &layer->features, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 3,
-                               (const size_t[]){is->heads, m, m}, error, "block.%zu.mixer.features", layer->index));
+                               (const size_t[]){is->heads, m, M}, error, "block.%zu.mixer.features", layer->index));
     return icl_sequence_add(builder, &layer->features_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 3,
-                            (const size_t[]){is->heads, 1, m}, error, "block.%zu.mixer.features_bias", layer->index);
+                            (const size_t[]){is->heads, 1, M}, error, "block.%zu.mixer.features_bias", layer->index);
 }
 
 /* At 0 maximum and minimum share the slope, and both halves have slope 1. */

@@ -56,7 +56,7 @@ static const icl_recipe_key feature_rows[] = {
     {"model", "key_width", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
      .help = "numbers of a key, for each head; 0: width over heads"},
     {"model", "feature_map", ICL_KEY_TEXT, "identity",
-     .help = "of queries and keys: identity, elu+1, relu, dpfp:NU, favor:M or learned"},
+     .help = "of queries and keys: identity, elu+1, relu, dpfp:NU, favor:M or learned:M"},
 };
 const icl_recipe_group icl_sequence_feature_keys = ICL_RECIPE_GROUP(feature_rows);
 
@@ -163,11 +163,11 @@ static icl_status check_readers(const icl_recipe *recipe, const icl_model *model
 static const struct {
     const char *word;
     icl_feature_map kind;
-    bool has_count;
+    bool has_count, needs_count;
 } feature_maps[] = {
-    {"identity", ICL_FEATURES_IDENTITY, false}, {"elu+1", ICL_FEATURES_ELU, false},
-    {"relu", ICL_FEATURES_RELU, false},         {"dpfp", ICL_FEATURES_DPFP, true},
-    {"favor", ICL_FEATURES_FAVOR, true},        {"learned", ICL_FEATURES_LEARNED, false},
+    {"identity", ICL_FEATURES_IDENTITY, false, false}, {"elu+1", ICL_FEATURES_ELU, false, false},
+    {"relu", ICL_FEATURES_RELU, false, false},         {"dpfp", ICL_FEATURES_DPFP, true, true},
+    {"favor", ICL_FEATURES_FAVOR, true, true},         {"learned", ICL_FEATURES_LEARNED, true, false},
 };
 
 enum { FEATURE_MAPS = sizeof feature_maps / sizeof *feature_maps, MOST_FEATURES = 65536 };
@@ -183,15 +183,16 @@ static icl_status read_feature_map(const icl_recipe *recipe, icl_sequence *is, i
         const bool counts =
             colon && icl_parse_count(colon + 1, strlen(colon + 1), &count) && count > 0 && count <= MOST_FEATURES;
         words[i] = feature_maps[i].word;
-        if (!is_it || feature_maps[i].has_count != (colon != NULL) || (colon && !counts))
+        const bool fits = colon ? feature_maps[i].has_count && counts : !feature_maps[i].needs_count;
+        if (!is_it || !fits)
             continue;
         is->feature_map = feature_maps[i].kind;
         is->feature_count = (size_t)count;
         return ICL_OK;
     }
     return icl_recipe_reject(recipe, "model", "feature_map", error,
-                             "identity, elu+1, relu, dpfp:NU, favor:M or learned, NU and M from 1 to %d; the nearest "
-                             "is %s",
+                             "identity, elu+1, relu, dpfp:NU, favor:M, learned or learned:M, NU and M from 1 to %d; "
+                             "the nearest is %s",
                              MOST_FEATURES, icl_nearest(text, words, FEATURE_MAPS));
 }
 

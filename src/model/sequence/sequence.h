@@ -108,7 +108,7 @@ typedef struct icl_sequence {
     double init;
 
     icl_feature_map feature_map;
-    size_t feature_count; /* NU of dpfp, M of favor */
+    size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 of learned: as many as a key has numbers */
     icl_key_norm key_norm;
     size_t convolution;
     double write_strength, ridge, momentum, gate_limit, gate_root;

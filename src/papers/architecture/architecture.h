@@ -21,4 +21,9 @@ typedef struct icl_architecture_cell {
 icl_status icl_architecture_train(icl_reproducing *run, const icl_architecture_cell *cell, icl_recipe **recipe,
                                   icl_trainer **trainer, icl_error *error);
 
+/* Copies the parameters that both models have, by name, between vectors of icl_model_size numbers; the others stay as
+ * they are. ICL_ERROR_INPUT where a name has two shapes. */
+icl_status icl_architecture_copy(const icl_model *from, const float *from_values, const icl_model *to, float *to_values,
+                                 icl_error *error);
+
 #endif

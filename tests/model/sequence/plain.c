@@ -4,7 +4,7 @@
  */
 #include "fixture.h"
 
-enum { T = 37, B = 2, WIDTH = 6, HEADS = 2, M = 4, N = 3, STEPS = 3, TAPS = 3, INPUTS = 3, OUTPUTS = 2 };
+enum { T = 37, B = 2, WIDTH = 6, HEADS = 2, M = 4, N = 3, STEPS = 3, TAPS = 3, FEATURES = 3, INPUTS = 3, OUTPUTS = 2 };
 
 static const char *const always = "layers=1 norm=none feed_forward=none key_width=4 value_width=3 ";
 
@@ -12,7 +12,7 @@ static const char *const always = "layers=1 norm=none feed_forward=none key_widt
 typedef struct rule {
     const char *overrides;
     enum { SOFTMAX, LINEAR, RETENTION, GLA, MAMBA2, DELTA, GATED_DELTA, DELTA_PRODUCT, MESA, MOMENTUM, CONV } kind;
-    bool two_sided, normalizer, elu, relu, unit, rotary, filtered;
+    bool two_sided, normalizer, elu, relu, learned, unit, rotary, filtered;
     double strength; /* of writing */
     double clip;     /* of what is behind the block */
 } rule;
@@ -24,6 +24,7 @@ static const rule rules[] = {
     {"mixer=linear", .kind = LINEAR},
     {"mixer=linear normalizer=true feature_map=elu+1", .kind = LINEAR, .normalizer = true, .elu = true},
     {"mixer=linear normalizer=true feature_map=relu", .kind = LINEAR, .normalizer = true, .relu = true},
+    {"mixer=linear normalizer=true feature_map=learned:3", .kind = LINEAR, .normalizer = true, .learned = true},
     {"mixer=linear causal=false", .kind = LINEAR, .two_sided = true},
     {"mixer=linear causal=false normalizer=true feature_map=elu+1", .kind = LINEAR, .two_sided = true,
      .normalizer = true, .elu = true},
@@ -95,7 +96,18 @@ static double project(const plain *p, const char *name, size_t t, size_t columns
     return sum * sigmoid(sum);
 }
 
-static void finish_key(const plain *p, size_t t, double *x) {
+/* relu(x W + b), FEATURES numbers, and 0 behind them. */
+static void learn_features(const plain *p, size_t h, double *x) {
+    const double *matrix = get(p, "block.0.mixer.features") + h * M * FEATURES;
+    const double *bias = get(p, "block.0.mixer.features_bias") + h * FEATURES;
+    double features[M] = {0};
+
+    for (size_t j = 0; j < FEATURES; j++)
+        features[j] = fmax(0, column(x, matrix, M, FEATURES, j) + bias[j]);
+    memcpy(x, features, sizeof features);
+}
+
+static void finish_key(const plain *p, size_t h, size_t t, double *x) {
     double square = 0;
 
     for (size_t i = 0; p->is->rotary && i < M / 2; i++) {
@@ -108,6 +120,8 @@ static void finish_key(const plain *p, size_t t, double *x) {
         x[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
     for (size_t i = 0; p->is->relu && i < M; i++)
         x[i] = fmax(0, x[i]);
+    if (p->is->learned)
+        learn_features(p, h, x);
     for (size_t i = 0; i < M; i++)
         square += x[i] * x[i];
     for (size_t i = 0; p->is->unit && i < M; i++)
@@ -144,11 +158,11 @@ static void fill_head(const plain *p, size_t h, head *at) {
     for (size_t t = 0; t < T; t++) {
         for (size_t i = 0; i < M; i++)
             at->q[t][i] = project(p, "query", t, HEADS * M, h * M + i);
-        finish_key(p, t, at->q[t]);
+        finish_key(p, h, t, at->q[t]);
         for (size_t s = 0; s < steps; s++) {
             for (size_t i = 0; i < M; i++)
                 at->k[t][s][i] = project(p, "key", t, steps * HEADS * M, (s * HEADS + h) * M + i);
-            finish_key(p, t, at->k[t][s]);
+            finish_key(p, h, t, at->k[t][s]);
             for (size_t j = 0; j < N; j++)
                 at->v[t][s][j] = project(p, "value", t, steps * HEADS * N, (s * HEADS + h) * N + j);
             at->beta[t][s] = 1;

@@ -25,6 +25,8 @@ static const refusal refusals[] = {
     {"mixer=linear feature_map=dpfp", "dpfp:NU"},
     {"mixer=linear feature_map=dpfp:0", "NU and M from 1 to 65536"},
     {"mixer=linear feature_map=relu:2", "identity, elu+1, relu"},
+    {"mixer=linear feature_map=learned:0", "learned or learned:M"},
+    {"mixer=linear feature_map=learned:", "learned or learned:M"},
     {"mixer=linear normalizer=true", "the sum of its weights may be 0"},
     {"mixer=linear normalize_keys=sum", "the sum of a key may be 0"},
     {"mixer=softmax positions=rotary", "keys of an even width: here they have 3 numbers"},

@@ -1,0 +1,188 @@
+/*
+ * Conversion of softmax attention: parameters go over by name, maps that give every key the same weight are softmax
+ * attention whose scores are all 0, and distilling changes the maps alone and brings them closer.
+ */
+#include "papers/architecture/architecture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/status.h"
+#include "papers/architecture/distillation.h"
+#include "tap.h"
+
+static const char *const small = "task.length=24 task.pairs=4 task.vocabulary=16 model.width=8 model.key_width=4 "
+                                 "eval.every=0 eval.predictors= ";
+
+typedef struct models {
+    icl_recipe *recipes[2];
+    icl_trainer *teacher, *student;
+    float *teacher_values, *values, *distilled; /* of the student, the last two */
+} models;
+
+static icl_status make(icl_reproducing *run, const char *own, icl_recipe **recipe, icl_trainer **trainer,
+                       float **values, icl_error *error) {
+    char overrides[512];
+    const icl_architecture_cell cell = {"untrained", "recall", overrides, 0, 1, NULL};
+    icl_status status = ICL_OK;
+
+    snprintf(overrides, sizeof overrides, "%s%s", small, own);
+    ICL_TRY(icl_architecture_train(run, &cell, recipe, trainer, error));
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, error));
+    ICL_TRY(icl_trainer_get_parameters(*trainer, *values, error));
+done:
+    return status;
+}
+
+static icl_status open_models(icl_reproducing *run, models *m, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make(run, "model.mixer=conv,softmax", &m->recipes[0], &m->teacher, &m->teacher_values, error));
+    ICL_TRY(make(run,
+                 "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
+                 &m->recipes[1], &m->student, &m->values, error));
+    ICL_TRY(
+        icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled, error));
+done:
+    return status;
+}
+
+static void close_models(models *m) {
+    icl_trainer_destroy(&m->teacher);
+    icl_trainer_destroy(&m->student);
+    icl_recipe_destroy(&m->recipes[0]);
+    icl_recipe_destroy(&m->recipes[1]);
+    icl_free(&m->teacher_values);
+    icl_free(&m->values);
+    icl_free(&m->distilled);
+}
+
+/* The parameters of that name, NULL: none. */
+static float *find(const icl_model *model, float *values, const char *name, size_t *count) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
+        if (strcmp(icl_model_parameter(model, i)->name, name) == 0) {
+            *count = icl_model_parameter(model, i)->count;
+            return values + icl_model_parameter(model, i)->offset;
+        }
+    return NULL;
+}
+
+static void set(const icl_model *model, float *values, const char *name, float value) {
+    size_t count = 0;
+    float *own = find(model, values, name, &count);
+
+    for (size_t i = 0; i < count; i++)
+        own[i] = value;
+}
+
+static void test_copy(tap_run *tap, models *m) {
+    const icl_model *teacher = icl_trainer_model(m->teacher), *student = icl_trainer_model(m->student);
+    size_t count = 0, same = 0, maps = 0;
+    icl_error error = {0};
+
+    for (size_t i = 0; i < icl_model_size(teacher); i++)
+        m->teacher_values[i] = 100 + (float)i;
+    if (!tap_status(tap, icl_architecture_copy(teacher, m->teacher_values, student, m->values, &error), &error,
+                    "parameters by name"))
+        return;
+    for (size_t i = 0; i < icl_model_parameter_count(student); i++) {
+        const char *name = icl_model_parameter(student, i)->name;
+        const float *from = find(teacher, m->teacher_values, name, &count);
+        const float *to = m->values + icl_model_parameter(student, i)->offset;
+        same += from && memcmp(from, to, count * sizeof *to) == 0;
+        maps += !from && fabsf(to[0]) < 100;
+    }
+    tap_ok(tap, same == icl_model_parameter_count(teacher) && maps == 2, "%zu go over, %zu stay", same, maps);
+}
+
+/* A model of another width has the same names. */
+static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    float *values = NULL;
+    icl_error error = {0};
+
+    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &recipe, &trainer, &values, &error),
+                   &error, "another width"))
+        tap_ok(tap,
+               icl_architecture_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(trainer),
+                                     values, &error) == ICL_ERROR_INPUT,
+               "refused: %s", error.message);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    icl_free(&values);
+}
+
+/* Queries of 0 give scores of 0; maps relu(0 x + 1) give products of 6. In both cases o is the mean of all values. */
+static void test_uniform(tap_run *tap, icl_reproducing *run, models *m) {
+    const icl_model *teacher = icl_trainer_model(m->teacher), *student = icl_trainer_model(m->student);
+    const icl_distillation_params params = {m->teacher, student, 0, 8, .01, 1};
+    icl_error error = {0};
+    double before = 1, after = 1;
+
+    set(teacher, m->teacher_values, "block.1.mixer.query", 0);
+    set(student, m->values, "block.1.mixer.features", 0);
+    set(student, m->values, "block.1.mixer.features_bias", 1);
+    if (tap_status(tap, icl_trainer_set_parameters(m->teacher, m->teacher_values, &error), &error, "no queries") &&
+        tap_status(tap, icl_distillation_run(run, &params, m->values, &before, &after, &error), &error, "no steps"))
+        tap_ok(tap, before < 1e-11 && after == before, "equal weights: %.2g is missed", before); /* squares of 1e-6 */
+}
+
+/* relu(0 x - 1) is 0: no key is met, and all is missed. */
+static void test_rest(tap_run *tap, icl_reproducing *run, models *m) {
+    const icl_model *student = icl_trainer_model(m->student);
+    const icl_distillation_params params = {m->teacher, student, 0, 8, .01, 1};
+    icl_error error = {0};
+    double before = 0, after = 0;
+
+    set(student, m->values, "block.1.mixer.features", 0);
+    set(student, m->values, "block.1.mixer.features_bias", -1);
+    if (tap_status(tap, icl_distillation_run(run, &params, m->values, &before, &after, &error), &error, "no steps"))
+        tap_ok(tap, before == 1, "maps of 0: %.9g is missed", before);
+}
+
+static void test_training(tap_run *tap, icl_reproducing *run, models *m) {
+    const icl_model *student = icl_trainer_model(m->student);
+    const icl_distillation_params params = {m->teacher, student, 60, 32, .02, 1};
+    double before = 0, after = 1;
+    icl_error error = {0};
+    size_t changed = 0;
+
+    memcpy(m->distilled, m->values, icl_model_size(student) * sizeof *m->values);
+    if (!tap_status(tap, icl_distillation_run(run, &params, m->distilled, &before, &after, &error), &error, "steps"))
+        return;
+    tap_ok(tap, after < .7 * before, "%.3g is missed behind 60 steps, %.3g before", after, before);
+    for (size_t i = 0; i < icl_model_parameter_count(student); i++) {
+        const icl_parameter_info *info = icl_model_parameter(student, i);
+        const bool is_map = strstr(info->name, "features") != NULL;
+        const bool is_same =
+            memcmp(m->values + info->offset, m->distilled + info->offset, info->count * sizeof *m->values) == 0;
+        changed += is_map != is_same;
+    }
+    tap_ok(tap, changed == icl_model_parameter_count(student), "the maps change, and nothing else");
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, "cpu");
+    const icl_reproduce_params params = {.backend = backend, .seed = 1};
+    icl_reproducing run = {.params = &params};
+    icl_error error = {0};
+    models m = {0}, trained = {0};
+
+    if (backend && tap_status(&tap, open_models(&run, &m, &error), &error, "models")) {
+        test_copy(&tap, &m);
+        test_shapes(&tap, &run, &m);
+    }
+    if (backend && tap_status(&tap, open_models(&run, &trained, &error), &error, "models")) {
+        test_training(&tap, &run, &trained);
+        test_uniform(&tap, &run, &trained);
+        test_rest(&tap, &run, &trained);
+    }
+    close_models(&m);
+    close_models(&trained);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
