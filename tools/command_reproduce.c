@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -9,16 +10,22 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
-#include "papers/reproduce.h"
+#include "papers/share.h"
 #include "picture.h"
 #include "progress.h"
+#include "ranks.h"
+#include "run/sweep/workers.h"
 #include "stop.h"
 #include "terminal.h"
+#include "worker_plan.h"
+
+/* Room for all of the table. */
+enum { MOST_REPRODUCTIONS = 64 };
 
 typedef struct reproduce_options {
     const char *name, *out, *only;
     size_t scale; /* icl_scale */
-    option_count seed;
+    option_count seed, workers;
     device_options device;
     bool json, list;
     char *command_line;
@@ -124,6 +131,12 @@ static void say(void *user, const char *text) {
     fprintf(stderr, "iclab: %s\n", text);
 }
 
+/* Of several processes, which share a terminal; no progress is shown beside it. */
+static void say_from_worker(void *user, const char *text) {
+    (void)user;
+    fprintf(stderr, "iclab: %s\n", text);
+}
+
 static void show_progress(void *user, const icl_session_progress *progress) {
     printer *p = user;
     progress_report(&p->progress, progress);
@@ -155,29 +168,31 @@ static icl_status print_summary(const printer *p, const icl_reproduction *reprod
     return status == ICL_OK ? finish_output(error) : status;
 }
 
-static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend,
-                                const reproduce_options *options, size_t *missed, icl_error *error) {
-    printer p = {.options = options};
-    char folder[512];
-    icl_status status = ICL_OK;
-    icl_reproduce_summary summary;
-
-    snprintf(folder, sizeof folder, "%s/%s-%s", options->out ? options->out : "reproductions", reproduction->name,
-             icl_scale_name((icl_scale)options->scale));
-    const icl_reproduce_params params = {
-        .backend = backend,
+/* What one reproduction is run with, but for who hears of it. */
+static icl_reproduce_params params_of(const reproduce_options *options, const char *folder) {
+    return (icl_reproduce_params){
         .scale = (icl_scale)options->scale,
         .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
         .folder = folder,
         .only = options->only,
         .command_line = options->command_line,
         .stop = &stop_signal,
-        .report = report,
         .say = options->device.quiet ? NULL : say,
-        .progress = show_progress,
-        .draw = draw,
-        .user = &p,
     };
+}
+
+static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend, const char *folder,
+                                const reproduce_options *options, size_t *missed, icl_error *error) {
+    printer p = {.options = options};
+    icl_reproduce_params params = params_of(options, folder);
+    icl_status status = ICL_OK;
+    icl_reproduce_summary summary;
+
+    params.backend = backend;
+    params.report = report;
+    params.progress = show_progress;
+    params.draw = draw;
+    params.user = &p;
     progress_start(&p.progress, options->device.quiet);
     if (!options->json)
         printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name, reproduction->about,
@@ -192,25 +207,108 @@ done:
     return status;
 }
 
-static icl_status reproduce(const reproduce_options *options, size_t *missed, icl_error *error) {
+/* ---- Trainings, shared by workers ---- */
+
+/* The reproductions that were asked for, with their folders. */
+typedef struct chosen {
+    size_t count;
+    const icl_reproduction *reproductions[MOST_REPRODUCTIONS];
+    char folders[MOST_REPRODUCTIONS][512];
+    icl_reproduce_params params[MOST_REPRODUCTIONS]; /* of workers */
+} chosen;
+
+static icl_status choose(const reproduce_options *options, chosen *all, icl_error *error) {
     const icl_reproduction *one = NULL;
-    const bool all = strcmp(options->name, "all") == 0;
     size_t count;
     const icl_reproduction *const *table = icl_reproductions(&count);
+
+    if (strcmp(options->name, "all") != 0)
+        ICL_CHECK(icl_reproduction_find(options->name, &one, error));
+    assert(count <= MOST_REPRODUCTIONS);
+    for (size_t i = 0; i < count; i++)
+        if (!one || table[i] == one) {
+            char *folder = all->folders[all->count];
+            snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : "reproductions",
+                     table[i]->name, icl_scale_name((icl_scale)options->scale));
+            all->params[all->count] = params_of(options, folder);
+            all->params[all->count].say = options->device.quiet ? NULL : say_from_worker;
+            all->reproductions[all->count++] = table[i];
+        }
+    return ICL_OK;
+}
+
+static icl_status work(const void *context, icl_backend *backend, long parent, icl_error *error) {
+    return icl_reproduce_work(context, backend, parent, error);
+}
+
+/* Several processes train what is not finished, each on a device or a core of its own. One would do no better than the
+ * reproductions themselves, on all cores. */
+static icl_status train_side_by_side(const reproduce_options *options, const chosen *all, const icl_ranks *ranks,
+                                     icl_error *error) {
+    const icl_reproduce_shared shared = {all->reproductions, all->params, all->count};
+    worker_plan plan = {0};
+    size_t unfinished = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_count_unfinished(&shared, &unfinished, error));
+    if (ranks->count == 1 && unfinished <= 1)
+        goto done;
+    ICL_TRY(worker_plan_make(&(worker_wishes){"reproduce", &options->device, &options->workers, unfinished, ranks},
+                             &plan, error));
+    if (ranks->count == 1 && plan.count == 1)
+        goto done;
+    if (icl_ranks_is_first(ranks) && !options->device.quiet)
+        fprintf(stderr, "iclab: %zu trainings to do by %zu %s\n", unfinished,
+                ranks->count > 1 ? ranks->count : plan.count, ranks->count > 1 ? "ranks" : "workers");
+    ICL_TRY(icl_workers_run(&(icl_workers){.device = worker_device(&options->device),
+                                           .count = plan.count,
+                                           .specs = (const char(*)[ICL_NAME_CAPACITY])plan.specs,
+                                           .stop = &stop_signal,
+                                           .fail = say_from_worker,
+                                           .work = work,
+                                           .context = &shared},
+                            error));
+done:
+    worker_plan_release(&plan);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+/* On the first of the devices that were asked for. */
+static icl_status judge_all(const reproduce_options *options, const chosen *all, size_t *missed, icl_error *error) {
+    device_options device = options->device;
+    char spec[ICL_NAME_CAPACITY];
     icl_backend *backend = NULL;
     icl_status status = ICL_OK;
 
-    if (!all)
-        ICL_TRY(icl_reproduction_find(options->name, &one, error));
-    ICL_TRY(open_device(&options->device, &backend, error));
-    catch_stop_signals();
-    for (size_t i = 0; i < count; i++)
-        if (all || table[i] == one)
-            ICL_TRY(reproduce_one(table[i], backend, options, missed, error));
+    if (device.spec) {
+        snprintf(spec, sizeof spec, "%.*s", (int)strcspn(device.spec, ","), device.spec);
+        device.spec = spec;
+    }
+    ICL_TRY(open_device(&device, &backend, error));
+    for (size_t i = 0; i < all->count; i++)
+        ICL_TRY(reproduce_one(all->reproductions[i], backend, all->folders[i], options, missed, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
     icl_backend_close(&backend);
+    return status;
+}
+
+static icl_status reproduce(const reproduce_options *options, const icl_ranks *ranks, size_t *missed,
+                            icl_error *error) {
+    chosen *all = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *all, "reproductions", &all, error));
+    ICL_TRY(icl_ranks_agree(ranks, choose(options, all, error), error));
+    if (ranks->count > 1 || !options->workers.given || options->workers.value > 1)
+        ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, all, ranks, error), error));
+    if (icl_ranks_is_first(ranks))
+        ICL_TRY(judge_all(options, all, missed, error));
+done:
+    icl_free(&all);
     return status;
 }
 
@@ -225,21 +323,27 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
     if (options->seed.given && (options->seed.value == 0 || options->seed.value > UINT32_MAX / 2))
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --seed %" PRIu64 ": expected 1 to %" PRIu32,
                         options->seed.value, UINT32_MAX / 2);
-    return ICL_OK;
+    return check_workers("reproduce", &options->workers, error);
 }
 
-static int finish(icl_status status, const icl_error *error, size_t missed) {
+static int finish(icl_ranks *ranks, icl_status status, const icl_error *error, size_t missed) {
+    const bool is_first = icl_ranks_is_first(ranks);
+    int code = missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE;
+
     if (status == ICL_ERROR_INTERRUPTED) {
-        fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
-        return 128 + (int)stop_signal;
+        if (is_first)
+            fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
+        code = 128 + (int)stop_signal;
+    } else if (status != ICL_OK) {
+        code = is_first ? report_failure(status, error) : exit_code_of(status);
     }
-    if (status != ICL_OK)
-        return report_failure(status, error);
-    return missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE;
+    ranks_leave(ranks);
+    return code;
 }
 
 static int run(int count, char *const *arguments) {
     reproduce_options options = {.scale = ICL_SCALE_SHORT};
+    icl_ranks ranks = icl_ranks_alone();
     size_t missed = 0;
     icl_error error = {0};
     icl_status status;
@@ -247,10 +351,12 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
-    status = options.list ? print_list(options.json, &error) : reproduce(&options, &missed, &error);
+    ICL_TRY(ranks_join(&ranks, &error));
+    catch_stop_signals();
+    status = options.list ? print_list(options.json, &error) : reproduce(&options, &ranks, &missed, &error);
 done:
     icl_free(&options.command_line);
-    return finish(status, &error, missed);
+    return finish(&ranks, status, &error, missed);
 }
 
 void put_reproductions(FILE *out, const char *before) {
@@ -276,6 +382,9 @@ static const option table[] = {
      offsetof(reproduce_options, seed)},
     {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",
      offsetof(reproduce_options, out)},
+    {"--workers", OPTION_COUNT, "N",
+     "processes that train (default: one for each device; on the host one for each core)",
+     offsetof(reproduce_options, workers)},
     DEVICE_OPTION_ROWS(reproduce_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object per finding, and one per reproduction",
      offsetof(reproduce_options, json)},
@@ -295,7 +404,9 @@ const subcommand command_reproduce = {
              "independently; [inferred]: from what the paper says; [recalled]: from memory, and never judged. "
              "The exit code is 1 when a target is missed.\n\n"
              "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and "
-             "a run folder for every training. The same command again trains only what is not finished there; "
-             "every number is evaluated anew.",
+             "a run folder for every training. The same command again trains only what is not finished there, from "
+             "its last checkpoint; every number is evaluated anew. Trainings that do not depend on each other are "
+             "shared by all cores, all devices given (--device SPEC,SPEC), the ranks of mpirun, and commands on other "
+             "machines that see DIR; numbers are the same, no matter which process trained what.",
     .run = run,
 };

@@ -1,8 +1,5 @@
-#include <assert.h>
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
@@ -12,8 +9,7 @@
 #include "iclab/sweep.h"
 #include "ranks.h"
 #include "stop.h"
-
-enum { MOST_WORKERS = 1024 };
+#include "worker_plan.h"
 
 typedef struct sweep_options {
     const char *file, *out;
@@ -28,10 +24,9 @@ typedef struct sweeping {
     icl_sweep *sweep;
     char *folder;
     char *command_line;
-    size_t finished;                  /* cells, when the command began */
-    size_t worker_count;              /* of this process */
-    char (*specs)[ICL_NAME_CAPACITY]; /* [worker_count] */
-    bool diverged;                    /* some cell */
+    size_t finished; /* cells, when the command began */
+    worker_plan workers;
+    bool diverged; /* some cell */
 } sweeping;
 
 /* ---- The sweep and its folder ---- */
@@ -88,79 +83,13 @@ static icl_status open_sweep(sweeping *run, icl_error *error) {
     return icl_sweep_survey(run->sweep, run->folder, is_first, &run->finished, error);
 }
 
-/* ---- Devices ---- */
-
-static icl_backend_params device_params(const sweep_options *options) {
-    return (icl_backend_params){.gemm = (icl_gemm)options->device.gemm, .fast_math = options->device.fast_math};
-}
-
-static const char *asked_specs(const sweep_options *options) {
-    const char *variable = getenv("ICLAB_DEVICE");
-
-    if (options->device.spec)
-        return options->device.spec;
-    return variable && variable[0] != '\0' ? variable : "auto";
-}
-
-/* The specs asked for, separated by commas, with "auto" as what it stands for here. */
-static icl_status read_specs(const sweep_options *options, char (*specs)[ICL_NAME_CAPACITY], size_t *count,
-                             icl_error *error) {
-    const icl_backend_params params = device_params(options);
-    icl_device_kind kind;
-
-    *count = 0;
-    for (const char *at = asked_specs(options);;) {
-        const size_t length = strcspn(at, ",");
-        if (length == 0 || length >= ICL_NAME_CAPACITY || *count == MOST_WORKERS)
-            return icl_fail(error, ICL_ERROR_INPUT, "sweep: --device %s: expected specs of devices separated by commas",
-                            asked_specs(options));
-        snprintf(specs[*count], ICL_NAME_CAPACITY, "%.*s", (int)length, at);
-        if (strcmp(specs[*count], "auto") == 0)
-            ICL_CHECK(icl_sweep_resolve_device(&params, specs[*count], &kind, error));
-        (*count)++;
-        if (at[length] == '\0')
-            break;
-        at += length + 1;
-    }
-    return ICL_OK;
-}
-
-/* One worker for each device; on the host alone one for each core, or for each cell where there are fewer: for models
- * of this size many trainings on one thread each are faster than one after another on all. A rank
- * is a worker itself. */
-static size_t workers_wanted(const sweeping *run, size_t devices, bool divisible) {
-    const size_t left = icl_sweep_cells(run->sweep) - run->finished, cores = icl_threads_available();
-
-    if (run->ranks.count > 1)
-        return 1;
-    if (run->options->workers.given)
-        return (size_t)run->options->workers.value;
-    if (devices > 1 || !divisible)
-        return devices;
-    return left == 0 ? 1 : left < cores ? left : cores;
-}
-
 static icl_status plan_workers(sweeping *run, icl_error *error) {
-    char(*asked)[ICL_NAME_CAPACITY] = NULL;
-    icl_status status = ICL_OK;
-    size_t count = 0, sharing = 0;
-
-    ICL_TRY(icl_allocate(MOST_WORKERS, sizeof *asked, "specs of devices", &asked, error));
-    ICL_TRY(read_specs(run->options, asked, &count, error));
-    assert(count > 0);
-    run->worker_count = workers_wanted(run, count, icl_host_spec_is_divisible(asked[0]));
-    ICL_TRY(icl_allocate(run->worker_count, sizeof *run->specs, "specs of workers", &run->specs, error));
-    for (size_t i = 0; i < run->worker_count; i++) {
-        snprintf(run->specs[i], ICL_NAME_CAPACITY, "%s", asked[(i + run->ranks.local_index) % count]);
-        sharing += icl_host_spec_is_divisible(run->specs[i]);
-    }
-    for (size_t i = 0; i < run->worker_count; i++)
-        if (icl_host_spec_is_divisible(run->specs[i]))
-            icl_host_spec_take_threads(run->specs[i], icl_threads_available() / (sharing * run->ranks.local_count),
-                                       run->specs[i], ICL_NAME_CAPACITY);
-done:
-    icl_free(&asked);
-    return status;
+    return worker_plan_make(&(worker_wishes){.command = "sweep",
+                                             .device = &run->options->device,
+                                             .workers = &run->options->workers,
+                                             .left = icl_sweep_cells(run->sweep) - run->finished,
+                                             .ranks = &run->ranks},
+                            &run->workers, error);
 }
 
 /* ---- Results ---- */
@@ -218,9 +147,9 @@ static icl_status work(const sweeping *run, icl_error *error) {
                  .command_line = run->command_line,
                  .stop = &stop_signal,
                  .say = options->device.quiet ? NULL : say},
-        .device = device_params(options),
-        .count = run->worker_count,
-        .specs = run->specs,
+        .device = worker_device(&options->device),
+        .count = run->workers.count,
+        .specs = run->workers.specs,
         .fail = say,
     };
     return icl_sweep_run_workers(&params, error);
@@ -231,10 +160,10 @@ static void announce(const sweeping *run) {
             run->finished);
     if (run->ranks.count > 1)
         fprintf(stderr, "%zu ranks, the first ", run->ranks.count);
-    else if (run->worker_count > 1)
-        fprintf(stderr, "%zu workers ", run->worker_count);
-    for (size_t i = 0; i < run->worker_count; i++)
-        fprintf(stderr, "%s%s", i == 0 ? "on " : ", ", run->specs[i]);
+    else if (run->workers.count > 1)
+        fprintf(stderr, "%zu workers ", run->workers.count);
+    for (size_t i = 0; i < run->workers.count; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "on " : ", ", run->workers.specs[i]);
     fprintf(stderr, "\n");
 }
 
@@ -258,15 +187,6 @@ static icl_status sweep(sweeping *run, icl_error *error) {
 
 /* ---- The command ---- */
 
-static icl_status check_usage(const sweep_options *options, icl_error *error) {
-    const uint64_t workers = options->workers.value;
-
-    if (options->workers.given && (workers == 0 || workers > MOST_WORKERS))
-        return icl_fail(error, ICL_ERROR_INPUT, "sweep: --workers %" PRIu64 ": expected 1 to %d", workers,
-                        MOST_WORKERS);
-    return ICL_OK;
-}
-
 static int finish(sweeping *run, icl_status status, const icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
     int code = EXIT_DONE;
@@ -284,7 +204,7 @@ static int finish(sweeping *run, icl_status status, const icl_error *error) {
     icl_sweep_destroy(&run->sweep);
     icl_free(&run->folder);
     icl_free(&run->command_line);
-    icl_free(&run->specs);
+    worker_plan_release(&run->workers);
     return code;
 }
 
@@ -295,7 +215,7 @@ static int run_sweep(int count, char *const *arguments) {
     icl_status status;
 
     ICL_TRY(read_command_line(&command_sweep, count, arguments, &options, &error));
-    ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(check_workers("sweep", &options.workers, &error));
     ICL_TRY(join_command_line("sweep", count, arguments, &run.command_line, &error));
     ICL_TRY(ranks_join(&run.ranks, &error));
     catch_stop_signals();

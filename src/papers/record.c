@@ -37,6 +37,8 @@ icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, 
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
 
+    if (run->share)
+        return ICL_OK;
     ICL_CHECK(icl_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);
 }
@@ -45,6 +47,8 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
 
+    if (run->share)
+        return ICL_OK;
     ICL_CHECK(icl_heat_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);
 }

@@ -10,6 +10,8 @@
 #include "papers/record.h"
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
+    if (run->share)
+        return ICL_OK;
     ICL_CHECK(icl_record_finding(run, finding, error));
     run->findings++;
     run->missed += icl_finding_judge(finding) == ICL_MISSED;

@@ -123,6 +123,7 @@ typedef struct icl_reproducing {
     icl_text pictures;     /* names of the figures, one a line */
     icl_curve_row *curves; /* of the figures drawn by icl_curves_draw */
     size_t curve_count, curve_capacity;
+    struct icl_training_share *share; /* where workers share the trainings (share.h): it judges and draws nothing */
 } icl_reproducing;
 
 struct icl_reproduction {
@@ -130,6 +131,9 @@ struct icl_reproduction {
     const char *source;           /* "arXiv 2402.14180, table 1" */
     const char *about;            /* one line */
     const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL where a scale is the one below it */
+    /* No training depends on another's result, and loops over them pass through icl_reproduce_next: workers share
+     * them. */
+    bool is_shared;
     icl_status (*run)(icl_reproducing *run, icl_error *error);
 };
 
@@ -163,6 +167,10 @@ bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
 /* The command that does it again, with scale and seed. */
 void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size);
 
+/* Whether this run judges, and does not only share trainings with other workers (is_shared): what takes long and trains
+ * nothing asks first. */
+bool icl_reproduce_judges(const icl_reproducing *run);
+
 /* ICL_ERROR_INTERRUPTED once a stop was asked for; loops that do not train call it every second or so. */
 icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error);
 
@@ -192,6 +200,10 @@ icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, cons
  * and train.stop_after go. */
 icl_status icl_reproduce_train_measured(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
                                         const icl_session_measure *measure, icl_trainer **trainer, icl_error *error);
+
+/* What a loop over cells or seeds returns of each. Where workers share the trainings (is_shared), a training ends its
+ * cell, and this says whether the loop goes on: ICL_OK for a cell that was left, otherwise the status. */
+icl_status icl_reproduce_next(icl_reproducing *run, icl_status status);
 
 /* ---- Figures: see figure.h. They go to params->folder and into the report ---- */
 

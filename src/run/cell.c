@@ -40,6 +40,20 @@ done:
     return status;
 }
 
+icl_status icl_cell_is_finished(const char *folder, const icl_recipe *recipe, bool *finished, icl_error *error) {
+    char *state = NULL;
+    bool found;
+
+    *finished = false;
+    ICL_CHECK(icl_cell_find(folder, recipe, &found, error));
+    if (!found)
+        return ICL_OK;
+    ICL_CHECK(icl_run_read_state(folder, &state, error));
+    *finished = strcmp(state, "finished") == 0 || strcmp(state, "diverged") == 0;
+    icl_free(&state);
+    return ICL_OK;
+}
+
 /* ---- What a run started from ---- */
 
 /* The hash of the parameters that were given, as text: no recipe can say what a run grew from. */

@@ -219,10 +219,11 @@ static icl_status reproduce_kind(icl_reproducing *run, size_t kind, icl_error *e
                                           .x_label = "layer",
                                           .y_label = "share"};
     for (uint32_t seed = 0; seed < budgets[run->params->scale].seeds; seed++) {
-        ICL_TRY(score_model(run, kind, 0, run->params->seed + seed, &of, error));
+        if (icl_reproduce_judges(run))
+            ICL_TRY(score_model(run, kind, 0, run->params->seed + seed, &of, error));
         for (size_t i = 0; i < MOST_STEPS && budgets[run->params->scale].steps[i] > 0; i++) {
             last = budgets[run->params->scale].steps[i];
-            ICL_TRY(score_model(run, kind, last, run->params->seed + seed, &of, error));
+            ICL_TRY(icl_reproduce_next(run, score_model(run, kind, last, run->params->seed + seed, &of, error)));
         }
     }
     for (size_t layer = 1; layer <= of.layers; layer++)
@@ -238,7 +239,7 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "controls"))
+    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "controls"))
         ICL_CHECK(judge_controls(run, error));
     for (size_t kind = 0; kind < budgets[run->params->scale].kinds; kind++)
         if (icl_reproduce_wants(run, kinds[kind].name))
@@ -251,5 +252,6 @@ const icl_reproduction icl_linearity_score = {
     .source = "arXiv 2405.12250",
     .about = "how linear the layers of transformers are, by layer and training",
     .cost = {"4 s", "5 min", "4 h"},
+    .is_shared = true,
     .run = reproduce,
 };

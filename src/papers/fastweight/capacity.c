@@ -72,5 +72,6 @@ const icl_reproduction icl_fastweight_capacity = {
     .source = "arXiv 2102.11174, figure 2",
     .about = "values that a memory of fast weights holds, by its feature map",
     .cost = {"3 s", "10 min", "5 h"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -202,5 +202,6 @@ const icl_reproduction icl_fastweight_overwrite = {
     .source = "arXiv 2102.11174, figure 3",
     .about = "fast weights whose keys are written again, by the rule of writing",
     .cost = {"5 s", "15 min", "2 h"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -157,7 +157,7 @@ done:
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+            ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
     return ICL_OK;
 }
 
@@ -166,5 +166,6 @@ const icl_reproduction icl_gd_recurrent = {
     .source = "arXiv 2212.07677, section 4",
     .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
     .cost = {"2 s", "2 min", "15 min"},
+    .is_shared = true,
     .run = reproduce,
 };

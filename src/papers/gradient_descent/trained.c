@@ -207,7 +207,7 @@ done:
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+            ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
     return ICL_OK;
 }
 
@@ -216,5 +216,6 @@ const icl_reproduction icl_gd_trained = {
     .source = "arXiv 2212.07677, figures 2 and 3",
     .about = "one and two trained layers beside steps of gradient descent and GD++",
     .cost = {"2 s", "1 min", "4 min"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -100,7 +100,7 @@ static icl_status train_depths(icl_reproducing *run, size_t seed, icl_curves *cu
 
         snprintf(name, sizeof name, "layers-%zu", layers);
         snprintf(overrides, sizeof overrides, "model.layers=%zu model.activation_clip=4 model.init=0.1", layers);
-        ICL_CHECK(train_depth(run, &cell, layers, curves, &shallower, error));
+        ICL_CHECK(icl_reproduce_next(run, train_depth(run, &cell, layers, curves, &shallower, error)));
     }
     return ICL_OK;
 }
@@ -119,7 +119,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         if (icl_reproduce_wants(run, name))
             ICL_TRY(train_depths(run, seed, &curves, error));
     }
-    if (icl_reproduce_wants(run, "descent"))
+    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "descent"))
         ICL_TRY(add_descents(run, budgets[run->params->scale].layers, &curves, error));
     if (curves.count > 0)
         ICL_TRY(icl_curves_draw(run, &curves, error));
@@ -133,5 +133,6 @@ const icl_reproduction icl_mesa_depth = {
     .source = "arXiv 2309.05858, proposition 2",
     .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
     .cost = {"4 s", "2 min", "2 h"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -84,7 +84,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
                 is_hybrid ? "hybrid" : "mesa-layer", is_hybrid ? hybrid : layer,
                 is_hybrid ? budgets[run->params->scale].hybrid_steps : budgets[run->params->scale].steps, seed};
             if (cell.steps > 0 && icl_reproduce_wants(run, cell.name))
-                ICL_CHECK(reproduce_cell(run, &cell, is_hybrid, error));
+                ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cell, is_hybrid, error)));
         }
     return ICL_OK;
 }
@@ -94,5 +94,6 @@ const icl_reproduction icl_mesa_layer = {
     .source = "arXiv 2309.05858, section 3",
     .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
     .cost = {"2 s", "15 s", "5 h"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -54,7 +54,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         char name[ICL_MESA_NAME];
         snprintf(name, sizeof name, "linear-%zu", seed);
         if (icl_reproduce_wants(run, name))
-            ICL_CHECK(reproduce_seed(run, seed, error));
+            ICL_CHECK(icl_reproduce_next(run, reproduce_seed(run, seed, error)));
     }
     return ICL_OK;
 }
@@ -64,5 +64,6 @@ const icl_reproduction icl_mesa_linear = {
     .source = "arXiv 2309.05858, proposition 1",
     .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
     .cost = {"2 s", "15 s", "10 min"},
+    .is_shared = true,
     .run = reproduce,
 };

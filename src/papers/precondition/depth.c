@@ -235,7 +235,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         losses[i] = (double)NAN;
         if (run->params->scale < cells[i].first || !icl_reproduce_wants(run, cells[i].name))
             continue;
-        ICL_CHECK(reproduce_cell(run, &cells[i], &losses[i], error));
+        ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], &losses[i], error)));
         done++;
     }
     if (done > 0)
@@ -248,5 +248,6 @@ const icl_reproduction icl_precondition_depth = {
     .source = "arXiv 2306.00297, sections 4.3 and 5.1, figure 7",
     .about = "coefficients and losses of one to four sparse layers against exact optima",
     .cost = {"4 s", "30 s", "5 min"},
+    .is_shared = true,
     .run = reproduce,
 };

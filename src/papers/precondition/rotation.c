@@ -279,7 +279,7 @@ done:
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_CHECK(reproduce_cell(run, &cells[i], error));
+            ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
     return ICL_OK;
 }
 
@@ -288,5 +288,6 @@ const icl_reproduction icl_precondition_rotation = {
     .source = "arXiv 2306.00297, figures 1 to 5",
     .about = "three layers on rotated inputs of unequal variance learn the preconditioner",
     .cost = {"3 s", "1 min", "5 min"},
+    .is_shared = true,
     .run = reproduce,
 };

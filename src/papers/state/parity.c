@@ -65,7 +65,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         .kinds = kinds,
     };
 
-    if (icl_reproduce_wants(run, "hand"))
+    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "hand"))
         ICL_CHECK(judge_by_hand(run, error));
     return icl_state_judge_training(run, &training, error);
 }
@@ -75,5 +75,6 @@ const icl_reproduction icl_state_parity = {
     .source = "arXiv 2411.12537",
     .about = "parity by a delta layer: by hand at length 10,000, and trained with write strengths up to 1 and up to 2",
     .cost = {"3 s", "4 min", "12 h"},
+    .is_shared = true,
     .run = reproduce,
 };

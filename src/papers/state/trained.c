@@ -154,7 +154,7 @@ icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_traini
         if ((kind->scales >> run->params->scale & 1) == 0 || !icl_reproduce_wants(run, kind->cell))
             continue;
         for (size_t seed = 0; seed < kind->seeds; seed++)
-            ICL_TRY(train_seed(run, training->recipe, kind, seed, &of, error));
+            ICL_TRY(icl_reproduce_next(run, train_seed(run, training->recipe, kind, seed, &of, error)));
         ICL_TRY(judge(run, training, kind, &of, error));
         ICL_TRY(add_chance(&curves, kind, training->chance, error));
         ICL_TRY(icl_curves_draw(run, &curves, error));

@@ -122,7 +122,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         .kinds = kinds,
     };
 
-    if (icl_reproduce_wants(run, "hand")) {
+    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "hand")) {
         ICL_CHECK(judge_by_hand(run, "s3", 3, false, error));
         ICL_CHECK(judge_by_hand(run, "a5", 5, true, error));
         ICL_CHECK(judge_by_hand(run, "s5", 5, false, error));
@@ -135,5 +135,6 @@ const icl_reproduction icl_state_words = {
     .source = "arXiv 2411.12537, 2502.10297",
     .about = "permutation words by products of reflections: by hand at length 10,000, and trained on S3",
     .cost = {"3 s", "3 min", "30 h"},
+    .is_shared = true,
     .run = reproduce,
 };

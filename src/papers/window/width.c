@@ -64,25 +64,32 @@ typedef struct traced {
     char labels[3][ICL_WINDOW_NAME];
 } traced;
 
+static icl_status trace_point(icl_reproducing *run, const icl_window_cell *cell, const extent *is, double at,
+                              double printed, traced *out, icl_error *error) {
+    icl_window_trained trained = {{0}};
+
+    ICL_CHECK(icl_window_train(run, cell, is->sequences, &trained, error));
+    ICL_CHECK(icl_window_judge(run, cell, &trained, is->tolerance, printed, error));
+    out->x[out->count] = at;
+    out->norms[out->count] = trained.spectral_norm;
+    out->best[out->count] = trained.best;
+    out->has_printed = out->has_printed || printed > 0;
+    out->printed[out->count++] = printed > 0 ? printed : (double)NAN;
+    return ICL_OK;
+}
+
 static icl_status trace_curve(icl_reproducing *run, const axis *along, const curve *line, const extent *is, traced *out,
                               icl_error *error) {
     char name[ICL_WINDOW_NAME];
 
     for (size_t i = 0; i < MOST_POINTS; i++) {
         icl_window_cell cell = line->cell;
-        icl_window_trained trained = {{0}};
         along->apply(&cell, along->at[i]);
         choose_training(is, &cell);
         icl_window_folder(&cell, name);
         if (!((is->points & ~line->without) >> i & 1) || !icl_reproduce_wants(run, name))
             continue;
-        ICL_CHECK(icl_window_train(run, &cell, is->sequences, &trained, error));
-        ICL_CHECK(icl_window_judge(run, &cell, &trained, is->tolerance, line->printed[i], error));
-        out->x[out->count] = along->at[i];
-        out->norms[out->count] = trained.spectral_norm;
-        out->best[out->count] = trained.best;
-        out->has_printed = out->has_printed || line->printed[i] > 0;
-        out->printed[out->count++] = line->printed[i] > 0 ? line->printed[i] : (double)NAN;
+        ICL_CHECK(icl_reproduce_next(run, trace_point(run, &cell, is, along->at[i], line->printed[i], out, error)));
     }
     snprintf(name, sizeof name, "%s, d %zu: rises with %s", line->cell.function, line->cell.d, along->name);
     return icl_window_judge_order(run, name, out->count, out->norms, error);
@@ -149,6 +156,7 @@ const icl_reproduction icl_window_lipschitz = {
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the Lipschitz constant of affine functions",
     .cost = {"3 s", "1 min", "10 min"},
+    .is_shared = true,
     .run = reproduce_lipschitz,
 };
 
@@ -178,6 +186,7 @@ const icl_reproduction icl_window_noise = {
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the noise of the labels",
     .cost = {"3 s", "1 min", "10 min"},
+    .is_shared = true,
     .run = reproduce_noise,
 };
 
@@ -204,5 +213,6 @@ const icl_reproduction icl_window_context = {
     .source = "arXiv 2402.11639, figure 3",
     .about = "the width of softmax attention's window against the length of the context",
     .cost = {"2 s", "1 min", "5 min"},
+    .is_shared = true,
     .run = reproduce_context,
 };

@@ -1,4 +1,5 @@
-/* Worker processes on one machine, each with a device of its own. */
+#include "run/sweep/workers.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -17,31 +18,28 @@
 
 /* ---- One worker ---- */
 
-static icl_status work(const icl_sweep_workers_params *params, size_t index, long parent, icl_error *error) {
-    icl_sweep_work_params work = params->work;
+static icl_status work(const icl_workers *params, size_t index, long parent, icl_error *error) {
     icl_backend_params device = params->device;
     icl_backend *backend = NULL;
     icl_status status = ICL_OK;
 
     device.spec = params->specs[index];
     ICL_TRY(icl_backend_open(&device, &backend, error));
-    work.backend = backend;
-    work.parent = parent;
-    ICL_TRY(icl_sweep_work(&work, error));
+    ICL_TRY(params->work(params->context, backend, parent, error));
 done:
     icl_backend_close(&backend);
     return status;
 }
 
 /* What a worker's process does, up to its exit code: the status. */
-static int work_apart(const icl_sweep_workers_params *params, size_t index, long parent) {
+static int work_apart(const icl_workers *params, size_t index, long parent) {
     icl_error error = {0};
     const icl_status status = work(params, index, parent, &error);
     char text[ICL_NAME_CAPACITY + ICL_ERROR_CAPACITY];
 
     if (status != ICL_OK && status != ICL_ERROR_INTERRUPTED && params->fail) {
         snprintf(text, sizeof text, "%s: %s", params->specs[index], error.message);
-        params->fail(params->work.user, text);
+        params->fail(params->user, text);
     }
     return (int)status;
 }
@@ -49,7 +47,7 @@ static int work_apart(const icl_sweep_workers_params *params, size_t index, long
 /* ---- All of them ---- */
 
 typedef struct workers {
-    const icl_sweep_workers_params *params;
+    const icl_workers *params;
     pid_t *processes; /* [count]; 0: ended */
     size_t running, stopped;
     bool told_to_stop;
@@ -82,7 +80,7 @@ static void tell_to_stop(workers *all) {
 }
 
 static void look_after(workers *all) {
-    const volatile sig_atomic_t *stop = all->params->work.stop;
+    const volatile sig_atomic_t *stop = all->params->stop;
 
     while (all->running > 0) {
         for (size_t i = 0; i < all->params->count; i++) {
@@ -114,7 +112,7 @@ static icl_status start_all(workers *all, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error) {
+icl_status icl_workers_run(const icl_workers *params, icl_error *error) {
     workers all = {.params = params, .error = error};
     icl_status status = ICL_OK;
 
@@ -128,10 +126,32 @@ icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_err
     if (status == ICL_OK)
         status = all.status;
     if (status == ICL_OK && all.stopped > 0)
-        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all cells were finished");
+        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all work was finished");
 done:
     icl_free(&all.processes);
     return status;
+}
+
+/* ---- Of a sweep ---- */
+
+static icl_status work_on_sweep(const void *context, icl_backend *backend, long parent, icl_error *error) {
+    icl_sweep_work_params work = *(const icl_sweep_work_params *)context;
+
+    work.backend = backend;
+    work.parent = parent;
+    return icl_sweep_work(&work, error);
+}
+
+icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error) {
+    return icl_workers_run(&(icl_workers){.device = params->device,
+                                          .count = params->count,
+                                          .specs = (const char(*)[ICL_NAME_CAPACITY])params->specs,
+                                          .stop = params->work.stop,
+                                          .fail = params->fail,
+                                          .user = params->work.user,
+                                          .work = work_on_sweep,
+                                          .context = &params->work},
+                           error);
 }
 
 /* ---- What a spec stands for ---- */

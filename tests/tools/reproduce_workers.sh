@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Trainings of a reproduction shared by workers: the same files, bit for bit, as of one process; also where workers are
+# killed, where two commands share a folder, and on ranks. Arguments: iclab, the folder of recipes, mpirun or nothing
+# where the command has no MPI.
+set -u
+ICLAB=$1
+export ICLAB_RECIPES=$2
+mpirun=${3:-}
+unset ICLAB_DEVICE
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+name=fastweight-capacity # two trainings, and curves
+common=(reproduce "$name" --scale ci --device cpu)
+cells=(softmax-identity-S20 sum-dpfp-1-S20)
+
+# alike FOLDER WHAT: results and models are those of one process.
+alike() {
+    local file
+    for file in findings.csv curves.csv "${cells[@]/%//model.safetensors}" "${cells[@]/%//metrics.csv}"; do
+        same "$work/one/$name-ci/$file" "$work/$1/$name-ci/$file" "$2: $file"
+    done
+}
+
+run "${common[@]}" --workers 1 --out "$work/one"
+expect 0 "one process"
+[[ $(grep -c 'workers' "$work/err") -eq 0 ]]
+ok $? "is no worker"
+
+run "${common[@]}" --workers 2 --out "$work/two"
+expect 0 "two workers"
+grep -q '2 trainings to do by 2 workers' "$work/err"
+ok $? "are said to work"
+[[ $(grep -c ': training .* steps' "$work/err") -eq 2 ]]
+ok $? "each training is done once"
+alike two "two workers"
+run "${common[@]}" --workers 2 --out "$work/two"
+[[ $code -eq 0 && $(grep -c 'training' "$work/err") -eq 0 ]]
+ok $? "what is finished is not trained again"
+alike two "and once more"
+
+# A training that is gone again is the only one to do: no worker is needed.
+rm -r "$work/two/$name-ci/${cells[0]}"
+run "${common[@]}" --workers 2 --out "$work/two"
+[[ $code -eq 0 && $(grep -c "training ${cells[0]}" "$work/err") -eq 1 && $(grep -c 'workers' "$work/err") -eq 0 ]]
+ok $? "one that is gone is trained again, and no other"
+alike two "with it"
+
+# ---- Two commands, one folder ----
+
+"$ICLAB" "${common[@]}" --workers 2 --out "$work/shared" >/dev/null 2>"$work/first" </dev/null &
+process=$!
+run "${common[@]}" --workers 2 --out "$work/shared"
+wait "$process"
+[[ $? -eq 0 && $code -eq 0 ]]
+ok $? "two commands share a folder"
+[[ $(cat "$work/first" "$work/err" | grep -c ': training .* steps') -eq 2 ]]
+ok $? "each training is done once, by either"
+alike shared "both"
+
+# Without workers, too: the second waits for what the first holds.
+"$ICLAB" "${common[@]}" --workers 1 --out "$work/alone" >/dev/null 2>"$work/first" </dev/null &
+process=$!
+run "${common[@]}" --workers 1 --out "$work/alone"
+wait "$process"
+[[ $? -eq 0 && $code -eq 0 && $(cat "$work/first" "$work/err" | grep -c ': training .* steps') -eq 2 ]]
+ok $? "two commands without workers share a folder"
+alike alone "both"
+
+# ---- Killed ----
+
+# Whole groups of processes, or the first of them alone, whose workers then have to notice. Seeded, but where it hits is
+# up to the machine.
+set -m
+RANDOM=2026
+kills=0
+for attempt in {1..12}; do
+    "$ICLAB" "${common[@]}" --workers 2 --out "$work/killed" --quiet >/dev/null 2>&1 </dev/null &
+    process=$!
+    sleep "0.$(printf '%03d' $((50 + RANDOM % 250)))"
+    if [[ $((attempt % 3)) -eq 0 ]]; then target=$process; else target=-$process; fi
+    kill -KILL -- "$target" 2>/dev/null || true
+    wait "$process" 2>/dev/null
+    if [[ $? -eq 137 ]]; then kills=$((kills + 1)); fi
+    [[ $kills -lt 4 ]] || break
+done
+set +m
+ok $((kills < 1)) "killed $kills times"
+run "${common[@]}" --workers 2 --out "$work/killed"
+expect 0 "the last one is left to end"
+alike killed "killed and gone on with"
+
+# ---- Ranks ----
+
+if [[ -n $mpirun ]]; then
+    code=0
+    timeout 120 "$mpirun" -n 2 "$ICLAB" "${common[@]}" --out "$work/ranks" >"$work/out" 2>"$work/err" </dev/null ||
+        code=$?
+    expect 0 "two ranks"
+    [[ $(grep -c ': training .* steps' "$work/err") -eq 2 && $(grep -c 'findings, ' "$work/out") -eq 1 ]]
+    ok $? "each training is done once, and one rank judges"
+    alike ranks "two ranks"
+fi
+
+# ---- Refusals ----
+
+run "${common[@]}" --workers 0 --out "$work/r"
+refused 2 "workers 0: expected 1 to" "no workers"
+run "${common[@]}" --workers 2 --device cpu,nothing --out "$work/r"
+refused 2 "nothing" "a device that there is not"
+sed -i 's/^width = .*/width = 7/; s/^steps = .*/steps = 7/' "$work/two/$name-ci/${cells[0]}/recipe.ini"
+run "${common[@]}" --workers 2 --out "$work/two"
+refused 2 "holds a run of another recipe" "a folder of another recipe"
+finish
