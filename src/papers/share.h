@@ -2,11 +2,11 @@
  * Trainings of reproductions that several workers share: processes of one command, ranks of mpirun, or commands on
  * several machines that see one folder.
  *
- * Nobody assigns them. A worker runs the reproduction's own function, in which icl_reproduce_train takes the lock of the
- * training's name in claims/ (core/lock.h), trains what is not finished, and leaves the rest of that cell: it fails,
- * and icl_reproduce_next lets the loop over cells go on. So a worker trains whatever nobody else trains, judges nothing,
- * and comes back until everything is finished. Then the reproduction itself runs, once, and finds every run folder
- * finished. It takes the locks, too: no two commands ever train in one folder at once.
+ * Nobody assigns them. A worker runs the reproduction's own function, in which icl_reproduce_train takes the lock of
+ * the training's name in claims/ (core/lock.h), trains what is not finished, and leaves the rest of that cell: it
+ * fails, and icl_reproduce_next lets the loop over cells go on. So a worker trains whatever nobody else trains, judges
+ * nothing and comes back until everything is finished. Then the reproduction itself runs, once, and finds every run
+ * folder finished. It takes the locks, too: no two commands ever train in one folder at once.
  */
 #ifndef ICLAB_PAPERS_SHARE_H
 #define ICLAB_PAPERS_SHARE_H
