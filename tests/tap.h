@@ -103,4 +103,27 @@ static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     return NULL;
 }
 
+/* Opens the device that a test was given, and `ref` to compare with: the same handle where the device computes in
+ * double precision itself. False after a failure or a SKIP, with nothing open. */
+static inline bool tap_open_device_and_ref(tap_run *tap, const char *spec, icl_backend **device, icl_backend **ref) {
+    icl_error error = {0};
+
+    *device = tap_open_device(tap, spec);
+    *ref = *device;
+    if (!*device)
+        return false;
+    if (icl_backend_capabilities(*device)->element_size == sizeof(double) ||
+        tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, ref, &error), &error, "open ref"))
+        return true;
+    icl_backend_close(device);
+    return false;
+}
+
+static inline void tap_close_device_and_ref(icl_backend **device, icl_backend **ref) {
+    if (*ref != *device)
+        icl_backend_close(ref);
+    *ref = NULL;
+    icl_backend_close(device);
+}
+
 #endif

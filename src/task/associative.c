@@ -23,6 +23,7 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "iclab/reference_predictor.h"
+#include "task/draws.h"
 #include "task/streams.h"
 #include "task/symbols.h"
 #include "task/task.h"
@@ -80,46 +81,37 @@ static void destroy(icl_task *task) {
 /* What sampling works on: a batch on the host, and a sequence's draws. */
 typedef struct workspace {
     icl_symbols symbols;
-    uint32_t *keys, *values; /* [max(S, L)] each: in random order, the first L drawn; or the L draws */
+    icl_lots lots;           /* S */
+    uint32_t *keys, *values; /* [L]: the draws */
     uint32_t *last;          /* [S]: 1 + the last value of each key; 0: it was not written */
 } workspace;
 
 static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
     const associative *state = task->state;
-    const size_t most = state->keys > state->writes ? state->keys : state->writes;
 
     ICL_CHECK(icl_symbols_create(task, size, &w->symbols, error));
-    ICL_CHECK(icl_allocate(most, sizeof *w->keys, "draws", &w->keys, error));
-    ICL_CHECK(icl_allocate(most, sizeof *w->values, "draws", &w->values, error));
+    ICL_CHECK(icl_lots_create(state->keys, state->writes, &w->lots, error));
+    ICL_CHECK(icl_allocate(state->writes, sizeof *w->keys, "draws", &w->keys, error));
+    ICL_CHECK(icl_allocate(state->writes, sizeof *w->values, "draws", &w->values, error));
     return icl_allocate(state->keys, sizeof *w->last, "draws", &w->last, error);
 }
 
 static void workspace_destroy(workspace *w) {
     icl_symbols_destroy(&w->symbols);
+    icl_lots_destroy(&w->lots);
     icl_free(&w->keys);
     icl_free(&w->values);
     icl_free(&w->last);
 }
 
-static size_t draw_below(icl_random_key key, uint64_t word, size_t count) {
-    return (size_t)(icl_random_word(key, word) * (uint64_t)count >> 32);
-}
-
-/* `draws` numbers below `count`, the first of drawn. */
-static void draw(icl_random_key key, uint64_t first_word, size_t count, bool repeated, size_t draws, uint32_t *drawn) {
-    if (repeated) {
-        for (size_t j = 0; j < draws; j++)
-            drawn[j] = (uint32_t)draw_below(key, first_word + j, count);
+/* L numbers below S. */
+static void draw(const associative *state, workspace *w, icl_random_key key, uint64_t first_word, uint32_t *drawn) {
+    if (!state->repeated) {
+        icl_lots_draw(&w->lots, key, first_word, state->writes, drawn);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        drawn[i] = (uint32_t)i;
-    for (size_t j = 0; j < draws; j++) {
-        const size_t place = j + draw_below(key, first_word + j, count - j);
-        const uint32_t own = drawn[place];
-        drawn[place] = drawn[j];
-        drawn[j] = own;
-    }
+    for (size_t j = 0; j < state->writes; j++)
+        drawn[j] = icl_draw_below(key, first_word + j, state->keys);
 }
 
 /* Query `number` of all of the batch asks for this key. */
@@ -144,14 +136,14 @@ static void ask_keys(const associative *state, const workspace *w, float *querie
 }
 
 /* Writes sequence `number`; everything is 0 before. */
-static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const workspace *w) {
+static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, workspace *w) {
     const associative *state = task->state;
     const size_t writes = state->writes, queries = state->queries;
     const uint64_t first = (uint64_t)number * (2 * writes + queries);
     float *inputs = w->symbols.inputs + number * task->shape.positions, *asked = inputs + 2 * writes;
 
-    draw(key, first, state->keys, state->repeated, writes, w->keys);
-    draw(key, first + writes, state->keys, state->repeated, writes, w->values);
+    draw(state, w, key, first, w->keys);
+    draw(state, w, key, first + writes, w->values);
     memset(w->last, 0, state->keys * sizeof *w->last);
     for (size_t j = 0; j < writes; j++) {
         inputs[2 * j] = (float)w->keys[j];
@@ -163,12 +155,12 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
         return;
     }
     for (size_t j = 0; j < queries; j++)
-        ask(state, w, &asked[j], number * queries + j, w->keys[draw_below(key, first + 2 * writes + j, writes)], 1);
+        ask(state, w, &asked[j], number * queries + j, w->keys[icl_draw_below(key, first + 2 * writes + j, writes)], 1);
 }
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_random_key key = {seed, icl_associative_stream(purpose), step};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_ASSOCIATIVE_STREAMS), step};
     workspace w = {0};
     icl_status status = ICL_OK;
 

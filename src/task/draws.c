@@ -37,8 +37,7 @@ static void draw_equal(icl_lots *lots, icl_random_key key, uint64_t first_word, 
     uint32_t *order = lots->order;
 
     for (size_t j = 0; j < draws; j++) {
-        const uint64_t left = lots->count - j;
-        const size_t place = j + (size_t)(icl_random_word(key, first_word + j) * left >> 32);
+        const size_t place = j + icl_draw_below(key, first_word + j, lots->count - j);
         drawn[j] = order[place];
         order[place] = order[j];
         order[j] = drawn[j];

@@ -1,4 +1,4 @@
-/* Draws without repeats that the host makes. */
+/* Draws of whole numbers that the host makes. */
 #ifndef ICLAB_TASK_DRAWS_H
 #define ICLAB_TASK_DRAWS_H
 
@@ -7,6 +7,11 @@
 
 #include "iclab/random.h"
 #include "iclab/status.h"
+
+/* One of the numbers 0 … count - 1, count at most 2^32: number floor(w count / 2^32) for a word w of 32 bits. */
+static inline uint32_t icl_draw_below(icl_random_key key, uint64_t word, uint64_t count) {
+    return (uint32_t)(icl_random_word(key, word) * count >> 32);
+}
 
 /* The numbers 0 … count - 1, count at most 2^20, to draw some of. */
 typedef struct icl_lots {

@@ -130,9 +130,7 @@ icl_status icl_dynamical_filter(const icl_reference_predictor *predictor, const 
     ICL_TRY(read_side(shown->batch, ICL_SIDE_TRANSITION, &known.transition, error));
     ICL_TRY(read_side(shown->batch, ICL_SIDE_OBSERVATION, &known.observation, error));
     if (!known.transition)
-        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                         "%s: a batch without the side tensor %s, which batches for training "
-                         "lack",
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: the batch lacks the side tensor %s, as those for training do",
                          predictor->name, ICL_SIDE_TRANSITION));
     ICL_TRY(icl_dynamical_predict_all(shown->task, predict, &known, 4 * h + 2 * h * h, shown->count, shown->inputs,
                                       outputs, error));

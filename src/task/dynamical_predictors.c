@@ -114,7 +114,7 @@ static icl_status run_descent(const icl_task *task, const descent *is, size_t co
 
 icl_status icl_dynamical_step(const icl_task *task, bool mean, double *step, icl_error *error) {
     const icl_task_shape *shape = &task->shape;
-    const icl_random_key key = {FIT_SEED, icl_dynamical_stream(ICL_FOR_FITTING), 0};
+    const icl_random_key key = {FIT_SEED, icl_stream_for(ICL_FOR_FITTING, ICL_DYNAMICAL_STREAMS), 0};
     const size_t outputs = FIT_SEQUENCES * shape->positions * shape->outputs;
     icl_dynamical_sequences drawn = {0};
     double *predicted = NULL, product = 0, square = 0;

@@ -372,7 +372,7 @@ static icl_status write_tensor(icl_tensor tensor, const float *values, icl_error
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_random_key key = {seed, icl_dynamical_stream(purpose), step};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), step};
     icl_dynamical_sequences host = {0};
     icl_status status = ICL_OK;
 

@@ -329,7 +329,7 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
 
     for (int role = 0; role < ICL_ROLE_COUNT; role++)
         keys[role] = (icl_random_key){seed, icl_task_stream(purpose, (icl_task_role)role), step};
-    const icl_random_params slope = {.key = {seed, icl_coefficient_stream(purpose), step},
+    const icl_random_params slope = {.key = {seed, icl_stream_for(purpose, ICL_COEFFICIENT_STREAMS), step},
                                      .low = (float)-state->lipschitz,
                                      .high = (float)state->lipschitz};
     const icl_random_params noise = {.key = keys[ICL_ROLE_LABEL_NOISE], .distribution = ICL_NORMAL};

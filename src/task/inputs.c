@@ -92,7 +92,8 @@ icl_status icl_inputs_sample(const icl_inputs *inputs, icl_backend *backend, icl
                              uint64_t step, icl_tensor out, icl_tensor normals, icl_tensor table, icl_error *error) {
     icl_random_params law = {.key = {seed, icl_task_stream(purpose, ICL_ROLE_INPUTS), step},
                              .distribution = ICL_NORMAL};
-    const icl_random_params radius = {.key = {seed, icl_radius_stream(purpose), step}, .distribution = ICL_NORMAL};
+    const icl_random_params radius = {.key = {seed, icl_stream_for(purpose, ICL_RADIUS_STREAMS), step},
+                                      .distribution = ICL_NORMAL};
 
     if (inputs->law == ICL_INPUTS_UNIFORM) {
         law.distribution = ICL_UNIFORM;

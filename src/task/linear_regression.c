@@ -285,7 +285,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_random_key key = {seed, icl_gram_stream(purpose), step};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_GRAM_STREAMS), step};
     if (!batch->inputs.buffer)
         return sample_gram(task, backend, key, batch, error);
     return sample_tokens(task, backend, purpose, seed, step, batch, error);

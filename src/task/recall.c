@@ -166,8 +166,8 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
     const recall *state = task->state;
-    const icl_random_key key = {seed, icl_recall_stream(purpose), step};
-    const icl_random_key filler = {seed, icl_recall_filler_stream(purpose), step};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_RECALL_STREAMS), step};
+    const icl_random_key filler = {seed, icl_stream_for(purpose, ICL_RECALL_FILLER_STREAMS), step};
     workspace w = {0};
     icl_status status = ICL_OK;
 

@@ -28,7 +28,7 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
-#include "iclab/random.h"
+#include "task/draws.h"
 #include "task/permutations.h"
 #include "task/streams.h"
 #include "task/symbols.h"
@@ -172,21 +172,17 @@ static void destroy(icl_task *task) {
 
 /* ---- Batches ---- */
 
-static uint32_t draw(icl_random_key key, uint64_t word, size_t count) {
-    return (uint32_t)(icl_random_word(key, word) * (uint64_t)count >> 32);
-}
-
 /* Writes sequence `number`; everything is 0 before. */
 static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const icl_symbols *to) {
     const state_tracking *state = task->state;
     const size_t scored = task->shape.scored, first_scored = task->shape.first_scored;
     const uint64_t first_word = (uint64_t)number * task->shape.positions;
-    const size_t length = state->shortest + draw(key, first_word, state->longest - state->shortest + 1);
+    const size_t length = state->shortest + icl_draw_below(key, first_word, state->longest - state->shortest + 1);
     float *inputs = to->inputs + number * task->shape.positions;
     size_t element = 0;
 
     for (size_t t = 1; t <= length; t++) {
-        const uint32_t token = draw(key, first_word + t, state->tokens);
+        const uint32_t token = icl_draw_below(key, first_word + t, state->tokens);
         element = state->next[token * state->classes + element];
         inputs[t] = (float)(1 + token);
         if (state->last_only && t < length)
@@ -199,7 +195,7 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_random_key key = {seed, icl_state_stream(purpose), step};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_STATE_STREAMS), step};
     icl_symbols symbols = {0};
     icl_status status = ICL_OK;
 

@@ -19,63 +19,26 @@ typedef enum icl_task_role {
     ICL_ROLE_COUNT
 } icl_task_role;
 
-/* The rotation of the covariance belongs to the run, not to a batch; its seed is task.rotation_seed. */
-#define ICL_ROTATION_STREAM (ICL_TASK_STREAMS + 0xffffu)
+/* The first streams of draws that are no role, which would move the streams of others: one for each purpose. */
+enum icl_streams {
+    ICL_RECALL_STREAMS = ICL_TASK_STREAMS + 0x1000u, /* task.family = recall */
+    ICL_RECALL_FILLER_STREAMS = ICL_TASK_STREAMS + 0x1080u,
+    ICL_STATE_STREAMS = ICL_TASK_STREAMS + 0x1100u,
+    ICL_ASSOCIATIVE_STREAMS = ICL_TASK_STREAMS + 0x1200u,
+    ICL_DYNAMICAL_STREAMS = ICL_TASK_STREAMS + 0x1400u,
+    /* The slopes and the offset of task.family = functions, which has every role above as well. */
+    ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
+    ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals behind radii of inputs, [B, n + 1, 1] */
+    /* With task.sampler = gram a sequence's numbers are neighbours in one stream, because one op draws them:
+     * icl_gram_sample, which states their order. A context of such a batch has nothing in common with the tokens of the
+     * same step. */
+    ICL_GRAM_STREAMS = ICL_TASK_STREAMS + 0x8000u,
+    /* The rotation of the covariance belongs to the run, not to a batch; its seed is task.rotation_seed. */
+    ICL_ROTATION_STREAM = ICL_TASK_STREAMS + 0xffffu
+};
 
-/* With task.sampler = gram a sequence's numbers are neighbours in one stream for each purpose, because one op draws
- * them: icl_gram_sample, which states their order. A context of such a batch has nothing in common with the tokens
- * of the same step. */
-#define ICL_GRAM_STREAMS (ICL_TASK_STREAMS + 0x8000u)
-
-static inline uint32_t icl_gram_stream(icl_task_purpose purpose) {
-    return ICL_GRAM_STREAMS + (uint32_t)purpose;
-}
-
-/* Normals behind the radii of inputs that have some, [B, n + 1, 1]. Not a role, which would move
- * the streams of others. */
-#define ICL_RADIUS_STREAMS (ICL_TASK_STREAMS + 0x4000u)
-
-static inline uint32_t icl_radius_stream(icl_task_purpose purpose) {
-    return ICL_RADIUS_STREAMS + (uint32_t)purpose;
-}
-
-/* The slopes and the offset of task.family = functions, which has every role above as well. */
-#define ICL_COEFFICIENT_STREAMS (ICL_TASK_STREAMS + 0x2000u)
-
-static inline uint32_t icl_coefficient_stream(icl_task_purpose purpose) {
-    return ICL_COEFFICIENT_STREAMS + (uint32_t)purpose;
-}
-
-/* The draws of task.family = recall. */
-#define ICL_RECALL_STREAMS (ICL_TASK_STREAMS + 0x1000u)
-
-static inline uint32_t icl_recall_stream(icl_task_purpose purpose) {
-    return ICL_RECALL_STREAMS + (uint32_t)purpose;
-}
-
-static inline uint32_t icl_recall_filler_stream(icl_task_purpose purpose) {
-    return ICL_RECALL_STREAMS + 0x80u + (uint32_t)purpose;
-}
-
-/* The draws of task.family = state. */
-#define ICL_STATE_STREAMS (ICL_TASK_STREAMS + 0x1100u)
-
-static inline uint32_t icl_state_stream(icl_task_purpose purpose) {
-    return ICL_STATE_STREAMS + (uint32_t)purpose;
-}
-
-/* The draws of task.family = associative. */
-#define ICL_ASSOCIATIVE_STREAMS (ICL_TASK_STREAMS + 0x1200u)
-
-static inline uint32_t icl_associative_stream(icl_task_purpose purpose) {
-    return ICL_ASSOCIATIVE_STREAMS + (uint32_t)purpose;
-}
-
-/* The draws of task.family = dynamical-system. */
-#define ICL_DYNAMICAL_STREAMS (ICL_TASK_STREAMS + 0x1400u)
-
-static inline uint32_t icl_dynamical_stream(icl_task_purpose purpose) {
-    return ICL_DYNAMICAL_STREAMS + (uint32_t)purpose;
+static inline uint32_t icl_stream_for(icl_task_purpose purpose, enum icl_streams first) {
+    return (uint32_t)first + (uint32_t)purpose;
 }
 
 /* The draws of task.family = classification, by role; its classes belong to the run, by task.class_seed. */

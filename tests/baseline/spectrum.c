@@ -4,6 +4,7 @@
 
 #include "baseline/estimator.h"
 #include "core/allocate.h"
+#include "eliminate.h"
 #include "iclab/random.h"
 #include "numeric/eigen.h"
 #include "tap.h"
@@ -50,39 +51,9 @@ static void check_eigen(tap_run *tap, size_t d, size_t rank, bool identity) {
     tap_ok(tap, orthogonality <= 2e-15 * (double)(d + 2), "eigenvectors are orthonormal (%.1e)", orthogonality);
 }
 
-/* Solves A x = b by elimination with pivots; A and b are destroyed. */
-static void solve(size_t d, double *a, double *b, double *x) {
-    for (size_t k = 0; k < d; k++) {
-        size_t pivot = k;
-        for (size_t i = k + 1; i < d; i++)
-            if (fabs(a[i * d + k]) > fabs(a[pivot * d + k]))
-                pivot = i;
-        for (size_t j = 0; j < d; j++) {
-            const double swapped = a[k * d + j];
-            a[k * d + j] = a[pivot * d + j];
-            a[pivot * d + j] = swapped;
-        }
-        x[0] = b[k];
-        b[k] = b[pivot];
-        b[pivot] = x[0];
-        for (size_t i = k + 1; i < d; i++) {
-            const double factor = a[i * d + k] / a[k * d + k];
-            for (size_t j = k; j < d; j++)
-                a[i * d + j] -= factor * a[k * d + j];
-            b[i] -= factor * b[k];
-        }
-    }
-    for (size_t k = d; k-- > 0;) {
-        x[k] = b[k];
-        for (size_t j = k + 1; j < d; j++)
-            x[k] -= a[k * d + j] * x[j];
-        x[k] /= a[k * d + k];
-    }
-}
-
 /* (X^T X + s2 I)^-1 X^T y from the tokens themselves, and min ||y - X w||^2 at s2 = 0. */
 static double ridge_directly(const float *tokens, size_t n, size_t d, const double *root, double s2, double *residual) {
-    double inputs[32][8], gram[64] = {0}, moments[8] = {0}, weights[8], prediction = 0;
+    double inputs[32][8], gram[64] = {0}, moments[8] = {0}, prediction = 0;
 
     for (size_t i = 0; i <= n; i++)
         for (size_t k = 0; k < d; k++) {
@@ -98,16 +69,16 @@ static double ridge_directly(const float *tokens, size_t n, size_t d, const doub
             moments[j] += inputs[i][j] * (double)tokens[i * (d + 1) + d];
         }
     }
-    solve(d, gram, moments, weights);
+    eliminate(d, d, gram, moments);
     *residual = 0;
     for (size_t i = 0; i < n; i++) {
         double difference = (double)tokens[i * (d + 1) + d];
         for (size_t k = 0; k < d; k++)
-            difference -= inputs[i][k] * weights[k];
+            difference -= inputs[i][k] * moments[k];
         *residual += difference * difference;
     }
     for (size_t k = 0; k < d; k++)
-        prediction += inputs[n][k] * weights[k];
+        prediction += inputs[n][k] * moments[k];
     return prediction;
 }
 
@@ -158,7 +129,7 @@ static void check_ridge(tap_run *tap, size_t n, size_t d, const double *root) {
 static void check_minimum_norm(tap_run *tap) {
     enum { CONTEXT = 3, DIMENSION = 6 };
     float tokens[(CONTEXT + 1) * (DIMENSION + 1)];
-    double gram[CONTEXT * CONTEXT], labels[CONTEXT], dual[CONTEXT], filter[DIMENSION], expected = 0, seen;
+    double gram[CONTEXT * CONTEXT], labels[CONTEXT], filter[DIMENSION], expected = 0, seen;
     icl_spectrum spectrum;
     icl_error error = {0};
 
@@ -172,11 +143,11 @@ static void check_minimum_norm(tap_run *tap) {
                     (double)tokens[i * (DIMENSION + 1) + k] * (double)tokens[j * (DIMENSION + 1) + k];
         }
     }
-    solve(CONTEXT, gram, labels, dual);
+    eliminate(CONTEXT, CONTEXT, gram, labels);
     for (size_t i = 0; i < CONTEXT; i++)
         for (size_t k = 0; k < DIMENSION; k++)
             expected +=
-                dual[i] * (double)tokens[i * (DIMENSION + 1) + k] * (double)tokens[CONTEXT * (DIMENSION + 1) + k];
+                labels[i] * (double)tokens[i * (DIMENSION + 1) + k] * (double)tokens[CONTEXT * (DIMENSION + 1) + k];
     tap_status(tap, icl_spectrum_create(DIMENSION, CONTEXT, NULL, &spectrum, &error), &error, "a spectrum");
     icl_spectrum_compute(&spectrum, tokens);
     icl_ridge_filter(spectrum.eigenvalues, spectrum.dimension, 0, filter);

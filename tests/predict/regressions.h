@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "eliminate.h"
 #include "iclab/random.h"
 #include "iclab/table.h"
 
@@ -44,34 +45,6 @@ static inline bool near(double a, double b, double tolerance) {
 
 /* ---- Regressions by Gaussian elimination ---- */
 
-/* Solves matrix [n][n] x = right, n <= COLUMNS, by elimination with pivots; the solution replaces right. */
-static inline void solve(size_t n, double matrix[COLUMNS][COLUMNS], double right[COLUMNS]) {
-    for (size_t k = 0; k < n; k++) {
-        size_t pivot = k;
-        for (size_t i = k + 1; i < n; i++)
-            pivot = fabs(matrix[i][k]) > fabs(matrix[pivot][k]) ? i : pivot;
-        for (size_t j = 0; j < n; j++) {
-            const double kept = matrix[k][j];
-            matrix[k][j] = matrix[pivot][j];
-            matrix[pivot][j] = kept;
-        }
-        const double kept = right[k];
-        right[k] = right[pivot];
-        right[pivot] = kept;
-        for (size_t i = k + 1; i < n; i++) {
-            const double factor = matrix[i][k] / matrix[k][k];
-            for (size_t j = k; j < n; j++)
-                matrix[i][j] -= factor * matrix[k][j];
-            right[i] -= factor * right[k];
-        }
-    }
-    for (size_t k = n; k-- > 0;) {
-        for (size_t j = k + 1; j < n; j++)
-            right[k] -= matrix[k][j] * right[j];
-        right[k] /= matrix[k][k];
-    }
-}
-
 /* The prediction for row `query` by ridge with an intercept on the rows other than `left_out`, features and target
  * centred and scaled as given; the penalty is not on the intercept. */
 static inline double ridge_by_hand(const double rows[ROWS][COLUMNS], size_t left_out, size_t query, double penalty) {
@@ -87,7 +60,7 @@ static inline double ridge_by_hand(const double rows[ROWS][COLUMNS], size_t left
     }
     for (size_t k = 1; k < COLUMNS; k++)
         matrix[k][k] += penalty;
-    solve(COLUMNS, matrix, right);
+    eliminate(COLUMNS, COLUMNS, &matrix[0][0], right);
     prediction = right[0];
     for (size_t k = 0; k < FEATURES; k++)
         prediction += right[k + 1] * rows[query][k];

@@ -22,7 +22,7 @@ static icl_status make_recipe(const char *steps, icl_recipe **recipe, icl_error 
                                     "train.batch=32",
                                     "train.snapshot_every=4",
                                     "eval.every=0",
-                                    "train.horizon=10",
+                                    "train.horizon=20",
                                     steps};
     icl_status status = ICL_OK;
 
@@ -33,23 +33,41 @@ done:
     return status;
 }
 
-/* A session of `steps`, new or going on. */
-static icl_status train(icl_backend *backend, const char *folder, const char *steps, bool resume, icl_error *error) {
-    icl_session_params params = {.backend = backend, .folder = folder, .resume = resume};
+/* A session up to `steps` of the recipe with two overrides, new or going on; *last receives the last step done. */
+typedef struct session {
+    icl_backend *backend;
+    const char *folder, *steps, *overrides[2];
+    bool resume;
+    const icl_session_measure *measure;
+} session;
+
+static icl_status run_session(const session *is, uint64_t *last, icl_error *error) {
+    icl_session_params params = {
+        .backend = is->backend, .folder = is->folder, .resume = is->resume, .measure = is->measure};
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_recipe(steps, &recipe, error));
+    ICL_TRY(make_recipe(is->steps, &recipe, error));
+    for (size_t i = 0; i < 2; i++)
+        if (is->overrides[i])
+            ICL_TRY(icl_recipe_override(recipe, is->overrides[i], error));
     params.recipe = recipe;
     ICL_TRY(icl_session_prepare(&params, &trainer, error));
-    if (!resume)
-        ICL_TRY(icl_run_create(folder, recipe, error));
+    if (!is->resume)
+        ICL_TRY(icl_run_create(is->folder, recipe, error));
     ICL_TRY(icl_session_train(&params, trainer, error));
+    *last = icl_trainer_progress(trainer).step;
 done:
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;
+}
+
+static icl_status train(icl_backend *backend, const char *folder, const char *steps, bool resume, icl_error *error) {
+    uint64_t last;
+    return run_session(&(session){.backend = backend, .folder = folder, .steps = steps, .resume = resume}, &last,
+                       error);
 }
 
 /* The parameters after `steps` steps by the trainer alone, and as the snapshot has them. */
@@ -98,29 +116,15 @@ static icl_status scripted(void *user, icl_trainer *trainer, double *value, icl_
     return ICL_OK;
 }
 
-/* Trains up to `steps` steps of the recipe with these overrides; *last receives the last step done. */
 static icl_status train_scripted(icl_backend *backend, const char *folder, const char *const overrides[2],
                                  const char *steps, bool resume, uint64_t *last, icl_error *error) {
-    const icl_session_measure measure = {scripted, NULL};
-    icl_session_params params = {.backend = backend, .folder = folder, .resume = resume, .measure = &measure};
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make_recipe(steps, &recipe, error));
-    ICL_TRY(icl_recipe_override(recipe, "train.horizon=20", error));
-    ICL_TRY(icl_recipe_override(recipe, overrides[0], error));
-    ICL_TRY(icl_recipe_override(recipe, overrides[1], error));
-    params.recipe = recipe;
-    ICL_TRY(icl_session_prepare(&params, &trainer, error));
-    if (!resume)
-        ICL_TRY(icl_run_create(folder, recipe, error));
-    ICL_TRY(icl_session_train(&params, trainer, error));
-    *last = icl_trainer_progress(trainer).step;
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
+    const session is = {.backend = backend,
+                        .folder = folder,
+                        .steps = steps,
+                        .overrides = {overrides[0], overrides[1]},
+                        .resume = resume,
+                        .measure = &(icl_session_measure){scripted, NULL}};
+    return run_session(&is, last, error);
 }
 
 static icl_status read_table(const char *folder, char **table, icl_error *error) {

@@ -79,7 +79,7 @@ static float noise_level(const icl_task_prior *prior, uint64_t step, uint64_t se
 /* Vector number `index` of the inputs before their covariance. */
 static void input(const recipe *from, const double *table, size_t d, uint64_t step, uint64_t index, float *x) {
     const icl_random_key inputs = {SEED, icl_task_stream(ICL_FOR_TRAINING, ICL_ROLE_INPUTS), step};
-    const icl_random_key radii = {SEED, icl_radius_stream(ICL_FOR_TRAINING), step};
+    const icl_random_key radii = {SEED, icl_stream_for(ICL_FOR_TRAINING, ICL_RADIUS_STREAMS), step};
     const int radius = from->law == ICL_INPUTS_GAMMA ? 1 : -1;
     icl_case c = {.op = ICL_OP_spherical, .rank = {1, 1, radius, radius}, .shape = {{d}, {d}, {1}}};
     double out[16], in[16], z, tables[ICL_CHI_PIECES * ICL_CHI_TERMS], bounds[16];

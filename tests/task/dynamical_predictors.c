@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/allocate.h"
+#include "eliminate.h"
 #include "make_task.h"
 #include "task/dynamical_system.h"
 
@@ -68,38 +69,6 @@ static icl_status run(shown *all, const char *name, icl_error *error) {
     return at->predict(at, &sequences, all->outputs, error);
 }
 
-/* ---- Plain algebra ---- */
-
-/* Solves A x = b by elimination with pivots; both are destroyed. */
-static void solve(size_t n, double A[MOST][MOST], double *b, double *x) {
-    for (size_t k = 0; k < n; k++) {
-        size_t pivot = k;
-        for (size_t i = k; i < n; i++)
-            if (fabs(A[i][k]) > fabs(A[pivot][k]))
-                pivot = i;
-        for (size_t j = 0; j < n; j++) {
-            const double own = A[k][j];
-            A[k][j] = A[pivot][j];
-            A[pivot][j] = own;
-        }
-        const double own = b[k];
-        b[k] = b[pivot];
-        b[pivot] = own;
-        for (size_t i = k + 1; i < n; i++) {
-            const double factor = A[i][k] / A[k][k];
-            for (size_t j = k; j < n; j++)
-                A[i][j] -= factor * A[k][j];
-            b[i] -= factor * b[k];
-        }
-    }
-    for (size_t k = n; k-- > 0;) {
-        x[k] = b[k];
-        for (size_t j = k + 1; j < n; j++)
-            x[k] -= A[k][j] * x[j];
-        x[k] /= A[k][k];
-    }
-}
-
 /* ---- Ridge regression and gradient descent ---- */
 
 /* The weights sum_i y_i (x_i . u) of a position with the pairs before it, for a vector u. */
@@ -137,7 +106,7 @@ static icl_status check_ridge(tap_run *tap, icl_error *error) {
         ICL_TRY(run(&all, rows[r].name, error));
         for (size_t i = 0; i < (size_t)COUNT * T; i++) {
             const float *s = all.inputs + i / T * T * N;
-            double A[MOST][MOST] = {{0}}, b[MOST], u[MOST], expected[N];
+            double A[MOST][MOST] = {{0}}, b[MOST], expected[N];
             for (size_t k = 0; k < N; k++) {
                 A[k][k] = rows[r].lambda;
                 b[k] = (double)s[i % T * N + k];
@@ -146,8 +115,8 @@ static icl_status check_ridge(tap_run *tap, icl_error *error) {
                 for (size_t j = 0; j < N; j++)
                     for (size_t k = 0; k < N; k++)
                         A[j][k] += (double)s[pair * N + j] * (double)s[pair * N + k];
-            solve(N, A, b, u);
-            sum_pairs(s, N, i % T, u, expected);
+            eliminate(N, MOST, &A[0][0], b);
+            sum_pairs(s, N, i % T, b, expected);
             worst = fmax(worst, distance(all.outputs + i * N, expected, N));
         }
         tap_ok(tap, worst < 1e-9, "%s solves the normal equations at every position (%.2g)", rows[r].name, worst);
@@ -215,7 +184,7 @@ static void covariance(const float *W, const float *C, size_t i, size_t j, doubl
 
 /* E[s_(t+1) | s_1 … s_t] by the joint covariance, for number `a` of s_(t+1). */
 static double conditional_mean(const float *W, const float *C, const float *s, size_t t, size_t a, double p, double r) {
-    double A[MOST][MOST], b[MOST], x[MOST], block[KALMAN_S][KALMAN_S], sum = 0;
+    double A[MOST][MOST], b[MOST], block[KALMAN_S][KALMAN_S], sum = 0;
 
     for (size_t j = 1; j <= t; j++) {
         covariance(W, C, t + 1, j, p, r, block);
@@ -230,9 +199,9 @@ static double conditional_mean(const float *W, const float *C, const float *s, s
                 }
         }
     }
-    solve(t * KALMAN_S, A, b, x);
+    eliminate(t * KALMAN_S, MOST, &A[0][0], b);
     for (size_t k = 0; k < t * KALMAN_S; k++)
-        sum += x[k] * (double)s[k];
+        sum += b[k] * (double)s[k];
     return sum;
 }
 

@@ -31,8 +31,9 @@ static const recipe recipes[] = {
 /* ---- The definition ---- */
 
 static double uniform(uint64_t index, double limit) {
-    const icl_random_params params = {
-        .key = {SEED, icl_coefficient_stream(ICL_FOR_TRAINING), 5}, .low = (float)-limit, .high = (float)limit};
+    const icl_random_params params = {.key = {SEED, icl_stream_for(ICL_FOR_TRAINING, ICL_COEFFICIENT_STREAMS), 5},
+                                      .low = (float)-limit,
+                                      .high = (float)limit};
     return (double)icl_random_value(&params, index);
 }
 

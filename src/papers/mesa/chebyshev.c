@@ -78,7 +78,7 @@ typedef struct sample {
 
 static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t seed, size_t count, sample *is,
                        icl_error *error) {
-    const icl_random_key key = {seed, icl_dynamical_stream(purpose), 0};
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), 0};
     const size_t each = task->shape.positions * task->shape.outputs;
 
     is->task = task;

@@ -154,20 +154,12 @@ static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const cha
 
 int main(int argc, char **argv) {
     tap_run tap = {0};
-    icl_error error = {0};
-    icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref"), *ref = device;
+    icl_backend *device, *ref;
 
-    if (!device)
+    if (!tap_open_device_and_ref(&tap, argc > 1 ? argv[1] : "ref", &device, &ref))
         return tap_done(&tap);
-    if (icl_backend_capabilities(device)->element_size != sizeof(double) &&
-        !tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "ref"}, &ref, &error), &error, "open ref")) {
-        icl_backend_close(&device);
-        return tap_done(&tap);
-    }
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check(&tap, device, ref, settings[i]);
-    if (ref != device)
-        icl_backend_close(&ref);
-    icl_backend_close(&device);
+    tap_close_device_and_ref(&device, &ref);
     return tap_done(&tap);
 }

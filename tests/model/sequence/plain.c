@@ -2,6 +2,7 @@
  * Each mixer against plain loops over tokens in double, which share nothing with the library but the names of the
  * parameters: models of one block, z = e + mixer(e), e = x W + b, whose readout is linear.
  */
+#include "eliminate.h"
 #include "fixture.h"
 
 enum { T = 37, B = 2, WIDTH = 6, HEADS = 2, M = 4, N = 3, STEPS = 3, TAPS = 3, FEATURES = 3, INPUTS = 3, OUTPUTS = 2 };
@@ -237,34 +238,6 @@ static void recur(const plain *p, head *at) {
     }
 }
 
-/* x = A^-1 x by elimination with the largest pivot. */
-static void eliminate(double a[M][M], double *x) {
-    for (size_t c = 0; c < M; c++) {
-        size_t pivot = c;
-        for (size_t i = c + 1; i < M; i++)
-            pivot = fabs(a[i][c]) > fabs(a[pivot][c]) ? i : pivot;
-        for (size_t j = 0; j < M; j++) {
-            const double other = a[c][j];
-            a[c][j] = a[pivot][j];
-            a[pivot][j] = other;
-        }
-        const double swapped = x[c];
-        x[c] = x[pivot];
-        x[pivot] = swapped;
-        for (size_t i = c + 1; i < M; i++) {
-            const double factor = a[i][c] / a[c][c];
-            for (size_t j = c; j < M; j++)
-                a[i][j] -= factor * a[c][j];
-            x[i] -= factor * x[c];
-        }
-    }
-    for (size_t c = M; c-- > 0;) {
-        for (size_t j = c + 1; j < M; j++)
-            x[c] -= a[c][j] * x[j];
-        x[c] /= a[c][c];
-    }
-}
-
 /* Queries become (H_t + Lambda)^-1 q_t, with H_t as a sum over all keys before. */
 static void solve_queries(const plain *p, size_t h, head *at) {
     const double *ridge = get(p, "block.0.mixer.ridge");
@@ -281,7 +254,7 @@ static void solve_queries(const plain *p, size_t h, head *at) {
         }
         for (size_t i = 0; i < M; i++)
             a[i][i] += 0.125 + softplus(ridge[h * M + i]);
-        eliminate(a, at->q[t]);
+        eliminate(M, M, &a[0][0], at->q[t]);
     }
 }
 
