@@ -95,27 +95,29 @@ done:
 
 /* ---- Judging ---- */
 
-/* How far a loss may lie from a log: 10 % or .002, or what chance does: 20 sequences on both sides, and the order of
- * the keys on theirs. */
-static double tolerance_of(double log, const icl_fastweight_loss *last) {
-    const double chance = sqrt(2 * last->standard_error * last->standard_error + last->of_order * last->of_order);
-    return fmax(fmax(.1 * log, .002), 3 * chance);
+/* What no memory of this kind goes below in expectation; 0: no such limit is known. */
+static double floor_of(const icl_fastweight_figure *figure, const icl_fastweight_curve *curve, size_t keys) {
+    if (figure->repeated)
+        return strcmp(curve->rule, "sum") == 0 ? icl_fastweight_mean_floor(keys) : 0;
+    return icl_fastweight_rank_floor(curve->features, keys);
 }
 
-/* Where a log lies on the limit of rank ours must, too; elsewhere a lower loss is as good. */
+/* Where a log lies on its floor, ours must, too; elsewhere a lower loss is as good. Logs are means over 20 sequences
+ * and over splits of keys of unequal size: where chance has put one below its floor, the floor is the target. */
 static icl_status judge(icl_reproducing *run, const icl_fastweight_figure *figure, const icl_fastweight_curve *curve,
                         size_t keys, double log, const trained *is, icl_error *error) {
-    const double floor = icl_fastweight_rank_floor(curve->features, keys);
+    const double floor = floor_of(figure, curve, keys), target = log > 0 ? fmax(log, floor) : 0;
     char what[ICL_FASTWEIGHT_NAME], note[192];
 
     snprintf(what, sizeof what, "%s, S %zu", curve->name, keys);
     snprintf(note, sizeof note, "after %" PRIu64 " steps %.4g", is->steps, is->losses.last);
-    if (curve->differs)
-        snprintf(note + strlen(note), sizeof note - strlen(note), "; their log %.3g: %s", log, curve->differs);
+    if (curve->differs || target > log)
+        snprintf(note + strlen(note), sizeof note - strlen(note), "; their log %.3g: %s", log,
+                 curve->differs ? curve->differs : "below the floor");
     ICL_CHECK(ICL_FOUND(
-        run, error, .what = what, .quantity = "least half squared error", .ours = is->losses.least, .target = log,
-        .standard_error = is->last.standard_error, .tolerance = tolerance_of(log, &is->last),
-        .criterion = log <= 1.1 * floor ? ICL_WITHIN : ICL_AT_MOST,
+        run, error, .what = what, .quantity = "least half squared error", .ours = is->losses.least, .target = target,
+        .standard_error = is->last.standard_error, .tolerance = fmax(.1 * target, .002),
+        .criterion = target <= 1.1 * floor ? ICL_WITHIN : ICL_AT_MOST,
         .evidence = log > 0 && !curve->differs ? ICL_READ : ICL_EVIDENCE_NONE, .source = figure->source, .note = note));
     if (floor == 0 || figure->repeated)
         return ICL_OK;

@@ -48,10 +48,6 @@ void icl_fastweight_measure_destroy(icl_fastweight_measure **measure);
 typedef struct icl_fastweight_loss {
     double mean;
     double standard_error; /* of the sequences */
-    /* The authors' logs have the mean over splits of 32 keys, of which the last, smaller one counts as much as the
-     * others. Keys are alike, and which stand there is chance: the standard deviation of that mean over all orders of
-     * the keys. */
-    double of_order;
 } icl_fastweight_loss;
 
 icl_status icl_fastweight_measure_of(icl_fastweight_measure *measure, icl_trainer *trainer, icl_fastweight_loss *loss,
@@ -60,5 +56,11 @@ icl_status icl_fastweight_measure_of(icl_fastweight_measure *measure, icl_traine
 /* No memory of D features returns S values: the S x S matrix of what it returns for each key has rank D at most, and
  * half of its mean squared distance to the identity is (1 - D / S) / 2 or more. */
 double icl_fastweight_rank_floor(size_t features, size_t keys);
+
+/* A sum does not know the order of a key's writes, so that the mean of the values is the best that it returns. Of c
+ * values, independent and uniform over S, the mean is half of (1 - 1 / c) (1 - 1 / S) from the last one in expectation.
+ * A key is among S writes c times with the binomial law of S draws of probability 1 / S, given that it is there; for
+ * large S, c is Poisson(1) given c >= 1, and this expectation .1165. */
+double icl_fastweight_mean_floor(size_t keys);
 
 #endif

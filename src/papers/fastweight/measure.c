@@ -1,23 +1,33 @@
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/fastweight/fastweight.h"
 
-enum { MOST_QUERIES = 200, SPLIT = 32 }; /* of the authors' evaluation */
+enum { MOST_QUERIES = 200 }; /* of the authors' evaluation */
 
 struct icl_fastweight_measure {
     icl_trainer *trainer; /* of the evaluation's task */
     icl_batch batch;
     float *parameters, *outputs, *targets, *weights;
-    double *of_sequence, *of_place; /* [sequences], [queries]: means of losses */
-    double *of_query;               /* [queries]: losses of one sequence */
+    double *of_sequence; /* [sequences]: means of losses */
+    double *of_query;    /* [queries]: losses of one sequence */
 };
 
 double icl_fastweight_rank_floor(size_t features, size_t keys) {
     return features > 0 ? .5 * fmax(0, 1 - (double)features / (double)keys) : 0;
+}
+
+double icl_fastweight_mean_floor(size_t keys) {
+    const double S = (double)keys;
+    double chance = pow(1 - 1 / S, S), there = 1 - chance, sum = 0; /* chance: of c = 0 */
+
+    for (size_t c = 1; c <= keys; c++) {
+        chance *= (S - (double)c + 1) / ((double)c * (S - 1)); /* of c, from that of c - 1 */
+        sum += chance / there * (1 - 1 / (double)c);
+    }
+    return .5 * sum * (1 - 1 / S);
 }
 
 static icl_status make_trainer(icl_reproducing *run, const icl_recipe *recipe, size_t keys, icl_trainer **trainer,
@@ -47,7 +57,6 @@ static icl_status make_batch(icl_reproducing *run, icl_fastweight_measure *m, si
     ICL_CHECK(icl_allocate(icl_tensor_count(&m->batch.targets), sizeof(float), "targets", &m->targets, error));
     ICL_CHECK(icl_allocate(icl_tensor_count(&m->batch.weights), sizeof(float), "weights", &m->weights, error));
     ICL_CHECK(icl_allocate(sequences, sizeof(double), "losses", &m->of_sequence, error));
-    ICL_CHECK(icl_allocate(m->batch.shape.scored, sizeof(double), "losses", &m->of_place, error));
     ICL_CHECK(icl_allocate(m->batch.shape.scored, sizeof(double), "losses", &m->of_query, error));
     ICL_CHECK(icl_tensor_read(m->batch.targets, m->targets, error));
     return icl_tensor_read(m->batch.weights, m->weights, error);
@@ -79,7 +88,6 @@ void icl_fastweight_measure_destroy(icl_fastweight_measure **measure) {
         icl_free(&m->targets);
         icl_free(&m->weights);
         icl_free(&m->of_sequence);
-        icl_free(&m->of_place);
         icl_free(&m->of_query);
     }
     icl_free(measure);
@@ -104,41 +112,13 @@ static size_t read_sequence(icl_fastweight_measure *m, size_t sequence) {
     return asked;
 }
 
-/* A weighted mean of N numbers in random order, of variance s^2 about their mean, has variance
- * s^2 N / (N - 1) sum_k (w_k - 1 / N)^2. */
-static double variance_of_order(const double *losses, size_t N) {
-    const size_t splits = (N + SPLIT - 1) / SPLIT;
-    const double mean = icl_mean(losses, N);
-    double square = 0, uneven = 0;
-
-    for (size_t k = 0; k < N; k++) {
-        const size_t end = (k / SPLIT + 1) * SPLIT, size = end <= N ? SPLIT : N % SPLIT;
-        const double excess = 1 / (double)(splits * size) - 1 / (double)N;
-        square += (losses[k] - mean) * (losses[k] - mean);
-        uneven += excess * excess;
-    }
-    return N > 1 ? square / (double)(N - 1) * uneven : 0;
-}
-
-/* Where all sequences ask for all keys these stand in one order for all, elsewhere in one for each. */
 static icl_fastweight_loss summarize(icl_fastweight_measure *m) {
-    const size_t queries = m->batch.shape.scored, sequences = m->batch.size;
-    const double share = 1 / (double)sequences;
-    double variance = 0;
-    bool all_asked = true;
+    const size_t sequences = m->batch.size;
 
-    memset(m->of_place, 0, queries * sizeof *m->of_place);
-    for (size_t i = 0; i < sequences; i++) {
-        const size_t asked = read_sequence(m, i);
-        m->of_sequence[i] = icl_mean(m->of_query, asked);
-        variance += share * share * variance_of_order(m->of_query, asked);
-        all_asked = all_asked && asked == queries;
-        for (size_t k = 0; k < asked; k++)
-            m->of_place[k] += share * m->of_query[k];
-    }
+    for (size_t i = 0; i < sequences; i++)
+        m->of_sequence[i] = icl_mean(m->of_query, read_sequence(m, i));
     return (icl_fastweight_loss){.mean = icl_mean(m->of_sequence, sequences),
-                                 .standard_error = icl_standard_error(m->of_sequence, sequences),
-                                 .of_order = sqrt(all_asked ? variance_of_order(m->of_place, queries) : variance)};
+                                 .standard_error = icl_standard_error(m->of_sequence, sequences)};
 }
 
 icl_status icl_fastweight_measure_of(icl_fastweight_measure *m, icl_trainer *trainer, icl_fastweight_loss *loss,

@@ -2,12 +2,7 @@
  * Memories whose keys are written again (Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174, section 6.1, setting 2,
  * figure 3): a query asks for the last value. Sums can only return the mean of all values of a key, whatever the keys,
  * and the delta rule replaces.
- *
- * Of c values, independent and uniform over S, the mean is half of (1 - 1 / c) (1 - 1 / S) from the last one in
- * expectation. A key is among S writes c times with the binomial law of S draws of probability 1 / S, given that it is
- * there; for large S, c is Poisson(1) given c >= 1, and the mean .1165.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,18 +13,6 @@
 #include "papers/papers.h"
 
 enum { DRAWN = 1000 }; /* sequences of the mean's loss */
-
-/* E (1 - 1 / c) (1 - 1 / S) / 2 over the law of c above. */
-static double mean_floor(size_t keys) {
-    const double S = (double)keys;
-    double chance = pow(1 - 1 / S, S), there = 1 - chance, sum = 0; /* chance: of c = 0 */
-
-    for (size_t c = 1; c <= keys; c++) {
-        chance *= (S - (double)c + 1) / ((double)c * (S - 1)); /* of c, from that of c - 1 */
-        sum += chance / there * (1 - 1 / (double)c);
-    }
-    return .5 * sum * (1 - 1 / S);
-}
 
 /* The task with keys that are asked once each, as the evaluation has it. */
 static icl_status make_task(size_t keys, icl_task **task, icl_error *error) {
@@ -123,7 +106,7 @@ static icl_status judge_mean(icl_reproducing *run, size_t keys, icl_error *error
     const double loss = mean_loss(&s, &se);
     /* 4: a row in 16,000 is farther off by chance. */
     ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "half squared error", .ours = loss, .standard_error = se,
-                      .target = mean_floor(keys), .tolerance = 4 * se, .evidence = ICL_COMPUTED,
+                      .target = icl_fastweight_mean_floor(keys), .tolerance = 4 * se, .evidence = ICL_COMPUTED,
                       .source = "binomial law of a key's writes"));
 done:
     icl_free(&s.inputs);
@@ -189,7 +172,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         ICL_TRY(judge_mean(run, sizes[i], error));
         ICL_TRY(icl_curves_add(&curves, "mean of a key's values", ICL_SERIES_REFERENCE, (double)sizes[i],
-                               mean_floor(sizes[i]), error));
+                               icl_fastweight_mean_floor(sizes[i]), error));
     }
     ICL_TRY(icl_fastweight_reproduce(run, &figure, &curves, error));
 done:
