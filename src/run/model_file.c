@@ -209,6 +209,7 @@ icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_part
      * training batch is needed. */
     ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
     ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
+    ICL_TRY(icl_recipe_override(whole, "train.slices=1", error));
     ICL_TRY(icl_trainer_create_with(backend, parts, whole, &made, error));
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(made)), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_model_file_read(path, icl_trainer_model(made), values, error));

@@ -68,17 +68,53 @@ icl_status icl_trainer_check_batch(const icl_trainer *trainer, const icl_batch *
                     icl_task_shape_text(expected, expected_text));
 }
 
+/* Sequences `first` and on, `count` of them, on the tape. */
+static icl_status predict_rows(icl_trainer *trainer, const icl_batch *batch, size_t first, size_t count, float *outputs,
+                               icl_error *error) {
+    const icl_batch rows = {
+        .shape = batch->shape, .size = count, .inputs = icl_tensor_slice(batch->inputs, 0, first, count)};
+    const icl_differentiation what = differentiation(trainer, &rows);
+    icl_tensor made;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_predict_batch(&what, &made, error));
+    ICL_TRY(icl_tensor_read(made, outputs + first * batch->shape.scored * batch->shape.outputs, error));
+done:
+    icl_tape_reset(trainer->tape);
+    return status;
+}
+
+/* All at once, or half as many at a time where memory does not hold so many, and so on: evaluations have more sequences
+ * than a step. */
+static icl_status predict_on_tape(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+    size_t at_once = batch->size, first = 0;
+
+    while (first < batch->size) {
+        const size_t left = batch->size - first, count = left < at_once ? left : at_once;
+        const icl_status status = predict_rows(trainer, batch, first, count, outputs, error);
+        if (status == ICL_ERROR_MEMORY && count > 1) {
+            at_once = (count + 1) / 2;
+            continue;
+        }
+        ICL_CHECK(status);
+        first += count;
+    }
+    return ICL_OK;
+}
+
 icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+    const bool is_fused = icl_model_can(trainer->model, ICL_MODEL_FUSED);
     icl_differentiation what = differentiation(trainer, batch);
     icl_tensor made = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_trainer_check_batch(trainer, batch, "icl_trainer_predict", error));
-    if (icl_model_can(trainer->model, ICL_MODEL_FUSED))
+    ICL_CHECK(icl_trainer_check_batch(trainer, batch, "icl_trainer_predict", error));
+    if (!is_fused && !icl_parts_divide(trainer->batch_parts, batch->size))
+        return predict_on_tape(trainer, batch, outputs, error);
+    if (is_fused)
         ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch->size, &what.with.predictions, error));
-    ICL_TRY(icl_parts_divide(trainer->batch_parts, batch->size)
-                ? icl_parts_predict(trainer->batch_parts, &what, &made, error)
-                : icl_predict_batch(&what, &made, error));
+    ICL_TRY(is_fused ? icl_predict_batch(&what, &made, error)
+                     : icl_parts_predict(trainer->batch_parts, &what, &made, error));
     ICL_TRY(icl_tensor_read(made, outputs, error));
 done:
     icl_tensor_release(&what.with.predictions);

@@ -44,16 +44,17 @@ icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *mem
                                 .slices = trainer->slices};
     if (icl_model_can(trainer->model, ICL_MODEL_FUSED) && !trainer->batch.weights.buffer)
         return ICL_OK;
+    /* Workers take parts, each one at a time: long sequences singly, so that more of them at once would measure what no
+     * step holds. */
+    if (icl_parts_divide(trainer->batch_parts, batch)) {
+        ICL_CHECK(measure(trainer, trainer->model->sequences_at_once, &memory->fixed, error));
+        memory->fixed *= (double)icl_backend_workers(trainer->backend);
+        return ICL_OK;
+    }
     ICL_CHECK(measure(trainer, FEW, &few, error));
     ICL_CHECK(measure(trainer, 2 * FEW, &twice, error));
     memory->each = (twice - few) / FEW;
     memory->fixed = few - FEW * memory->each;
-    if (icl_parts_divide(trainer->batch_parts, batch)) {
-        const size_t at_once = trainer->model->sequences_at_once;
-        memory->fixed =
-            (double)icl_backend_workers(trainer->backend) * (memory->fixed + memory->each * (double)at_once);
-        memory->each = 0;
-    }
     return ICL_OK;
 }
 

@@ -1,7 +1,9 @@
 /* The host backends' memory: the pool, its limit and its statistics; and what a backend says about itself. */
 #include <math.h>
 
+#include "../core/scratch.h"
 #include "backend/contract.h"
+#include "backend/cpu/machine.h"
 #include "backend/host_spec.h"
 #include "every_op.h"
 #include "iclab/tensor.h"
@@ -83,6 +85,22 @@ static void check_limit(tap_run *tap, const char *spec) {
     tap_ok(tap, create(backend, (size_t)1 << 40, &a, &error) == ICL_ERROR_MEMORY, "a terabyte is refused");
     tap_ok(tap, create(backend, SIZE_MAX / 4, &a, &error) == ICL_ERROR_MEMORY, "and so is the address space");
     icl_backend_close(&backend);
+}
+
+/* Files as control groups have them. */
+static void check_container(tap_run *tap) {
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    scratch_write(&scratch, "limit", "1073741824\n", 11);
+    scratch_write(&scratch, "none", "max\n", 4);
+    const size_t limit = icl_machine_memory_limit(scratch_path(&scratch, "limit"));
+    const size_t none = icl_machine_memory_limit(scratch_path(&scratch, "none"));
+    const size_t missing = icl_machine_memory_limit(scratch_path(&scratch, "missing"));
+    tap_ok(tap, limit == 1073741824 && none == 0 && missing == 0, "a container's limit: %zu bytes, none, no file",
+           limit);
+    tap_ok(tap, icl_machine_memory() > 0, "%zu bytes for this process", icl_machine_memory());
+    scratch_close(&scratch);
 }
 
 /* The two backends compute the same numbers, up to float's rounding. Each result is compared with its own size. */
@@ -193,6 +211,7 @@ int main(void) {
         check_limit(&tap, specs[i]);
         check_short_rows(&tap, specs[i]);
     }
+    check_container(&tap);
     check_agreement(&tap);
     check_capabilities(&tap, "cpu:threads=3", "cpu:threads=3");
     check_shares(&tap);

@@ -1,5 +1,7 @@
 #include "backend/cpu/machine.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,11 +39,31 @@ void icl_machine_name(char *name, size_t capacity) {
         fclose(file);
 }
 
+size_t icl_machine_memory_limit(const char *path) {
+    char line[64] = "";
+    FILE *file = fopen(path, "r");
+
+    if (!file)
+        return 0;
+    const bool read = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    const uintmax_t bytes = read ? strtoumax(line, NULL, 10) : 0;
+    return bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
+}
+
 size_t icl_machine_memory(void) {
+    /* Of a container's control group, in version 2 and version 1 of that interface. */
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    size_t memory = 0;
+
 #ifdef _SC_PHYS_PAGES
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0)
-        return (size_t)pages > SIZE_MAX / (size_t)page ? SIZE_MAX : (size_t)pages * (size_t)page;
+        memory = (size_t)pages > SIZE_MAX / (size_t)page ? SIZE_MAX : (size_t)pages * (size_t)page;
 #endif
-    return 0;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const size_t limit = icl_machine_memory_limit(limits[i]);
+        memory = limit > 0 && limit < memory ? limit : memory;
+    }
+    return memory;
 }

@@ -12,7 +12,10 @@ icl_isa icl_machine_isa(void);
 /* The processor's own name, or "host". */
 void icl_machine_name(char *name, size_t capacity);
 
-/* Bytes of physical memory, 0 where unknown. */
+/* Bytes of memory that a process may use: the machine's, or the limit of its container; 0 where unknown. */
 size_t icl_machine_memory(void);
+
+/* The number of bytes that a control group's file holds; 0 without such a file, or where it says "max". */
+size_t icl_machine_memory_limit(const char *path);
 
 #endif
