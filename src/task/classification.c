@@ -217,7 +217,7 @@ static kind draw_kind(const icl_classification_state *is, icl_random_key key, ui
 static void draw_bursts(const icl_classification_state *is, kind what, uint64_t word, workspace *w) {
     const size_t count = is->pairs / is->burstiness;
     const uint64_t labels = word + is->pairs + 1, query = labels + 2 * is->pairs;
-    const size_t asked = (size_t)(icl_random_word(w->draws, query) * (uint64_t)count >> 32);
+    const size_t asked = icl_draw_below(w->draws, query, count);
 
     for (size_t i = 0; i < count; i++)
         w->class_of[i] = (uint32_t)i;
@@ -291,7 +291,7 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
     w->targets[number] = (float)w->label_of[is->pairs];
     if (is->places > 0) {
         const uint64_t offsets = is->places - positions + 1;
-        const size_t offset = (size_t)(icl_random_word(w->draws, place) * offsets >> 32);
+        const size_t offset = icl_draw_below(w->draws, place, offsets);
         for (size_t t = 0; t < positions; t++)
             inputs[t * width + offset + t] = 1;
     }
@@ -299,9 +299,9 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    workspace w = {.draws = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_DRAWS), step},
-                   .noise = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_NOISE), step},
-                   .fresh = {seed, icl_classification_stream(purpose, ICL_CLASSIFICATION_FRESH), step}};
+    workspace w = {.draws = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_STREAMS), step},
+                   .noise = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_NOISE_STREAMS), step},
+                   .fresh = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_FRESH_STREAMS), step}};
     icl_status status = ICL_OK;
 
     (void)backend;

@@ -305,7 +305,7 @@ static void sample_sequence(const icl_task *task, icl_mad_words words, size_t nu
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_mad_words words = {{seed, icl_mad_stream(purpose), step}, 0};
+    const icl_mad_words words = {{seed, icl_stream_for(purpose, ICL_MAD_STREAMS), step}, 0};
     workspace w = {0};
     icl_status status = ICL_OK;
 

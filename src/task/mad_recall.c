@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "task/draws.h"
+
 size_t icl_mad_draw(icl_mad_words *words, size_t count) {
-    return (size_t)(icl_random_word(words->key, words->next++) * (uint64_t)count >> 32);
+    return icl_draw_below(words->key, words->next++, count);
 }
 
 /* One of the numbers below `of` that are not among the `count` that `sorted` has in ascending order: number r of those

@@ -26,6 +26,15 @@ enum icl_streams {
     ICL_STATE_STREAMS = ICL_TASK_STREAMS + 0x1100u,
     ICL_ASSOCIATIVE_STREAMS = ICL_TASK_STREAMS + 0x1200u,
     ICL_DYNAMICAL_STREAMS = ICL_TASK_STREAMS + 0x1400u,
+    /* task.family = classification: kinds, classes, labels, order, query and offset; normals of items, [B, N + 1, D];
+     * normals behind fresh centres, [B, N, D]. Its classes belong to the run, by task.class_seed. */
+    ICL_CLASSIFICATION_STREAMS = ICL_TASK_STREAMS + 0x1500u,
+    ICL_CLASSIFICATION_NOISE_STREAMS = ICL_TASK_STREAMS + 0x1510u,
+    ICL_CLASSIFICATION_FRESH_STREAMS = ICL_TASK_STREAMS + 0x1520u,
+    ICL_CLASSIFICATION_CENTRES = ICL_TASK_STREAMS + 0x15f0u,
+    ICL_CLASSIFICATION_LABELS = ICL_TASK_STREAMS + 0x15f1u,
+    ICL_MAD_STREAMS = ICL_TASK_STREAMS + 0x1600u, /* task.family = mad; what its memorisation asks for is the run's */
+    ICL_MAD_FACTS_STREAM = ICL_TASK_STREAMS + 0x16ffu,
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
     ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals behind radii of inputs, [B, n + 1, 1] */
@@ -39,29 +48,6 @@ enum icl_streams {
 
 static inline uint32_t icl_stream_for(icl_task_purpose purpose, enum icl_streams first) {
     return (uint32_t)first + (uint32_t)purpose;
-}
-
-/* The draws of task.family = classification, by role; its classes belong to the run, by task.class_seed. */
-#define ICL_CLASSIFICATION_STREAMS (ICL_TASK_STREAMS + 0x1500u)
-#define ICL_CLASSIFICATION_CENTRES (ICL_CLASSIFICATION_STREAMS + 0xf0u)
-#define ICL_CLASSIFICATION_LABELS  (ICL_CLASSIFICATION_STREAMS + 0xf1u)
-
-typedef enum icl_classification_role {
-    ICL_CLASSIFICATION_DRAWS = 0, /* kinds, classes, labels, order, query, offset */
-    ICL_CLASSIFICATION_NOISE,     /* normals eta, [B, N + 1, D] */
-    ICL_CLASSIFICATION_FRESH,     /* normals behind fresh centres, [B, N, D] */
-} icl_classification_role;
-
-static inline uint32_t icl_classification_stream(icl_task_purpose purpose, icl_classification_role role) {
-    return ICL_CLASSIFICATION_STREAMS + 0x10u * (uint32_t)role + (uint32_t)purpose;
-}
-
-/* The draws of task.family = mad, and of what its task memorisation asks for, which belongs to the run. */
-#define ICL_MAD_STREAMS      (ICL_TASK_STREAMS + 0x1600u)
-#define ICL_MAD_FACTS_STREAM (ICL_MAD_STREAMS + 0xffu)
-
-static inline uint32_t icl_mad_stream(icl_task_purpose purpose) {
-    return ICL_MAD_STREAMS + (uint32_t)purpose;
 }
 
 static inline uint32_t icl_task_stream(icl_task_purpose purpose, icl_task_role role) {
