@@ -376,6 +376,8 @@ class Sequence:
             return relu(x, xp) + xp.exp(-relu(-x, xp))
         if word == "relu":
             return relu(x, xp)
+        if word == "tanh":
+            return xp.tanh(x)
         if word == "dpfp":
             r = relu(xp.concatenate((x, -x), -1), xp)
             turns = [(-j) % r.shape[-1] for j in range(1, int(count) + 1)]

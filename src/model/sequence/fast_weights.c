@@ -9,6 +9,9 @@
  *
  *     model.rule = sum       M = sum_j v_j k_j^T,                                    y = M q / (q . sum_j k_j + 1e-6)
  *     model.rule = delta     M <- M + beta_j (v_j - M k'_j) k'_j^T,  k' = k / sum k,  y = M q / (sum q + 1e-6)
+ *     model.rule = fwm       M <- M + beta_j (v_j - M k_j) k_j^T, then from the second write on
+ *                            M <- M / max(1, |M|_F);  y = M q less its mean over its standard deviation: the rule of
+ *                            Schlag, Munkhdalai, Schmidhuber 2021 (arXiv 2011.07831) as the authors compare it
  *     model.rule = softmax   y = sum_j softmax_j(q . k_j / sqrt(d)) v_j, without phi
  *
  * and y is the output. Positions are not told, and a query is no key. Matrices and biases begin as the authors' code
@@ -19,8 +22,9 @@
  * product for the whole batch, and then rows by number.
  *
  * Parameters: table [S, e]; values [S, S], the one-hot vectors, which no gradient reaches; key.weight [e + S, d] and
- * .bias; query.weight [e, d] and .bias; of delta write.weight [e + S, 1] and .bias; of favor directions [d, M], which
- * stay as they begin, while the authors draw new ones for each pass.
+ * .bias; query.weight [e, d] and .bias; of delta and fwm write.weight [e + S, 1] and .bias; of favor directions [d, M],
+ * which stay as they begin, while the authors draw new ones for each pass. As in their code favor takes x as it is,
+ * without a factor d^(-1/4).
  */
 #include <math.h>
 
@@ -28,9 +32,10 @@
 #include "core/recipe_keys.h"
 #include "model/sequence/sequence.h"
 
-#define SUM_EPSILON 1e-6 /* of the divisor */
+#define SUM_EPSILON  1e-6 /* of the divisor */
+#define NORM_EPSILON 1e-5 /* of the variance of what fwm reads */
 
-typedef enum fast_weights_rule { RULE_SUM = 0, RULE_DELTA, RULE_SOFTMAX } fast_weights_rule;
+typedef enum fast_weights_rule { RULE_SUM = 0, RULE_DELTA, RULE_FWM, RULE_SOFTMAX } fast_weights_rule;
 
 typedef struct fast_weights {
     icl_sequence parts; /* the settings and the beginnings that the files of model.family = sequence work with */
@@ -41,8 +46,11 @@ typedef struct fast_weights {
 
 static const icl_recipe_key keys[] = {
     {"model", "rule", ICL_KEY_WORD, "sum",
-     .choices = (const icl_choice[]){{"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"softmax", RULE_SOFTMAX}, {0}},
-     .help = "how values are written and read: sums, the delta rule, or softmax attention over all of them"},
+     .choices =
+         (const icl_choice[]){
+             {"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"fwm", RULE_FWM}, {"softmax", RULE_SOFTMAX}, {0}},
+     .help = "how values are written and read: sums, the delta rule, the same with a bounded memory, or softmax "
+             "attention over all of them"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_fast_weights_keys[] = {&icl_sequence_feature_keys, &own_keys, NULL};
@@ -74,7 +82,7 @@ static icl_status add_parameters(icl_model *model, fast_weights *is, icl_error *
                                (const size_t[]){S, S}, error, "values"));
     ICL_CHECK(add_linear(&builder, &layer->key, &is->key_bias, "key", e + S, d, key_bound, error));
     ICL_CHECK(add_linear(&builder, &layer->query, &is->query_bias, "query", e, d, query_bound, error));
-    if (is->rule == RULE_DELTA)
+    if (is->rule == RULE_DELTA || is->rule == RULE_FWM)
         ICL_CHECK(add_linear(&builder, &layer->write, &layer->write_bias, "write", e + S, 1, 1 / sqrt((double)(e + S)),
                              error));
     return softmax ? ICL_OK : icl_sequence_add_features(&builder, layer, error);
@@ -100,10 +108,12 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     model->state = is;
     is->rule = (fast_weights_rule)icl_recipe_choice(recipe, "model", "rule");
     is->parts.heads = 1;
+    is->parts.favor_as_it_is = true;
     ICL_CHECK(icl_sequence_read_features(recipe, &is->parts, error));
     if (is->rule == RULE_SOFTMAX && is->parts.feature_map != ICL_FEATURES_IDENTITY)
         return icl_recipe_reject(recipe, "model", "feature_map", error, "identity beside model.rule = softmax");
-    if (is->rule != RULE_SOFTMAX && is->parts.feature_map == ICL_FEATURES_IDENTITY)
+    const bool divides = is->rule == RULE_SUM || is->rule == RULE_DELTA;
+    if (divides && (is->parts.feature_map == ICL_FEATURES_IDENTITY || is->parts.feature_map == ICL_FEATURES_TANH))
         return icl_recipe_reject(recipe, "model", "feature_map", error,
                                  "another map beside model.rule = %s: its divisor may be 0",
                                  icl_recipe_value(recipe, "model", "rule"));
@@ -190,6 +200,45 @@ static icl_variable read_delta(const icl_sequence_pass *pass, icl_variable q, ic
     return icl_tape_matmul(tape, 1, by_sum(pass, q, q), memory);
 }
 
+/* A write at a time: how far the memory shrinks depends on what it holds. */
+static icl_variable read_fwm(const icl_sequence_pass *pass, icl_variable q, icl_variable k, icl_variable v,
+                             icl_variable logit) {
+    icl_tape *tape = pass->tape;
+    const icl_tensor written = icl_tape_value(tape, k), values = icl_tape_value(tape, v);
+    const icl_variable beta = icl_tape_unary(tape, ICL_SIGMOID, logit);
+    const icl_variable none = icl_tape_filled(tape, 4, (const size_t[]){1, 1, 1, written.shape[3]}, 0);
+    icl_variable memory =
+        icl_tape_filled(tape, 4, (const size_t[]){values.shape[0], 1, written.shape[3], values.shape[3]}, 0);
+
+    for (size_t t = 0; t < written.shape[2]; t++) {
+        const icl_variable strength = icl_tape_slice(tape, beta, 2, t, 1), before = memory;
+        const icl_recurrence_variables operands = {.q = none,
+                                                   .k = icl_tape_slice(tape, k, 2, t, 1),
+                                                   .v = icl_tape_slice(tape, v, 2, t, 1),
+                                                   .beta = &strength,
+                                                   .state = &before};
+        (void)icl_tape_recurrence(tape, &(icl_recurrence_params){.delta = true, .scale = 1}, &operands, &memory);
+        if (t == 0)
+            continue;
+        const icl_variable norm = icl_tape_reduce(tape, ICL_NORM, 1u << 2 | 1u << 3, memory);
+        const icl_variable excess = icl_tape_unary(tape, ICL_RELU, icl_sequence_add_scalar(pass, norm, -1));
+        memory = icl_tape_binary(tape, ICL_DIVIDE, memory, icl_sequence_add_scalar(pass, excess, 1));
+    }
+    return icl_tape_normalize(tape, &(icl_normalize_params){ICL_NORM_LAYER, NORM_EPSILON},
+                              icl_tape_matmul(tape, 1, q, memory), NULL, NULL);
+}
+
+/* By the rule, behind the feature map. */
+static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weights *is, icl_variable pairs,
+                                icl_variable q, icl_variable k, icl_variable v) {
+    icl_variable logit;
+
+    if (is->rule == RULE_SUM)
+        return read_sum(pass, q, k, v);
+    logit = project_writes(pass, pairs, is->layer.write, is->layer.write_bias);
+    return is->rule == RULE_FWM ? read_fwm(pass, q, k, v, logit) : read_delta(pass, q, k, v, logit);
+}
+
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
     const fast_weights *is = model->state;
@@ -210,9 +259,7 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     } else {
         k = icl_sequence_features(&pass, &is->layer, k);
         q = icl_sequence_features(&pass, &is->layer, q);
-        y = is->rule == RULE_SUM
-                ? read_sum(&pass, q, k, v)
-                : read_delta(&pass, q, k, v, project_writes(&pass, pairs, is->layer.write, is->layer.write_bias));
+        y = read_memory(&pass, is, pairs, q, k, v);
     }
     return icl_tape_reshape(tape, icl_tape_scale(tape, 1, y), 3,
                             (const size_t[]){icl_tape_value(tape, inputs).shape[0], scored, model->shape.outputs});

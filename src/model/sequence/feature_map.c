@@ -4,6 +4,7 @@
  *     identity
  *     elu+1      x + 1 above 0, exp(x) below: Katharopoulos and others 2020
  *     relu       max(x, 0)
+ *     tanh       tanh(x): Schlag, Munkhdalai, Schmidhuber 2021 (fast weight memory)
  *     dpfp:NU    r = relu([x; -x]); the products r_i r_(i - j) for j = 1..NU, indices round in a circle: 2 m NU numbers
  *                that are never negative (Schlag, Irie, Schmidhuber 2021, section 5.3)
  *     favor:M    exp(+-u - |x|^2 / 2) / sqrt(2 M), u = Omega^T x over M fixed random directions, with x m^(-1/4) for x:
@@ -25,6 +26,7 @@ size_t icl_sequence_feature_width(const icl_sequence *is) {
     case ICL_FEATURES_IDENTITY:
     case ICL_FEATURES_ELU:
     case ICL_FEATURES_RELU:
+    case ICL_FEATURES_TANH:
         break;
     }
     return is->key_width;
@@ -55,6 +57,12 @@ static icl_variable elu_plus_one(icl_tape *tape, icl_variable x) {
                            icl_tape_unary(tape, ICL_EXPONENTIAL, below));
 }
 
+/* tanh(x) = 2 sigmoid(2 x) - 1, right to some roundings of 1. */
+static icl_variable hyperbolic_tangent(const icl_sequence_pass *pass, icl_variable x) {
+    const icl_variable share = icl_tape_unary(pass->tape, ICL_SIGMOID, icl_tape_scale(pass->tape, 2, x));
+    return icl_sequence_add_scalar(pass, icl_tape_scale(pass->tape, 2, share), -1);
+}
+
 static icl_variable dpfp(icl_tape *tape, icl_variable x, size_t m, size_t count) {
     const icl_variable signs[] = {icl_tape_unary(tape, ICL_RELU, x),
                                   icl_tape_unary(tape, ICL_RELU, icl_tape_unary(tape, ICL_NEGATE, x))};
@@ -75,7 +83,7 @@ static icl_variable dpfp(icl_tape *tape, icl_variable x, size_t m, size_t count)
 static icl_variable favor(const icl_sequence_pass *pass, icl_variable x, icl_variable directions) {
     icl_tape *tape = pass->tape;
     const double m = (double)pass->is->key_width, count = (double)pass->is->feature_count;
-    const icl_variable scaled = icl_tape_scale(tape, pow(m, -0.25), x);
+    const icl_variable scaled = pass->is->favor_as_it_is ? x : icl_tape_scale(tape, pow(m, -0.25), x);
     const icl_variable u = icl_tape_matmul(tape, 1.0, scaled, icl_tape_detach(tape, directions));
     const icl_variable half =
         icl_tape_scale(tape, 0.5, icl_tape_reduce(tape, ICL_SUM, 1u << 3, icl_tape_unary(tape, ICL_SQUARE, scaled)));
@@ -95,6 +103,8 @@ icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequ
         return elu_plus_one(tape, x);
     case ICL_FEATURES_RELU:
         return icl_tape_unary(tape, ICL_RELU, x);
+    case ICL_FEATURES_TANH:
+        return hyperbolic_tangent(pass, x);
     case ICL_FEATURES_DPFP:
         return dpfp(tape, x, pass->is->key_width, pass->is->feature_count);
     case ICL_FEATURES_FAVOR:

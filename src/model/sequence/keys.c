@@ -56,7 +56,7 @@ static const icl_recipe_key feature_rows[] = {
     {"model", "key_width", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
      .help = "numbers of a key, for each head; 0: width over heads"},
     {"model", "feature_map", ICL_KEY_TEXT, "identity",
-     .help = "of queries and keys: identity, elu+1, relu, dpfp:NU, favor:M or learned:M"},
+     .help = "of queries and keys: identity, elu+1, relu, tanh, dpfp:NU, favor:M or learned:M"},
 };
 const icl_recipe_group icl_sequence_feature_keys = ICL_RECIPE_GROUP(feature_rows);
 
@@ -166,8 +166,9 @@ static const struct {
     bool has_count, needs_count;
 } feature_maps[] = {
     {"identity", ICL_FEATURES_IDENTITY, false, false}, {"elu+1", ICL_FEATURES_ELU, false, false},
-    {"relu", ICL_FEATURES_RELU, false, false},         {"dpfp", ICL_FEATURES_DPFP, true, true},
-    {"favor", ICL_FEATURES_FAVOR, true, true},         {"learned", ICL_FEATURES_LEARNED, true, false},
+    {"relu", ICL_FEATURES_RELU, false, false},         {"tanh", ICL_FEATURES_TANH, false, false},
+    {"dpfp", ICL_FEATURES_DPFP, true, true},           {"favor", ICL_FEATURES_FAVOR, true, true},
+    {"learned", ICL_FEATURES_LEARNED, true, false},
 };
 
 enum { FEATURE_MAPS = sizeof feature_maps / sizeof *feature_maps, MOST_FEATURES = 65536 };
@@ -190,10 +191,11 @@ static icl_status read_feature_map(const icl_recipe *recipe, icl_sequence *is, i
         is->feature_count = (size_t)count;
         return ICL_OK;
     }
-    return icl_recipe_reject(recipe, "model", "feature_map", error,
-                             "identity, elu+1, relu, dpfp:NU, favor:M, learned or learned:M, NU and M from 1 to %d; "
-                             "the nearest is %s",
-                             MOST_FEATURES, icl_nearest(text, words, FEATURE_MAPS));
+    return icl_recipe_reject(
+        recipe, "model", "feature_map", error,
+        "identity, elu+1, relu, tanh, dpfp:NU, favor:M, learned or learned:M, NU and M from 1 to %d; "
+        "the nearest is %s",
+        MOST_FEATURES, icl_nearest(text, words, FEATURE_MAPS));
 }
 
 /* ---- Reading ---- */
@@ -263,7 +265,7 @@ static icl_status check_positions(const icl_recipe *recipe, const icl_sequence *
 
 static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *is,
                                icl_error *error) {
-    const bool negative = is->feature_map == ICL_FEATURES_IDENTITY;
+    const bool negative = is->feature_map == ICL_FEATURES_IDENTITY || is->feature_map == ICL_FEATURES_TANH;
 
     for (size_t i = 0; i < model->layers; i++) {
         const icl_sequence_mixer *mixer = is->layers[i].mixer;
@@ -277,10 +279,12 @@ static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model,
         return icl_recipe_reject(recipe, "model", "convolution", error, "0 beside model.causal = false");
     if (is->normalizer && negative)
         return icl_recipe_reject(recipe, "model", "normalizer", error,
-                                 "false beside model.feature_map = identity: the sum of its weights may be 0");
+                                 "false beside model.feature_map = %s: the sum of its weights may be 0",
+                                 icl_recipe_value(recipe, "model", "feature_map"));
     if (is->key_norm == ICL_KEYS_SUM && negative)
         return icl_recipe_reject(recipe, "model", "normalize_keys", error,
-                                 "another word beside model.feature_map = identity: the sum of a key may be 0");
+                                 "another word beside model.feature_map = %s: the sum of a key may be 0",
+                                 icl_recipe_value(recipe, "model", "feature_map"));
     return ICL_OK;
 }
 

@@ -37,6 +37,7 @@ typedef enum icl_feature_map {
     ICL_FEATURES_IDENTITY = 0,
     ICL_FEATURES_ELU,
     ICL_FEATURES_RELU,
+    ICL_FEATURES_TANH,
     ICL_FEATURES_DPFP,
     ICL_FEATURES_FAVOR,
     ICL_FEATURES_LEARNED,
@@ -109,6 +110,7 @@ typedef struct icl_sequence {
 
     icl_feature_map feature_map;
     size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 of learned: as many as a key has numbers */
+    bool favor_as_it_is;  /* favor takes x, and not x m^(-1/4) */
     icl_key_norm key_norm;
     size_t convolution;
     double write_strength, ridge, momentum, gate_limit, gate_root;

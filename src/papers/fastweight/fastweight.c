@@ -46,6 +46,8 @@ static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_f
     ICL_TRY(icl_reproduce_override(made, error, "task.draws=%s", figure->repeated ? "repeated" : "distinct"));
     ICL_TRY(icl_reproduce_override(made, error, "model.rule=%s", curve->rule));
     ICL_TRY(icl_reproduce_override(made, error, "model.feature_map=%s", curve->feature_map));
+    if (curve->overrides)
+        ICL_TRY(icl_reproduce_override_all(made, curve->overrides, error));
     ICL_TRY(icl_reproduce_override(made, error, "eval.every=100"));
     ICL_TRY(icl_reproduce_override(made, error, "train.stop_at=0.001"));
     ICL_TRY(icl_reproduce_override(made, error, "train.stop_after=10"));
@@ -174,12 +176,18 @@ icl_status icl_fastweight_reproduce(icl_reproducing *run, const icl_fastweight_f
     static const unsigned sizes[ICL_SCALES] = {1, 1 + 4 + 16, ~0U}; /* S = 20; 20, 60, 100; all */
     const size_t places = figure->most / ICL_FASTWEIGHT_STEP;
 
-    curves->figure = (icl_figure){
-        .name = figure->name, .title = figure->title, .x_label = "keys S", .y_label = "least half squared error"};
+    curves->figure = (icl_figure){.name = figure->name,
+                                  .title = figure->title,
+                                  .x_label = "keys S",
+                                  .y_label = "least half squared error",
+                                  .log_y = true,
+                                  .least_y = 1e-4};
     for (size_t i = 0; i < figure->count; i++) {
         const icl_fastweight_curve *curve = &figure->curves[i];
+        if (run->params->scale < curve->first)
+            continue;
         ICL_CHECK(add_known(curve, places, curves, error));
-        for (size_t place = 0; place < places && run->params->scale >= curve->first; place++)
+        for (size_t place = 0; place < places; place++)
             if (sizes[run->params->scale] >> place & 1)
                 ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, figure, curve, place, curves, error)));
     }

@@ -17,6 +17,7 @@ typedef struct icl_fastweight_curve {
     double logs[ICL_FASTWEIGHT_SIZES]; /* 0: not at hand */
     const char *differs;               /* from the authors' code, so that their logs do not judge it; NULL: nothing */
     icl_scale first;                   /* scale from which on it is part of the figure */
+    const char *overrides;             /* of the recipe, "section.key=value", separated by blanks; NULL: none */
 } icl_fastweight_curve;
 
 /* A figure: curves over S. */

@@ -155,6 +155,23 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
          {.102, .183, .398, .493, .5},
          "directions are drawn anew for each pass, here once",
          ICL_SCALE_SHORT},
+        /* The norm of what is read makes their losses large where nothing was learned, and each write costs a step of
+         * its own on the tape. */
+        {"dpfp-1, fwm",
+         "fwm",
+         "dpfp:1",
+         0,
+         {.040, .49, .499, .4999, .526, .556, .743, 1.97, 2.5, 1.09},
+         NULL,
+         ICL_SCALE_FULL},
+        {"tanh, fwm",
+         "fwm",
+         "tanh",
+         0,
+         {1.50, 4.83, 9.02, 30.3, 42.4, 56.0, 59.8, 74.8, 85.3, 95.5},
+         NULL,
+         ICL_SCALE_FULL,
+         "train.learning_rate=0.0001 train.batch=128"},
     };
     static const icl_fastweight_figure figure = {
         .name = "fastweight-overwrite",

@@ -14,12 +14,13 @@ static const icl_task_shape retrieval = {
 /* Keys come back with other values; the second sequence asks twice for the same. */
 static const float symbols[B * T] = {0, 3, 2, 5, 0, 4, 1, 4, 2, 3, 0, 2, /* */ 1, 5, 1, 3, 0, 4, 2, 4, 1, 4, 1, 1};
 
-typedef enum rule { SUM, DELTA, SOFTMAX } rule;
+typedef enum rule { SUM, DELTA, FWM, SOFTMAX } rule;
 
 typedef struct checked {
     const char *overrides;
     rule rule;
     size_t features; /* numbers behind the map */
+    bool tanh, favor;
 } checked;
 
 static const checked all[] = {
@@ -28,6 +29,9 @@ static const checked all[] = {
     {"family=fast-weights heads=1 layers=1 width=4 rule=delta feature_map=dpfp:1", DELTA, 2 * M},
     {"family=fast-weights heads=1 layers=1 width=4 rule=delta feature_map=elu+1", DELTA, M},
     {"family=fast-weights heads=1 layers=1 width=4 rule=softmax", SOFTMAX, M},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=sum feature_map=favor:3", SUM, 6, .favor = true},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=fwm feature_map=dpfp:1", FWM, 2 * M},
+    {"family=fast-weights heads=1 layers=1 width=4 rule=fwm feature_map=tanh", FWM, M, true},
 };
 
 /* ---- The formulas ---- */
@@ -64,11 +68,27 @@ static void map(const checked *is, double *x, double *phi) {
     for (size_t i = 0; i < M; i++) {
         r[i] = fmax(x[i], 0);
         r[M + i] = fmax(-x[i], 0);
-        phi[i] = is->rule == SOFTMAX ? x[i] : x[i] > 0 ? x[i] + 1 : exp(x[i]);
+        phi[i] = is->tanh ? tanh(x[i]) : is->rule == SOFTMAX ? x[i] : x[i] > 0 ? x[i] + 1 : exp(x[i]);
     }
     for (size_t j = 1; is->features > M && 2 * M * j <= is->features; j++)
         for (size_t i = 0; i < 2 * M; i++)
             phi[2 * M * (j - 1) + i] = r[i] * r[(i + 2 * M - j) % (2 * M)];
+}
+
+/* exp(+-u - |x|^2 / 2) / sqrt(2 m), u = x W over m directions. */
+static void map_favor(const checked *is, const icl_model *model, const float *values, const double *x, double *phi) {
+    const float *directions = parameter(model, values, "block.0.mixer.directions");
+    const size_t m = is->features / 2;
+
+    for (size_t j = 0; j < m; j++) {
+        double u = 0, square = 0;
+        for (size_t i = 0; i < M; i++) {
+            u += x[i] * (double)directions[i * m + j];
+            square += x[i] * x[i];
+        }
+        phi[j] = exp(u - square / 2) / sqrt(2 * (double)m);
+        phi[m + j] = exp(-u - square / 2) / sqrt(2 * (double)m);
+    }
 }
 
 static double total(const double *x, size_t count) {
@@ -83,6 +103,35 @@ static double product(const double *a, const double *b, size_t count) {
     for (size_t i = 0; i < count; i++)
         sum += a[i] * b[i];
     return sum;
+}
+
+/* The rule of fast weight memory: as delta with keys as they are, in a memory of norm 1 at most from the second write
+ * on, and outputs of mean 0 and variance 1. */
+static void answer_fwm(const checked *is, double keys[L][D], const size_t *written, const double *beta, const double *q,
+                       double *y) {
+    double memory[S][D] = {{0}}, mean = 0, variance = 0;
+
+    for (size_t t = 0; t < L; t++) {
+        double square = 0;
+        for (size_t k = 0; k < S; k++) {
+            const double miss = (k == written[t] ? 1 : 0) - product(memory[k], keys[t], is->features);
+            for (size_t i = 0; i < is->features; i++) {
+                memory[k][i] += beta[t] * miss * keys[t][i];
+                square += memory[k][i] * memory[k][i];
+            }
+        }
+        for (size_t k = 0; t > 0 && square > 1 && k < S; k++)
+            for (size_t i = 0; i < is->features; i++)
+                memory[k][i] /= sqrt(square);
+    }
+    for (size_t k = 0; k < S; k++) {
+        y[k] = product(memory[k], q, is->features);
+        mean += y[k] / S;
+    }
+    for (size_t k = 0; k < S; k++)
+        variance += (y[k] - mean) * (y[k] - mean) / S;
+    for (size_t k = 0; k < S; k++)
+        y[k] = (y[k] - mean) / sqrt(variance + 1e-5);
 }
 
 /* What one sequence's query returns: weights of its writes, or the memory [S][D] of the delta rule. */
@@ -100,6 +149,8 @@ static void answer(const checked *is, double keys[L][D], const size_t *written, 
     }
     for (size_t k = 0; k < S; k++)
         y[k] /= is->rule == SUM ? sum + 1e-6 : sum;
+    if (is->rule == FWM)
+        answer_fwm(is, keys, written, beta, q, y);
     if (is->rule != DELTA)
         return;
     for (size_t t = 0; t < L; t++) {
@@ -127,7 +178,9 @@ static void compute(const checked *is, const icl_model *model, const float *valu
             written[t] = (size_t)in[2 * t + 1] - S;
             project(model, values, "key", key, written[t], M, x);
             map(is, x, keys[t]);
-            if (is->rule == DELTA) {
+            if (is->favor)
+                map_favor(is, model, values, x, keys[t]);
+            if (is->rule == DELTA || is->rule == FWM) {
                 project(model, values, "write", key, written[t], 1, x);
                 beta[t] = 1 / (1 + exp(-x[0]));
             }
@@ -135,6 +188,8 @@ static void compute(const checked *is, const icl_model *model, const float *valu
         for (size_t j = 0; j < Q; j++) {
             project(model, values, "query", (size_t)in[2 * L + j], S, M, x);
             map(is, x, q);
+            if (is->favor)
+                map_favor(is, model, values, x, q);
             answer(is, keys, written, beta, q, outputs + (b * Q + j) * S);
         }
     }
@@ -142,15 +197,22 @@ static void compute(const checked *is, const icl_model *model, const float *valu
 
 /* ---- The model ---- */
 
-/* As it begins, moved a little but for the one-hot values. */
-static icl_status begin(fixture *f, float *values, icl_error *error) {
-    const float *one_hot;
+/* As it begins, moved a little but for the one-hot values. Of fwm with long keys that are written strongly, so that the
+ * first write alone has a norm above 1. */
+static icl_status begin(fixture *f, const checked *is, float *values, icl_error *error) {
+    const float *one_hot, *key, *write;
 
     icl_model_initialize(f->model, 3, values);
     one_hot = parameter(f->model, values, "values");
     for (size_t i = 0; i < icl_model_size(f->model); i++)
         if (values + i < one_hot || values + i >= one_hot + S * S)
             values[i] += 0.2F * noise(1, i);
+    key = parameter(f->model, values, "key.bias");
+    write = parameter(f->model, values, "write.bias");
+    for (size_t i = 0; is->rule == FWM && i < M; i++)
+        values[key - values + (ptrdiff_t)i] += 2;
+    if (is->rule == FWM)
+        values[write - values] += 3;
     ICL_CHECK(icl_tensor_write(f->inputs, symbols, error));
     return icl_tensor_write(f->parameters, values, error);
 }
@@ -160,6 +222,7 @@ static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, fl
     const size_t size = icl_model_size(f->model);
     const double step = 1e-5;
     const float *one_hot = parameter(f->model, values, "values");
+    const float *directions = parameter(f->model, values, "block.0.mixer.directions");
     double gradient[MOST_NUMBERS], outputs[2][B * Q * S], slope = 0, ahead = 0, frozen = 0;
     float moved[MOST_NUMBERS];
     const icl_variable out = record(f);
@@ -170,6 +233,8 @@ static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, fl
         for (size_t i = 0; i < size; i++)
             moved[i] = values[i] + (side == 0 ? 1 : -1) * (float)step * noise(4, i);
         memcpy(moved + (one_hot - values), one_hot, S * S * sizeof *moved);
+        if (directions) /* no gradient reaches them, either */
+            memcpy(moved + (directions - values), directions, M * is->features / 2 * sizeof *moved);
         ICL_CHECK(icl_tensor_write(f->parameters, moved, error));
         ICL_CHECK(read_outputs(f, outputs[side], error));
         for (size_t i = 0; i < size; i++) /* a step of floats is not quite the one that was meant */
@@ -195,7 +260,7 @@ static icl_status check(tap_run *tap, icl_backend *backend, const checked *is, i
     icl_status status = ICL_OK;
 
     ICL_TRY(fixture_open(&f, backend, &with, error));
-    ICL_TRY(begin(&f, values, error));
+    ICL_TRY(begin(&f, is, values, error));
     ICL_TRY(read_outputs(&f, seen, error));
     compute(is, f.model, values, expected);
     const double missed = distance(seen, expected, B * Q * S);
@@ -217,7 +282,8 @@ static const struct {
     {"layers=1", "another map beside model.rule = sum", T, S},
     {"layers=1 rule=delta", "another map beside model.rule = delta", T, S},
     {"layers=1 rule=softmax feature_map=relu", "identity beside model.rule = softmax", T, S},
-    {"layers=1 rule=fwm", "softmax", T, S},
+    {"layers=1 rule=fwn", "softmax", T, S},
+    {"layers=1 feature_map=tanh", "another map beside model.rule = sum", T, S},
     {"layers=1 feature_map=elu+1", "pairs of a key and a value", T + 1, S},
     {"layers=1 feature_map=elu+1", "pairs of a key and a value", T, S + 1},
 };

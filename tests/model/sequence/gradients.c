@@ -19,6 +19,7 @@ static const char *const settings[] = {
     "mixer=linear feature_map=favor:3",
     "mixer=linear feature_map=learned output_gate=true",
     "mixer=linear feature_map=learned:5 output_norm=none",
+    "mixer=linear feature_map=tanh",
     "mixer=linear feature_map=learned normalize_keys=unit key_width=4 value_width=2",
     "mixer=retention",
     "mixer=gla",

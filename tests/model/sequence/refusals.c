@@ -29,6 +29,7 @@ static const refusal refusals[] = {
     {"mixer=linear feature_map=learned:", "learned or learned:M"},
     {"mixer=linear normalizer=true", "the sum of its weights may be 0"},
     {"mixer=linear normalize_keys=sum", "the sum of a key may be 0"},
+    {"mixer=linear normalizer=true feature_map=tanh", "false beside model.feature_map = tanh"},
     {"mixer=softmax positions=rotary", "keys of an even width: here they have 3 numbers"},
     {"mixer=conv heads=1 convolution=2 positions=rotary", "no layer has any"},
     {"mixer=softmax width=3 heads=1 positions=sinusoidal", "an even number"},
