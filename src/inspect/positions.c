@@ -146,7 +146,10 @@ icl_status icl_inspect_positions(icl_inspecting *run, size_t sequences, icl_erro
         ICL_TRY(draw(run, evaluation, error));
     if (evaluation->count == 1)
         ICL_TRY(icl_inspect_paragraph(run, error, "The task has no reference predictors."));
-    ICL_TRY(icl_inspect_paragraph(run, error, "On %" PRIu64 " fresh sequences; +- is one standard error.",
+    ICL_TRY(icl_inspect_paragraph(run, error,
+                                  "On %" PRIu64
+                                  " fresh sequences; +- is one standard error. The loss at a position is the mean of "
+                                  "its weight times its loss, where the task weighs positions.",
                                   evaluation->sequences));
     ICL_TRY(conclude(run, evaluation, error));
 done:

@@ -1,6 +1,6 @@
 /* The frame of reproductions: what is met and what is missed, what findings.csv and figures hold, and that a failing
  * function ends a run. */
-#include "papers/reproduce.h"
+#include "papers/share.h"
 
 #include <math.h>
 
@@ -190,6 +190,28 @@ static void test_failures(tap_run *tap, const char *folder) {
     tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->run, "a known one");
 }
 
+/* ---- Shared trainings ---- */
+
+/* A cell that was left is passed over, once; what fails by itself, and everything without workers, is not. */
+static void test_sharing(tap_run *tap) {
+    const icl_reproduction reproduction = {.name = "example"};
+    icl_training_share share = {0};
+    icl_reproducing alone = {.reproduction = &reproduction}, worker = {.reproduction = &reproduction, .share = &share};
+    icl_error error = {0};
+
+    tap_ok(tap, icl_reproduce_judges(&alone) && !icl_reproduce_judges(&worker), "a worker judges nothing");
+    tap_ok(tap, icl_reproduce_next(&alone, ICL_ERROR_INTERRUPTED) == ICL_ERROR_INTERRUPTED,
+           "without workers a failure ends a loop");
+    tap_ok(tap, icl_reproduce_next(&worker, ICL_ERROR_INTERRUPTED) == ICL_ERROR_INTERRUPTED, "and so does a stop");
+    tap_ok(tap, icl_reproduce_next(&worker, icl_reproduce_leave(&worker, &error)) == ICL_OK,
+           "a training that is left does not: %s", error.message);
+    tap_ok(tap, icl_reproduce_next(&worker, ICL_ERROR_IO) == ICL_ERROR_IO, "but what fails behind it does");
+    tap_ok(tap,
+           ICL_FOUND(&worker, &error, .what = "nothing", .ours = 1) == ICL_OK && worker.findings == 0 &&
+               worker.table.length == 0,
+           "findings of a worker are nobody's");
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -208,5 +230,6 @@ int main(void) {
     remove_file(folder, "map-1.csv");
     remove_file(folder, "report.html");
     scratch_close(&scratch);
+    test_sharing(&tap);
     return tap_done(&tap);
 }

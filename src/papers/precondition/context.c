@@ -190,7 +190,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         snprintf(cell, sizeof cell, "n%zu", contexts[i]);
         if (!(budgets[run->params->scale].contexts >> i & 1) || !icl_reproduce_wants(run, cell))
             continue;
-        ICL_CHECK(reproduce_length(run, cell, i, &all, error));
+        ICL_CHECK(icl_reproduce_next(run, reproduce_length(run, cell, i, &all, error)));
         done++;
     }
     if (done > 0)
@@ -203,5 +203,6 @@ const icl_reproduction icl_precondition_context = {
     .source = "arXiv 2306.00297, figure 6",
     .about = "three trained layers against the length of the context, beside descents and least squares",
     .cost = {"4 s", "2 min", "20 min"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -63,9 +63,9 @@ static icl_status fill_matrix(icl_reproducing *run, const extent *is, matrix *al
     for (size_t task = 0; task < TASKS; task++) {
         const icl_window_cell cell = cell_of(is, task);
         if (is_asked_for(run, task))
-            ICL_TRY(icl_window_learn(run, &cell, M[task], NULL, error));
+            ICL_TRY(icl_reproduce_next(run, icl_window_learn(run, &cell, M[task], NULL, error)));
     }
-    for (size_t test = 0; test < TASKS; test++) {
+    for (size_t test = 0; test < TASKS && icl_reproduce_judges(run); test++) {
         const icl_window_cell cell = cell_of(is, test);
         for (size_t trained = 0; trained < TASKS; trained++)
             all->entries[test][trained].ratio = (double)NAN;
@@ -170,7 +170,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     matrix all;
 
     ICL_CHECK(fill_matrix(run, &extents[run->params->scale], &all, error));
-    for (size_t test = 0; test < TASKS; test++) {
+    for (size_t test = 0; test < TASKS && icl_reproduce_judges(run); test++) {
         if (!is_asked_for(run, test) || !icl_reproduce_wants(run, classes[test / CONSTANTS]))
             continue;
         ICL_CHECK(judge_class(run, &all, test, error));
@@ -189,5 +189,6 @@ const icl_reproduction icl_window_generalize = {
     .source = "arXiv 2402.11639, figure 5",
     .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
     .cost = {"4 s", "1 min", "10 min"},
+    .is_shared = true,
     .run = reproduce,
 };

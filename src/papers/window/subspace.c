@@ -159,8 +159,10 @@ static icl_status reproduce_class(icl_reproducing *run, size_t family, course ki
                             error));
     for (size_t kind = 0; kind < KINDS; kind++) {
         const icl_window_cell cell = cell_of(is, family, kind == 1);
-        ICL_TRY(follow(run, &cell, &set, rotation, &kinds[kind], error));
+        ICL_TRY(icl_reproduce_next(run, follow(run, &cell, &set, rotation, &kinds[kind], error)));
     }
+    if (!icl_reproduce_judges(run))
+        goto done;
     ICL_TRY(find_best(run, recipe, is->sequences, rotation, best, error));
     const icl_window_ratio beside_best = icl_window_compare(&set, kinds[0].M, true, best, true);
     const icl_window_ratio beside_softmax = icl_window_compare(&set, kinds[1].M, false, kinds[0].M, true);
@@ -193,5 +195,6 @@ const icl_reproduction icl_window_subspace = {
     .source = "arXiv 2402.11639, figure 10",
     .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
     .cost = {"4 s", "1 min", "10 min"},
+    .is_shared = true,
     .run = reproduce,
 };
