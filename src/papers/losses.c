@@ -15,7 +15,8 @@ icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe
     snprintf(folder, sizeof folder, "runs/%s", cell);
     ICL_CHECK(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, run->params->seed));
     ICL_CHECK(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
-    icl_reproduce_say(run, "training %s, seed %" PRIu32, cell, run->params->seed);
+    if (icl_reproduce_judges(run)) /* else whoever trains it says so */
+        icl_reproduce_say(run, "training %s, seed %" PRIu32, cell, run->params->seed);
     return icl_reproduce_train_from(run, folder, recipe, initial, trainer, error);
 }
 

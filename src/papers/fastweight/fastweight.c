@@ -27,10 +27,25 @@ static size_t size_at(size_t place) {
 
 /* ---- Training ---- */
 
+/* The measure of a training, made when it is first asked for: its sequences take long to draw, and a training that is
+ * left to another worker needs none. */
+typedef struct measuring {
+    icl_reproducing *run;
+    const icl_recipe *recipe;
+    size_t keys;
+    icl_fastweight_measure *made;
+} measuring;
+
+static icl_status measure(measuring *with, icl_trainer *trainer, icl_fastweight_loss *loss, icl_error *error) {
+    if (!with->made)
+        ICL_CHECK(icl_fastweight_measure_create(with->run, with->recipe, with->keys, SEQUENCES, &with->made, error));
+    return icl_fastweight_measure_of(with->made, trainer, loss, error);
+}
+
 static icl_status measure_loss(void *user, icl_trainer *trainer, double *value, icl_error *error) {
     icl_fastweight_loss loss;
 
-    ICL_CHECK(icl_fastweight_measure_of(user, trainer, &loss, error));
+    ICL_CHECK(measure(user, trainer, &loss, error));
     *value = loss.mean;
     return ICL_OK;
 }
@@ -76,20 +91,20 @@ done:
 
 static icl_status train(icl_reproducing *run, const icl_fastweight_figure *figure, const icl_fastweight_curve *curve,
                         size_t keys, const char *cell, trained *out, icl_error *error) {
-    icl_fastweight_measure *measure = NULL;
+    measuring with = {.run = run, .keys = keys};
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(make_recipe(run, figure, curve, keys, &recipe, error));
-    ICL_TRY(icl_fastweight_measure_create(run, recipe, keys, SEQUENCES, &measure, error));
-    ICL_TRY(icl_reproduce_train_measured(run, cell, recipe, &(icl_session_measure){measure_loss, measure}, &trainer,
-                                         error));
-    ICL_TRY(icl_fastweight_measure_of(measure, trainer, &out->last, error));
+    with.recipe = recipe;
+    ICL_TRY(
+        icl_reproduce_train_measured(run, cell, recipe, &(icl_session_measure){measure_loss, &with}, &trainer, error));
+    ICL_TRY(measure(&with, trainer, &out->last, error));
     ICL_TRY(read_losses(run, cell, &out->losses, error));
     out->steps = icl_trainer_progress(trainer).step;
 done:
-    icl_fastweight_measure_destroy(&measure);
+    icl_fastweight_measure_destroy(&with.made);
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;

@@ -186,7 +186,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     icl_curves curves = {0};
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && icl_reproduce_judges(run); i++) {
         ICL_TRY(judge_mean(run, sizes[i], error));
         ICL_TRY(icl_curves_add(&curves, "mean of a key's values", ICL_SERIES_REFERENCE, (double)sizes[i],
                                icl_fastweight_mean_floor(sizes[i]), error));
