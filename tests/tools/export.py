@@ -71,6 +71,7 @@ SEQUENCES = {
     "momentum": ["momentum=0.7"],
     "linear, clipped": ["mixer=linear", "activation_clip=0.4", "output_norm=none"],
     "conv": ["convolution=3", "heads=1"],
+    "delta, read from the last position": ["mixer=delta", "readout=last", "width=8"],
     "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
 }
 SMALL = [

@@ -293,11 +293,24 @@ class Sequence:
             for layer in range(self.layers):
                 z = self.block(Part(own, f"block.{layer}.", xp), self.mixers[layer], z)
         first, scored = int(self.shape["first_scored"]), int(self.shape["scored"])
-        z = z.mean(1)[:, None] if self.about["readout"] == "pooled" else z[:, first : first + scored]
+        if self.about["readout"] == "last":
+            z = self.decode(z[:, -1:], first, scored, own, xp)
+        elif self.about["readout"] == "pooled":
+            z = z.mean(1)[:, None]
+        else:
+            z = z[:, first : first + scored]
         return self.norm(Part(own, "", xp), "norm", z) @ own["readout.weight"] + own["readout.bias"]
 
-    def angles(self, positions, width):
-        speeds = self.number("position_base") ** (-2 * numpy.arange(width // 2) / width)
+    def decode(self, last, first, scored, own, xp):
+        angles = self.angles(first + scored, last.shape[2], 10000.0)[first:]
+        h = last + put(numpy.concatenate((numpy.cos(angles), numpy.sin(angles)), 1), last, xp)
+        for i in range(2):
+            h = self.norm(Part(own, "", xp), f"readout.{i}.norm", h) @ own[f"readout.{i}.weight"]
+            h = gelu(h + own[f"readout.{i}.bias"], xp)
+        return h
+
+    def angles(self, positions, width, base=None):
+        speeds = (base or self.number("position_base")) ** (-2 * numpy.arange(width // 2) / width)
         return numpy.arange(positions)[:, None] * speeds
 
     def add_positions(self, x, own, xp):

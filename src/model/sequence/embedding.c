@@ -36,11 +36,10 @@ icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *
 }
 
 /* Turning (1, 0) by the angle t w_i gives (cos, sin): the rows that rotary positions turn by. */
-static icl_variable sinusoids(const icl_sequence_pass *pass, size_t positions) {
+icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions) {
     const size_t half[] = {positions, pass->is->width / 2};
     const icl_variable parts[] = {icl_tape_filled(pass->tape, 2, half, 1.0), icl_tape_filled(pass->tape, 2, half, 0.0)};
-    return icl_tape_rotate(pass->tape, icl_tape_concatenate(pass->tape, 1, 2, parts), pass->is->position_base,
-                           pass->first_position);
+    return icl_tape_rotate(pass->tape, icl_tape_concatenate(pass->tape, 1, 2, parts), base, first);
 }
 
 static void fail_beyond(const icl_sequence_pass *pass) {
@@ -64,6 +63,7 @@ icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inpu
                                icl_tape_slice(pass->tape, icl_sequence_value(pass, is->position_table), 0,
                                               pass->first_position, positions));
     if (is->positions == ICL_POSITIONS_SINUSOIDAL)
-        return icl_tape_binary(pass->tape, ICL_ADD, x, sinusoids(pass, positions));
+        return icl_tape_binary(pass->tape, ICL_ADD, x,
+                               icl_sequence_sinusoids(pass, is->position_base, pass->first_position, positions));
     return x;
 }

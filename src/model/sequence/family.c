@@ -3,7 +3,7 @@
  *
  *     e = embedding(inputs) + positions                                (embedding.c)
  *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024)
- *     outputs = norm(z) W + b at the scored positions, or of their mean over all positions (model.readout = pooled)
+ *     outputs from z at the scored positions, the mean over all, or the last one (readout.c)
  *
  * and a block of the L with norms before:   z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
  * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and none before
@@ -14,7 +14,7 @@
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
  * width]; block.I.mixer_norm and block.I.feed_forward_norm, each .gain and .shift; block.I.mixer.* as the files of the
  * mixers and heads.c have them; block.I.feed_forward.gate, .up, .up_bias, .down, .down_bias; norm.gain and .shift;
- * readout.weight [width, q] and readout.bias.
+ * readout.weight [width, q] and readout.bias; and with model.readout = last readout.I.norm, .weight and .bias.
  */
 #include <math.h>
 #include <stdio.h>
@@ -40,26 +40,13 @@ static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *l
     return icl_sequence_add_feed_forward(builder, layer, error);
 }
 
-static icl_status add_readout(icl_sequence_builder *builder, icl_error *error) {
-    icl_sequence *is = builder->is;
-    const size_t outputs = builder->model->shape.outputs;
-    const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / (double)is->width, 0, false};
-
-    if (!is->norm_after)
-        ICL_CHECK(icl_sequence_add_norm(builder, &is->final_norm, error, "norm"));
-    ICL_CHECK(icl_sequence_add(builder, &is->readout, start, 2, (const size_t[]){is->width, outputs}, error,
-                               "readout.weight"));
-    return icl_sequence_add(builder, &is->readout_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
-                            &outputs, error, "readout.bias");
-}
-
 static icl_status add_parameters(icl_model *model, icl_sequence *is, icl_error *error) {
     icl_sequence_builder builder = {model, is};
 
     ICL_CHECK(icl_sequence_add_embedding(&builder, error));
     for (size_t i = 0; i < model->layers; i++)
         ICL_CHECK(add_block(&builder, &is->layers[i], error));
-    return add_readout(&builder, error);
+    return icl_sequence_add_readout(&builder, error);
 }
 
 static icl_status check_shape(const icl_model *model, icl_error *error) {
@@ -91,7 +78,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     ICL_TRY(icl_sequence_read_keys(recipe, model, is, error));
     ICL_TRY(add_parameters(model, is, error));
     model->sequences_at_once = at_once(model);
-    if (is->causal && !is->pooled)
+    if (is->causal && !is->pooled && !is->from_last)
         model->abilities |= ICL_MODEL_DECODES;
 done:
     return status;
@@ -163,14 +150,12 @@ static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
         for (size_t i = 0; i < layers; i++) {
             icl_sequence_pass here = *pass;
             here.loop = loop;
-            here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled;
+            here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled && !is->from_last;
             z = clip(pass, apply_block(&here, &is->layers[i], z));
             show_stage(pass, 1 + loop * layers + i, z);
         }
     }
-    if (is->pooled)
-        z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
-    return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
+    return icl_sequence_read_out(pass, z);
 }
 
 static icl_variable predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,

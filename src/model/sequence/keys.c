@@ -45,7 +45,7 @@ static const icl_choice feed_forwards[] = {{"none", ICL_FEED_FORWARD_NONE},
                                            {"swiglu", ICL_FEED_FORWARD_SWIGLU, factor_groups},
                                            {"quadratic", ICL_FEED_FORWARD_QUADRATIC, factor_groups},
                                            {0}};
-static const icl_choice readouts[] = {{"position", 0}, {"pooled", 1}, {0}};
+static const icl_choice readouts[] = {{"position", 0}, {"pooled", 1}, {"last", 2}, {0}};
 static const icl_choice key_norms[] = {
     {"auto", ICL_KEYS_AUTO}, {"none", ICL_KEYS_AS_THEY_ARE}, {"unit", ICL_KEYS_UNIT}, {"sum", ICL_KEYS_SUM}, {0}};
 
@@ -74,7 +74,7 @@ static const icl_recipe_key keys[] = {
     {"model", "activation_clip", ICL_KEY_NUMBER, "0", 0, 1e6,
      .help = "numbers behind each block are cut to this size; 0: they are not"},
     {"model", "readout", ICL_KEY_WORD, "position", .choices = readouts,
-     .help = "outputs from each scored position, or from the mean over all"},
+     .help = "outputs from each scored position, from the mean over all, or from the last one alone"},
     {"model", "init", ICL_KEY_NUMBER, "0", 0, 100,
      .help = "standard deviation of matrices at the start; 0: the root of one over their inputs"},
 
@@ -213,6 +213,7 @@ static void read_values(const icl_recipe *recipe, icl_sequence *is) {
     is->feed_forward = (icl_feed_forward)icl_recipe_choice(recipe, "model", "feed_forward");
     is->hidden = (size_t)fmax(1, round((double)is->width * icl_recipe_number(recipe, "model", "feed_forward_factor")));
     is->pooled = icl_recipe_choice(recipe, "model", "readout") == 1;
+    is->from_last = icl_recipe_choice(recipe, "model", "readout") == 2;
     is->activation_clip = icl_recipe_number(recipe, "model", "activation_clip");
     is->init = icl_recipe_number(recipe, "model", "init");
     is->key_norm = (icl_key_norm)icl_recipe_choice(recipe, "model", "normalize_keys");
@@ -299,6 +300,8 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
     if (reads & ICL_READS_VALUES)
         ICL_CHECK(share_width(recipe, is, &is->value_width, "value_width", error));
     ICL_CHECK(check_positions(recipe, is, reads, error));
+    if (is->from_last && is->width % 2 != 0)
+        return icl_recipe_reject(recipe, "model", "width", error, "an even number beside model.readout = last");
     if (is->pooled && model->shape.scored != 1)
         return icl_recipe_reject(recipe, "model", "readout", error,
                                  "position: the task scores %zu positions, and their mean gives one output",

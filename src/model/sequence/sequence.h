@@ -92,6 +92,9 @@ typedef struct icl_sequence_start {
     bool keeps; /* weight decay passes it over: biases, gains, positions, rates */
 } icl_sequence_start;
 
+/* Layers between the last position and the outputs of model.readout = last. */
+#define ICL_SEQUENCE_DECODER 2
+
 /* model->state. */
 typedef struct icl_sequence {
     size_t width, heads, key_width, value_width;
@@ -104,7 +107,7 @@ typedef struct icl_sequence {
     bool norm_after;
     icl_feed_forward feed_forward;
     size_t hidden;
-    bool pooled;
+    bool pooled, from_last; /* model.readout */
     double activation_clip; /* 0: none */
     double init;
 
@@ -120,8 +123,12 @@ typedef struct icl_sequence {
 
     icl_sequence_parameter embedding, embedding_bias, position_table, readout, readout_bias;
     icl_sequence_norm final_norm;
-    icl_sequence_layer *layers; /* [model->layers] */
-    icl_sequence_start *starts; /* one for each parameter */
+    struct {
+        icl_sequence_norm norm;
+        icl_sequence_parameter weight, bias; /* [width, width], [width] */
+    } decoder[ICL_SEQUENCE_DECODER];         /* of model.readout = last */
+    icl_sequence_layer *layers;              /* [model->layers] */
+    icl_sequence_start *starts;              /* one for each parameter */
     size_t start_count, start_capacity;
 } icl_sequence;
 
@@ -263,6 +270,14 @@ icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable
 /* log sigmoid(x) = -softplus(-x). */
 icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x);
 
+/* ---- The readout (readout.c) ---- */
+
+icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
+
+/* Behind the last block: [B, S, q] from the scored positions [B, S, width], or from all of them where is->pooled or
+ * is->from_last. */
+icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z);
+
 /* ---- Norms (norm.c) ---- */
 
 icl_status icl_sequence_add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error,
@@ -273,6 +288,9 @@ icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_seq
 
 icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error);
 icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs);
+
+/* Rows of sinusoidal positions, [positions, width], from the position `first` on. The width is even. */
+icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions);
 
 /* ---- Feed-forward (feed_forward.c) ---- */
 

@@ -182,6 +182,7 @@ int main(int argc, char **argv) {
         test_beyond(&tap, device);
         refuse(&tap, device, "mixer=softmax causal=false", "expected a causal model");
         refuse(&tap, device, "mixer=softmax readout=pooled", "reads each position out");
+        refuse(&tap, device, "mixer=softmax readout=last", "reads each position out");
         test_shapes(&tap, device);
     }
     icl_backend_close(&device);

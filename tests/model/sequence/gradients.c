@@ -10,6 +10,8 @@ static const char *const settings[] = {
     "mixer=softmax norm=layer norm_place=after feed_forward=relu",
     "mixer=softmax norm=none feed_forward=none",
     "mixer=softmax readout=pooled causal=false",
+    "mixer=softmax readout=last",
+    "mixer=delta readout=last norm=layer norm_place=after",
     "mixer=softmax loops=3 layers=1",
     "mixer=linear",
     "mixer=linear causal=false feature_map=elu+1 normalizer=true output_norm=none",

@@ -34,6 +34,7 @@ static const refusal refusals[] = {
     {"mixer=conv heads=1 convolution=2 positions=rotary", "no layer has any"},
     {"mixer=softmax width=3 heads=1 positions=sinusoidal", "an even number"},
     {"mixer=softmax readout=pooled", "the task scores 4 positions"},
+    {"mixer=softmax width=3 heads=1 readout=last", "an even number beside model.readout = last"},
     {"mixer=softmax loops=0", "loops"},
     {"mixer=softmax write_strength=2.5", "write_strength"},
     {"mixer=softmax norm=none norm_place=after", "model.norm = none does not read it"},

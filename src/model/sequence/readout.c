@@ -1,0 +1,72 @@
+/*
+ * Outputs from what the blocks leave, by model.readout:
+ *
+ *     position: norm(z_t) W + b at each scored position t
+ *     pooled:   the same of the mean of z over all positions, one output for a sequence
+ *     last:     from z_T, the last position, alone: h = z_T + p_t, p_t sinusoids of the scored position t, then twice
+ *               h <- gelu(norm(h) U + a), and norm(h) W + b. The decoder of MAD's autoencoder (Poli and others 2024):
+ *               z_T holds all that the model knows of the sequence
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "model/sequence/sequence.h"
+
+#define POSITION_BASE 10000.0 /* as the authors have it */
+
+static icl_status add_decoder(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *is = builder->is;
+    const icl_sequence_start matrix = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / sqrt((double)is->width), 0,
+                                       false};
+    const icl_sequence_start zero = {ICL_START_CONSTANT, 0, 0, true};
+
+    for (size_t i = 0; i < ICL_SEQUENCE_DECODER; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "readout.%zu.norm", i);
+        ICL_CHECK(icl_sequence_add_norm(builder, &is->decoder[i].norm, error, name));
+        ICL_CHECK(icl_sequence_add(builder, &is->decoder[i].weight, matrix, 2, (const size_t[]){is->width, is->width},
+                                   error, "readout.%zu.weight", i));
+        ICL_CHECK(icl_sequence_add(builder, &is->decoder[i].bias, zero, 1, &is->width, error, "readout.%zu.bias", i));
+    }
+    return ICL_OK;
+}
+
+icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error) {
+    icl_sequence *is = builder->is;
+    const size_t outputs = builder->model->shape.outputs;
+    const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / (double)is->width, 0, false};
+
+    if (is->from_last)
+        ICL_CHECK(add_decoder(builder, error));
+    if (!is->norm_after)
+        ICL_CHECK(icl_sequence_add_norm(builder, &is->final_norm, error, "norm"));
+    ICL_CHECK(icl_sequence_add(builder, &is->readout, start, 2, (const size_t[]){is->width, outputs}, error,
+                               "readout.weight"));
+    return icl_sequence_add(builder, &is->readout_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
+                            &outputs, error, "readout.bias");
+}
+
+/* [B, T, width] to [B, S, width]. */
+static icl_variable decode(const icl_sequence_pass *pass, icl_variable z) {
+    const icl_sequence *is = pass->is;
+    const icl_variable last = icl_tape_slice(pass->tape, z, 1, icl_tape_value(pass->tape, z).shape[1] - 1, 1);
+    icl_variable h = icl_tape_binary(pass->tape, ICL_ADD, last,
+                                     icl_sequence_sinusoids(pass, POSITION_BASE, pass->first_scored, pass->scored));
+
+    for (size_t i = 0; i < ICL_SEQUENCE_DECODER; i++) {
+        h = icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->decoder[i].norm, h), is->decoder[i].weight,
+                                is->decoder[i].bias);
+        h = icl_tape_unary(pass->tape, ICL_GELU, h);
+    }
+    return h;
+}
+
+icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z) {
+    const icl_sequence *is = pass->is;
+
+    if (is->pooled)
+        z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
+    if (is->from_last)
+        z = decode(pass, z);
+    return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
+}
