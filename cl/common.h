@@ -71,11 +71,12 @@ typedef ICL_PASTE(uint, LANES) uints;
 #endif
 #endif
 
-/* Lanes to any address in one access: PoCL's vstore16 takes four. */
+/* Lanes at any address in one access: PoCL's vstore16 takes four, and its vload16 up to eight. */
 typedef struct __attribute__((packed)) floats_anywhere {
     floats value;
 } floats_anywhere;
 #define STORE_ANYWHERE(lanes, pointer) (((__global floats_anywhere *)(pointer))->value = (lanes))
+#define LOAD_ANYWHERE(pointer)         (((__global const floats_anywhere *)(pointer))->value)
 
 /* Copies count < LANES neighbouring floats. */
 #define COPY_RUN(to, from, count)                                                                                      \
@@ -106,7 +107,7 @@ static floats load_run(__global const float *from, int stride, uint count) {
     if (stride == 0)
         return (floats)(*from);
     if (stride == 1 && count >= LANES)
-        return LOAD_LANES(from);
+        return LOAD_ANYWHERE(from);
     STORE_LANES((floats)(0), lane);
     if (stride == 1) {
         COPY_RUN(lane, from, count);
@@ -139,7 +140,7 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
     floats x[LANES], y[LANES];
     UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
-        lane < count ? LOAD_LANES(from + (int)lane * run_stride) : (floats)(0.0f);
+        lane < count ? LOAD_ANYWHERE(from + (int)lane * run_stride) : (floats)(0.0f);
     UNROLL for (uint round = 1; round < LANES; round *= 2) {
         UNROLL for (uint i = 0; i < LANES / 2; i++) {
             y[2 * i].even = x[i].lo;
@@ -221,16 +222,27 @@ static int dot_position(int4 position, int4 stride) {
               end = min(start + (segment), (shape).s3), once = 1;                                                      \
          once; once = 0)
 
+/* A function that a kernel calls twice: with steps of 1, from which the compiler sees that elements lie side by side,
+ * and with any others. It is compiled into both calls, because a compiler otherwise makes one of them. */
+#define ROW_FUNCTION __attribute__((always_inline)) static
+
 #if LANES > 1
+/* DO(i, count) for the runs of LANES elements of a row, from i on. count: LANES, which the compiler sees, and of the
+ * last run what the row has left. */
+#define FOR_RUNS(n, DO)                                                                                                \
+    do {                                                                                                               \
+        uint i_ = 0;                                                                                                   \
+        for (; i_ + LANES <= (n); i_ += LANES)                                                                         \
+            DO(i_, LANES);                                                                                             \
+        if (i_ < (n))                                                                                                  \
+            DO(i_, (n)-i_);                                                                                            \
+    } while (0)
+
 /* Runs the body that follows for each stretch of rows, of start .. stop - 1, that lie side by side along the last axis
  * but one of the shape: `count` of them from `row` on. */
 #define FOR_EACH_STRETCH(start, stop, row, count, shape)                                                               \
     for (uint row = (start), stop_ = (stop), count = 0;                                                                \
          row < stop_ && (count = min(stop_ - row, (shape).s2 - row % (shape).s2), true); row += count)
-
-/* A function that a kernel calls twice: with steps of 1, from which the compiler sees that elements lie side by side,
- * and with any others. It is compiled into both calls, because a compiler otherwise makes one of them. */
-#define ROW_FUNCTION __attribute__((always_inline)) static
 #endif
 
 #endif

@@ -9,7 +9,7 @@
 
 /* LANES channels of a product. is_dense is known to the compiler: channels lie side by side, as many as the lanes. */
 static floats load_channels(__global const float *from, int step, uint left, uint is_dense) {
-    return is_dense ? LOAD_LANES(from) : load_run(from, step, left);
+    return is_dense ? LOAD_ANYWHERE(from) : load_run(from, step, left);
 }
 
 /* One token: sum over the taps from `first` on, whose input stands at `in`. */
@@ -32,8 +32,8 @@ static floats filter_token(__global const float *in, int in_time, int in_step, _
             SUMS STORE_ANYWHERE(sum, out);                                                                             \
         }                                                                                                              \
     }
-#define TAP(j)  const floats tap##j = LOAD_LANES(taps + (j)*tap_stride);
-#define ADD(j)  sum += tap##j * LOAD_LANES(in + (j)*in_time);
+#define TAP(j)  const floats tap##j = LOAD_ANYWHERE(taps + (j)*tap_stride);
+#define ADD(j)  sum += tap##j * LOAD_ANYWHERE(in + (j)*in_time);
 #define TO_2(X) X(0) X(1)
 #define TO_3(X) TO_2(X) X(2)
 #define TO_4(X) TO_3(X) X(3)
@@ -108,11 +108,11 @@ static void sum_together(__global float *sums, uint stride, __global const float
     d_out += (int)first * out_time;
     in += ((int)first - (int)back) * in_time;
     for (uint t = first; t < end; t++, d_out += out_time, in += in_time) {
-        const floats factor = LOAD_LANES(d_out);
-        sum0 += factor * LOAD_LANES(in);
-        sum1 += factor * LOAD_LANES(in + in_time);
-        sum2 += factor * LOAD_LANES(in + 2 * in_time);
-        sum3 += factor * LOAD_LANES(in + 3 * in_time);
+        const floats factor = LOAD_ANYWHERE(d_out);
+        sum0 += factor * LOAD_ANYWHERE(in);
+        sum1 += factor * LOAD_ANYWHERE(in + in_time);
+        sum2 += factor * LOAD_ANYWHERE(in + 2 * in_time);
+        sum3 += factor * LOAD_ANYWHERE(in + 3 * in_time);
     }
     STORE_ANYWHERE(sum0, sums);
     STORE_ANYWHERE(sum1, sums + stride);

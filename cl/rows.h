@@ -54,16 +54,6 @@ static float add_lanes(floats x) {
         (sum) = add_lanes(total_);                                                                                     \
     } while (0)
 
-/* DO(i, count) for the same runs of a row. */
-#define FOR_RUNS(n, DO)                                                                                                \
-    do {                                                                                                               \
-        uint i_ = 0;                                                                                                   \
-        for (; i_ + LANES <= (n); i_ += LANES)                                                                         \
-            DO(i_, LANES);                                                                                             \
-        if (i_ < (n))                                                                                                  \
-            DO(i_, (n)-i_);                                                                                            \
-    } while (0)
-
 /* max = the largest of VALUE(i), as SUM_ROW has TERM(i), whose lanes beyond the row hold some element; `first` is one.
  * NaN is passed over. */
 #define MAX_ROW(largest, n, first, VALUE)                                                                              \

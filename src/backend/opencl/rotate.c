@@ -8,9 +8,8 @@ icl_status icl_opencl_rotate(icl_backend *backend, const void *params, const icl
     cl_uint4 shape = icl_shape_of(&operands[0]);
 
     shape.s[3] /= 2;
-    const cl_uint segment = opencl->lanes == 1 ? 1 : 4096, segments = (shape.s[3] + segment - 1) / segment;
-    const cl_uint units = shape.s[0] * shape.s[1] * shape.s[2] * segments;
+    const bool is_gpu = opencl->lanes == 1;
+    const cl_uint rows = shape.s[0] * shape.s[1] * shape.s[2], units = is_gpu ? rows * shape.s[3] : rows;
     return ICL_LAUNCH(opencl, ICL_KERNEL_rotate_pairs, units, error, ICL_VIEW(out), ICL_VIEW(in), ICL_VIEW(angles),
-                      ICL_ARGUMENT(shape), ICL_ARGUMENT(segment), ICL_ARGUMENT(segments),
-                      ICL_UNITS(units, 6.0 * segment), ICL_ARGUMENT(sign));
+                      ICL_ARGUMENT(shape), ICL_UNITS(units, is_gpu ? 6.0 : 6.0 * shape.s[3]), ICL_ARGUMENT(sign));
 }
