@@ -29,10 +29,11 @@
 #define UNROLL _Pragma("unroll")
 
 /* Asks for the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL; where the
- * compiler compiles for a processor, its own does. */
+ * compiler compiles for a processor, its own does. FETCH_LATER: to the second cache. */
 #if LANES > 1 && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
-#define FETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
+#define FETCH(pointer)       __builtin_prefetch((const void *)(size_t)(pointer))
+#define FETCH_LATER(pointer) __builtin_prefetch((const void *)(size_t)(pointer), 0, 2)
 #endif
 #endif
 

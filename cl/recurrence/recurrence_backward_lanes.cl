@@ -14,6 +14,8 @@
  * Cost of a token and head: 16 m n flops with the delta term, 8 m n without, 4 m n more with decay; from memory
  * 4 (6 m + 5 n) bytes, and from cache four loads and three stores of m n numbers.
  */
+#include "ahead.h"
+#include "column_sums.h"
 #include "recurrence.h"
 
 #if LANES > 1
@@ -33,27 +35,11 @@ typedef struct work {
 /* One statement for each column of a group, and sums that are variables: an array would stay in memory. */
 #if LANES == 4
 #define EACH_COLUMN(X) X(0) X(1) X(2) X(3)
-#define SUM_EACH(s)    SUM_4(s, 0, 1, 2, 3)
 #elif LANES == 8
 #define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define SUM_EACH(s)    add_pairs(SUM_4(s, 0, 1, 2, 3), SUM_4(s, 4, 5, 6, 7))
 #else
 #define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define SUM_EACH(s)                                                                                                    \
-    add_pairs(add_pairs(SUM_4(s, 0, 1, 2, 3), SUM_4(s, 4, 5, 6, 7)),                                                   \
-              add_pairs(SUM_4(s, 8, 9, 10, 11), SUM_4(s, 12, 13, 14, 15)))
 #endif
-#define SUM_4(s, a, b, c, d) add_pairs(add_pairs(s##a, s##b), add_pairs(s##c, s##d))
-
-/* The sums of neighbours: after log2(LANES) rounds over LANES vectors lane j is the sum of vector j. */
-static floats add_pairs(floats a, floats b) {
-    floats even = a, odd = a;
-    even.lo = a.even;
-    even.hi = b.even;
-    odd.lo = a.odd;
-    odd.hi = b.odd;
-    return even + odd;
-}
 
 /* Elements [0, count) of a run and zeros, also where all are one element, count > 0. */
 static floats load_padded(__global const float *from, int stride, uint count) {
@@ -89,14 +75,6 @@ static void store_row(__global const floats *from, float factor, __global float 
 static void clear(__global floats *to, uint count) {
     for (uint i = 0; i < count; i++)
         to[i] = (floats)(0.0f);
-}
-
-static float sum_of_lanes(floats x) {
-    float lane[LANES], sum = 0.0f;
-    STORE_LANES(x, lane);
-    for (uint i = 0; i < LANES; i++)
-        sum += lane[i];
-    return sum;
 }
 
 /* P = factor times the state that came before, or the new state less what was written. */
@@ -194,8 +172,12 @@ static floats take_output(const work *by, uint t, __global const floats *state, 
 #define ADD_R(j)
 #endif
 #if DECAY != NO_DECAY
+/* Two sums take turns, because an addition waits for the one before it. */
 #define ADD_DECAY(j)                                                                                                   \
-    d_factor = MULTIPLY_ADD(g, p, d_factor);                                                                           \
+    if ((j) % 2)                                                                                                       \
+        d_odd = MULTIPLY_ADD(g, p, d_odd);                                                                             \
+    else                                                                                                               \
+        d_even = MULTIPLY_ADD(g, p, d_even);                                                                           \
     g *= factor
 #else
 #define ADD_DECAY(j)
@@ -212,7 +194,8 @@ static floats take_output(const work *by, uint t, __global const floats *state, 
             const uint at = t * by->width + c;                                                                         \
             const floats k = by->k[at], r = by->r[at], w = by->w[at];                                                  \
             const floats factor = FACTOR(by->factors, t, c), inverse = FACTOR(by->inverses, t, c);                     \
-            floats d_k = by->d_k[at], d_r = by->d_r[at], d_w = by->d_w[at], d_factor = (floats)(0.0f);                 \
+            floats d_k = by->d_k[at], d_r = by->d_r[at], d_w = by->d_w[at];                                            \
+            floats d_even = (floats)(0.0f), d_odd = (floats)(0.0f);                                                    \
             (void)state, (void)k, (void)w, (void)x, (void)inverse; /* not all forms read them */                       \
             UNROLL for (uint j = 0; j < LANES; j++) {                                                                  \
                 floats g = adjoint[j];                                                                                 \
@@ -224,7 +207,7 @@ static floats take_output(const work *by, uint t, __global const floats *state, 
                 LEAVE(j);                                                                                              \
                 adjoint[j] = g;                                                                                        \
             }                                                                                                          \
-            add_token(by, t, c, d_k, d_r, d_w, d_factor);                                                              \
+            add_token(by, t, c, d_k, d_r, d_w, d_even + d_odd);                                                        \
         }                                                                                                              \
     }
 #define READ_BACK(j)  before_writing(state[j], k, w, u[j], x[j])
@@ -261,7 +244,7 @@ static bool load_factors(const work *by, __global const float *decay, int token_
         by->inverses[t / LANES] = exp(-x);
         sum += fabs(x);
     }
-    is_large = !(sum_of_lanes(sum) <= LARGEST_DECAY);
+    is_large = !(add_lanes(sum) <= LARGEST_DECAY);
 #elif DECAY == CHANNEL_DECAY
     for (uint c = 0; c < by->width; c++) {
         floats sum = (floats)(0.0f);
@@ -279,13 +262,14 @@ static bool load_factors(const work *by, __global const float *decay, int token_
 }
 
 /* The segment's tokens, backwards, with one group of columns. */
-static void walk_back(const work *by, uint length, bool is_kept, __global const float *beta, int beta_stride,
-                      __global float *d_v, int4 dv_stride, uint columns) {
+static void walk_back(const work *by, const ahead *next, uint length, bool is_kept, __global const float *beta,
+                      int beta_stride, __global float *d_v, int4 dv_stride, uint columns) {
     const uint size = by->width * LANES;
     for (uint t = length; t-- > 0;) {
         __global const floats *after = is_kept && t + 1 < length ? by->kept + (t + 1) * size : by->state;
         const float strength = beta ? beta[(int)t * beta_stride] : 1.0f;
         floats d_u;
+        ask_ahead(next, t);
         const floats d_read = take_output(by, t, after, &d_u);
         if (d_v)
             store_run((floats)(strength)*d_u, d_v + (int)t * dv_stride.s2, dv_stride.s3, columns);
@@ -409,6 +393,29 @@ __kernel void recurrence_backward_lanes(OUTPUT(d_q), OUTPUT(d_k), OUTPUT(d_v), O
             is_kept =
                 load_factors(&by, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, decay_stride.s3, length);
 #endif
+            ahead next = {.count = 0};
+            const uint next_unit = start > 0 ? unit : unit + 1;
+            if (next_unit < units.s1) {
+                const uint b2 = next_unit / sizes.s0, h2 = next_unit - b2 * sizes.s0;
+                const uint t = start > 0 ? start - SEGMENT : (tokens - 1) / SEGMENT * SEGMENT;
+                const uint each = (m + SEGMENT - 1) / SEGMENT;
+#define AHEAD(is_there, name, width)                                                                                   \
+    add_ahead(&next, is_there, AT(name, b2, h2) + TOKEN(name, t), name##_stride.s2, name##_stride.s3, 1, width)
+                AHEAD(true, q, m);
+                AHEAD(true, k, m);
+                AHEAD(present & HAS_READ_KEY, read_key, m);
+                AHEAD(true, v, n);
+                AHEAD(DELTA, reads, n);
+                AHEAD(true, d_out, n);
+                AHEAD(present & WANTS(OF_Q), d_q, m);
+                AHEAD(present & WANTS(OF_K), d_k, m);
+                AHEAD(present & WANTS(OF_V), d_v, n);
+                if (start > 0)
+                    add_ahead(&next, true, AT(states, b, h) + ELEMENT(states, segment * m, 0), states_stride.s2,
+                              states_stride.s3, each, n);
+                else
+                    add_ahead(&next, true, AT(last, b2, h2), last_stride.s2, last_stride.s3, each, n);
+            }
             for (uint group = 0; group < groups; group++) {
                 const uint j = group * LANES;
                 by.adjoint = adjoints + group * size;
@@ -426,8 +433,9 @@ __kernel void recurrence_backward_lanes(OUTPUT(d_q), OUTPUT(d_k), OUTPUT(d_v), O
                     load_transposed(by.state, AT(states, b, h) + ELEMENT(states, (segment + 1) * m, j),
                                     states_stride.s2, states_stride.s3, m, n - j);
                 }
-                walk_back(&by, length, is_kept, beta_here, beta_stride.s2,
+                walk_back(&by, &next, length, is_kept, beta_here, beta_stride.s2,
                           present & WANTS(OF_V) ? AT(d_v, b, h) + ELEMENT(d_v, start, j) : 0, d_v_stride, n - j);
+                next.count = 0; /* asked for */
             }
             for (uint t = 0; t < length; t++) {
                 const uint at = t * width, token = start + t;
@@ -449,10 +457,10 @@ __kernel void recurrence_backward_lanes(OUTPUT(d_q), OUTPUT(d_k), OUTPUT(d_v), O
                               d_write_key_stride.s3, m);
 #endif
                 if (present & WANTS(OF_BETA))
-                    *(AT(d_beta, b, h) + TOKEN(d_beta, token)) = sum_of_lanes(by.d_betas[t]);
+                    *(AT(d_beta, b, h) + TOKEN(d_beta, token)) = add_lanes(by.d_betas[t]);
 #if DECAY == SCALAR_DECAY
                 if (present & WANTS(OF_DECAY))
-                    *(AT(d_decay, b, h) + TOKEN(d_decay, token)) = sum_of_lanes(by.d_factors[t]);
+                    *(AT(d_decay, b, h) + TOKEN(d_decay, token)) = add_lanes(by.d_factors[t]);
 #elif DECAY == CHANNEL_DECAY
                 if (present & WANTS(OF_DECAY))
                     store_row(by.d_factors + at, 1.0f, AT(d_decay, b, h) + TOKEN(d_decay, token), d_decay_stride.s3, m);
