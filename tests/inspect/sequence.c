@@ -27,18 +27,22 @@ static float *matrix_of(fixture *f, const char *name) {
     return NULL;
 }
 
-/*
- * Each symbol's embedding is (1, is bit 1, 0, 0) but for the start's, (1, 0, 1, 0). All keys are the same unit vector
- * (1, 0), so that the state is one row. A write's strength is 2 sigmoid(40) = 2 for the bit 1, 2 sigmoid(-40) = 0 for
- * the bit 0, 2 sigmoid(0) = 1 for the start; only the start has a value, (1, 0, 0, 0): the state is (1, 0, 0, 0) after
- * it, and every bit 1 turns its sign. The output is 20 times the state's first number in coordinate 3, read as the
- * logit of the class 0, so that the model is right everywhere.
- */
-static void set_parity(fixture *f) {
+/* Each symbol's embedding is (1, is bit 1, is the start, 0). All other parameters are 0. */
+static void set_symbols(fixture *f) {
     static const float table[SYMBOLS][MODEL_WIDTH] = {{1, 0, 1, 0}, {1, 0, 0, 0}, {1, 1, 0, 0}};
 
     memset(f->values, 0, sizeof f->values);
     memcpy(matrix_of(f, "embedding.table"), table, sizeof table);
+}
+
+/*
+ * All keys are the same unit vector (1, 0), so that the state is one row. A write's strength is 2 sigmoid(40) = 2 for
+ * the bit 1, 2 sigmoid(-40) = 0 for the bit 0, 2 sigmoid(0) = 1 for the start; only the start has a value, (1, 0, 0,
+ * 0): the state is (1, 0, 0, 0) after it, and every bit 1 turns its sign. The output is 20 times the state's first
+ * number in coordinate 3, read as the logit of the class 0, so that the model is right everywhere.
+ */
+static void set_parity(fixture *f) {
+    set_symbols(f);
     matrix_of(f, "block.0.mixer.query")[0] = 1;
     matrix_of(f, "block.0.mixer.key")[0] = 1;
     matrix_of(f, "block.0.mixer.value")[(size_t)2 * MODEL_WIDTH] = 1;
@@ -49,20 +53,24 @@ static void set_parity(fixture *f) {
     matrix_of(f, "readout.weight")[(size_t)3 * 2] = 1;
 }
 
-/* The share of bits 1 among all symbols that the inspection watches: T = 7 positions of 16 sequences. */
-static icl_status share_of_ones(fixture *f, double *share, icl_error *error) {
-    enum { WATCHED = 16, T = LONGEST + 1 };
+/* The sequences that the inspection watches: T = 7 positions of 16. */
+enum { WATCHED = 16, T = LONGEST + 1 };
+
+/* How many bits 1 each of them has. */
+static icl_status count_ones(fixture *f, size_t ones[WATCHED], icl_error *error) {
     const icl_task *task = icl_trainer_task(f->trainer);
     float symbols[WATCHED * T];
     icl_batch batch = {0};
     icl_status status = ICL_OK;
 
-    *share = 0;
     ICL_TRY(icl_batch_create(task, f->backend, ICL_FOR_EVALUATION, WATCHED, &batch, error));
     ICL_TRY(icl_task_sample(task, f->backend, ICL_FOR_EVALUATION, 1, 0, &batch, error));
     ICL_TRY(icl_tensor_read(batch.inputs, symbols, error));
-    for (size_t i = 0; i < (size_t)WATCHED * T; i++)
-        *share += symbols[i] == 2 ? 1.0 / (WATCHED * T) : 0;
+    for (size_t i = 0; i < WATCHED; i++) {
+        ones[i] = 0;
+        for (size_t t = 0; t < T; t++)
+            ones[i] += symbols[i * T + t] == 2;
+    }
 done:
     icl_batch_release(&batch);
     return status;
@@ -80,10 +88,13 @@ static void test_reflection(tap_run *tap) {
                                             NULL};
     icl_error error = {0};
     fixture f = {0};
-    double ones;
+    size_t counts[WATCHED] = {0};
 
     if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "a layer of the delta rule") &&
-        tap_status(tap, share_of_ones(&f, &ones, &error), &error, "the symbols that it is watched on")) {
+        tap_status(tap, count_ones(&f, counts, &error), &error, "the symbols that it is watched on")) {
+        double ones = 0;
+        for (size_t i = 0; i < WATCHED; i++)
+            ones += (double)counts[i] / (WATCHED * T);
         set_parity(&f);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: least", -1), "a bit 1 reflects the state");
@@ -125,6 +136,34 @@ static void test_weak_writes(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Sums: the start writes (1, 0) under (1, 0), each bit 1 writes (0, 1) under (0, 1), the bit 0 nothing. Behind n ones
+ * the state is diag(1, n). */
+static void test_sums(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=linear", NULL};
+    icl_error error = {0};
+    fixture f = {0};
+    size_t ones[WATCHED] = {0};
+    double rank = 0, norm = 0;
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "linear attention") &&
+        tap_status(tap, count_ones(&f, ones, &error), &error, "its symbols")) {
+        for (size_t i = 0; i < WATCHED; i++) {
+            rank += (ones[i] > 0 ? 2.0 : 1.0) / WATCHED;
+            norm += sqrt(1 + (double)ones[i] * (double)ones[i]) / WATCHED;
+        }
+        set_symbols(&f);
+        matrix_of(&f, "block.0.mixer.key")[(size_t)2 * 2] = 1;             /* the start's coordinate */
+        matrix_of(&f, "block.0.mixer.key")[(size_t)1 * 2 + 1] = 1;         /* the bit's */
+        matrix_of(&f, "block.0.mixer.value")[(size_t)2 * MODEL_WIDTH] = 1; /* likewise */
+        matrix_of(&f, "block.0.mixer.value")[(size_t)1 * MODEL_WIDTH + 1] = 1;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, is_near(&f, 1, "head 1", "numeric rank", rank), "two directions behind a one: %.4f", rank);
+            tap_ok(tap, is_near(&f, 1, "head 1", "norm of the state", norm), "the norm grows: %.4f", norm);
+        }
+    }
+    close_fixture(&f);
+}
+
 /* ---- Attention, linearity ---- */
 
 /* Queries and keys of 0 look at all keys that they see alike: at t + 1 of them from position t, for the scored
@@ -152,6 +191,26 @@ static void test_attention(tap_run *tap) {
             tap_ok(tap, is_near(&f, 1, "head 1", "mean distance", 1.75), "how far back it looks");
             tap_ok(tap, is_near(&f, 1, "residual stream", "linearity", 1), "what adds nothing is linear,");
             tap_ok(tap, isnan(value_of(&f, 1, "residual stream", "linearity of what it adds")), "and adds nothing");
+        }
+    }
+    close_fixture(&f);
+}
+
+/* Every query looks at the start alone: the position before only from position 1. */
+static void test_attention_to_the_start(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=softmax", NULL};
+    icl_error error = {0};
+    fixture f = {0};
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "attention to the start")) {
+        set_symbols(&f);
+        matrix_of(&f, "block.0.mixer.query")[0] = 40;
+        matrix_of(&f, "block.0.mixer.key")[(size_t)2 * 2] = 1;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, is_near(&f, 1, "head 1", "effective number of keys", 1), "one key in effect");
+            tap_ok(tap, is_near(&f, 1, "head 1", "weight of the position before", 1.0 / LONGEST), "before position 1");
+            tap_ok(tap, is_near(&f, 1, "head 1", "weight of its own position", 0), "no query looks at itself");
+            tap_ok(tap, is_near(&f, 1, "head 1", "mean distance", 3.5), "but as far back as it can");
         }
     }
     close_fixture(&f);
@@ -247,7 +306,9 @@ int main(void) {
 
     test_reflection(&tap);
     test_weak_writes(&tap);
+    test_sums(&tap);
     test_attention(&tap);
+    test_attention_to_the_start(&tap);
     test_linearity(&tap);
     test_mixers(&tap);
     test_refusal(&tap);
