@@ -20,6 +20,29 @@ icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe
     return icl_reproduce_train_from(run, folder, recipe, initial, trainer, error);
 }
 
+icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, icl_evaluation **evaluation, icl_error *error) {
+    icl_recipe *other = NULL;
+    icl_trainer *trainer = NULL;
+    float *parameters = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_poll(run, error));
+    ICL_TRY(icl_recipe_clone(recipe, &other, error));
+    ICL_TRY(icl_reproduce_override_all(other, overrides, error));
+    ICL_TRY(icl_trainer_create(run->params->backend, other, &trainer, error));
+    ICL_TRY(
+        icl_allocate(icl_model_size(icl_trainer_model(trained)), sizeof *parameters, "parameters", &parameters, error));
+    ICL_TRY(icl_trainer_get_parameters(trained, parameters, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, parameters, error));
+    ICL_TRY(icl_evaluate(run->params->backend, trainer, other, evaluation, error));
+done:
+    icl_free(&parameters);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&other);
+    return status;
+}
+
 /* Sums over the sequences so far, of one vector. */
 typedef struct sums {
     double loss, square, excess, excess_square;

@@ -10,6 +10,11 @@
 icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
                               icl_trainer **trainer, icl_error *error);
 
+/* Evaluates what was trained with the recipe on another task: the recipe's with these overrides, separated by blanks,
+ * which leave the model's shape as it is. */
+icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, icl_evaluation **evaluation, icl_error *error);
+
 /* One parameter vector's full squared error. */
 typedef struct icl_paired_loss {
     double mse, se;

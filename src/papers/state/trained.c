@@ -2,10 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/allocate.h"
 #include "papers/curves.h"
+#include "papers/losses.h"
 
 enum { TWICE = 1 }; /* the place of twice the training length among the lengths */
 
@@ -29,43 +28,20 @@ done:
 
 /* ---- Evaluation ---- */
 
-/* A trainer of the same model on longer words. */
-static icl_status lengthen(icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe, size_t length,
-                           size_t sequences, icl_recipe **longer, icl_trainer **trainer, icl_error *error) {
-    float *parameters = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(recipe, longer, error));
-    ICL_TRY(icl_reproduce_override(*longer, error, "task.shortest=%zu", length));
-    ICL_TRY(icl_reproduce_override(*longer, error, "task.longest=%zu", length));
-    ICL_TRY(icl_reproduce_override(*longer, error, "task.labels=last"));
-    ICL_TRY(icl_reproduce_override(*longer, error, "eval.sequences=%zu", sequences));
-    ICL_TRY(icl_reproduce_override(*longer, error, "eval.predictors="));
-    ICL_TRY(icl_trainer_create(run->params->backend, *longer, trainer, error));
-    ICL_TRY(
-        icl_allocate(icl_model_size(icl_trainer_model(trained)), sizeof *parameters, "parameters", &parameters, error));
-    ICL_TRY(icl_trainer_get_parameters(trained, parameters, error));
-    ICL_TRY(icl_trainer_set_parameters(*trainer, parameters, error));
-done:
-    icl_free(&parameters);
-    return status;
-}
-
+/* The share of right answers on words of this length. */
 static icl_status measure(icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe, size_t length,
                           size_t sequences, double *accuracy, icl_error *error) {
-    icl_recipe *longer = NULL;
-    icl_trainer *trainer = NULL;
     icl_evaluation *evaluation = NULL;
+    char overrides[192];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_poll(run, error));
-    ICL_TRY(lengthen(run, trained, recipe, length, sequences, &longer, &trainer, error));
-    ICL_TRY(icl_evaluate(run->params->backend, trainer, longer, &evaluation, error));
+    snprintf(overrides, sizeof overrides,
+             "task.shortest=%zu task.longest=%zu task.labels=last eval.sequences=%zu eval.predictors=", length, length,
+             sequences);
+    ICL_TRY(icl_reproduce_evaluate_as(run, trained, recipe, overrides, &evaluation, error));
     *accuracy = evaluation->scores[0].accuracy;
 done:
     icl_evaluation_destroy(&evaluation);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&longer);
     return status;
 }
 
