@@ -41,7 +41,11 @@ extern const icl_reproduction icl_recall_onepass;
 
 /* Singh et al. 2024, "What needs to go right for an induction head?" (arXiv 2404.07129), and Singh et al. 2025,
  * "Strategy coopetition explains the emergence and transience of in-context learning" (arXiv 2503.05631) */
-extern const icl_reproduction icl_induction_toys;
+extern const icl_reproduction icl_induction_toys, icl_induction_emergence;
+
+/* Reddy 2024, "The mechanistic basis of data dependence and abrupt learning in an in-context classification task"
+ * (arXiv 2312.03002) */
+extern const icl_reproduction icl_classification_burstiness;
 
 /* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" (arXiv 2405.12250) */
 extern const icl_reproduction icl_linearity_score;

@@ -52,6 +52,10 @@ static const icl_reproduction *const table[] = {
     /* Singh et al. 2024, "What needs to go right for an induction head?"; Singh et al. 2025, "Strategy coopetition
      * explains the emergence and transience of in-context learning" */
     &icl_induction_toys,
+    &icl_induction_emergence,
+    /* Reddy 2024, "The mechanistic basis of data dependence and abrupt learning in an in-context classification
+     * task" */
+    &icl_classification_burstiness,
     /* Razzhigaev et al. 2024, "Your Transformer is Secretly Linear" */
     &icl_linearity_score,
     /* Nguyen et al. 2022, "Momentum Transformer" */
