@@ -65,15 +65,21 @@ typedef struct clamping_times {
     double *times;
 } clamping_times;
 
+static icl_products draw_clamped(const clamping_times *all, size_t seed) {
+    icl_products products = {3, {20, 20, 20}, {{0}}, {{0}}};
+
+    icl_products_draw(&products, all->first_seed + (uint32_t)seed);
+    for (size_t v = C + 1 - all->kind->clamped; v <= C; v++)
+        memcpy(products.fitted[v], products.truth[v], sizeof products.fitted[v]);
+    return products;
+}
+
 static void measure_time(void *context, size_t index, size_t thread) {
     const clamping_times *all = context;
-    icl_products products = {3, {20, 20, 20}, {{0}}, {{0}}};
+    icl_products products = draw_clamped(all, index);
     size_t done = 0;
 
     (void)thread;
-    icl_products_draw(&products, all->first_seed + (uint32_t)index);
-    for (size_t v = C + 1 - all->kind->clamped; v <= C; v++)
-        memcpy(products.fitted[v], products.truth[v], sizeof products.fitted[v]);
     const double goal = .1 * icl_product_start(&products, abc);
     for (; done <= CLAMPING_STEPS && icl_product_loss(&products, abc) > goal; done++) {
         icl_product_vectors gradient = {{0}};
@@ -119,6 +125,27 @@ static icl_status judge_quantiles(icl_reproducing *run, const clamping_times *al
     return ICL_OK;
 }
 
+/* With b and c clamped the loss is quadratic in a, and a step multiplies it by (1 - |t_b|^2 |t_c|^2 / n)^2: the time is
+ * known beforehand. Returns how many seeds took it; times are in the order of the seeds. */
+static size_t count_as_predicted(const clamping_times *all) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < all->count; i++) {
+        const icl_products start = draw_clamped(all, i);
+        const double factor = 1 - icl_product_square(&start, B) * icl_product_square(&start, C) / (20. * 20 * 20);
+        const double left = .1 * icl_product_start(&start, abc) / icl_product_loss(&start, abc);
+        const double time = ceil(log(left) / (2 * log(fabs(factor))));
+        count += all->times[i] == fmin(fmax(time, 0), CLAMPING_STEPS + 1);
+    }
+    return count;
+}
+
+static icl_status judge_prediction(icl_reproducing *run, const clamping_times *all, icl_error *error) {
+    return ICL_FOUND(run, error, .what = all->kind->label, .quantity = "share of seeds whose time is the predicted one",
+                     .ours = (double)count_as_predicted(all) / (double)all->count, .target = 1,
+                     .evidence = ICL_COMPUTED, .source = "closed form of a quadratic loss");
+}
+
 static icl_status add_clamping_curves(icl_curves *curves, const clamping_times *all, icl_error *error) {
     char label[ICL_CURVE_LABEL];
 
@@ -147,6 +174,8 @@ static icl_status reproduce_clamping(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < sizeof clampings / sizeof *clampings; i++) {
         all.kind = &clampings[i];
         icl_parallel_for(all.count, icl_parallel_threads(), measure_time, &all);
+        if (all.kind->clamped == 2)
+            ICL_TRY(judge_prediction(run, &all, error));
         icl_sort_ascending(all.times, all.count);
         ICL_TRY(judge_quantiles(run, &all, error));
         ICL_TRY(add_clamping_curves(&curves, &all, error));
