@@ -28,6 +28,7 @@ struct icl_model {
     size_t parameter_count, parameter_capacity; /* likewise */
     size_t size;                                /* of the flat parameter vector */
     void *state;                                /* the family's own */
+    size_t redrawn; /* parameter that redraw of the family writes before each step, counted from 1; 0: none */
 
     /* Sequences that a host backend takes at a time on the tape, so that what they leave there stays in a core's cache;
      * 0: the whole batch. With it one thread does all ops of its own sequences: icl_backend_share. */
@@ -58,6 +59,10 @@ struct icl_model_family {
 
     /* See icl_model_initialize_inserted; for ICL_MODEL_GROWS. */
     void (*initialize_inserted)(const icl_model *model, size_t layer, uint32_t seed, float *values);
+
+    /* Writes new numbers for parameter model->redrawn before a step of training, `values` [its count]: a function of
+     * the seed and the step alone. No gradient may reach it. Predictions take those of the last step. */
+    void (*redraw)(const icl_model *model, uint32_t seed, uint64_t step, float *values);
 
     /* Predictions by the backend's ops for the whole model, for ICL_MODEL_FUSED. See icl_model_predict_fused. */
     icl_status (*predict_fused)(const icl_model *model, icl_backend *backend, size_t depth,

@@ -250,12 +250,30 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
                            error);
 }
 
+/* What the model draws anew for each step. */
+static icl_status redraw(icl_trainer *trainer, icl_error *error) {
+    const icl_model *model = trainer->model;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    if (model->redrawn == 0)
+        return ICL_OK;
+    const icl_parameter_info *info = &model->parameters[model->redrawn - 1];
+    ICL_TRY(icl_allocate(info->count, sizeof *values, "redrawn numbers", &values, error));
+    model->family->redraw(model, trainer->seed, trainer->step, values);
+    ICL_TRY(icl_tensor_write(icl_tensor_slice(trainer->parameters, 0, info->offset, info->count), values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
     const icl_tensor measures =
         icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
     const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
     icl_tensor losses;
 
+    ICL_CHECK(icl_trainer_keep_failure(trainer, redraw(trainer, error), error));
     ICL_CHECK(icl_trainer_differentiate(trainer, dropped, &losses, error));
     ICL_CHECK(icl_trainer_keep_failure(trainer, update_parameters(trainer, measures, losses, error), error));
     icl_trainer_set_step(trainer, trainer->step + 1);

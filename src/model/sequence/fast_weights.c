@@ -23,8 +23,8 @@
  *
  * Parameters: table [S, e]; values [S, S], the one-hot vectors, which no gradient reaches; key.weight [e + S, d] and
  * .bias; query.weight [e, d] and .bias; of delta and fwm write.weight [e + S, 1] and .bias; of favor directions [d, M],
- * which stay as they begin, while the authors draw new ones for each pass. As in their code favor takes x as it is,
- * without a factor d^(-1/4).
+ * which stay as they begin, or are drawn anew before each step (model.directions = drawn); the authors draw them for
+ * each pass. As in their code favor takes x as it is, without a factor d^(-1/4).
  */
 #include <math.h>
 
@@ -51,6 +51,8 @@ static const icl_recipe_key keys[] = {
              {"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"fwm", RULE_FWM}, {"softmax", RULE_SOFTMAX}, {0}},
      .help = "how values are written and read: sums, the delta rule, the same with a bounded memory, or softmax "
              "attention over all of them"},
+    {"model", "directions", ICL_KEY_WORD, "fixed", .choices = (const icl_choice[]){{"fixed", 0}, {"drawn", 1}, {0}},
+     .help = "of the feature map favor: as they begin, or drawn anew for each step"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_fast_weights_keys[] = {&icl_sequence_feature_keys, &own_keys, NULL};
@@ -117,7 +119,17 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
         return icl_recipe_reject(recipe, "model", "feature_map", error,
                                  "another map beside model.rule = %s: its divisor may be 0",
                                  icl_recipe_value(recipe, "model", "rule"));
-    return add_parameters(model, is, error);
+    const bool is_drawn = icl_recipe_choice(recipe, "model", "directions") == 1;
+    if (is_drawn && is->parts.feature_map != ICL_FEATURES_FAVOR)
+        return icl_recipe_reject(recipe, "model", "directions", error,
+                                 "fixed: only model.feature_map = favor:M has any");
+    ICL_CHECK(add_parameters(model, is, error));
+    model->redrawn = is_drawn ? is->layer.features : 0;
+    return ICL_OK;
+}
+
+static void redraw(const icl_model *model, uint32_t seed, uint64_t step, float *values) {
+    icl_sequence_redraw_directions(&model->parameters[model->redrawn - 1], seed, step, values);
 }
 
 static void destroy(icl_model *model) {
@@ -271,4 +283,5 @@ const icl_model_family icl_fast_weights = {
     .destroy = destroy,
     .initialize = initialize,
     .predict = predict,
+    .redraw = redraw,
 };

@@ -73,13 +73,13 @@ static double uniform_at(uint32_t seed, size_t index) {
 
 /* Columns of [d, m]: blocks of d directions, orthogonal to each other within a block (Gram-Schmidt), each as long as a
  * normal vector of its own: Choromanski and others 2021, section 3.2. */
-static void initialize_directions(const icl_parameter_info *info, uint32_t seed, float *values) {
+static void fill_directions(const icl_parameter_info *info, icl_random_key key, float *values) {
     const size_t d = info->shape[0], m = info->shape[1];
 
     for (size_t j = 0; d > 0 && j < m; j++) {
         double length = 0, rest = 0;
         for (size_t i = 0; i < d; i++) {
-            values[i * m + j] = icl_model_noise(seed, info->offset + i * m + j);
+            values[i * m + j] = icl_normal_from_word(icl_random_word(key, info->offset + i * m + j));
             length += (double)values[i * m + j] * (double)values[i * m + j];
         }
         for (size_t other = j - j % d; other < j; other++) {
@@ -96,6 +96,10 @@ static void initialize_directions(const icl_parameter_info *info, uint32_t seed,
         for (size_t i = 0; i < d; i++)
             values[i * m + j] *= (float)(rest > 0 ? sqrt(length / rest) : 0);
     }
+}
+
+void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t seed, uint64_t step, float *values) {
+    fill_directions(info, (icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM + 1, .step = step}, values);
 }
 
 static double start_of(const icl_sequence_start *start, uint32_t seed, size_t index) {
@@ -125,7 +129,7 @@ void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uin
     for (size_t i = 0; i < model->parameter_count; i++) {
         const icl_parameter_info *info = &model->parameters[i];
         if (is->starts[i].kind == ICL_START_ORTHOGONAL)
-            initialize_directions(info, seed, values + info->offset);
+            fill_directions(info, (icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM}, values + info->offset);
         else if (is->starts[i].kind == ICL_START_IDENTITY)
             initialize_identity(info, values + info->offset);
         else

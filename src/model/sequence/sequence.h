@@ -250,6 +250,9 @@ icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequenc
 /* is: where the beginnings of the model's parameters stand. */
 void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values);
 
+/* Directions of favor [d, m] for a step of training, which begin as ICL_START_ORTHOGONAL has it. */
+void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t seed, uint64_t step, float *values);
+
 /* The parameter on the tape. It must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
 

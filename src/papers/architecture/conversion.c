@@ -28,7 +28,7 @@ static const struct {
     size_t training, distilling, finetuning; /* steps */
 } budgets[ICL_SCALES] = {
     {1, {4, 32}, 60, 20, 20},
-    {3, {4, 16, 64}, 700, 200, 200},
+    {3, {4, 16, 64}, 1200, 200, 200},
     {5, {4, 8, 16, 32, 64}, 4000, 2000, 2000},
 };
 

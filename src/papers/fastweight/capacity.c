@@ -6,8 +6,6 @@
 #include "papers/fastweight/fastweight.h"
 #include "papers/papers.h"
 
-#define FIXED_DIRECTIONS "directions are drawn anew for each pass, here once"
-
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     /* Where the log says .001 or less, its runs ended there. */
     static const icl_fastweight_curve curves[] = {
@@ -49,8 +47,22 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
           .001, .001, .001, .001, .001, .001, .0034, 0,    .036, [24] = .169, [29] = .198},
          NULL,
          ICL_SCALE_SHORT},
-        {"favor-64, sum", "sum", "favor:64", 128, {.117, .274, .5, .5, .5}, FIXED_DIRECTIONS, ICL_SCALE_SHORT},
-        {"favor-512, sum", "sum", "favor:512", 1024, {.024, .075, .41, .49, .49}, FIXED_DIRECTIONS, ICL_SCALE_SHORT},
+        {"favor-64, sum",
+         "sum",
+         "favor:64",
+         128,
+         {.117, .274, .5, .5, .5},
+         NULL,
+         ICL_SCALE_SHORT,
+         "model.directions=drawn"},
+        {"favor-512, sum",
+         "sum",
+         "favor:512",
+         1024,
+         {.024, .075, .41, .49, .49},
+         NULL,
+         ICL_SCALE_SHORT,
+         "model.directions=drawn"},
     };
     static const icl_fastweight_figure figure = {
         .name = "fastweight-capacity",

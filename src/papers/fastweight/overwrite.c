@@ -153,8 +153,9 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
          "favor:64",
          128,
          {.102, .183, .398, .493, .5},
-         "directions are drawn anew for each pass, here once",
-         ICL_SCALE_SHORT},
+         NULL,
+         ICL_SCALE_SHORT,
+         "model.directions=drawn"},
         /* The norm of what is read makes their losses large where nothing was learned, and each write costs a step of
          * its own on the tape. */
         {"dpfp-1, fwm",
