@@ -47,8 +47,9 @@ static const icl_reproduction *const table[] = {
     /* Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" */
     &icl_fastweight_capacity,
     &icl_fastweight_overwrite,
-    /* Recall by memories of fixed size: closed forms */
+    /* Recall by memories of fixed size: closed forms; Poli et al. 2024, "MAD" */
     &icl_recall_onepass,
+    &icl_recall_mad,
     /* Singh et al. 2024, "What needs to go right for an induction head?"; Singh et al. 2025, "Strategy coopetition
      * explains the emergence and transience of in-context learning" */
     &icl_induction_toys,
