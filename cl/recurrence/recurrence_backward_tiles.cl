@@ -207,15 +207,15 @@ static float add_parts(__local const near *by, uint which, uint i) {
         STAGE_COLUMNS(v, v, start, count);                                                                             \
         STAGE_COLUMNS(d_out, d_out, start, count);                                                                     \
         if (present & HAS_BETA)                                                                                        \
-            stage(by.beta, AT(beta, b, h) + TOKEN(beta, start), beta_stride.s2, 0, count, 1, 1);                       \
+            stage(by.beta, AT(beta, b, h) + TOKEN(beta, start), beta_stride.s2, 0, TILE, count, 1, 1);                 \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
     } while (0)
 #define STAGE_ROWS(to, name, start, count)                                                                             \
-    stage((__local float *)by.to, AT(name, b, h) + TOKEN(name, start), name##_stride.s2, name##_stride.s3, count, m,   \
-          WIDTH)
+    stage((__local float *)by.to, AT(name, b, h) + TOKEN(name, start), name##_stride.s2, name##_stride.s3, TILE,       \
+          count, m, WIDTH)
 #define STAGE_COLUMNS(to, name, start, count)                                                                          \
-    stage(by.to, AT(name, b, h) + ELEMENT(name, start, column), name##_stride.s2, name##_stride.s3, count, n - column, \
-          BLOCK)
+    stage(by.to, AT(name, b, h) + ELEMENT(name, start, column), name##_stride.s2, name##_stride.s3, TILE, count,       \
+          n - column, BLOCK)
 #if DELTA
 #define STAGE_READ(start, count)                                                                                       \
     STAGE_COLUMNS(reads, reads, start, count);                                                                         \
@@ -235,7 +235,7 @@ static float add_parts(__local const near *by, uint which, uint i) {
     exponentiate((__local float *)by.decay, TILE *WIDTH)
 #elif DECAY == SCALAR_DECAY
 #define STAGE_DECAY(start, count)                                                                                      \
-    stage(by.decay, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, 0, count, 1, 1);                           \
+    stage(by.decay, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, 0, TILE, count, 1, 1);                     \
     exponentiate(by.decay, TILE)
 #else
 #define STAGE_DECAY(start, count)

@@ -25,23 +25,6 @@
 #define TILE    (WIDTH <= 32 ? 16 : 512 / WIDTH)
 #include "recurrence_tiles.h"
 
-/* Rows i to i + 3 of a column; those from m on are 0. */
-static float4 load_rows(__global const float *from, int stride, uint i, uint m) {
-    return (float4)(i < m ? from[(int)i * stride] : 0.0f, i + 1 < m ? from[(int)(i + 1) * stride] : 0.0f,
-                    i + 2 < m ? from[(int)(i + 2) * stride] : 0.0f, i + 3 < m ? from[(int)(i + 3) * stride] : 0.0f);
-}
-
-static void store_rows(float4 rows, __global float *to, int stride, uint i, uint m) {
-    if (i < m)
-        to[(int)i * stride] = rows.s0;
-    if (i + 1 < m)
-        to[(int)(i + 1) * stride] = rows.s1;
-    if (i + 2 < m)
-        to[(int)(i + 2) * stride] = rows.s2;
-    if (i + 3 < m)
-        to[(int)(i + 3) * stride] = rows.s3;
-}
-
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 recurrence_forward_tiles(OUTPUT(out), OUTPUT(last), OUTPUT(reads), OUTPUT(states), INPUT(q), INPUT(k), INPUT(v),
                          INPUT(beta), INPUT(decay), INPUT(read_key), INPUT(write_key), INPUT(first), uint4 sizes,
@@ -73,29 +56,31 @@ recurrence_forward_tiles(OUTPUT(out), OUTPUT(last), OUTPUT(reads), OUTPUT(states
         for (uint start = 0; start < tokens; start += TILE) {
             const uint count = min((uint)TILE, tokens - start);
             barrier(CLK_LOCAL_MEM_FENCE);
-            stage((__local float *)near_q, AT(q, b, h) + TOKEN(q, start), q_stride.s2, q_stride.s3, count, m, WIDTH);
-            stage((__local float *)near_k, AT(k, b, h) + TOKEN(k, start), k_stride.s2, k_stride.s3, count, m, WIDTH);
-            stage(near_v, AT(v, b, h) + ELEMENT(v, start, column), v_stride.s2, v_stride.s3, count, n - column,
+            stage((__local float *)near_q, AT(q, b, h) + TOKEN(q, start), q_stride.s2, q_stride.s3, TILE, count, m,
+                  WIDTH);
+            stage((__local float *)near_k, AT(k, b, h) + TOKEN(k, start), k_stride.s2, k_stride.s3, TILE, count, m,
+                  WIDTH);
+            stage(near_v, AT(v, b, h) + ELEMENT(v, start, column), v_stride.s2, v_stride.s3, TILE, count, n - column,
                   COLUMNS);
             if (present & HAS_BETA)
-                stage(near_beta, AT(beta, b, h) + TOKEN(beta, start), beta_stride.s2, 0, count, 1, 1);
+                stage(near_beta, AT(beta, b, h) + TOKEN(beta, start), beta_stride.s2, 0, TILE, count, 1, 1);
 #if DELTA
             if (present & HAS_READ_KEY)
                 stage((__local float *)near_r, AT(read_key, b, h) + TOKEN(read_key, start), read_key_stride.s2,
-                      read_key_stride.s3, count, m, WIDTH);
+                      read_key_stride.s3, TILE, count, m, WIDTH);
             __local const float4 *r = present & HAS_READ_KEY ? near_r : near_k;
 #endif
 #if WRITE_KEY
             stage((__local float *)near_w, AT(write_key, b, h) + TOKEN(write_key, start), write_key_stride.s2,
-                  write_key_stride.s3, count, m, WIDTH);
+                  write_key_stride.s3, TILE, count, m, WIDTH);
 #endif
 #if DECAY == CHANNEL_DECAY
             stage((__local float *)near_decay, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, decay_stride.s3,
-                  count, m, WIDTH);
+                  TILE, count, m, WIDTH);
             barrier(CLK_LOCAL_MEM_FENCE);
             exponentiate((__local float *)near_decay, TILE * WIDTH);
 #elif DECAY == SCALAR_DECAY
-            stage(near_decay, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, 0, count, 1, 1);
+            stage(near_decay, AT(decay, b, h) + TOKEN(decay, start), decay_stride.s2, 0, TILE, count, 1, 1);
             barrier(CLK_LOCAL_MEM_FENCE);
             exponentiate(near_decay, TILE);
 #endif

@@ -13,8 +13,11 @@
  * Delta: M would grow where S shrinks, for A subtracts. D is in proportion to |S| + |E| instead, and the errors of a
  * column of S, which never meet those of another, pass through A in the 2-norm: e' = |A| e + |d|, with
  *     d_i <= gamma(g + 3) F |S| + |beta k_i| (gamma(m + g + 9) sum |r F| N + gamma(8) |p|) + gamma(8) |beta w_i v_j|.
- * N is what S is the sum of, F |S| + |beta k p^T| + |beta w v^T| of the token before: so two tokens may be read at
- * once, the second by r^T F S and r^T k times what the first adds along k.
+ * N is what S is the sum of, F N + |beta k p^T| + |beta w v^T| of the token before, and |S| at the start of a chunk of
+ * CHUNK tokens: so a chunk may be read at once, its i-th token by r^T F S, with F of all its tokens, and r^T F k times
+ * what each token before adds along k. That is a sum of m products and of two more for each token before, through as
+ * many gates: 2 i, with decay (g + 2) i, roundings more. The state behind a chunk is such a sum as well; a term has
+ * 2 + g more roundings for each token that it passes, and each of these tokens has D for it.
  * |I - beta k r^T| is known: it is the identity off the plane of k and r, and on it its singular values a >= b have
  * a b = |1 - x| and a^2 + b^2 = 2 - 2 x + beta^2 |k|^2 |r|^2, x = beta k.r. So it is 1 where r = k and 0 <= beta |k|^2
  * <= 2, and nothing grows but by rounding; |1 - beta |k|^2| where a key is so long that the recurrence itself runs away
@@ -41,6 +44,8 @@ enum {
     INPUTS = ICL_RECURRENCE_FORWARD_INPUTS
 };
 
+#define CHUNK 16
+
 /* ---- One head ---- */
 
 icl_status icl_truth_head_create(icl_truth_head *head, const icl_truth *truth, int first, icl_error *error) {
@@ -56,6 +61,7 @@ icl_status icl_truth_head_create(icl_truth_head *head, const icl_truth *truth, i
         .m = m,
         .n = n,
         .delta = c->params.recurrence.params.delta,
+        .chunk = is_forward && m > 1 ? CHUNK : 1,
         .has_decay = c->rank[first + ICL_RECURRENCE_DECAY] >= 0,
         .scale = icl_device_rounded(truth, c->params.recurrence.params.scale),
         .unit = truth->unit,
@@ -158,7 +164,8 @@ double icl_truth_through(const icl_truth_head *head, const icl_truth_matrix *mat
 /* p = r^T F S; head->local: the part of its bound that is not carried on from S. */
 static void read_state(icl_truth_head *head, size_t t, const icl_truth_matrix *state, double *p, double *p_bound) {
     const size_t m = head->m, n = head->n;
-    const double roundings = icl_gamma((double)m + (head->has_decay ? 16 : 6), head->unit);
+    const double before = (double)(t % head->chunk) * (head->has_decay ? 9 : 2);
+    const double roundings = icl_gamma((double)m + (head->has_decay ? 16 : 6) + before, head->unit);
 
     for (size_t i = 0; i < m; i++)
         head->gated[i] = head->r[t * m + i] * head->gate[t * m + i];
@@ -186,7 +193,8 @@ static void advance_column(icl_truth_head *head, size_t t, size_t j, double grow
         const double gate = head->gate[t * m + i], key = beta * head->k[t * m + i];
         const double written = beta * head->w[t * m + i] * v;
         double *value = &state->value[i * n + j], *size = &state->size[i * n + j], *error = &state->error[i * n + j];
-        const double before = head->delta ? fabs(*value) + state->norm[j] : *size, taken = head->delta ? key * p : 0;
+        const bool starts = head->delta && t % head->chunk == 0;
+        const double before = starts ? fabs(*value) + state->norm[j] : *size, taken = head->delta ? key * p : 0;
         double local = kept * gate * before + few * fabs(written) + 4 * head->flushed * (1 + before + fabs(v));
         if (head->delta)
             local += fabs(key) * (head->local[j] + few * (fabs(p) + p_bound));

@@ -9,6 +9,7 @@
 typedef struct icl_truth_head {
     size_t tokens, m, n;
     bool delta, has_decay;
+    size_t chunk; /* tokens that a device may take at once, in sums of all that they write */
     double scale, unit;
     double flushed;        /* the largest number that a device of this precision may take for 0 */
     double *q, *k, *r, *w; /* [T][m] */

@@ -219,21 +219,25 @@ static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, ic
         return add(to, ICL_KERNEL_recurrence_backward_lanes, "recurrence_backward_lanes", "", backward, 0, error);
     }
     ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_tiles, "recurrence_forward_tiles", "", forward, 0, error));
+    if (icl_recurrence_serves_chunks(kind)) {
+        ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_chunks, "recurrence_forward_chunks", "", forward, 0, error));
+        ICL_CHECK(add(to, ICL_KERNEL_recurrence_chunk_products, "recurrence_forward_chunks", "", forward, 0, error));
+    }
     ICL_CHECK(add(to, ICL_KERNEL_recurrence_backward_tiles, "recurrence_backward_tiles", "", backward, 0, error));
     return add(to, ICL_KERNEL_recurrence_backward_sum, "recurrence_backward_tiles", "", backward, 0, error);
 }
 
-/* Every kind in one size, and every size of registers of the kinds that do least and most; relaxed arithmetic in one
- * size. */
+/* Every kind in one size, and every size of registers of the kinds that do least and most, in all and by chunks;
+ * relaxed arithmetic in one size. */
 static icl_status add_recurrences(writer *to, icl_error *error) {
     static const size_t widths[][2] = {{64, 64}, {16, 16}, {32, 32}, {17, 3}, {128, 128}, {256, 64}};
     static const struct {
         bool delta;
         int decay;
         bool write_key;
-    } kinds[] = {{false, 0, false}, {true, 2, true},  {false, 1, false}, {false, 2, false}, {true, 0, false},
-                 {true, 0, true},   {true, 1, false}, {true, 1, true},   {true, 2, false}};
-    enum { EXTREMES = 2 };
+    } kinds[] = {{false, 0, false}, {true, 2, true}, {true, 1, false}, {false, 1, false}, {false, 2, false},
+                 {true, 0, false},  {true, 0, true}, {true, 1, true},  {true, 2, false}};
+    enum { EXTREMES = 3 };
     const size_t sizes = to->opencl.fast_math ? 1 : sizeof widths / sizeof *widths;
 
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

@@ -106,6 +106,15 @@ static void choose_straight(icl_opencl *opencl) {
         opencl->straight = ICL_STRAIGHT_NEVER;
 }
 
+static void choose_recurrence(icl_opencl *opencl) {
+    const char *wanted = getenv("ICLAB_OPENCL_RECURRENCE");
+
+    if (wanted && strcmp(wanted, "tokens") == 0)
+        opencl->recurrence_walk = ICL_WALK_BY_TOKENS;
+    else if (wanted && strcmp(wanted, "chunks") == 0)
+        opencl->recurrence_walk = ICL_WALK_BY_CHUNKS;
+}
+
 /* Whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
 static bool has_fma(const icl_opencl *opencl) {
     cl_device_fp_config config = 0;
@@ -154,6 +163,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     choose_family(opencl);
     choose_straight(opencl);
+    choose_recurrence(opencl);
     opencl->fast_math = params->fast_math;
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));

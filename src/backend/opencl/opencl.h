@@ -75,6 +75,8 @@
     KERNEL(peak_triad, "peak", BOTH, false)                                                                            \
     KERNEL(recurrence_forward_lanes, "recurrence_forward_lanes", CPU, false)                                           \
     KERNEL(recurrence_forward_tiles, "recurrence_forward_tiles", GPU, false)                                           \
+    KERNEL(recurrence_forward_chunks, "recurrence_forward_chunks", GPU, false)                                         \
+    KERNEL(recurrence_chunk_products, "recurrence_forward_chunks", GPU, false)                                         \
     KERNEL(recurrence_backward_lanes, "recurrence_backward_lanes", CPU, false)                                         \
     KERNEL(recurrence_backward_tiles, "recurrence_backward_tiles", GPU, false)                                         \
     KERNEL(recurrence_backward_sum, "recurrence_backward_tiles", GPU, false)                                           \
@@ -199,6 +201,14 @@ typedef enum icl_straight {
     ICL_STRAIGHT_NEVER
 } icl_straight;
 
+/* Which form of the recurrence a GPU runs forward: see recurrence.c. ICLAB_OPENCL_RECURRENCE=tokens|chunks asks for one
+ * of them: for tests. */
+typedef enum icl_recurrence_walk {
+    ICL_WALK_BY_LENGTH = 0, /* by chunks where there are several */
+    ICL_WALK_BY_TOKENS,
+    ICL_WALK_BY_CHUNKS /* wherever they serve */
+} icl_recurrence_walk;
+
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -217,6 +227,7 @@ typedef struct icl_opencl {
     bool accepts_failed;            /* a wrong answer of the self-test is logged, and no error */
     bool tested[ICL_TESTED_COUNT];  /* passed, or under test */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
+    icl_recurrence_walk recurrence_walk;
     icl_gemm gemm;
     icl_clblast_state clblast;
     icl_program *programs;

@@ -1,7 +1,8 @@
 /*
  * The recurrence with a matrix state: cl/recurrence/. On CPUs a work-item takes a head, forward a block of its value
  * columns; on GPUs a work-group takes a block of columns, and what is a sum over columns is added up by another kernel
- * where they are several blocks.
+ * where they are several blocks. Forward, a GPU walks through chunks of tokens where there are several, else token by
+ * token; backward it always walks token by token, from the same saved states.
  */
 #include "backend/recurrence.h"
 
@@ -25,9 +26,14 @@ enum {
 /* As in the kernels for GPUs. */
 #define GROUP    64
 #define PARTS    4
+#define CHUNK    16  /* tokens */
 #define MOST_KEY 256 /* coordinates; what has more runs on the host */
 
-#define LEFT_BYTES ((size_t)128 << 20) /* that blocks of columns leave at most, unless a head leaves more */
+/* Of what is taken by chunks; with a written key of its own. */
+#define MOST_CHUNK_KEY  128
+#define MOST_CHUNK_KEYS 64
+
+#define LEFT_BYTES ((size_t)128 << 20) /* that kernels leave for others at most, unless a head leaves more */
 
 #define GAPS              (20 * 5 + 1) /* of the scratch memory of the backward pass on CPUs */
 #define MOST_VECTORS      4            /* of value columns that a work-item takes forward */
@@ -91,6 +97,13 @@ void icl_recurrence_options(const icl_recurrence_form *form, size_t lanes, char 
         snprintf(backward, ICL_RECURRENCE_OPTIONS, "%s -DQUADS=%zu -DGROUP=%zu -DCOLUMNS=%zu", both, c.quads, c.group,
                  c.columns);
     }
+}
+
+/* Wider keys, and keys of more than 64 coordinates with a written key of their own, need more registers than a
+ * work-item has. With one channel the delta term may shrink the whole state, which a sum over a chunk's tokens does
+ * not: its error has no bound there. */
+bool icl_recurrence_serves_chunks(const icl_recurrence_form *form) {
+    return form->m > 1 && form->m <= (form->write_key ? MOST_CHUNK_KEYS : MOST_CHUNK_KEY);
 }
 
 /* ---- Calls ---- */
@@ -202,6 +215,69 @@ static icl_status forward_tiles(const call *x, icl_error *error) {
                            ICL_GROUP_UNITS(units, 3 * x->work / blocks));
 }
 
+/* How many heads a launch takes, each of which leaves so many bytes for another kernel. */
+static size_t heads_at_once(const call *x, size_t head_bytes) {
+    const size_t most = x->opencl->backend->capabilities.max_allocation, limit = most < LEFT_BYTES ? most : LEFT_BYTES;
+    const size_t fit = head_bytes > 0 ? limit / head_bytes : x->heads;
+    return fit < 1 ? 1 : fit < x->heads ? fit : x->heads;
+}
+
+/* What recurrence_chunk_products leaves of a head: matrices of each of its chunks, and factors of tokens. */
+static size_t products_bytes(const call *x) {
+    const size_t matrices = 1 + (size_t)x->form.delta + 2 * (size_t)x->form.write_key;
+    const size_t factors = x->form.decay == 1 ? 2 * CHUNK : 0;
+    return blocks_of(x->sizes.s[1], CHUNK) * (matrices * CHUNK * CHUNK + factors) * sizeof(cl_float);
+}
+
+/* One chunk saves no barrier, and its products are extra work. */
+static bool takes_chunks(const call *x) {
+    const icl_recurrence_walk walk = x->opencl->recurrence_walk;
+    const size_t tokens = x->sizes.s[1];
+    return walk != ICL_WALK_BY_TOKENS && tokens > (walk == ICL_WALK_BY_CHUNKS ? 0 : CHUNK) &&
+           icl_recurrence_serves_chunks(&x->form) &&
+           products_bytes(x) <= x->opencl->backend->capabilities.max_allocation;
+}
+
+/* The heads [first, first + count). products: memory for what is known of their chunks. */
+static icl_status forward_heads(const call *x, size_t first, size_t count, const icl_block *products,
+                                icl_error *error) {
+    icl_opencl *opencl = x->opencl;
+    const icl_view *in = &x->views[ICL_RECURRENCE_FORWARD_INPUTS];
+    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, GROUP / PARTS), heads = (cl_uint)count,
+                  first_head = (cl_uint)first, chunks = (cl_uint)blocks_of(x->sizes.s[1], CHUNK);
+    const cl_uint all_chunks = heads * chunks, units = heads * blocks;
+    const icl_specialization special = {.options = x->forward};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_chunk_products, &special,
+                            icl_opencl_items(opencl, (size_t)all_chunks * GROUP), error,
+                            VIEW_PAIR(in, ICL_RECURRENCE_Q), VIEW_PAIR(in + ICL_RECURRENCE_DECAY, 0),
+                            ICL_VIEW(in[ICL_RECURRENCE_WRITE_KEY]), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
+                            ICL_ARGUMENT(chunks), ICL_GROUP_UNITS(all_chunks, 8.0 * CHUNK * CHUNK * (double)x->form.m),
+                            ICL_ARGUMENT(first_head), ICL_MEMORY_ARGUMENT(products->memory)));
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_chunks, &special,
+                            icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(x->views, 0),
+                            INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
+                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
+                            ICL_GROUP_UNITS(units, 3 * x->work / blocks), ICL_ARGUMENT(first_head),
+                            ICL_ARGUMENT(chunks), ICL_MEMORY_ARGUMENT(products->memory)));
+done:
+    return status;
+}
+
+static icl_status forward_chunks(const call *x, icl_error *error) {
+    const size_t head_bytes = products_bytes(x), heads = heads_at_once(x, head_bytes);
+    icl_status status = ICL_OK;
+    icl_block *products = NULL;
+
+    ICL_TRY(icl_pool_take(x->opencl, heads * head_bytes, &products, error));
+    for (size_t first = 0; first < x->heads; first += heads)
+        ICL_TRY(forward_heads(x, first, first + heads < x->heads ? heads : x->heads - first, products, error));
+done:
+    icl_pool_give(x->opencl, products);
+    return status;
+}
+
 /* The heads [first, first + heads). lefts: memory for what their blocks leave. */
 static icl_status backward_heads(const call *x, const cut *c, size_t first, size_t count, const icl_block *lefts,
                                  const icl_specialization *special, icl_error *error) {
@@ -237,10 +313,7 @@ done:
 static icl_status backward_tiles(const call *x, icl_error *error) {
     const cut c = cut_of(&x->form);
     const size_t head_bytes = c.blocks > 1 ? c.blocks * x->sizes.s[1] * c.left * sizeof(cl_float) : 0;
-    const size_t most = x->opencl->backend->capabilities.max_allocation, limit = most < LEFT_BYTES ? most : LEFT_BYTES;
-    const size_t fit = head_bytes > 0 ? limit / head_bytes : x->heads, heads = fit < 1          ? 1
-                                                                               : fit < x->heads ? fit
-                                                                                                : x->heads;
+    const size_t heads = heads_at_once(x, head_bytes);
     const icl_specialization special = {.options = x->backward};
     icl_status status = ICL_OK;
     icl_block *lefts = NULL;
@@ -270,7 +343,7 @@ icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *param
         return forward_lanes(&x, error);
     if (x.form.m > MOST_KEY)
         return icl_dispatch_to_host(backend, ICL_OP_recurrence_forward, params, operands, error);
-    return forward_tiles(&x, error);
+    return takes_chunks(&x) ? forward_chunks(&x, error) : forward_tiles(&x, error);
 }
 
 icl_status icl_opencl_recurrence_backward(icl_backend *backend, const void *params, const icl_tensor *operands,

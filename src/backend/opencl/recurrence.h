@@ -19,4 +19,7 @@ typedef struct icl_recurrence_form {
 void icl_recurrence_options(const icl_recurrence_form *form, size_t lanes, char forward[ICL_RECURRENCE_OPTIONS],
                             char backward[ICL_RECURRENCE_OPTIONS]);
 
+/* Whether a GPU may take the tokens of such recurrences in chunks. */
+bool icl_recurrence_serves_chunks(const icl_recurrence_form *form);
+
 #endif

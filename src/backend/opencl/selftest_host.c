@@ -271,8 +271,17 @@ icl_status icl_self_test_gram(icl_opencl *opencl, icl_error *error) {
     return test_cases(opencl, &gram_case, 1, error);
 }
 
+/* GPUs have two forms of it, and a run may use both: long sequences in training, single tokens in decoding. */
 icl_status icl_self_test_recurrence(icl_opencl *opencl, icl_error *error) {
-    return test_cases(opencl, &recurrence_case, 1, error);
+    const icl_recurrence_walk chosen = opencl->recurrence_walk;
+    icl_status status = test_cases(opencl, &recurrence_case, 1, error);
+
+    if (status == ICL_OK && opencl->lanes == 1 && chosen != ICL_WALK_BY_TOKENS) {
+        opencl->recurrence_walk = ICL_WALK_BY_TOKENS;
+        status = test_cases(opencl, &recurrence_case, 1, error);
+        opencl->recurrence_walk = chosen;
+    }
+    return status;
 }
 
 icl_status icl_self_test_recurrence_gradient(icl_opencl *opencl, icl_error *error) {
