@@ -190,6 +190,7 @@ static inline void track_decay(decay_track *track, const recurrence_plan *plan, 
     const size_t width = plan->by_channel ? padded(plan->m) : 1;
 
     track->width = decay->elements ? width : 0;
+    track->factors = track->inverses = track->entries = NULL;
     track->count = 1;
     track->of[0] = (stretch){0, false};
     if (decay->elements) {
