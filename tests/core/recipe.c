@@ -341,7 +341,10 @@ static void check_table(tap_run *tap) {
 
     tap_status(tap, icl_recipe_create_complete(&recipe, &error), &error, "every default passes");
     for (; (key = icl_recipe_known_key(count)); count++) {
-        undocumented += !key->help || strlen(key->help) > 110 || strchr(key->help, '\n');
+        const bool is_documented = key->help && strlen(key->help) <= 110 && !strchr(key->help, '\n');
+        if (!is_documented)
+            tap_note("%s.%s: %s", key->section, key->name, key->help ? key->help : "no help");
+        undocumented += !is_documented;
         sections += strcmp(key->section, section) != 0;
         section = key->section;
         tap_ok(tap, icl_recipe_value(recipe, key->section, key->name) != NULL, "%s.%s is in a whole recipe",

@@ -49,8 +49,7 @@ static const icl_recipe_key keys[] = {
      .choices =
          (const icl_choice[]){
              {"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"fwm", RULE_FWM}, {"softmax", RULE_SOFTMAX}, {0}},
-     .help = "how values are written and read: sums, the delta rule, the same with a bounded memory, or softmax "
-             "attention over all of them"},
+     .help = "how values are written: sums, the delta rule, the same with a bounded memory; or softmax attention"},
     {"model", "directions", ICL_KEY_WORD, "fixed", .choices = (const icl_choice[]){{"fixed", 0}, {"drawn", 1}, {0}},
      .help = "of the feature map favor: as they begin, or drawn anew for each step"},
 };
