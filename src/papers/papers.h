@@ -37,7 +37,7 @@ extern const icl_reproduction icl_state_parity, icl_state_words;
 
 /* Recall by memories of fixed size: closed forms for the rules of Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174) and
  * of von Oswald et al. 2025, "MesaNet" (arXiv 2506.05233); the tasks of Poli et al. 2024, "MAD" (arXiv 2403.17844). */
-extern const icl_reproduction icl_recall_onepass, icl_recall_mad;
+extern const icl_reproduction icl_recall_onepass, icl_recall_mqar, icl_recall_mad;
 
 /* Singh et al. 2024, "What needs to go right for an induction head?" (arXiv 2404.07129), and Singh et al. 2025,
  * "Strategy coopetition explains the emergence and transience of in-context learning" (arXiv 2503.05631) */

@@ -49,6 +49,7 @@ static const icl_reproduction *const table[] = {
     &icl_fastweight_overwrite,
     /* Recall by memories of fixed size: closed forms; Poli et al. 2024, "MAD" */
     &icl_recall_onepass,
+    &icl_recall_mqar,
     &icl_recall_mad,
     /* Singh et al. 2024, "What needs to go right for an induction head?"; Singh et al. 2025, "Strategy coopetition
      * explains the emergence and transience of in-context learning" */
