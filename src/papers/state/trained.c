@@ -1,6 +1,7 @@
 #include "papers/state/trained.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "papers/curves.h"
@@ -28,16 +29,16 @@ done:
 
 /* ---- Evaluation ---- */
 
-/* The share of right answers on words of this length. */
-static icl_status measure(icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe, size_t length,
-                          size_t sequences, double *accuracy, icl_error *error) {
+/* The share of right answers on words of these lengths. */
+static icl_status measure(icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe, size_t shortest,
+                          size_t longest, size_t sequences, double *accuracy, icl_error *error) {
     icl_evaluation *evaluation = NULL;
     char overrides[192];
     icl_status status = ICL_OK;
 
     snprintf(overrides, sizeof overrides,
-             "task.shortest=%zu task.longest=%zu task.labels=last eval.sequences=%zu eval.predictors=", length, length,
-             sequences);
+             "task.shortest=%zu task.longest=%zu task.labels=last eval.sequences=%zu eval.predictors=", shortest,
+             longest, sequences);
     ICL_TRY(icl_reproduce_evaluate_as(run, trained, recipe, overrides, &evaluation, error));
     *accuracy = evaluation->scores[0].accuracy;
 done:
@@ -51,7 +52,15 @@ done:
 typedef struct outcome {
     icl_curves *curves;
     double at_twice[ICL_STATE_MOST_SEEDS];
+    double best; /* of all seeds, on words of all lengths; where something is published */
 } outcome;
+
+static size_t last_length(const icl_state_kind *kind) {
+    size_t i = 0;
+    while (i + 1 < ICL_STATE_MOST_LENGTHS && kind->lengths[i + 1] > 0)
+        i++;
+    return kind->lengths[i];
+}
 
 static icl_status train_seed(icl_reproducing *run, const char *name, const icl_state_kind *kind, size_t number,
                              outcome *to, icl_error *error) {
@@ -59,18 +68,21 @@ static icl_status train_seed(icl_reproducing *run, const char *name, const icl_s
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     char folder[128];
+    double accuracy = 0;
     icl_status status = ICL_OK;
 
     snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, kind->cell, seed);
     ICL_TRY(describe(name, kind, seed, &recipe, error));
     ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
     for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && kind->lengths[i] > 0; i++) {
-        double accuracy;
-        ICL_TRY(measure(run, trainer, recipe, kind->lengths[i], kind->sequences, &accuracy, error));
+        ICL_TRY(measure(run, trainer, recipe, kind->lengths[i], kind->lengths[i], kind->sequences, &accuracy, error));
         ICL_TRY(icl_curves_add(to->curves, kind->label, ICL_SERIES_OURS, (double)kind->lengths[i], accuracy, error));
         if (i == TWICE)
             to->at_twice[number] = accuracy;
     }
+    if (kind->published)
+        ICL_TRY(measure(run, trainer, recipe, kind->lengths[0], last_length(kind), kind->sequences, &accuracy, error));
+    to->best = fmax(to->best, accuracy);
 done:
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
@@ -104,6 +116,17 @@ static icl_status judge(icl_reproducing *run, const icl_state_training *training
                      .note = note);
 }
 
+static icl_status show_published(icl_reproducing *run, const icl_state_training *training, const icl_state_kind *kind,
+                                 const outcome *of, icl_error *error) {
+    char quantity[96];
+
+    snprintf(quantity, sizeof quantity, "best scaled accuracy at %zu to %zu %s", kind->lengths[0], last_length(kind),
+             training->tokens);
+    return ICL_FOUND(run, error, .what = kind->label, .quantity = quantity,
+                     .ours = (of->best - training->chance) / (1 - training->chance), .target = *kind->published,
+                     .evidence = ICL_RECALLED, .source = "their table of parity");
+}
+
 /* The line of chance under the kind's lengths. */
 static icl_status add_chance(icl_curves *curves, const icl_state_kind *kind, double chance, icl_error *error) {
     for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && kind->lengths[i] > 0; i++) {
@@ -132,6 +155,8 @@ icl_status icl_state_judge_training(icl_reproducing *run, const icl_state_traini
         for (size_t seed = 0; seed < kind->seeds; seed++)
             ICL_TRY(icl_reproduce_next(run, train_seed(run, training->recipe, kind, seed, &of, error)));
         ICL_TRY(judge(run, training, kind, &of, error));
+        if (kind->published)
+            ICL_TRY(show_published(run, training, kind, &of, error));
         ICL_TRY(add_chance(&curves, kind, training->chance, error));
         ICL_TRY(icl_curves_draw(run, &curves, error));
     }

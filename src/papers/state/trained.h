@@ -18,6 +18,9 @@ typedef struct icl_state_kind {
     size_t seeds;                           /* the run's and those behind it */
     size_t sequences;                       /* for each length */
     size_t lengths[ICL_STATE_MOST_LENGTHS]; /* 0 behind the last; the second is twice the longest in training */
+    /* What is published of it: (accuracy - chance) / (1 - chance) of the best seed, on words between the first and the
+     * last of these lengths. Recalled, so that it is shown and does not judge. NULL: nothing. */
+    const double *published;
 } icl_state_kind;
 
 /* Accuracies are shares of words, all of one length, whose last class is right. */
