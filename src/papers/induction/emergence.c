@@ -256,14 +256,15 @@ static icl_status judge_seed(icl_reproducing *run, uint32_t seed, const followed
 static icl_status judge_all(icl_reproducing *run, const outcome *of, icl_error *error) {
     const size_t exceptions = of->seeds / 5;
     const double most = (double)(of->seeds - exceptions);
+    const char *plural = of->seeds == 1 ? "" : "s";
     char quantity[64];
 
-    snprintf(quantity, sizeof quantity, "of %zu seeds, loss below %g log 2", of->seeds,
+    snprintf(quantity, sizeof quantity, "of %zu seed%s, loss below %g log 2", of->seeds, plural,
              budgets[run->params->scale].dropped);
     ICL_CHECK(ICL_FOUND(run, error, .what = "the drop", .quantity = quantity, .ours = (double)of->learned,
                         .target = most, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
                         .source = "figure: near 0 at 10^6 sequences"));
-    snprintf(quantity, sizeof quantity, "of %zu seeds, induction head, not before layer 1", of->seeds);
+    snprintf(quantity, sizeof quantity, "of %zu seed%s, induction head, not before layer 1", of->seeds, plural);
     return ICL_FOUND(run, error, .what = "the order", .quantity = quantity, .ours = (double)of->ordered, .target = most,
                      .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
                      .source = "layer 2 reads what layer 1 has put beside the label");

@@ -103,8 +103,8 @@ static icl_status judge(icl_reproducing *run, const icl_state_training *training
     char quantity[96], note[160];
     size_t used = 0;
 
-    snprintf(quantity, sizeof quantity, "of %zu seeds, right on %.3g %% at %zu %s", kind->seeds, 100 * accuracy,
-             kind->lengths[TWICE], training->tokens);
+    snprintf(quantity, sizeof quantity, "of %zu seed%s, right on %.3g %% at %zu %s", kind->seeds,
+             kind->seeds == 1 ? "" : "s", 100 * accuracy, kind->lengths[TWICE], training->tokens);
     for (size_t i = 0; i < kind->seeds && used < sizeof note; i++)
         used += (size_t)snprintf(note + used, sizeof note - used, "%s%.4g", i > 0 ? ", " : "", of->at_twice[i]);
     if (kind->learns)
