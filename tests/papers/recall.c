@@ -50,12 +50,13 @@ static void check_delta(tap_run *tap, size_t d, size_t n) {
         draw_keys(d, n, set, keys);
         ours[set] = recall(d, n, keys, 1);
         for (size_t passes = 1; set < 20 && passes <= 5; passes += 4) {
-            if (icl_memory_passes_of(d, n, keys, passes, &theirs, &error) != ICL_OK)
+            if (icl_recall_error_passes(d, n, keys, passes, &theirs, &error) != ICL_OK)
                 tap_ok(tap, false, "sweeps: %s", error.message);
             farthest = fmax(farthest, fabs(theirs - recall(d, n, keys, passes)));
         }
     }
-    const double expected = icl_memory_delta(d, n), mean = icl_mean(ours, SETS), se = icl_standard_error(ours, SETS);
+    const double expected = icl_recall_error_delta(d, n), mean = icl_mean(ours, SETS),
+                 se = icl_standard_error(ours, SETS);
     tap_ok(tap, fabs(mean - expected) < 4 * se + 1e-14, "d = %zu, n = %zu: the delta rule leaves %.4f +- %.4f, E %.4f",
            d, n, mean, se, expected);
     tap_ok(tap, farthest < 1e-12, "passes are sweeps of Gauss and Seidel (%.2g)", farthest);
@@ -68,14 +69,15 @@ static void check_ridge(tap_run *tap) {
     double theirs = 0;
     icl_error error = {0};
 
-    tap_status(tap, icl_memory_ridge_of(2, 2, keys, ridge, &theirs, &error), &error, "two keys");
+    tap_status(tap, icl_recall_error_ridge(2, 2, keys, ridge, &theirs, &error), &error, "two keys");
     tap_ok(tap, fabs(theirs - (first * first + second * second) / 4) < 1e-12, "two keys: %g", theirs);
     /* The first key twice: eigenvalues 2 and 1, and one value that no state holds. */
-    tap_status(tap, icl_memory_ridge_of(2, 3, more, 1e-9, &theirs, &error), &error, "three keys");
-    tap_ok(tap, fabs(theirs - icl_memory_least_squares(2, 3)) < 1e-12 && fabs(theirs - 1.0 / 6) < 1e-12,
+    tap_status(tap, icl_recall_error_ridge(2, 3, more, 1e-9, &theirs, &error), &error, "three keys");
+    tap_ok(tap, fabs(theirs - icl_recall_error_least_squares(2, 3)) < 1e-12 && fabs(theirs - 1.0 / 6) < 1e-12,
            "three keys in two dimensions: (1 - 2 / 3) / 2");
-    tap_status(tap, icl_memory_ridge_of(2, 1, keys, 1e-9, &theirs, &error), &error, "one key");
-    tap_ok(tap, theirs < 1e-12 && icl_memory_least_squares(2, 1) == 0, "fewer keys than dimensions: nothing is left");
+    tap_status(tap, icl_recall_error_ridge(2, 1, keys, 1e-9, &theirs, &error), &error, "one key");
+    tap_ok(tap, theirs < 1e-12 && icl_recall_error_least_squares(2, 1) == 0,
+           "fewer keys than dimensions: nothing is left");
 }
 
 int main(void) {
@@ -88,12 +90,12 @@ int main(void) {
     check_ridge(&tap);
     for (int i = 1; i <= 3; i++) { /* the notes' values at r = .5, 1, 2 */
         static const double known[] = {.148, .300, .529};
-        const double r = pow(2, i - 2), limit = icl_memory_delta_limit(r);
-        const double wide = icl_memory_delta(100000, (size_t)(100000 * r));
+        const double r = pow(2, i - 2), limit = icl_recall_error_delta_limit(r);
+        const double wide = icl_recall_error_delta(100000, (size_t)(100000 * r));
         tap_ok(&tap, fabs(limit - known[i - 1]) < 6e-4 && fabs(limit - wide) < 1e-4, "r = %g: %.4f, at d = 1e5 %.4f", r,
                limit, wide);
     }
-    tap_ok(&tap, fabs(icl_memory_delta(5, 1)) < 1e-15, "one key is held");
-    tap_ok(&tap, fabs(icl_memory_sum(4, 9) - 1) < 1e-15, "the sum rule: (n - 1) / (2 d)");
+    tap_ok(&tap, fabs(icl_recall_error_delta(5, 1)) < 1e-15, "one key is held");
+    tap_ok(&tap, fabs(icl_recall_error_sum(4, 9) - 1) < 1e-15, "the sum rule: (n - 1) / (2 d)");
     return tap_done(&tap);
 }

@@ -30,11 +30,11 @@
 #include "core/allocate.h"
 #include "numeric/eigen.h"
 
-double icl_memory_sum(size_t d, size_t n) {
+double icl_recall_error_sum(size_t d, size_t n) {
     return ((double)n - 1) / (2 * (double)d);
 }
 
-double icl_memory_delta(size_t d, size_t n) {
+double icl_recall_error_delta(size_t d, size_t n) {
     const double dimension = (double)d, keys = (double)n;
     const double a = 1 - 1 / dimension, b = 1 - 2 * (dimension + 1) / (dimension * (dimension + 2)), rho = b / a;
     const double all = pow(a, keys), mean = (1 - pow(rho, keys)) / (keys * (1 - rho));
@@ -42,12 +42,12 @@ double icl_memory_delta(size_t d, size_t n) {
     return 1 - dimension * (1 - all) / keys - all / 2 * (1 - mean);
 }
 
-double icl_memory_delta_limit(double r) {
+double icl_recall_error_delta_limit(double r) {
     const double left = exp(-r);
     return 1 - (1 - left) / r - left * (r - 1 + left) / (2 * r);
 }
 
-double icl_memory_least_squares(size_t d, size_t n) {
+double icl_recall_error_least_squares(size_t d, size_t n) {
     return fmax(0, 1 - (double)d / (double)n) / 2;
 }
 
@@ -73,8 +73,8 @@ static void sweep(size_t n, const double *gram, double *matrix, double *work) {
                 matrix[i * n + c] -= gram[j * n + i] * work[j * n + c];
 }
 
-icl_status icl_memory_passes_of(size_t d, size_t n, const double *keys, size_t passes, double *half_error,
-                                icl_error *error) {
+icl_status icl_recall_error_passes(size_t d, size_t n, const double *keys, size_t passes, double *half_error,
+                                   icl_error *error) {
     double *gram = NULL, *errors, *work;
     icl_status status = ICL_OK;
 
@@ -96,8 +96,8 @@ done:
 
 /* The errors are ridge (K K^T + ridge)^-1, whose eigenvalues are ridge / (lambda + ridge): d of them with the
  * eigenvalues lambda of K^T K, and 1 for the others, or, where n < d, n of them. */
-icl_status icl_memory_ridge_of(size_t d, size_t n, const double *keys, double ridge, double *half_error,
-                               icl_error *error) {
+icl_status icl_recall_error_ridge(size_t d, size_t n, const double *keys, double ridge, double *half_error,
+                                  icl_error *error) {
     double *matrix = NULL, *eigenvalues, *vectors, sum = (double)n - (double)d;
     icl_status status = ICL_OK;
 

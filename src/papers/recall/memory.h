@@ -8,22 +8,22 @@
 #include "iclab/status.h"
 
 /* S = sum v k^T: (n - 1) / (2 d). */
-double icl_memory_sum(size_t d, size_t n);
+double icl_recall_error_sum(size_t d, size_t n);
 
 /* The delta rule with a write strength of 1, once over the keys: the expectation at any d > 1, and its limit for d and
  * n to infinity with r = n / d. memory.c has the derivation. */
-double icl_memory_delta(size_t d, size_t n);
-double icl_memory_delta_limit(double r);
+double icl_recall_error_delta(size_t d, size_t n);
+double icl_recall_error_delta_limit(double r);
 
 /* Least squares: max(0, 1 - d / n) / 2. */
-double icl_memory_least_squares(size_t d, size_t n);
+double icl_recall_error_least_squares(size_t d, size_t n);
 
 /* For given keys of length 1, [n][d]. After so many passes of the delta rule: */
-icl_status icl_memory_passes_of(size_t d, size_t n, const double *keys, size_t passes, double *half_error,
-                                icl_error *error);
+icl_status icl_recall_error_passes(size_t d, size_t n, const double *keys, size_t passes, double *half_error,
+                                   icl_error *error);
 
 /* Of least squares with a ridge above 0: */
-icl_status icl_memory_ridge_of(size_t d, size_t n, const double *keys, double ridge, double *half_error,
-                               icl_error *error);
+icl_status icl_recall_error_ridge(size_t d, size_t n, const double *keys, double ridge, double *half_error,
+                                  icl_error *error);
 
 #endif

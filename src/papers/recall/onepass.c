@@ -44,9 +44,9 @@ static const struct {
 };
 
 static double expected(rule which, size_t d, size_t n) {
-    return which == SUM          ? icl_memory_sum(d, n)
-           : which == DELTA_ONCE ? icl_memory_delta(d, n)
-           : which == MESA       ? icl_memory_least_squares(d, n)
+    return which == SUM          ? icl_recall_error_sum(d, n)
+           : which == DELTA_ONCE ? icl_recall_error_delta(d, n)
+           : which == MESA       ? icl_recall_error_least_squares(d, n)
                                  : (double)NAN;
 }
 
@@ -180,10 +180,10 @@ static icl_status compare_set(cell *is, const workspace *w, size_t i, double our
     if (is->which == SUM)
         return ICL_OK;
     if (is->which == MESA) {
-        ICL_CHECK(icl_memory_ridge_of(w->d, w->n, keys, RIDGE, &theirs, error));
-        is->left += (theirs - icl_memory_least_squares(w->d, w->n)) / (double)is->sets;
+        ICL_CHECK(icl_recall_error_ridge(w->d, w->n, keys, RIDGE, &theirs, error));
+        is->left += (theirs - icl_recall_error_least_squares(w->d, w->n)) / (double)is->sets;
     } else
-        ICL_CHECK(icl_memory_passes_of(w->d, w->n, keys, rules[is->which].passes, &theirs, error));
+        ICL_CHECK(icl_recall_error_passes(w->d, w->n, keys, rules[is->which].passes, &theirs, error));
     is->farthest = fmax(is->farthest, fabs(ours - theirs) / (1 + theirs));
     return ICL_OK;
 }
@@ -226,7 +226,7 @@ static icl_status judge_mean(icl_reproducing *run, const cell *is, const icl_cur
 
     snprintf(what, sizeof what, "%s, d = %zu, r = %g", rules[is->which].label, is->d, r);
     if (is->which == DELTA_ONCE)
-        snprintf(note, sizeof note, "in the limit of large d %.4g", icl_memory_delta_limit(r));
+        snprintf(note, sizeof note, "in the limit of large d %.4g", icl_recall_error_delta_limit(r));
     if (is->which == MESA)
         snprintf(note, sizeof note, "of which a ridge of %g leaves %.2g, by the eigenvalues of the keys", RIDGE,
                  is->left);
@@ -259,7 +259,7 @@ static icl_status add_theory(size_t d, icl_curves *curves, icl_error *error) {
                 ICL_CHECK(icl_curves_add(curves, rules[which].formula, ICL_SERIES_REFERENCE, r, expected(which, d, n),
                                          error));
         ICL_CHECK(icl_curves_add(curves, "E of the delta rule, large d", ICL_SERIES_REFERENCE, r,
-                                 icl_memory_delta_limit(r), error));
+                                 icl_recall_error_delta_limit(r), error));
     }
     return ICL_OK;
 }
