@@ -60,20 +60,20 @@ static floats squared(floats x) {
     return x * x;
 }
 
-ROW_FUNCTION found find(__global const float *x, int step, uint n, uint kind, float share, float epsilon) {
-    found of = {x, step, 0.0f, 0.0f, 0.0f};
+/* Where `of` names a row, finds the rest. It returns no structure: inlined, that would be a hint about aliases that
+ * Oclgrind 21.10 does not know. */
+ROW_FUNCTION void find(found *of, uint n, uint kind, float share, float epsilon) {
     float square;
     if (kind == KIND_LAYER) {
         float sum;
-        of.first = x[0];
-#define CENTRED(i, left) centred(&of, i, left)
+        of->first = of->x[0];
+#define CENTRED(i, left) centred(of, i, left)
         SUM_ROW(sum, n, CENTRED);
-        of.mean = sum / share;
+        of->mean = sum / share;
     }
-#define SQUARED(i, left) squared(centred(&of, i, left))
+#define SQUARED(i, left) squared(centred(of, i, left))
     SUM_ROW(square, n, SQUARED);
-    of.r = reciprocal_root(square / share + epsilon);
-    return of;
+    of->r = reciprocal_root(square / share + epsilon);
 }
 
 /* A vector with a number for each element of a row; NULL: each is `absent`. */
@@ -101,7 +101,8 @@ typedef struct target_rows {
 ROW_FUNCTION void normalize_rows(target_rows out, source_rows in, vector gain, vector shift, uint count, uint n,
                                  uint kind, float share, float epsilon) {
     for (uint row = 0; row < count; row++, out.first += out.row_step, in.first += in.row_step) {
-        const found of = find(in.first, in.step, n, kind, share, epsilon);
+        found of = {in.first, in.step, 0.0f, 0.0f, 0.0f};
+        find(&of, n, kind, share, epsilon);
 #define NORMALIZE(i, left)                                                                                             \
     store_run(centred(&of, i, left) * (floats)(of.r) * load_vector(&gain, i, left) + load_vector(&shift, i, left),     \
               out.first + (int)(i)*out.step, out.step, left)
@@ -137,7 +138,8 @@ ROW_FUNCTION void rows_backward(target_rows d_in, source_rows d_out, source_rows
                                 uint kind, float share, float epsilon, __global float *of_gain) {
     __global float *of_shift = of_gain ? of_gain + n : 0;
     for (uint row = 0; row < count; row++) {
-        const found of = find(in.first, in.step, n, kind, share, epsilon);
+        found of = {in.first, in.step, 0.0f, 0.0f, 0.0f};
+        find(&of, n, kind, share, epsilon);
         float level = 0.0f, slope;
 #define D_OUT(i, left) load_run(d_out.first + (int)(i)*d_out.step, d_out.step, left)
 #define G(i, left)     existing(D_OUT(i, left) * load_vector(&gain, i, left), left)

@@ -9,7 +9,7 @@
 
 /* LANES cosines and, `step` elements behind each, sines; pairs lie `stride` apart. */
 static void load_angles(__global const float *angles, int stride, int step, uint left, floats *cosines, floats *sines) {
-#if LANES > 1
+#if LANES > 1 && !defined(ICL_PLAIN_VECTORS)
     if (stride == 2 && step == 1 && left >= LANES) {
         const floats low = LOAD_ANYWHERE(angles), high = LOAD_ANYWHERE(angles + LANES);
         *cosines = (floats)(low.even, high.even);

@@ -3,6 +3,9 @@
  * log2(LANES) rounds makes one vector of two, of parts that are half as long: first the halves of a vector, which cost
  * least to move, and last its neighbours. The parts of the two come to stand behind each other in another order each
  * time, and the vectors are taken in the order that makes up for it.
+ *
+ * ICL_PLAIN_VECTORS: the same sums in the same order, but no vector is made of parts of two
+ * (tests/setups/oclgrind-wrapper.sh).
  */
 #ifndef ICL_COLUMN_SUMS_H
 #define ICL_COLUMN_SUMS_H
@@ -10,6 +13,19 @@
 #include "../rows.h"
 
 #if LANES > 1
+#ifdef ICL_PLAIN_VECTORS
+
+#define SUMS_4(s, a, b, c, d) add_lanes(s##a), add_lanes(s##b), add_lanes(s##c), add_lanes(s##d)
+#if LANES == 4
+#define SUM_EACH(s) (floats)(SUMS_4(s, 0, 1, 2, 3))
+#elif LANES == 8
+#define SUM_EACH(s) (floats)(SUMS_4(s, 0, 1, 2, 3), SUMS_4(s, 4, 5, 6, 7))
+#else
+#define SUM_EACH(s)                                                                                                    \
+    (floats)(SUMS_4(s, 0, 1, 2, 3), SUMS_4(s, 4, 5, 6, 7), SUMS_4(s, 8, 9, 10, 11), SUMS_4(s, 12, 13, 14, 15))
+#endif
+
+#else
 
 static floats add_neighbours(floats a, floats b) {
 #if LANES == 4
@@ -56,6 +72,8 @@ static floats add_fours(floats a, floats b) {
 #define SUM_EACH(s)                                                                                                    \
     add_neighbours(add_twos(SUM_4(s, 0, 4, 8, 12), SUM_4(s, 1, 5, 9, 13)),                                             \
                    add_twos(SUM_4(s, 2, 6, 10, 14), SUM_4(s, 3, 7, 11, 15)))
+#endif
+
 #endif
 
 #endif
