@@ -2,99 +2,20 @@
  * The states of a sequence model's recurrences, by layer and head: gates, strengths of writing, eigenvalues of the
  * transitions, and ranks (probe/state_trace.h).
  */
+#include "inspect/states.h"
+
 #include <math.h>
 #include <stdio.h>
 
 #include "core/allocate.h"
-#include "inspect/inspecting.h"
-#include "numeric/statistics.h"
-#include "probe/state_trace.h"
 
-/* Rows of a map, curves of a figure, quantiles of gates, and bytes of what a head is called. */
-enum { MOST_ROWS = 48, MOST_CURVES = 8, QUANTILES = 3, HEAD_NAME = 96 };
-
-static const double shares[QUANTILES] = {0.1, 0.5, 0.9};
-static const char *const share_names[QUANTILES] = {"gate: 10 % quantile", "gate: median", "gate: 90 % quantile"};
-
-/* What one head of one recurrence does on all sequences. */
-typedef struct head_summary {
-    double gate, quantiles[QUANTILES];
-    double strength, written;
-    double least, largest, negative; /* eigenvalues, and the share of writes with one below 0 */
-    struct {
-        double mean, standard_error;
-    } effective, numeric, norm; /* of the state behind the last token */
-} head_summary;
-
-/* ---- Summaries ---- */
-
-/* `values` are sorted. Between two of them: linear. */
-static double quantile(const double *values, size_t count, double share) {
-    const double at = share * (double)(count - 1);
-    const size_t below = (size_t)at;
-    return below + 1 < count ? values[below] + (at - (double)below) * (values[below + 1] - values[below])
-                             : values[count - 1];
-}
-
-static icl_status summarize_gates(const icl_state_trace *trace, size_t head, head_summary *to, icl_error *error) {
-    const size_t each = trace->positions * trace->writes * trace->channels, count = trace->sequences * each;
-    double *gates = NULL;
-
-    ICL_CHECK(icl_allocate(count, sizeof *gates, "gates", &gates, error));
-    for (size_t b = 0; b < trace->sequences; b++)
-        for (size_t i = 0; i < each; i++)
-            gates[b * each + i] = trace->gates[(b * trace->heads + head) * each + i];
-    to->gate = icl_mean(gates, count);
-    icl_sort_ascending(gates, count);
-    for (size_t i = 0; i < QUANTILES; i++)
-        to->quantiles[i] = quantile(gates, count, shares[i]);
-    icl_free(&gates);
-    return ICL_OK;
-}
-
-static void summarize_writes(const icl_state_trace *trace, size_t head, head_summary *to) {
-    const size_t each = trace->positions * trace->writes;
-    const double share = 1 / (double)(trace->sequences * each);
-
-    to->least = HUGE_VAL;
-    to->largest = -HUGE_VAL;
-    for (size_t b = 0; b < trace->sequences; b++)
-        for (size_t i = 0; i < each; i++) {
-            const icl_state_write *write = &trace->of[(b * trace->heads + head) * each + i];
-            to->strength += share * write->strength;
-            to->written += share * write->written;
-            to->least = fmin(to->least, write->least);
-            to->largest = fmax(to->largest, write->largest);
-            to->negative += write->least < 0 ? share : 0;
-        }
-}
-
-static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, head_summary *to, icl_error *error) {
-    const size_t count = trace->sequences;
-    double *values = NULL; /* [3][count] */
-
-    ICL_CHECK(icl_allocate(count, 3 * sizeof *values, "ranks", &values, error));
-    for (size_t b = 0; b < count; b++) {
-        const icl_state_rank *last = &trace->ranks[(b * trace->heads + head + 1) * trace->positions - 1];
-        values[b] = last->effective;
-        values[count + b] = last->numeric;
-        values[2 * count + b] = last->norm;
-    }
-    to->effective.mean = icl_mean(values, count);
-    to->effective.standard_error = icl_standard_error(values, count);
-    to->numeric.mean = icl_mean(values + count, count);
-    to->numeric.standard_error = icl_standard_error(values + count, count);
-    to->norm.mean = icl_mean(values + 2 * count, count);
-    to->norm.standard_error = icl_standard_error(values + 2 * count, count);
-    icl_free(&values);
-    return ICL_OK;
-}
+static const char *const share_names[ICL_INSPECT_QUANTILES] = {"gate: 10 % quantile", "gate: median",
+                                                               "gate: 90 % quantile"};
 
 /* ---- Numbers ---- */
 
-/* The head, and which of its layer's recurrences it is of, where there are several. */
-static const char *name_head(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
-                             size_t head, char text[HEAD_NAME]) {
+const char *icl_inspect_state_name(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
+                                   size_t head, char text[ICL_INSPECT_STATE_NAME]) {
     char name[ICL_INSPECT_CELL];
     bool parts = false;
 
@@ -102,9 +23,9 @@ static const char *name_head(const icl_inspecting *run, const icl_state_traces *
         parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
     icl_inspect_head(run, trace->loop, head, name);
     if (parts)
-        snprintf(text, HEAD_NAME, "state %zu, %s", trace->part + 1, name);
+        snprintf(text, ICL_INSPECT_STATE_NAME, "state %zu, %s", trace->part + 1, name);
     else
-        snprintf(text, HEAD_NAME, "%s", name);
+        snprintf(text, ICL_INSPECT_STATE_NAME, "%s", name);
     return text;
 }
 
@@ -115,10 +36,10 @@ static icl_status found(icl_inspecting *run, const icl_state_trace *trace, const
 }
 
 static icl_status report_numbers(icl_inspecting *run, const icl_state_trace *trace, const char *what,
-                                 const head_summary *is, icl_error *error) {
+                                 const icl_inspect_state *is, icl_error *error) {
     if (trace->has_gate)
         ICL_CHECK(found(run, trace, what, "gate: mean", is->gate, 0, error));
-    for (size_t i = 0; trace->has_gate && i < QUANTILES; i++)
+    for (size_t i = 0; trace->has_gate && i < ICL_INSPECT_QUANTILES; i++)
         ICL_CHECK(found(run, trace, what, share_names[i], is->quantiles[i], 0, error));
     if (trace->has_beta)
         ICL_CHECK(found(run, trace, what, "write strength: mean", is->strength, 0, error));
@@ -132,244 +53,24 @@ static icl_status report_numbers(icl_inspecting *run, const icl_state_trace *tra
     return found(run, trace, what, "norm of the state at the end", is->norm.mean, is->norm.standard_error, error);
 }
 
-/* ---- Tables ---- */
-
-typedef icl_status add_row(icl_inspecting *run, const char *layer, const icl_state_trace *trace, const char *what,
-                           const head_summary *is, icl_error *error);
-
-static icl_status add_writes(icl_inspecting *run, const char *layer, const icl_state_trace *trace, const char *what,
-                             const head_summary *is, icl_error *error) {
-    char texts[QUANTILES + 3][ICL_INSPECT_CELL];
-    const double none = (double)NAN;
-    const char *cells[QUANTILES + 5] = {layer, what};
-
-    icl_inspect_number(trace->has_gate ? is->gate : none, texts[0]);
-    for (size_t i = 0; i < QUANTILES; i++)
-        icl_inspect_number(trace->has_gate ? is->quantiles[i] : none, texts[1 + i]);
-    icl_inspect_number(trace->has_beta ? is->strength : none, texts[QUANTILES + 1]);
-    icl_inspect_number(is->written, texts[QUANTILES + 2]);
-    for (size_t i = 0; i < QUANTILES + 3; i++)
-        cells[2 + i] = texts[i];
-    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
-}
-
-static icl_status add_states(icl_inspecting *run, const char *layer, const icl_state_trace *trace, const char *what,
-                             const head_summary *is, icl_error *error) {
-    const size_t most = trace->key_width < trace->value_width ? trace->key_width : trace->value_width;
-    char texts[6][ICL_INSPECT_CELL];
-
-    icl_inspect_number(is->least, texts[0]);
-    icl_inspect_number(is->largest, texts[1]);
-    snprintf(texts[2], sizeof texts[2], "%.3g %%", 100 * is->negative);
-    icl_inspect_measured(is->effective.mean, is->effective.standard_error, texts[3]);
-    icl_inspect_measured(is->numeric.mean, is->numeric.standard_error, texts[4]);
-    snprintf(texts[5], sizeof texts[5], "%zu", most);
-    const char *const cells[] = {layer, what, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5]};
-    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
-}
-
-/* A row for each head of each recurrence; `summaries` in that order. */
-static icl_status add_table(icl_inspecting *run, const icl_state_traces *all, const head_summary *summaries,
-                            const icl_report_column *columns, size_t count, add_row *add, icl_error *error) {
-    char layer[64], what[HEAD_NAME];
-
-    ICL_CHECK(icl_inspect_table_begin(run, columns, count, error));
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads; head++) {
-            const icl_state_trace *trace = &all->traces[i];
-            snprintf(layer, sizeof layer, "%zu, %s", trace->layer + 1, trace->mixer);
-            ICL_CHECK(add(run, layer, trace, name_head(run, all, trace, head, what), summaries++, error));
-        }
-    return icl_inspect_table_end(run, error);
-}
-
-static icl_status write_tables(icl_inspecting *run, const icl_state_traces *all, const head_summary *summaries,
-                               icl_error *error) {
-    static const icl_report_column writes[] = {{"layer", false},         {"head", false},  {"gate, mean", true},
-                                               {"10 %", true},           {"median", true}, {"90 %", true},
-                                               {"write strength", true}, {"written", true}};
-    static const icl_report_column states[] = {{"layer", false},       {"head", false},   {"least eigenvalue", true},
-                                               {"largest", true},      {"below 0", true}, {"effective rank", true},
-                                               {"numeric rank", true}, {"at most", true}};
-
-    ICL_CHECK(add_table(run, all, summaries, writes, sizeof writes / sizeof *writes, add_writes, error));
-    ICL_CHECK(icl_inspect_paragraph(
-        run, error,
-        "The gate is the factor by which a token lets the state decay, over all tokens (and channels, where each has "
-        "one); written is the norm of beta k v^T. A dash: the mixer has none."));
-    ICL_CHECK(add_table(run, all, summaries, states, sizeof states / sizeof *states, add_states, error));
-    return icl_inspect_paragraph(
-        run, error,
-        "Eigenvalues of the transition that one write makes: the gates, and for the delta rule g (1 - beta |k|^2) "
-        "along "
-        "the key; below 0: the share of writes with a negative one. Ranks are of the state behind the last token: "
-        "exp(entropy) of its singular values over their sum, and how many are above %g of the largest.",
-        ICL_STATE_RANK_SHARE);
-}
-
-/* ---- Pictures ---- */
-
-/* What a map shows of a write; NaN: this recurrence has none. */
-typedef double map_value(const icl_state_trace *trace, size_t write);
-
-/* Gates are near 1 and differ in what they leave out. */
-static double forgotten_by(const icl_state_trace *trace, size_t write) {
-    return trace->has_gate ? 1 - icl_mean(trace->gates + write * trace->channels, trace->channels) : (double)NAN;
-}
-
-static double strength_of(const icl_state_trace *trace, size_t write) {
-    return trace->has_beta ? trace->of[write].strength : (double)NAN;
-}
-
-static double written_by(const icl_state_trace *trace, size_t write) {
-    return trace->has_beta ? (double)NAN : trace->of[write].written;
-}
-
-static double least_eigenvalue_of(const icl_state_trace *trace, size_t write) {
-    return trace->is_delta ? trace->of[write].least : (double)NAN;
-}
-
-/* A map's rows: heads of the first sequence, each write of a token a row of its own. */
-typedef struct map_rows {
-    size_t count, columns;
-    double *values; /* [MOST_ROWS][columns] */
-    char names[MOST_ROWS][160];
-    const char *of_names[MOST_ROWS];
-} map_rows;
-
-static void add_map_rows(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
-                         map_value *value, map_rows *rows) {
-    char head_name[HEAD_NAME];
-
-    for (size_t head = 0; head < trace->heads; head++)
-        for (size_t write = 0; write < trace->writes && rows->count < MOST_ROWS; write++) {
-            double *row = rows->values + rows->count * rows->columns;
-            char *name = rows->names[rows->count];
-            for (size_t t = 0; t < trace->positions; t++)
-                row[t] = value(trace, (head * trace->positions + t) * trace->writes + write);
-            if (isnan(row[0]))
-                continue;
-            name_head(run, all, trace, head, head_name);
-            if (trace->writes > 1)
-                snprintf(name, sizeof rows->names[0], "layer %zu, %s, write %zu", trace->layer + 1, head_name,
-                         write + 1);
-            else
-                snprintf(name, sizeof rows->names[0], "layer %zu, %s", trace->layer + 1, head_name);
-            rows->of_names[rows->count] = name;
-            rows->count++;
-        }
-}
-
-/* A map of all heads by token, of the first sequence; nothing where no recurrence has the value. */
-static icl_status draw_map(icl_inspecting *run, const icl_state_traces *all, const char *name, const char *title,
-                           map_value *value, icl_error *error) {
-    map_rows *rows = NULL;
-    icl_heat_map map = {.label = "the first sequence", .columns = all->traces[0].positions};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(1, sizeof *rows, "rows of a map", &rows, error));
-    rows->columns = map.columns;
-    ICL_TRY(icl_allocate(MOST_ROWS, map.columns * sizeof *rows->values, "map", &rows->values, error));
-    for (size_t i = 0; i < all->count; i++)
-        add_map_rows(run, all, &all->traces[i], value, rows);
-    map.rows = rows->count;
-    map.values = rows->values;
-    map.row_names = rows->of_names;
-    if (rows->count > 0)
-        ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = name, .title = title,
-                                      .column_label = "token, from the first position on", .count = 1, .maps = &map));
-done:
-    if (rows)
-        icl_free(&rows->values);
-    icl_free(&rows);
-    return status;
-}
-
-/* Points of the curve of one head: positions whose ranks were measured, means over sequences. */
-static size_t fill_curve(const icl_state_trace *trace, size_t head, double *x, double *y) {
-    size_t count = 0;
-
-    for (size_t t = 0; t < trace->positions; t++) {
-        double sum = 0;
-        if ((trace->positions - 1 - t) % trace->rank_step != 0)
-            continue;
-        for (size_t b = 0; b < trace->sequences; b++)
-            sum += trace->ranks[(b * trace->heads + head) * trace->positions + t].effective;
-        x[count] = (double)t;
-        y[count++] = sum / (double)trace->sequences;
-    }
-    return count;
-}
-
-static icl_status draw_ranks(icl_inspecting *run, const icl_state_traces *all, icl_error *error) {
-    const size_t positions = all->traces[0].positions;
-    icl_series series[MOST_CURVES];
-    char labels[MOST_CURVES][128], head_name[HEAD_NAME];
-    double *points = NULL; /* [MOST_CURVES][2][positions] */
-    size_t count = 0;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(MOST_CURVES, 2 * positions * sizeof *points, "curves", &points, error));
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads && count < MOST_CURVES; head++) {
-            double *x = points + 2 * count * positions, *y = x + positions;
-            const size_t there = fill_curve(&all->traces[i], head, x, y);
-            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", all->traces[i].layer + 1,
-                     name_head(run, all, &all->traces[i], head, head_name));
-            series[count] = (icl_series){labels[count], ICL_SERIES_LINE, there, x, y, NULL};
-            count++;
-        }
-    ICL_TRY(ICL_INSPECT_FIGURE(run, error, .name = "ranks", .title = "Effective rank of the states",
-                               .x_label = "position", .y_label = "effective rank", .count = count, .series = series));
-done:
-    icl_free(&points);
-    return status;
-}
-
-static icl_status draw(icl_inspecting *run, const icl_state_traces *all, icl_error *error) {
-    static const struct {
-        const char *name, *title;
-        map_value *value;
-    } maps[] = {{"gates", "What a token lets the state forget: 1 - gate, mean over channels", forgotten_by},
-                {"strengths", "Strength of writing by token: beta", strength_of},
-                {"written", "What is written by token: the norm of k v^T", written_by},
-                {"eigenvalues", "Least eigenvalue of the transition by token", least_eigenvalue_of}};
-    size_t heads = 0, writes = 0;
-
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        ICL_CHECK(draw_map(run, all, maps[i].name, maps[i].title, maps[i].value, error));
-    ICL_CHECK(draw_ranks(run, all, error));
-    for (size_t i = 0; i < all->count; i++) {
-        heads += all->traces[i].heads;
-        writes += all->traces[i].heads * all->traces[i].writes;
-    }
-    if (writes > MOST_ROWS || heads > MOST_CURVES)
-        return icl_inspect_paragraph(run, error,
-                                     "The pictures have the first %d rows and %d curves of %zu and %zu; inspect.csv "
-                                     "has the numbers of all.",
-                                     MOST_ROWS, MOST_CURVES, writes, heads);
-    return ICL_OK;
-}
-
 /* ---- The whole ---- */
 
-static icl_status summarize(icl_inspecting *run, const icl_state_traces *all, head_summary *summaries,
+static icl_status summarize(icl_inspecting *run, const icl_state_traces *all, icl_inspect_state *summaries,
                             icl_error *error) {
-    char what[HEAD_NAME];
+    char what[ICL_INSPECT_STATE_NAME];
 
     for (size_t i = 0; i < all->count; i++)
         for (size_t head = 0; head < all->traces[i].heads; head++, summaries++) {
             const icl_state_trace *trace = &all->traces[i];
-            summarize_writes(trace, head, summaries);
-            ICL_CHECK(summarize_gates(trace, head, summaries, error));
-            ICL_CHECK(summarize_ranks(trace, head, summaries, error));
-            ICL_CHECK(report_numbers(run, trace, name_head(run, all, trace, head, what), summaries, error));
+            ICL_CHECK(icl_inspect_state_measure(trace, head, summaries, error));
+            ICL_CHECK(
+                report_numbers(run, trace, icl_inspect_state_name(run, all, trace, head, what), summaries, error));
         }
     return ICL_OK;
 }
 
 /* The least eigenvalue of all, for the result in a sentence. */
-static icl_status conclude(icl_inspecting *run, const icl_state_traces *all, const head_summary *summaries,
+static icl_status conclude(icl_inspecting *run, const icl_state_traces *all, const icl_inspect_state *summaries,
                            icl_error *error) {
     size_t heads = 0, negative = 0;
     double least = HUGE_VAL, largest = -HUGE_VAL;
@@ -388,7 +89,7 @@ static icl_status conclude(icl_inspecting *run, const icl_state_traces *all, con
 
 icl_status icl_inspect_states(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
     icl_state_traces all = {0};
-    head_summary *summaries = NULL;
+    icl_inspect_state *summaries = NULL;
     size_t heads = 0;
     icl_status status = ICL_OK;
 
@@ -401,8 +102,8 @@ icl_status icl_inspect_states(icl_inspecting *run, icl_tensor parameters, icl_te
     ICL_TRY(icl_allocate(heads, sizeof *summaries, "summaries of heads", &summaries, error));
     ICL_TRY(icl_inspect_section(run, "States: gates, writes, transitions, ranks", error));
     ICL_TRY(summarize(run, &all, summaries, error));
-    ICL_TRY(write_tables(run, &all, summaries, error));
-    ICL_TRY(draw(run, &all, error));
+    ICL_TRY(icl_inspect_state_tables(run, &all, summaries, error));
+    ICL_TRY(icl_inspect_state_pictures(run, &all, error));
     ICL_TRY(conclude(run, &all, summaries, error));
 done:
     icl_free(&summaries);

@@ -89,7 +89,8 @@ static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error
 static icl_status add_plot(icl_text *script, const icl_figure *figure, icl_error *error) {
     size_t colour = 0;
 
-    ICL_CHECK(icl_text_print(script, error, "set grid\nset key outside below noenhanced\nplot"));
+    /* The height is what parts a key of several rows from the label of the axis above it. */
+    ICL_CHECK(icl_text_print(script, error, "set grid\nset key outside below height 1.5 noenhanced\nplot"));
     for (size_t s = 0; s < figure->count; s++) {
         const icl_series *series = &figure->series[s];
         const bool is_published = series->style == ICL_SERIES_PUBLISHED;

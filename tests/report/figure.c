@@ -72,8 +72,9 @@ static void check_curves(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap,
            holds(scratch, "curve.gp",
                  (const char *const[]){"set title 'it''s system(''x'')' noenhanced\n", "set ylabel 'loss'",
-                                       "set logscale y\n", "yerrorlines pointtype 7", "with points pointtype 6",
-                                       "dashtype 3", "pointinterval 1", "title 'it''s theirs'", NULL}),
+                                       "set logscale y\n", "set key outside below height 1.5 ",
+                                       "yerrorlines pointtype 7", "with points pointtype 6", "dashtype 3",
+                                       "pointinterval 1", "title 'it''s theirs'", NULL}),
            "the script: labels stay strings, and marks and dashes tell the series apart");
     seen.status = ICL_ERROR_IO;
     tap_ok(tap, icl_figure_write(&drawing, &figure, &error) == ICL_ERROR_IO, "a failure to draw is passed on");
