@@ -34,7 +34,7 @@ typedef struct reproduce_options {
 typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
-    icl_status status; /* of printing JSON */
+    icl_status status; /* of printing findings */
     progress_printer progress;
 } printer;
 
@@ -55,18 +55,21 @@ static icl_status print_list_json(const icl_reproduction *reproduction, icl_erro
 }
 
 static icl_status print_list(bool json, icl_error *error) {
-    size_t count;
+    size_t count, width = 0;
     const icl_reproduction *const *table = icl_reproductions(&count);
 
+    for (size_t i = 0; i < count; i++)
+        width = strlen(table[i]->name) > width ? strlen(table[i]->name) : width;
+    const int columns = (int)width;
     if (!json)
-        printf("%-24s %8s %8s %8s  %s\n", "name", "ci", "short", "full", "source, and what it shows");
+        printf("%-*s %8s %8s %8s  %s\n", columns, "name", "ci", "short", "full", "source, and what it shows");
     for (size_t i = 0; i < count; i++) {
         const icl_reproduction *r = table[i];
         if (json)
             ICL_CHECK(print_list_json(r, error));
         else
-            printf("%-24s %8s %8s %8s  %s\n%52s %s\n", r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
-                   r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, "", r->about);
+            printf("%-*s %8s %8s %8s  %s\n%*s %s\n", columns, r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
+                   r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, columns + 28, "", r->about);
     }
     if (!json)
         printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; the name all runs "
@@ -76,13 +79,14 @@ static icl_status print_list(bool json, icl_error *error) {
 
 /* ---- Findings ---- */
 
-static void print_row(const icl_finding *finding) {
-    static const char *const signs[] = {"", "<= ", ">= "};
+static icl_status print_row(const icl_finding *finding, icl_error *error) {
     const icl_judgement judgement = icl_finding_judge(finding);
-    const icl_finding_text text = icl_finding_write(finding, " +- ", signs);
+    icl_text row = {0};
     char miss[32], verdict[64];
+    icl_status status = ICL_OK;
 
-    printf("%-28s %-28s %22s %24s  %s", finding->what, finding->quantity, text.ours, text.target,
+    ICL_TRY(icl_finding_row(finding, &row, error));
+    printf("%s  %s", row.bytes,
            judgement == ICL_MISSED ? paint_verdict("MISSED", false, verdict)
            : judgement == ICL_MET  ? paint_verdict(icl_judgement_name(judgement), true, verdict)
                                    : icl_judgement_name(judgement));
@@ -93,6 +97,9 @@ static void print_row(const icl_finding *finding) {
                finding->source ? finding->source : "");
     printf("%s%s\n", finding->note ? "  " : "", finding->note ? finding->note : "");
     fflush(stdout);
+done:
+    icl_text_release(&row);
+    return status;
 }
 
 static icl_status print_row_json(const icl_reproduction *reproduction, const icl_finding *finding, icl_error *error) {
@@ -118,10 +125,8 @@ static void report(void *user, const icl_reproduction *reproduction, const icl_f
     printer *p = user;
 
     progress_clear(&p->progress);
-    if (!p->options->json)
-        print_row(finding);
-    else if (p->status == ICL_OK)
-        p->status = print_row_json(reproduction, finding, NULL);
+    if (p->status == ICL_OK)
+        p->status = p->options->json ? print_row_json(reproduction, finding, NULL) : print_row(finding, NULL);
 }
 
 static void say(void *user, const char *text) {

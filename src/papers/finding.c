@@ -1,6 +1,7 @@
 /* A finding: how it is judged, and how it reads. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "papers/reproduce.h"
 
@@ -66,4 +67,27 @@ icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_
                  icl_finding_number(finding->target, value), finding->tolerance == 0 ? "" : plus_minus,
                  finding->tolerance == 0 ? "" : icl_finding_number(finding->tolerance, spread));
     return text;
+}
+
+/* ---- As a row of the terminal's table ---- */
+
+/* The widest that icl_finding_write gives: -1.234e-05 +- 1.234e-05, and ">= " before it. */
+enum { NAME_WIDTH = 28, OURS_WIDTH = 23, TARGET_WIDTH = 26 };
+
+/* A name that its column has no room for ends the line, and the next column goes on below it. */
+static icl_status add_name(icl_text *row, const char *name, int column, icl_error *error) {
+    const int after = column + NAME_WIDTH + 1;
+
+    if (strlen(name) <= NAME_WIDTH)
+        return icl_text_print(row, error, "%-*s ", NAME_WIDTH, name);
+    return icl_text_print(row, error, "%s\n%*s", name, after, "");
+}
+
+icl_status icl_finding_row(const icl_finding *finding, icl_text *row, icl_error *error) {
+    static const char *const signs[] = {"", "<= ", ">= "};
+    const icl_finding_text text = icl_finding_write(finding, " +- ", signs);
+
+    ICL_CHECK(add_name(row, finding->what, 0, error));
+    ICL_CHECK(add_name(row, finding->quantity, NAME_WIDTH + 1, error));
+    return icl_text_print(row, error, "%*s %*s", OURS_WIDTH, text.ours, TARGET_WIDTH, text.target);
 }

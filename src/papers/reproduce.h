@@ -76,6 +76,10 @@ typedef struct icl_finding_text {
 
 icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_minus, const char *const signs[3]);
 
+/* Adds what the finding is about, its quantity, ours and the target to a row of a terminal's table, in columns that
+ * stand below each other: a name that is longer than its column ends the line, and the row goes on in the next. */
+icl_status icl_finding_row(const icl_finding *finding, icl_text *row, icl_error *error);
+
 /* As many digits as tell it from zero and from its neighbours: four significant ones. */
 const char *icl_finding_number(double value, char text[32]);
 

@@ -53,6 +53,42 @@ static void test_judging(tap_run *tap) {
     }
 }
 
+/* ---- Rows ---- */
+
+/* Columns of 28, 28, 23 and 26 characters: one that is full leaves the next one where it is, a longer name takes a line
+ * of its own. */
+static void test_rows(tap_run *tap) {
+    const char *const fits = "twenty-eight characters long", *const wide = "twenty-nine characters longer";
+    static const char *const numbers = "         0.25 +- 0.0625                     <= 0.5";
+    const struct {
+        const char *what, *quantity, *between[2];
+    } cases[] = {{fits, fits, {" ", " "}},
+                 {wide, fits, {"\n                             ", " "}},
+                 {fits, wide, {" ", "\n                                                          "}},
+                 {wide,
+                  wide,
+                  {"\n                             ", "\n                                                          "}}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const icl_finding finding = {.what = cases[i].what,
+                                     .quantity = cases[i].quantity,
+                                     .ours = .25,
+                                     .standard_error = .0625,
+                                     .target = .5,
+                                     .criterion = ICL_AT_MOST,
+                                     .evidence = ICL_READ};
+        char expected[256];
+        icl_text row = {0};
+        snprintf(expected, sizeof expected, "%s%s%s%s%s", cases[i].what, cases[i].between[0], cases[i].quantity,
+                 cases[i].between[1], numbers);
+        tap_ok(tap, icl_finding_row(&finding, &row, NULL) == ICL_OK && strcmp(row.bytes, expected) == 0,
+               "names of %zu and %zu characters", strlen(cases[i].what), strlen(cases[i].quantity));
+        if (strcmp(row.bytes, expected) != 0)
+            tap_note("%s", row.bytes);
+        icl_text_release(&row);
+    }
+}
+
 /* ---- A run ---- */
 
 static icl_status find_two(icl_reproducing *run, icl_error *error) {
@@ -220,6 +256,7 @@ int main(void) {
     scratch_open(&scratch);
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "run"));
     test_judging(&tap);
+    test_rows(&tap);
     test_run(&tap, folder);
     test_choice(&tap, folder);
     test_failures(&tap, folder);
