@@ -64,7 +64,7 @@
     KERNEL(sort_count, "sequence", BOTH, false)                                                                        \
     KERNEL(sort_scan, "sequence", BOTH, false)                                                                         \
     KERNEL(sort_place, "sequence", BOTH, false)                                                                        \
-    KERNEL(row_starts, "sequence", BOTH, false)                                                                        \
+    KERNEL(row_ends, "sequence", BOTH, false)                                                                          \
     KERNEL(sum_runs, "sequence", BOTH, false)                                                                          \
     KERNEL(sum_symbols, "sequence", BOTH, false)                                                                       \
     KERNEL(convolve, "sequence", BOTH, false)                                                                          \
