@@ -5,9 +5,7 @@
  * are vectors where the paper has features of Omniglot.
  *
  * The loss falls from log 5 to a plateau at log 2, a guess between the two labels of the context, and drops from there.
- * What the two layers look at is measured on the way, as means over sequences, of the head that does it most:
- *     previous token   layer 1, from each label to the item before it
- *     induction        layer 2, from the query to the label of the pair that it is like, less that to the other label
+ * What the two layers look at (heads.h) is measured of the models that a run keeps on the way.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,13 +14,12 @@
 
 #include "core/allocate.h"
 #include "iclab/evaluate.h"
-#include "iclab/train.h"
-#include "numeric/statistics.h"
 #include "papers/curves.h"
+#include "papers/induction/heads.h"
 #include "papers/papers.h"
-#include "probe/attention_maps.h"
+#include "papers/trained.h"
 
-enum { SEQUENCES = 512, PAIRS = 2, POSITIONS = 2 * PAIRS + 1, MOST_MOMENTS = 512 };
+enum { MOST_MOMENTS = 512 };
 
 static const struct {
     size_t steps, every, seeds;
@@ -46,119 +43,41 @@ typedef struct moment {
 } moment;
 
 typedef struct followed {
-    icl_recipe *recipe;
-    icl_trainer *trainer;
+    icl_trained trained;
     icl_evaluator *evaluator;
-    icl_batch batch;
-    icl_tensor parameters;
-    float *values, *inputs;  /* [N]; [SEQUENCES][POSITIONS][D] */
-    size_t asked[SEQUENCES]; /* the pair that the query is like */
+    icl_heads heads;
     moment moments[MOST_MOMENTS];
     size_t count;
 } followed;
 
 static void followed_release(followed *f) {
-    icl_batch_release(&f->batch);
-    icl_tensor_release(&f->parameters);
+    icl_heads_release(&f->heads);
     icl_evaluator_destroy(&f->evaluator);
-    icl_trainer_destroy(&f->trainer);
-    icl_recipe_destroy(&f->recipe);
-    icl_free(&f->values);
-    icl_free(&f->inputs);
+    icl_trained_release(&f->trained);
 }
 
-/* The pair whose item is the query: items have no noise. */
-static size_t find_asked(const float *inputs, size_t size) {
-    const float *query = inputs + 2 * PAIRS * size;
-    size_t pair = 0;
-
-    while (pair + 1 < PAIRS && memcmp(inputs + 2 * pair * size, query, size * sizeof *query) != 0)
-        pair++;
-    return pair;
-}
-
-static icl_status create_trainer(const icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
-    ICL_CHECK(icl_reproduce_recipe("induction", &f->recipe, error));
-    ICL_CHECK(icl_reproduce_override_all(f->recipe, budgets[run->params->scale].overrides, error));
-    ICL_CHECK(icl_reproduce_override(f->recipe, error, "train.seed=%" PRIu32, seed));
-    ICL_CHECK(icl_reproduce_override(f->recipe, error, "task.class_seed=%" PRIu32, seed));
-    ICL_CHECK(icl_reproduce_override(f->recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
-    return icl_trainer_create(run->params->backend, f->recipe, &f->trainer, error);
-}
-
-/* The sequences on which patterns are measured. */
-static icl_status draw_sequences(const icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
-    icl_backend *backend = run->params->backend;
-    const icl_task *task = icl_trainer_task(f->trainer);
-
-    ICL_CHECK(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &f->batch, error));
-    ICL_CHECK(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, 0, &f->batch, error));
-    ICL_CHECK(icl_allocate(icl_tensor_count(&f->batch.inputs), sizeof *f->inputs, "inputs", &f->inputs, error));
-    ICL_CHECK(icl_tensor_read(f->batch.inputs, f->inputs, error));
-    const size_t width = f->batch.shape.inputs;
-    for (size_t i = 0; i < SEQUENCES; i++)
-        f->asked[i] = find_asked(f->inputs + i * POSITIONS * width, width);
-    return ICL_OK;
-}
-
-static icl_status followed_open(const icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
-    ICL_CHECK(create_trainer(run, seed, f, error));
-    ICL_CHECK(draw_sequences(run, seed, f, error));
-    const size_t size = icl_model_size(icl_trainer_model(f->trainer));
-    ICL_CHECK(icl_allocate(size, sizeof *f->values, "parameters", &f->values, error));
-    ICL_CHECK(icl_tensor_create(run->params->backend, 1, &size, &f->parameters, error));
-    return icl_evaluator_create(run->params->backend, icl_trainer_task(f->trainer), SEQUENCES, seed, &f->evaluator,
-                                error);
-}
-
-/* ---- Patterns ---- */
-
-static double previous_of_head(const icl_attention_map *map, size_t head) {
-    double sum = 0;
-    for (size_t i = 0; i < map->sequences; i++)
-        for (size_t pair = 0; pair < PAIRS; pair++)
-            sum += icl_attention_weight(map, i, head, 2 * pair + 1, 2 * pair);
-    return sum / (double)(map->sequences * PAIRS);
-}
-
-static double induction_of_head(const icl_attention_map *map, size_t head, const size_t *asked) {
-    const size_t query = map->queries - 1;
-    double sum = 0;
-    for (size_t i = 0; i < map->sequences; i++)
-        sum += icl_attention_weight(map, i, head, query, 2 * asked[i] + 1) -
-               icl_attention_weight(map, i, head, query, 2 * (PAIRS - 1 - asked[i]) + 1);
-    return sum / (double)map->sequences;
-}
-
-static icl_status measure(icl_reproducing *run, followed *f, icl_error *error) {
-    moment *now = &f->moments[f->count++];
-    icl_attention_maps maps = {0};
-    icl_status status = ICL_OK;
-
-    *now = (moment){.step = (double)icl_trainer_progress(f->trainer).step};
-    ICL_TRY(icl_evaluator_loss(f->evaluator, f->trainer, &now->loss, error));
-    ICL_TRY(icl_trainer_get_parameters(f->trainer, f->values, error));
-    ICL_TRY(icl_tensor_write(f->parameters, f->values, error));
-    ICL_TRY(icl_attention_maps_measure(icl_trainer_model(f->trainer), run->params->backend, f->parameters,
-                                       f->batch.inputs, &maps, error));
-    now->induction = -1;
-    for (size_t head = 0; head < maps.maps[0].heads; head++) {
-        now->previous = fmax(now->previous, previous_of_head(&maps.maps[0], head));
-        now->induction = fmax(now->induction, induction_of_head(&maps.maps[1], head, f->asked));
-    }
-done:
-    icl_attention_maps_release(&maps);
-    return status;
-}
-
-static icl_status follow(icl_reproducing *run, followed *f, icl_error *error) {
+/* The models along the way are kept, so that what they do is measured behind the training, whoever did that. */
+static icl_status train(icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
     const size_t steps = budgets[run->params->scale].steps, every = budgets[run->params->scale].every;
+    char own[96];
+    const icl_trained_cell cell = {.name = "induction",
+                                   .recipe = "induction",
+                                   .overrides = {budgets[run->params->scale].overrides, own},
+                                   .steps = steps,
+                                   .seed = seed};
 
-    ICL_CHECK(measure(run, f, error));
-    for (size_t done = 0; done < steps; done += every) {
+    snprintf(own, sizeof own, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu", seed, every);
+    ICL_CHECK(icl_trained_make(run, &cell, &f->trained, error));
+    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->trained.trainer), ICL_HEADS_SEQUENCES,
+                                   seed, &f->evaluator, error));
+    ICL_CHECK(icl_heads_open(run, f->trained.trainer, seed, &f->heads, error));
+    for (size_t step = 0; step <= steps; step += every) {
+        moment *now = &f->moments[f->count++];
         ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_trainer_run(f->trainer, every, error));
-        ICL_CHECK(measure(run, f, error));
+        ICL_CHECK(icl_trained_go_to(run, &cell, &f->trained, step, error));
+        now->step = (double)step;
+        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->trained.trainer, &now->loss, error));
+        ICL_CHECK(icl_heads_measure(run, &f->heads, f->trained.trainer, &now->previous, &now->induction, error));
     }
     return ICL_OK;
 }
@@ -291,10 +210,8 @@ static icl_status reproduce_seed(icl_reproducing *run, uint32_t seed, outcome *t
     followed *f = NULL;
     icl_status status = ICL_OK;
 
-    icl_reproduce_say(run, "training seed %" PRIu32 ", %zu steps", seed, budgets[run->params->scale].steps);
     ICL_TRY(icl_allocate(1, sizeof *f, "training", &f, error));
-    ICL_TRY(followed_open(run, seed, f, error));
-    ICL_TRY(follow(run, f, error));
+    ICL_TRY(train(run, seed, f, error));
     ICL_TRY(judge_seed(run, seed, f, to, error));
     ICL_TRY(add_curves(seed, f, to, error));
 done:
@@ -319,7 +236,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         char cell[32];
         snprintf(cell, sizeof cell, "seed-%zu", i + 1);
         if (icl_reproduce_wants(run, cell))
-            ICL_TRY(reproduce_seed(run, run->params->seed + (uint32_t)i, &of, error));
+            ICL_TRY(icl_reproduce_next(run, reproduce_seed(run, run->params->seed + (uint32_t)i, &of, error)));
     }
     if (of.seeds > 0) {
         ICL_TRY(judge_all(run, &of, error));
@@ -337,5 +254,6 @@ const icl_reproduction icl_induction_emergence = {
     .source = "arXiv 2404.07129",
     .about = "two layers of attention learn to copy a label: the plateau, the drop, and the order of the patterns",
     .cost = {"6 s", "1 min", "30 min"},
+    .is_shared = true,
     .run = reproduce,
 };
