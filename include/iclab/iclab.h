@@ -9,6 +9,7 @@
 #include "iclab/compare_training.h"
 #include "iclab/csv.h"
 #include "iclab/decode.h"
+#include "iclab/descent_optimum.h"
 #include "iclab/evaluate.h"
 #include "iclab/export.h"
 #include "iclab/figure.h"

@@ -7,39 +7,41 @@
  * B = 0 (equation 8): a layer is a step of gradient descent, and at the optimum A_l = -a_l I; layers may change places
  * (lemma 4). B free (equation 11): GD++, A_l = -a_l I and B_l = b_l I, the last B without effect.
  *
- * Exact optima are of the expected loss (tools/descent_optima.py). For deep models with B free the expectation says
- * little of samples: rare contexts carry it. The paper's printed three-layer weights have an expected loss of .0542, 42
- * times that of the optimum, and yet half of the optimum's on most samples of 100,000. There the printed weights and
- * the loss of a sample are the targets.
+ * Exact optima are of the expected loss: without B by iclab/descent_optimum.h, with it by tools/descent_optima.py. For
+ * deep models with B free the expectation says little of samples: rare contexts carry it. The paper's printed
+ * three-layer weights have an expected loss of .0542, 42 times that of the optimum, and yet half of the optimum's on
+ * most samples of 100,000. There the printed weights and the loss of a sample are the targets.
  */
 #include <math.h>
 #include <stdio.h>
 
+#include "iclab/descent_optimum.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 
-enum { D = 5, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * D * D };
+enum { D = 5, N = 20, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * D * D };
 
 typedef struct depth_cell {
     const char *name;
     size_t layers;
     bool free_b;
-    double steps[MOST_LAYERS];  /* a_l; ascending where B = 0 */
+    double steps[MOST_LAYERS];  /* a_l; where B = 0 computed when they are asked for, ascending */
     double scales[MOST_LAYERS]; /* b_l */
     icl_evidence evidence;      /* of these */
-    double loss;                /* ICL_COMPUTED: exactly, of the optimum; ICL_READ: of a sample, at most; 0: none */
+    /* Where B = 0 computed, too. ICL_COMPUTED: exactly, of the optimum; ICL_READ: of a sample, at most; 0: none. */
+    double loss;
     const char *clip;
     icl_scale first; /* the scale that it begins at */
 } depth_cell;
 
 static const depth_cell cells[] = {
-    {"sparse-L1", 1, false, {.76923}, {0}, ICL_COMPUTED, 1.15384615, "10", ICL_SCALE_CI},
-    {"sparse-L2", 2, false, {.51537, 1.24957}, {0}, ICL_COMPUTED, .36123969, "10", ICL_SCALE_CI},
-    {"sparse-L3", 3, false, {.42241, .68913, 1.71422}, {0}, ICL_COMPUTED, .13360843, "10", ICL_SCALE_CI},
-    {"sparse-L4", 4, false, {.36206, .52050, .88898, 2.13885}, {0}, ICL_COMPUTED, .05495256, "10", ICL_SCALE_SHORT},
+    {"sparse-L1", 1, false, {0}, {0}, ICL_COMPUTED, 0, "10", ICL_SCALE_CI},
+    {"sparse-L2", 2, false, {0}, {0}, ICL_COMPUTED, 0, "10", ICL_SCALE_CI},
+    {"sparse-L3", 3, false, {0}, {0}, ICL_COMPUTED, 0, "10", ICL_SCALE_CI},
+    {"sparse-L4", 4, false, {0}, {0}, ICL_COMPUTED, 0, "10", ICL_SCALE_SHORT},
     {"free-L2", 2, true, {.51676, 3.47466}, {.86846}, ICL_COMPUTED, .05750115, "10", ICL_SCALE_CI},
     {"free-L3", 3, true, {.38, 2.40, 9.55}, {.90, .565}, ICL_READ, 8.25e-4, "1", ICL_SCALE_SHORT},
     {"free-L4", 4, true, {0}, {0}, ICL_EVIDENCE_NONE, 0, "1", ICL_SCALE_SHORT},
@@ -54,6 +56,12 @@ static const struct {
 
 /* Of the weights printed for three layers, which were read off means of the learned matrices. */
 #define PRINTED_TOLERANCE 0.05
+
+static icl_status complete(depth_cell *cell, icl_error *error) {
+    const icl_descent_problem problem = {.dimension = D, .context = N, .steps = cell->layers};
+
+    return cell->free_b ? ICL_OK : icl_descent_optimum(&problem, cell->steps, &cell->loss, error);
+}
 
 /* ---- What was learned ---- */
 
@@ -115,8 +123,8 @@ static icl_status judge_coefficients(icl_reproducing *run, const depth_cell *cel
 
     snprintf(note, sizeof note, "Dist(M, I) at most %.3f", is->distance);
     for (size_t i = 0; i < (cell->free_b ? 2 : 1) * cell->layers; i++) {
-        const size_t layer = i % cell->layers;
         const bool is_scale = i >= cell->layers;
+        const size_t layer = is_scale ? i - cell->layers : i;
         if (is_scale && layer + 1 == cell->layers)
             break;
         snprintf(quantity, sizeof quantity, "%s_%zu", is_scale ? "b" : "a", layer);
@@ -198,27 +206,26 @@ done:
 
 /* ---- Figure 7 ---- */
 
-/* One constant step for all layers, the best there is: (1 - a s)^L in place of the
- * product (tools/descent_optima.py has the moments). */
-static const double constant_step[MOST_LAYERS] = {1.15384615, .49900739, .26834222, .16325338};
-
-static icl_status draw(icl_reproducing *run, const double *losses, icl_error *error) {
-    double layers[2][MOST_LAYERS], ours[2][MOST_LAYERS], exact[2][MOST_LAYERS], ticks[MOST_LAYERS];
+static icl_status draw(icl_reproducing *run, const depth_cell *all, const double *losses, icl_error *error) {
+    double layers[2][MOST_LAYERS], ours[2][MOST_LAYERS], exact[2][MOST_LAYERS], ticks[MOST_LAYERS], tied[MOST_LAYERS];
     size_t count[2] = {0, 0};
 
     for (size_t i = 0; i < CELLS; i++) {
-        const int parameterization = cells[i].free_b;
-        layers[parameterization][count[parameterization]] = (double)cells[i].layers;
+        const int parameterization = all[i].free_b;
+        layers[parameterization][count[parameterization]] = (double)all[i].layers;
         ours[parameterization][count[parameterization]] = losses[i];
         exact[parameterization][count[parameterization]++] =
-            cells[i].evidence == ICL_COMPUTED ? cells[i].loss : (double)NAN;
+            all[i].evidence == ICL_COMPUTED ? all[i].loss : (double)NAN;
     }
-    for (size_t i = 0; i < MOST_LAYERS; i++)
+    for (size_t i = 0; i < MOST_LAYERS; i++) {
+        const icl_descent_problem problem = {.dimension = D, .context = N, .steps = i + 1, .is_tied = true};
         ticks[i] = (double)(i + 1);
+        ICL_CHECK(icl_descent_optimum(&problem, NULL, &tied[i], error));
+    }
     const icl_series series[] = {
         {"learned, B = 0", ICL_SERIES_OURS, count[0], layers[0], ours[0], NULL},
         {"learned, B free", ICL_SERIES_OURS, count[1], layers[1], ours[1], NULL},
-        {"gradient descent, one step length", ICL_SERIES_REFERENCE, MOST_LAYERS, ticks, constant_step, NULL},
+        {"gradient descent, one step length", ICL_SERIES_REFERENCE, MOST_LAYERS, ticks, tied, NULL},
         {"optimum, B = 0", ICL_SERIES_REFERENCE, count[0], layers[0], exact[0], NULL},
         {"optimum, B free", ICL_SERIES_REFERENCE, count[1], layers[1], exact[1], NULL}};
     return ICL_DRAW_FIGURE(run, error, .name = "loss-against-layers",
@@ -228,18 +235,21 @@ static icl_status draw(icl_reproducing *run, const double *losses, icl_error *er
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+    depth_cell all[CELLS];
     double losses[CELLS];
     size_t done = 0;
 
     for (size_t i = 0; i < CELLS; i++) {
+        all[i] = cells[i];
         losses[i] = (double)NAN;
-        if (run->params->scale < cells[i].first || !icl_reproduce_wants(run, cells[i].name))
+        ICL_CHECK(complete(&all[i], error));
+        if (run->params->scale < all[i].first || !icl_reproduce_wants(run, all[i].name))
             continue;
-        ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], &losses[i], error)));
+        ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &all[i], &losses[i], error)));
         done++;
     }
     if (done > 0)
-        ICL_CHECK(draw(run, losses, error));
+        ICL_CHECK(draw(run, all, losses, error));
     return ICL_OK;
 }
 
