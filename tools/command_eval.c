@@ -1,36 +1,157 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
+#include "iclab/evaluation_grid.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "iclab/run_report.h"
+#include "picture.h"
+#include "progress.h"
 
 typedef struct eval_options {
-    const char *folder, *predictions;
+    const char *folder, *predictions, *out;
     device_options device;
-    option_list overrides;
+    option_list overrides, over;
     bool json;
+    char *command_line; /* for the report */
 } eval_options;
 
-static icl_status evaluate_run(const eval_options *options, icl_error *error) {
-    const char *folder = options->folder;
+/* ---- One task ---- */
+
+static icl_status evaluate_task(const eval_options *options, icl_backend *backend, const icl_recipe *recipe,
+                                icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *recipe = NULL;
-    icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_run_read_recipe(folder, recipe, error));
-    ICL_TRY(apply_overrides(recipe, &options->overrides, error));
-    ICL_TRY(open_device(&options->device, &backend, error));
-    ICL_TRY(icl_trained_load(backend, folder, recipe, &trainer, error));
+    ICL_TRY(icl_trained_load(backend, options->folder, recipe, &trainer, error));
     ICL_TRY(print_evaluation(backend, trainer, recipe, options->json, error));
     if (options->predictions)
         ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));
+done:
+    icl_trainer_destroy(&trainer);
+    return status;
+}
+
+/* ---- Many of them ---- */
+
+/* RUN/over/n for task.n, where --out names no other. */
+static icl_status choose_folder(const eval_options *options, const icl_evaluation_grid *grid, char **folder,
+                                icl_error *error) {
+    icl_status status = ICL_OK;
+    char *above = NULL, *name = NULL;
+
+    if (options->out)
+        return icl_duplicate(options->out, folder, error);
+    ICL_TRY(icl_evaluation_grid_name(grid, &name, error));
+    ICL_TRY(icl_path_join(options->folder, "over", &above, error));
+    ICL_TRY(icl_path_join(above, name, folder, error));
+done:
+    icl_text_free(&above);
+    icl_text_free(&name);
+    return status;
+}
+
+static icl_status write_file(const char *folder, const char *name, const char *text, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
+
+    if (text[0] == '\0')
+        return ICL_OK;
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_text_free(&path);
+    return status;
+}
+
+static icl_status write_report(const eval_options *options, const icl_evaluation_grid *grid, const char *folder,
+                               const icl_capabilities *device, const icl_recipe *recipe, icl_error *error) {
+    bool missing_gnuplot = false;
+    icl_run_facts facts = {.device = device,
+                           .command_line = options->command_line,
+                           .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed")};
+    const icl_grid_report report = {
+        .folder = folder, .grid = grid, .facts = &facts, .draw = draw_or_say, .user = &missing_gnuplot};
+    icl_status status = ICL_OK;
+    char *name = NULL;
+
+    ICL_TRY(icl_run_read_recipe_name(options->folder, &name, error));
+    facts.recipe_name = name;
+    ICL_TRY(icl_grid_report_write(&report, error));
+    if (!options->device.quiet)
+        fprintf(stderr, "iclab: %s/table.csv and " ICL_REPORT_FILE "%s\n", folder,
+                missing_gnuplot ? ", without pictures: no gnuplot here; gnuplot loss.gp in that folder draws them"
+                                : "");
+done:
+    icl_text_free(&name);
+    return status;
+}
+
+static void show_share(void *user, size_t done, size_t cells) {
+    progress_share(user, "evaluating", (double)done / (double)cells);
+}
+
+static icl_status evaluate_grid(const eval_options *options, icl_backend *backend, icl_evaluation_grid *grid,
+                                const icl_recipe *recipe, icl_error *error) {
+    progress_printer progress;
+    const icl_evaluation_grid_params params = {
+        .backend = backend, .folder = options->folder, .report = show_share, .user = &progress};
+    icl_status status = ICL_OK;
+    icl_evaluation_grid_texts texts = {0};
+    char *folder = NULL;
+
+    ICL_TRY(choose_folder(options, grid, &folder, error));
+    progress_start(&progress, options->device.quiet);
+    status = icl_evaluation_grid_run(grid, &params, error);
+    progress_clear(&progress);
+    ICL_TRY(status);
+    ICL_TRY(icl_evaluation_grid_write_texts(grid, &texts, error));
+    fputs(options->json ? texts.json : texts.table, stdout);
+    ICL_TRY(finish_output(error));
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(write_file(folder, "table.csv", texts.csv, error));
+    ICL_TRY(write_file(folder, "table.json", texts.json, error));
+    ICL_TRY(write_file(folder, "positions.csv", texts.positions_csv, error));
+    ICL_TRY(write_report(options, grid, folder, icl_backend_capabilities(backend), recipe, error));
+done:
+    icl_evaluation_grid_free_texts(&texts);
+    icl_text_free(&folder);
+    return status;
+}
+
+/* ---- The command ---- */
+
+static icl_status check_options(const eval_options *options, icl_error *error) {
+    if (options->predictions && options->over.count > 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "--predictions: expected no --over beside it: it is of one task");
+    if (options->out && options->over.count == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "--out: expected --over beside it: else nothing is written");
+    return ICL_OK;
+}
+
+static icl_status evaluate_run(const eval_options *options, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *recipe = NULL;
+    icl_backend *backend = NULL;
+    icl_evaluation_grid *grid = NULL;
+
+    ICL_TRY(check_options(options, error));
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+    ICL_TRY(apply_overrides(recipe, &options->overrides, error));
+    if (options->over.count > 0)
+        ICL_TRY(icl_evaluation_grid_create(recipe, options->over.values, options->over.count, &grid, error));
+    ICL_TRY(open_device(&options->device, &backend, error));
+    ICL_TRY(grid ? evaluate_grid(options, backend, grid, recipe, error)
+                 : evaluate_task(options, backend, recipe, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
-    icl_trainer_destroy(&trainer);
+    icl_evaluation_grid_destroy(&grid);
     icl_backend_close(&backend);
     icl_recipe_destroy(&recipe);
     return status;
@@ -39,10 +160,13 @@ done:
 static int run(int count, char *const *arguments) {
     eval_options options = {0};
     icl_error error = {0};
-    icl_status status = read_command_line(&command_eval, count, arguments, &options, &error);
+    icl_status status;
 
-    if (status == ICL_OK)
-        status = evaluate_run(&options, &error);
+    ICL_TRY(read_command_line(&command_eval, count, arguments, &options, &error));
+    ICL_TRY(join_command_line("eval", count, arguments, &options.command_line, &error));
+    ICL_TRY(evaluate_run(&options, &error));
+done:
+    icl_text_free(&options.command_line);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
@@ -55,27 +179,41 @@ static const option table[] = {
      "change one key of the run's recipe: another noise, more eval.sequences, other eval.predictors; may be "
      "given again",
      offsetof(eval_options, overrides)},
+    {"--over", OPTION_LIST, "SECTION.KEY=VALUES",
+     "one table and one picture of losses over one key or two (below): task.n=5:40:5,task.noise=0,0.1,0.5; the second "
+     "key may have an --over of its own",
+     offsetof(eval_options, over)},
+    {"--out", OPTION_TEXT, "DIR", "folder of what --over writes (default: RUN/over/ and the keys' names)",
+     offsetof(eval_options, out)},
     DEVICE_OPTION_ROWS(eval_options, device),
     {"--predictions", OPTION_TEXT, "FILE",
      "also write the sequences with the model's predictions, as safetensors: tokens, targets, noise and "
      "predictions, for other programs to compare with",
      offsetof(eval_options, predictions)},
-    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor instead of the table", offsetof(eval_options, json)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor, and cell, instead of the table",
+     offsetof(eval_options, json)},
     QUIET_OPTION_ROW(eval_options, device),
 };
 
 const subcommand command_eval = {
     .name = "eval",
-    .about = "the same comparison for a trained model, on fresh sequences",
-    .summary = "Evaluates a trained model beside the reference predictors on fresh sequences.",
+    .about = "the same comparison for a trained model, on fresh sequences, also over a grid of tasks",
+    .summary = "Evaluates a trained model beside the reference predictors on fresh sequences, of one task or of many.",
     .positionals = positionals,
     .positional_count = 1,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Evaluation sequences follow eval.seed, not train.seed. Predictors of linear regression: oracle, bayes, "
-             "ols, constrr, adarr, tunedrr (all of these: \"all\"), ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted "
-             "steps, preconditioned or not). Other tasks have predictors of their own, of which \"all\" takes all.\n\n"
-             "JSON fields: predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, half_above_bayes, "
-             "adjusted_median, adjusted_trimmed, constants.",
+    .notes =
+        "Evaluation sequences follow eval.seed, not train.seed. Predictors of linear regression: oracle, bayes, "
+        "ols, constrr, adarr, tunedrr (all of these: \"all\"), ridge, gd:K, gd++:K, pgd:K and pgd++:K (K fitted "
+        "steps, preconditioned or not). Other tasks have predictors of their own, of which \"all\" takes all.\n\n"
+        "--over takes values as the [grid] of a sweep: 1,2,4; 1..4; FIRST:LAST:STEP (5:40:5, fixed:0:1:0.25); double "
+        "quotes around a value that holds a comma. Every cell is what --set with its values gives. Keys are those "
+        "of [task] and [eval], and model.loops. The folder holds table.csv, table.json, the pictures with their "
+        "data, and report.html; of tasks that score several positions positions.csv, too. A grid is checked "
+        "before its first cell and written after its last; it does not resume.\n\n"
+        "JSON fields: (the keys of --over), predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, "
+        "half_above_bayes, "
+        "adjusted_median, adjusted_trimmed, constants.",
     .run = run,
 };

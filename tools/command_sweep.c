@@ -255,7 +255,7 @@ const subcommand command_sweep = {
              "  [set]\n"
              "  train.steps = 500                     ; the same for all cells\n"
              "  [grid]\n"
-             "  model.layers = 1, 2, 3                ; values; FIRST..LAST are whole numbers\n"
+             "  model.layers = 1, 2, 3                ; values; FIRST..LAST or FIRST:LAST:STEP\n"
              "  task.noise = \"choice:1,3\", uniform:5 ; quotes where a value holds a comma\n"
              "  train.seed = 1..3                     ; repetitions: their mean is shown too\n\n"
              "Every cell is a run folder in DIR, named after its values, with result.json once it is "

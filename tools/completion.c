@@ -18,6 +18,7 @@ static const struct {
     {"NAME", COMPLETE_REPRODUCTIONS},
     {"SPEC", COMPLETE_DEVICES},
     {"SECTION.KEY=VALUE", COMPLETE_SETTINGS},
+    {"SECTION.KEY=VALUES", COMPLETE_SETTINGS},
 };
 
 /* "FILE.csv" is a FILE. */

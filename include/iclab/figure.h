@@ -52,6 +52,9 @@ typedef struct icl_figure {
     double least_y;                /* smaller values lie below the picture; 0: none do */
     size_t count;                  /* curves */
     const icl_series *series;      /* [count] */
+    /* [x_name_count]: what stands at x = 0, 1, … instead of numbers; NULL: numbers */
+    const char *const *x_names;
+    size_t x_name_count; /* of them */
 } icl_figure;
 
 /* Writes the figure and draws it. Pictures of that name that lay there before are gone, drawn or not: none is left that
@@ -74,12 +77,15 @@ typedef struct icl_heat_map {
     const char *const *row_names, *const *column_names; /* [rows], [columns]; or NULL */
 } icl_heat_map;
 
-/* Matrices side by side, with one scale that is symmetric about 0. The data are NAME-1.csv, NAME-2.csv, … */
+/* Matrices side by side, with one scale that is symmetric about 0; or, of amounts, which are none below 0, one from
+ * light to dark, logarithmic where they span more than a decade. Small matrices of amounts have the numbers themselves
+ * in their cells. The data are NAME-1.csv, NAME-2.csv, … */
 typedef struct icl_heat_figure {
     const char *name, *title;                           /* as in icl_figure */
     const char *row_label, *column_label, *value_label; /* of the axes and the scale; or NULL */
     size_t count;                                       /* matrices */
     const icl_heat_map *maps;                           /* [count] */
+    bool amounts;                                       /* the values are: losses, shares */
 } icl_heat_figure;
 
 /* Writes the figure and draws it, as icl_figure_write does. */

@@ -11,6 +11,7 @@
 #include "iclab/decode.h"
 #include "iclab/descent_optimum.h"
 #include "iclab/evaluate.h"
+#include "iclab/evaluation_grid.h"
 #include "iclab/export.h"
 #include "iclab/figure.h"
 #include "iclab/file.h"

@@ -1,8 +1,10 @@
-/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. */
+/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. And that
+ * of an evaluation grid of a run. */
 #ifndef ICLAB_RUN_REPORT_H
 #define ICLAB_RUN_REPORT_H
 
 #include "iclab/evaluate.h"
+#include "iclab/evaluation_grid.h"
 #include "iclab/figure.h"
 #include "iclab/run.h"
 
@@ -25,6 +27,21 @@ typedef struct icl_run_report {
 /* Writes loss and, where there were evaluations on the way, adjusted (figures, see figure.h) and
  * report.html into the folder. */
 ICL_API icl_status icl_run_report_write(const icl_run_report *run, icl_error *error);
+
+/* What the report of an evaluation grid is made of. */
+typedef struct icl_grid_report {
+    const char *folder;              /* that takes it, and its pictures */
+    const icl_evaluation_grid *grid; /* that was run */
+    const icl_run_facts *facts;      /* device, recipe's name, seed of training; the command's line */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* handed to the call above */
+} icl_grid_report;
+
+/* Writes figures and report.html into the folder. Of one key: loss, every predictor's over its values; and positions,
+ * the model's at every scored position, where there are several. Of two, the model's alone: map, by both; and loss, over
+ * the first, a curve for each value of the second. */
+ICL_API icl_status icl_grid_report_write(const icl_grid_report *of, icl_error *error);
 
 ICL_C_END
 

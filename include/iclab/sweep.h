@@ -7,7 +7,7 @@
  *     [set]
  *     train.steps = 500                    ; the same for all cells
  *     [grid]
- *     model.layers = 1, 2, 3
+ *     model.layers = 1, 2, 3               ; 1..3 or 1:3:1 are the same
  *     task.noise = "choice:1,3", uniform:5 ; quotes where a value holds a comma
  *     train.seed = 1..3                    ; seeds are repetitions: the table has their mean
  *

@@ -77,6 +77,10 @@ static icl_status add_style(icl_text *script, const icl_series *series, size_t c
 static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error *error) {
     ICL_CHECK(icl_script_label(script, "x", figure->x_label, error));
     ICL_CHECK(icl_script_label(script, "y", figure->y_label, error));
+    if (figure->x_names) {
+        ICL_CHECK(icl_script_names(script, "x", figure->x_names, figure->x_name_count, error));
+        ICL_CHECK(icl_text_print(script, error, "set xrange [-0.5:%zu.5]\n", figure->x_name_count - 1));
+    }
     if (figure->log_x)
         ICL_CHECK(icl_text_print(script, error, "set logscale x\n"));
     if (figure->log_y)

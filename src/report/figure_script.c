@@ -44,6 +44,17 @@ icl_status icl_script_label(icl_text *script, const char *axis, const char *labe
     return icl_text_print(script, error, " noenhanced\n");
 }
 
+icl_status icl_script_names(icl_text *script, const char *axis, const char *const *names, size_t count,
+                            icl_error *error) {
+    ICL_CHECK(icl_text_print(script, error, "set %stics scale 0 (", axis));
+    for (size_t i = 0; i < count; i++) {
+        ICL_CHECK(icl_text_append(script, ", ", i > 0 ? 2 : 0, error));
+        ICL_CHECK(icl_text_quote(script, names[i], ICL_SCRIPT_QUOTE, error));
+        ICL_CHECK(icl_text_print(script, error, " %zu", i));
+    }
+    return icl_text_print(script, error, ")\n");
+}
+
 static icl_status path_of(const icl_drawing *drawing, const char *name, const char *suffix, char **path,
                           icl_error *error) {
     icl_text file = {0};

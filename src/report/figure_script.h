@@ -15,6 +15,10 @@ icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const 
 /* "set xlabel '…'"; nothing where the label is NULL. */
 icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error);
 
+/* "set xtics (…)": names at 0, 1, … */
+icl_status icl_script_names(icl_text *script, const char *axis, const char *const *names, size_t count,
+                            icl_error *error);
+
 /* Ends the script, writes it as NAME.gp, and draws. */
 icl_status icl_script_finish(icl_text *script, const icl_drawing *drawing, const char *name, icl_error *error);
 

@@ -11,12 +11,12 @@
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
 
-static const char *loss_key(const icl_score *score) {
+const char *icl_loss_key(const icl_score *score) {
     return score->loss_kind == ICL_LOSS_SQUARED_ERROR ? "mse" : "loss";
 }
 
 static void add_loss(icl_json *json, const icl_score *score, double loss, double se, double accuracy) {
-    icl_json_number(json, loss_key(score), loss);
+    icl_json_number(json, icl_loss_key(score), loss);
     icl_json_number(json, "se", se);
     if (icl_loss_has_accuracy(score->loss_kind))
         icl_json_number(json, "accuracy", accuracy);
@@ -32,19 +32,23 @@ static void add_positions(icl_json *json, const icl_score *score) {
     }
 }
 
+void icl_score_add_json(const icl_score *score, icl_json *json) {
+    icl_json_text(json, "predictor", score->predictor);
+    add_loss(json, score, score->mse, score->se, score->accuracy);
+    icl_json_number(json, "adjusted", score->adjusted);
+    icl_json_number(json, "half_adjusted", score->half_adjusted);
+    icl_json_number(json, "half_adjusted_se", score->half_adjusted_se);
+    icl_json_number(json, "half_above_bayes", score->half_above_bayes);
+    icl_json_number(json, "adjusted_median", score->adjusted_median);
+    icl_json_number(json, "adjusted_trimmed", score->adjusted_trimmed);
+    icl_json_text(json, "constants", score->constants);
+    add_positions(json, score);
+}
+
 icl_status icl_score_json(const icl_score *score, char **text, icl_error *error) {
     icl_json json = {0};
 
-    icl_json_text(&json, "predictor", score->predictor);
-    add_loss(&json, score, score->mse, score->se, score->accuracy);
-    icl_json_number(&json, "adjusted", score->adjusted);
-    icl_json_number(&json, "half_adjusted", score->half_adjusted);
-    icl_json_number(&json, "half_adjusted_se", score->half_adjusted_se);
-    icl_json_number(&json, "half_above_bayes", score->half_above_bayes);
-    icl_json_number(&json, "adjusted_median", score->adjusted_median);
-    icl_json_number(&json, "adjusted_trimmed", score->adjusted_trimmed);
-    icl_json_text(&json, "constants", score->constants);
-    add_positions(&json, score);
+    icl_score_add_json(score, &json);
     return icl_json_finish(&json, false, text, error);
 }
 
@@ -100,10 +104,13 @@ static double compared(const icl_score *score, double *standard_error) {
     return adjusted ? score->half_adjusted : score->mse;
 }
 
-/* Names the predictors that the model beats: by more than two standard errors of either mean together. */
-static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
+bool icl_score_beats(const icl_score *model, const icl_score *other) {
     double model_se, other_se;
-    const double model = compared(&evaluation->scores[0], &model_se);
+    const double of_model = compared(model, &model_se), of_other = compared(other, &other_se);
+    return of_other - of_model > 2 * (model_se + other_se);
+}
+
+static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
     size_t beaten = 0;
 
     if (evaluation->count < 2)
@@ -111,8 +118,7 @@ static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
     fprintf(stream, "\nthe model is better than:");
     for (size_t i = 1; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
-        const double other = compared(score, &other_se);
-        if (other - model > 2 * (model_se + other_se))
+        if (icl_score_beats(&evaluation->scores[0], score))
             fprintf(stream, "%s %s", beaten++ > 0 ? "," : "", score->predictor);
     }
     fprintf(stream, "%s\n", beaten > 0 ? "" : " none of them");
@@ -125,7 +131,7 @@ static void write_means(FILE *stream, const icl_evaluation *evaluation) {
     const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind);
     char text[16];
 
-    fprintf(stream, "%-12s %11s %11s%s\n", "predictor", loss_key(model), "+-", has_accuracy ? "    accuracy" : "");
+    fprintf(stream, "%-12s %11s %11s%s\n", "predictor", icl_loss_key(model), "+-", has_accuracy ? "    accuracy" : "");
     for (size_t i = 0; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
         fprintf(stream, "%-12s", score->predictor);

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "core/recipe_keys.h"
+#include "iclab/number.h"
 #include "task/numbers.h"
 
 static const icl_recipe_key keys[] = {
     {"task", "noise", ICL_KEY_TEXT, "uniform:5",
-     .help = "sigma of a sequence: fixed:S | uniform:SMAX | choice:S1,S2,..."},
+     .help = "sigma of a sequence: S or fixed:S | uniform:SMAX | choice:S1,S2,..."},
 };
 const icl_recipe_group icl_noise_keys = ICL_RECIPE_GROUP(keys);
 
@@ -46,16 +47,20 @@ static icl_status read_levels(const icl_recipe *recipe, const char *list, double
 icl_status icl_noise_read(const icl_recipe *recipe, icl_task_prior *prior, icl_error *error) {
     static const char *const prefixes[] = {
         [ICL_NOISE_FIXED] = "fixed:", [ICL_NOISE_UNIFORM] = "uniform:", [ICL_NOISE_CHOICE] = "choice:"};
-    const char *text = icl_recipe_text(recipe, "task", "noise");
+    const char *text = icl_recipe_text(recipe, "task", "noise"), *list = text;
+    double number;
     size_t kind = 0;
     icl_status status;
 
     while (kind < 3 && strncmp(text, prefixes[kind], strlen(prefixes[kind])) != 0)
         kind++;
-    if (kind == 3)
+    if (kind < 3)
+        list += strlen(prefixes[kind]);
+    else if (icl_parse_number(text, strlen(text), &number))
+        kind = ICL_NOISE_FIXED;
+    else
         return icl_recipe_reject(recipe, "task", "noise", error, "fixed:S, uniform:MAXIMUM or choice:S1,S2,...");
-    status = read_levels(recipe, text + strlen(prefixes[kind]),
-                         kind == ICL_NOISE_UNIFORM ? SMALLEST_MAXIMUM : SMALLEST_NOISE, prior, error);
+    status = read_levels(recipe, list, kind == ICL_NOISE_UNIFORM ? SMALLEST_MAXIMUM : SMALLEST_NOISE, prior, error);
     if (status != ICL_OK)
         return status;
     if (kind != ICL_NOISE_CHOICE && prior->noise_count != 1)

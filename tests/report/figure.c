@@ -103,6 +103,43 @@ static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
            "a single row, of which gnuplot draws no image, is drawn in boxes");
 }
 
+/* Losses: numbers in cells, and a scale that is logarithmic from a decade on. */
+static void check_amounts(tap_run *tap, scratch_folder *scratch) {
+    static const double values[2][4] = {{1, 2, 4, 8}, {1e-9, 2, 4, 8}};
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+
+    for (int wide = 0; wide < 2; wide++) {
+        const icl_heat_map map = {.label = "", .rows = 2, .columns = 2, .values = values[wide]};
+        const icl_heat_figure figure = {.name = "amounts", .title = "t", .count = 1, .maps = &map, .amounts = true};
+        tap_status(tap, icl_heat_figure_write(&drawing, &figure, &error), &error, "a map of amounts");
+        tap_ok(tap, holds(scratch, "amounts.gp", (const char *const[]){"sprintf('%.3g', v)", "sign($3)", NULL}),
+               "numbers in cells");
+        tap_ok(tap, holds(scratch, "amounts.gp", (const char *const[]){"set logscale cb", NULL}) == (wide == 1),
+               "%s scale", wide ? "a logarithmic" : "a plain");
+    }
+}
+
+/* Words along x. */
+static void check_names(tap_run *tap, scratch_folder *scratch) {
+    static const double x[] = {0, 1}, y[] = {1, 2};
+    const icl_series series = {"ours", ICL_SERIES_OURS, 2, x, y, NULL};
+    const icl_figure figure = {.name = "words",
+                               .title = "t",
+                               .count = 1,
+                               .series = &series,
+                               .x_names = (const char *const[]){"it's", "b"},
+                               .x_name_count = 2};
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "words along x");
+    tap_ok(tap,
+           holds(scratch, "words.gp",
+                 (const char *const[]){"set xtics scale 0 ('it''s' 0, 'b' 1)\n", "set xrange [-0.5:1.5]\n", NULL}),
+           "the script names them");
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -110,6 +147,8 @@ int main(void) {
     scratch_open(&scratch);
     check_curves(&tap, &scratch);
     check_heat_maps(&tap, &scratch);
+    check_amounts(&tap, &scratch);
+    check_names(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

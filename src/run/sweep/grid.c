@@ -1,6 +1,5 @@
 /* The grid: a sweep's file, its axes, and the cells' names and recipes. */
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,27 +7,17 @@
 #include "core/hash.h"
 #include "core/recipe_store.h"
 #include "iclab/file.h"
-#include "iclab/number.h"
 #include "iclab/recipe.h"
 #include "iclab/sweep.h"
-#include "run/sweep/list.h"
+#include "run/sweep/axis.h"
 
 /* Longer names are cut, and end with a hash of the whole. */
 #define NAME_LENGTH 160
 
-#define KEY_CAPACITY 64 /* "section.name" */
-
-typedef struct sweep_axis {
-    const icl_recipe_key *key;
-    char name[KEY_CAPACITY];
-    char *origin; /* file and line */
-    icl_list list;
-} sweep_axis;
-
 struct icl_sweep {
     icl_recipe *base; /* the recipe with what [set] says */
     char *recipe_name;
-    sweep_axis *axes;
+    icl_axis *axes;
     size_t axis_count, cells;
 };
 
@@ -37,7 +26,7 @@ struct icl_sweep {
 
 typedef struct sweep_file {
     icl_recipe_key *keys;
-    char (*names)[KEY_CAPACITY]; /* of recipe keys, "task.d" */
+    char (*names)[ICL_AXIS_NAME]; /* of recipe keys, "task.d" */
     size_t key_count;
     icl_recipe *values;
 } sweep_file;
@@ -58,7 +47,7 @@ static icl_status read_file(const char *path, sweep_file *file, icl_error *error
     ICL_CHECK(icl_allocate(count, sizeof *file->names, "keys of a sweep", &file->names, error));
     file->keys[file->key_count++] = (icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""};
     for (size_t i = 0; i < count; i++)
-        snprintf(file->names[i], KEY_CAPACITY, "%s.%s", icl_recipe_known_key(i)->section,
+        snprintf(file->names[i], ICL_AXIS_NAME, "%s.%s", icl_recipe_known_key(i)->section,
                  icl_recipe_known_key(i)->name);
     for (size_t section = 0; section < 2; section++)
         for (size_t i = 0; i < count; i++)
@@ -123,59 +112,10 @@ done:
 
 /* ---- Axes ---- */
 
-/* What may stand in a file name everywhere and needs no quotes in a shell. */
-static char harmless(char c) {
-    const bool fine =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '+' || c == '-';
-    return c != '\0' && !fine ? '-' : c;
-}
-
-/* Whether two values would have the same name. */
-static bool have_one_name(const char *a, const char *b) {
-    while (*a != '\0' && harmless(*a) == harmless(*b))
-        a++, b++;
-    return *a == '\0' && *b == '\0';
-}
-
-/* Every value such as the key takes. As numbers, where they are some: 1 and 1.0 are the same cell. */
-static icl_status read_values(const icl_sweep *sweep, const sweep_axis *axis, double *numbers, icl_error *error) {
-    icl_status status = ICL_OK;
-    icl_recipe *scratch = NULL;
-
-    ICL_TRY(icl_recipe_clone(sweep->base, &scratch, error));
-    for (size_t i = 0; i < axis->list.count; i++) {
-        const char *value = axis->list.values[i];
-        ICL_TRY(icl_recipe_set(scratch, axis->key->section, axis->key->name, value, axis->origin, error));
-        if (!icl_parse_number(value, strlen(value), &numbers[i]))
-            numbers[i] = (double)NAN;
-    }
-done:
-    icl_recipe_destroy(&scratch);
-    return status;
-}
-
-static icl_status check_axis(const icl_sweep *sweep, const sweep_axis *axis, icl_error *error) {
-    const bool are_numbers = axis->key->type == ICL_KEY_COUNT || axis->key->type == ICL_KEY_NUMBER;
-    char *const *values = axis->list.values;
-    icl_status status = ICL_OK;
-    double *numbers = NULL;
-
-    ICL_TRY(icl_allocate(axis->list.count, sizeof *numbers, "values of an axis", &numbers, error));
-    ICL_TRY(read_values(sweep, axis, numbers, error));
-    for (size_t i = 0; i < axis->list.count; i++)
-        for (size_t j = 0; j < i; j++)
-            if (are_numbers ? numbers[i] == numbers[j] : have_one_name(values[i], values[j]))
-                ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: grid.%s: %s is listed twice: expected every value once",
-                                 axis->origin, axis->name, values[i]));
-done:
-    icl_free(&numbers);
-    return status;
-}
-
 static icl_status read_axis(icl_sweep *sweep, const sweep_file *file, const icl_recipe_key *key, const char *name,
                             icl_error *error) {
     const char *origin = origin_of(file, "grid", name), *fixed = origin_of(file, "set", name);
-    sweep_axis *axis = &sweep->axes[sweep->axis_count];
+    icl_axis *axis = &sweep->axes[sweep->axis_count];
     icl_error reason = {0};
     icl_status status;
 
@@ -192,7 +132,7 @@ static icl_status read_axis(icl_sweep *sweep, const sweep_file *file, const icl_
     if (status != ICL_OK)
         return icl_fail(error, status, "%s: grid.%s = %s: %s", origin, name,
                         icl_recipe_text(file->values, "grid", name), reason.message);
-    return check_axis(sweep, axis, error);
+    return icl_axis_check(sweep->base, axis, "grid.", error);
 }
 
 static bool is_seed(const icl_recipe_key *key) {
@@ -246,10 +186,8 @@ void icl_sweep_destroy(icl_sweep **sweep) {
 
     if (!gone)
         return;
-    for (size_t i = 0; i < gone->axis_count; i++) {
-        icl_free(&gone->axes[i].origin);
-        icl_list_clear(&gone->axes[i].list);
-    }
+    for (size_t i = 0; i < gone->axis_count; i++)
+        icl_axis_clear(&gone->axes[i]);
     icl_free(&gone->axes);
     icl_free(&gone->recipe_name);
     icl_recipe_destroy(&gone->base);
@@ -282,7 +220,7 @@ const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis) {
 }
 
 size_t icl_sweep_seeds(const icl_sweep *sweep) {
-    const sweep_axis *last = &sweep->axes[sweep->axis_count - 1];
+    const icl_axis *last = &sweep->axes[sweep->axis_count - 1];
     return is_seed(last->key) ? last->list.count : 1;
 }
 
@@ -311,7 +249,7 @@ icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name,
     if (length > NAME_LENGTH + HASH_LENGTH)
         snprintf(*name + NAME_LENGTH, HASH_LENGTH + 1, "-%016llx", (unsigned long long)icl_hash(*name, length));
     for (char *c = *name; *c != '\0'; c++)
-        *c = *c == '_' ? *c : harmless(*c);
+        *c = *c == '_' ? *c : icl_axis_harmless(*c);
     return ICL_OK;
 }
 

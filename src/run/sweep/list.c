@@ -1,6 +1,7 @@
 #include "run/sweep/list.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +44,71 @@ static icl_status append_range(icl_list *list, uint64_t first, uint64_t last, ic
     return status;
 }
 
+/* Bytes of the word and its colon that a value begins with, "fixed:" of fixed:1; 0 where it begins with none. */
+static size_t prefix_length(const char *field) {
+    const size_t length = strspn(field, "abcdefghijklmnopqrstuvwxyz+-_");
+    return length > 0 && field[length] == ':' ? length + 1 : 0;
+}
+
+/* FIRST, LAST and STEP of FIRST:LAST:STEP. */
+typedef struct steps {
+    double first, last, step;
+} steps;
+
+static bool parse_steps(const char *text, steps *found) {
+    double *const numbers[] = {&found->first, &found->last, &found->step};
+
+    for (int i = 0; i < 3; i++) {
+        const size_t length = strcspn(text, ":");
+        if (!icl_parse_number(text, length, numbers[i]) || (text[length] == ':') != (i < 2))
+            return false;
+        text += length + (i < 2);
+    }
+    return true;
+}
+
+/* Each value behind the prefix. Twelve digits print 0.1 * 3 as what it was meant to be, and reach the last number. */
+static icl_status append_steps(icl_list *list, const char *prefix, size_t length, const steps *of, icl_error *error) {
+    const double turns = floor((of->last - of->first) / of->step + 1e-9);
+    char text[128];
+
+    if (of->step == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST:LAST:STEP with a step other than 0");
+    if (turns < 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST:LAST:STEP with a step that leads from FIRST to LAST");
+    if (!(turns < ICL_SWEEP_MOST))
+        return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
+    for (double turn = 0; turn <= turns; turn++) {
+        const double value = of->first + turn * of->step;
+        snprintf(text, sizeof text, "%.*s%.12g", (int)length, prefix,
+                 fabs(value) < 1e-9 * fabs(of->step) ? 0.0 : value);
+        ICL_CHECK(append(list, text, strlen(text), error));
+    }
+    return ICL_OK;
+}
+
+/* A number behind word:number is the rest of a value that needs quotes: choice:1,3. */
+static bool is_cut_off(const icl_list *list, const char *field) {
+    double number;
+    return list->count > 0 && prefix_length(list->values[list->count - 1]) > 0 &&
+           icl_parse_number(field, strlen(field), &number);
+}
+
 static icl_status append_field(icl_list *list, const char *field, icl_error *error) {
-    const size_t length = strlen(field);
+    const size_t length = strlen(field), prefix = prefix_length(field);
     uint64_t first, last;
+    steps found;
 
     if (length == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "expected values separated by commas, none of them empty");
+    if (is_cut_off(list, field))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s follows %s: expected quotes around a value that holds a comma, or a word in front of both",
+                        field, list->values[list->count - 1]);
     if (parse_range(field, length, &first, &last))
         return append_range(list, first, last, error);
+    if (prefix < 64 && parse_steps(field + prefix, &found))
+        return append_steps(list, field, prefix, &found, error);
     return append(list, field, length, error);
 }
 

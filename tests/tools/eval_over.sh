@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# iclab eval --over: what the folder holds, that cells are what --set gives, and one line for what does not fit.
+# Arguments: iclab, the folder of recipes.
+set -uo pipefail
+ICLAB=$1
+export ICLAB_RECIPES=$2
+unset ICLAB_DEVICE
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+
+small=(--device cpu:threads=1 --set eval.sequences=200 --set "eval.predictors=oracle,ols")
+run train quickstart "${small[@]}" --steps 2 --set train.batch=32 --set train.growth=0 --set model.layers=1 \
+    --set task.d=3 --set eval.every=0 --out "$work/run"
+expect 0 "a run"
+
+run eval "$work/run" "${small[@]}" --over task.n=8:12:4
+expect 0 "one key"
+cp "$work/out" "$work/table"
+[[ $(head -n 1 "$work/table") =~ ^task\.n\ +model\ +\+-\ +oracle\ +ols$ && $(grep -cE '^(8|12) ' "$work/table") -eq 2 ]]
+ok $? "the table: a line for each value"
+[[ $(wc -l <"$work/run/over/n/table.csv") -eq 7 && $(wc -l <"$work/run/over/n/table.json") -eq 6 ]]
+ok $? "table.csv and table.json: a row for each value and predictor"
+for file in report.html loss.csv loss.gp; do
+    [[ -s $work/run/over/n/$file ]]
+    ok $? "$file"
+done
+[[ ! -e $work/run/over/n/positions.csv && ! -e $work/run/over/n/map.gp ]]
+ok $? "and no file of what there is not"
+grep -q 'over/n/table.csv' "$work/err"
+ok $? "it says where"
+
+run eval "$work/run" "${small[@]}" --set task.n=12 --json
+expect 0 "the same cell by --set"
+grep '"task.n":"12"' "$work/run/over/n/table.json" | sed 's/"task.n":"12",//' >"$work/cell"
+same "$work/out" "$work/cell" "has the same numbers"
+
+run eval "$work/run" "${small[@]}" --quiet --over task.n=8:12:4 --over 'task.noise=1,"choice:1,3"' --json --out "$work/grid"
+expect 0 "two keys, JSON, a folder of one's own"
+same "$work/out" "$work/grid/table.json" "stdout is table.json"
+[[ $(wc -l <"$work/out") -eq 12 && ! -s $work/err && -s $work/grid/map-1.csv && ! -e $work/run/over/n_noise ]]
+ok $? "four cells of three, without a word"
+
+run eval "$work/run" --quiet --device cpu:threads=1 --over model.layers=1,2
+refused 2 '^iclab: --over model.layers: .* expected a key of' "a key that was trained with"
+run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8,9,task.noise=1,loud
+refused 2 '^iclab: cell task.n=8, task.noise=loud: ' "a value that the task refuses"
+run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8 --predictions "$work/p"
+refused 2 '^iclab: --predictions: expected no --over' "--predictions beside --over"
+run eval "$work/run" --quiet --device cpu:threads=1 --out "$work/p"
+refused 2 '^iclab: --out: expected --over' "--out without --over"
+[[ ! -e $work/p && ! -e $work/run/over/layers ]]
+ok $? "and nothing is written"
+finish
