@@ -32,15 +32,15 @@ ICL_API icl_status icl_run_report_write(const icl_run_report *run, icl_error *er
 typedef struct icl_grid_report {
     const char *folder;              /* that takes it, and its pictures */
     const icl_evaluation_grid *grid; /* that was run */
-    const icl_run_facts *facts;      /* device, recipe's name, seed of training; the command's line */
+    const icl_run_facts *facts;      /* device, recipe's name, seed, command line */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* see icl_drawing; may be NULL */
     void *user;                           /* handed to the call above */
 } icl_grid_report;
 
 /* Writes figures and report.html into the folder. Of one key: loss, every predictor's over its values; and positions,
- * the model's at every scored position, where there are several. Of two, the model's alone: map, by both; and loss, over
- * the first, a curve for each value of the second. */
+ * the model's at every scored position, where there are several. Of two, the model's alone: map, by both, and loss,
+ * over the first, a curve for each value of the second. */
 ICL_API icl_status icl_grid_report_write(const icl_grid_report *of, icl_error *error);
 
 ICL_C_END

@@ -25,7 +25,7 @@ struct icl_evaluation_grid {
 
 /* ---- Texts of keys and values ---- */
 
-/* Bytes of "section.key=" at the beginning of the text, blanks before the sign included; 0 where it begins otherwise. */
+/* Bytes of "section.key=" at the beginning of the text, with blanks before the sign; 0 where it begins otherwise. */
 static size_t key_length(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const size_t section = strspn(text, letters);

@@ -34,7 +34,8 @@ expect 0 "the same cell by --set"
 grep '"task.n":"12"' "$work/run/over/n/table.json" | sed 's/"task.n":"12",//' >"$work/cell"
 same "$work/out" "$work/cell" "has the same numbers"
 
-run eval "$work/run" "${small[@]}" --quiet --over task.n=8:12:4 --over 'task.noise=1,"choice:1,3"' --json --out "$work/grid"
+run eval "$work/run" "${small[@]}" --quiet --json --out "$work/grid" \
+    --over task.n=8:12:4 --over 'task.noise=1,"choice:1,3"'
 expect 0 "two keys, JSON, a folder of one's own"
 same "$work/out" "$work/grid/table.json" "stdout is table.json"
 [[ $(wc -l <"$work/out") -eq 12 && ! -s $work/err && -s $work/grid/map-1.csv && ! -e $work/run/over/n_noise ]]

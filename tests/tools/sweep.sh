@@ -153,7 +153,8 @@ refuse "${begin}model.layers = 1, x\n" 'bad.ini:4: model.layers = x: expected a 
     "a value of the wrong type"
 refuse "${begin}model.layers = 3..1\n" 'bad.ini:4: .*the smaller number first' "a range backwards"
 refuse "${begin}task.noise = \"choice:1,2\n" 'bad.ini:4: .*quotes around one that holds a comma' "an open quote"
-refuse "${begin}task.noise = choice:1,3\n" 'bad.ini:4: grid.task.noise = choice:1,3: 3 follows choice:1: expected quotes' "a comma without quotes"
+refuse "${begin}task.noise = choice:1,3\n" 'bad.ini:4: grid.task.noise = choice:1,3: 3 follows choice:1: expected' \
+    "a comma without quotes"
 refuse "${begin}train.seed = 1..20000\n" 'bad.ini:4: .*at most 10000' "too many values"
 refuse "${begin}train.seed = 1..2000\nmodel.layers=1..10\n" 'too many cells: expected at most 10000' "too many cells"
 refuse '[sweep]\nrecipe = tiny.ini\n' 'no grid: expected' "no grid"
