@@ -78,7 +78,7 @@ static icl_status append_steps(icl_list *list, const char *prefix, size_t length
         return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST:LAST:STEP with a step that leads from FIRST to LAST");
     if (!(turns < ICL_SWEEP_MOST))
         return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
-    for (double turn = 0; turn <= turns; turn++) {
+    for (int turn = 0; turn <= (int)turns; turn++) {
         const double value = of->first + turn * of->step;
         snprintf(text, sizeof text, "%.*s%.12g", (int)length, prefix,
                  fabs(value) < 1e-9 * fabs(of->step) ? 0.0 : value);
