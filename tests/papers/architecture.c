@@ -25,11 +25,11 @@ typedef struct models {
 static icl_status make(icl_reproducing *run, const char *own, icl_recipe **recipe, icl_trainer **trainer,
                        float **values, icl_error *error) {
     char overrides[512];
-    const icl_architecture_cell cell = {"untrained", "recall", overrides, 0, 1, NULL};
+    const icl_seeded_cell cell = {.name = "untrained", .recipe = "recall", .overrides = overrides, .seed = 1};
     icl_status status = ICL_OK;
 
     snprintf(overrides, sizeof overrides, "%s%s", small, own);
-    ICL_TRY(icl_architecture_train(run, &cell, recipe, trainer, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, recipe, trainer, error));
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, error));
     ICL_TRY(icl_trainer_get_parameters(*trainer, *values, error));
 done:

@@ -88,6 +88,20 @@ check_side_by_side() {
     done
 }
 
+# found WHAT NOTE: a finding of that name whose note matches.
+found() {
+    grep "\"what\":\"$1\"" "$work/out" | grep -qE "\"note\":\"$2"
+    ok $? "$1: $2"
+}
+
+# Each gap of the order is between neighbours, whether or not it has a verdict.
+check_order() {
+    found "softmax attention above delta rules, keys of 8" "softmax less (gated-)?delta"
+    found "delta rules above gated linear attention, keys of 8" "(gated-)?delta less (gla|mamba2)"
+    found "gated linear attention above plain linear attention, keys of 8" "(gla|mamba2) less linear"
+    found "plain linear attention above convolutions, keys of 8" "linear less conv"
+}
+
 if [[ $name == list ]]; then
     check_list "$@"
 else
@@ -105,6 +119,7 @@ else
     ok $? "something was judged"
     [[ $(grep -c . "$work/out.d/$name-ci/findings.csv") -eq $(($(grep -c '"judgement"' "$work/out") + 1)) ]]
     ok $? "findings.csv has a row for each"
+    [[ $name != recall-mqar ]] || check_order
     if command -v gnuplot >/dev/null; then
         for script in "$work/out.d/$name-ci"/*.gp; do
             [[ -e $script ]] || continue

@@ -81,19 +81,22 @@ done:
 /* Trains a linear model of so many features from some parameters, NULL: the recipe's, and measures it. */
 static icl_status train_linear(icl_reproducing *run, const char *name, size_t size, size_t steps, uint32_t seed,
                                const float *initial, double *accuracy, icl_error *error) {
-    char cell_name[ICL_ARCHITECTURE_NAME], overrides[256];
-    const icl_architecture_cell cell = {cell_name, "recall", overrides, steps, seed, initial};
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
+    char cell_name[ICL_SEEDED_NAME], overrides[256];
+    const icl_seeded_cell cell = {.name = cell_name,
+                                  .recipe = "recall",
+                                  .overrides = overrides,
+                                  .steps = steps,
+                                  .seed = seed,
+                                  .initial = initial};
+    icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
     snprintf(cell_name, sizeof cell_name, "%s-%zu", name, size);
     snprintf(overrides, sizeof overrides, "%s%zu", student_overrides, size);
-    ICL_TRY(icl_architecture_train(run, &cell, &recipe, &trainer, error));
-    ICL_TRY(measure_accuracy(run, trainer, recipe, accuracy, error));
+    ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
+    *accuracy = evaluation->scores[0].accuracy;
 done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_evaluation_destroy(&evaluation);
     return status;
 }
 
@@ -107,12 +110,12 @@ typedef struct student {
 static icl_status make_student(icl_reproducing *run, icl_trainer *teacher, size_t size, uint32_t seed, student *made,
                                icl_error *error) {
     char overrides[256];
-    const icl_architecture_cell cell = {"student", "recall", overrides, 0, seed, NULL};
+    const icl_seeded_cell cell = {.name = "student", .recipe = "recall", .overrides = overrides, .seed = seed};
     float *values = NULL;
     icl_status status = ICL_OK;
 
     snprintf(overrides, sizeof overrides, "%s%zu", student_overrides, size);
-    ICL_TRY(icl_architecture_train(run, &cell, &made->recipe, &made->trainer, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made->recipe, &made->trainer, error));
     const icl_model *model = icl_trainer_model(made->trainer), *from = icl_trainer_model(teacher);
     ICL_TRY(icl_allocate(icl_model_size(from), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &made->swapped, error));
@@ -165,14 +168,17 @@ done:
 
 static icl_status reproduce_seed(icl_reproducing *run, uint32_t seed, outcome *to, icl_error *error) {
     const size_t *sizes = budgets[run->params->scale].sizes;
-    const icl_architecture_cell cell = {"teacher", "recall", teacher_overrides, budgets[run->params->scale].training,
-                                        seed,      NULL};
+    const icl_seeded_cell cell = {.name = "teacher",
+                                  .recipe = "recall",
+                                  .overrides = teacher_overrides,
+                                  .steps = budgets[run->params->scale].training,
+                                  .seed = seed};
     icl_recipe *recipe = NULL;
     icl_trainer *teacher = NULL;
     double accuracy;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_architecture_train(run, &cell, &recipe, &teacher, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &teacher, error));
     ICL_TRY(measure_accuracy(run, teacher, recipe, &accuracy, error));
     for (size_t i = 0; i < MOST_SIZES && sizes[i] > 0; i++) {
         ICL_TRY(add(to, TEACHER, sizes[i], accuracy, error));
@@ -190,7 +196,7 @@ done:
 static icl_status judge_size(icl_reproducing *run, size_t size, size_t fewer, const outcome *of, icl_error *error) {
     const icl_curve_point loss = point(of, LOSS, size), random = point(of, RANDOM_LOSS, size);
     const icl_curve_point before = fewer > 0 ? point(of, LOSS, fewer) : random;
-    char what[ICL_ARCHITECTURE_NAME], note[96];
+    char what[ICL_SEEDED_NAME], note[96];
 
     snprintf(note, sizeof note, "random maps %.3f; the limit is that of %s", random.mean,
              fewer > 0 ? "fewer features" : "random maps");

@@ -158,12 +158,13 @@ static icl_status score_model(icl_reproducing *run, size_t kind, size_t steps, u
     icl_residual_stream stream = {0};
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
-    char name[ICL_ARCHITECTURE_NAME], label[ICL_CURVE_LABEL];
+    char name[ICL_SEEDED_NAME], label[ICL_CURVE_LABEL];
     icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%s-%zu", kinds[kind].name, steps);
-    const icl_architecture_cell cell = {name, kinds[kind].recipe, kinds[kind].overrides, steps, seed, NULL};
-    ICL_TRY(icl_architecture_train(run, &cell, &recipe, &trainer, error));
+    const icl_seeded_cell cell = {
+        .name = name, .recipe = kinds[kind].recipe, .overrides = kinds[kind].overrides, .steps = steps, .seed = seed};
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &trainer, error));
     ICL_TRY(read_stream(run, trainer, &stream, error));
     to->layers = stream.stages - 1;
     for (size_t layer = 1; layer <= to->layers; layer++)
@@ -178,7 +179,7 @@ done:
 /* The scores of a layer behind the most steps. */
 static icl_status show_layer(icl_reproducing *run, size_t kind, size_t steps, size_t layer, const outcome *of,
                              icl_error *error) {
-    char what[ICL_ARCHITECTURE_NAME], note[96], label[ICL_CURVE_LABEL];
+    char what[ICL_SEEDED_NAME], note[96], label[ICL_CURVE_LABEL];
     icl_curve_point score, update, anisotropy, untrained, untrained_update;
     const double x = (double)layer;
 
@@ -201,7 +202,7 @@ static icl_status show_layer(icl_reproducing *run, size_t kind, size_t steps, si
 
 static icl_status reproduce_kind(icl_reproducing *run, size_t kind, icl_error *error) {
     outcome of = {.layers = 0};
-    char names[3][ICL_ARCHITECTURE_NAME];
+    char names[3][ICL_SEEDED_NAME];
     size_t last = 0;
     icl_status status = ICL_OK;
 

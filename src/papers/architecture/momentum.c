@@ -81,13 +81,14 @@ done:
 /* Models of all momenta begin with the same parameters, which have the same names and shapes. */
 static icl_status run_layer(icl_reproducing *run, double momentum, bool repeats, outputs *out, icl_error *error) {
     char overrides[128];
-    const icl_architecture_cell cell = {"exact", tasks[0].recipe, overrides, 0, run->params->seed, NULL};
+    const icl_seeded_cell cell = {
+        .name = "exact", .recipe = tasks[0].recipe, .overrides = overrides, .seed = run->params->seed};
     icl_batch batch = {0};
     size_t count;
     icl_status status = ICL_OK;
 
     write_overrides(0, momentum, overrides, sizeof overrides);
-    ICL_TRY(icl_architecture_train(run, &cell, &out->recipe, &out->trainer, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &out->recipe, &out->trainer, error));
     ICL_TRY(icl_batch_create(icl_trainer_task(out->trainer), run->params->backend, ICL_FOR_EVALUATION, SEQUENCES,
                              &batch, error));
     ICL_TRY(icl_task_sample(icl_trainer_task(out->trainer), run->params->backend, ICL_FOR_EVALUATION, run->params->seed,
@@ -170,7 +171,7 @@ static icl_status judge_factor(icl_reproducing *run, double b, icl_error *error)
     const size_t last = icl_task_get_shape(icl_trainer_task(ball.trainer))->scored, ends[] = {1, last / 2, last};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const double t = (double)ends[i], limit = 1 / (1 - b);
-        char what[ICL_ARCHITECTURE_NAME], note[64];
+        char what[ICL_SEEDED_NAME], note[64];
         snprintf(what, sizeof what, "b = %g, %zu equal tokens", b, ends[i]);
         snprintf(note, sizeof note, "the limit is %g", limit);
         ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "factor",
@@ -193,25 +194,22 @@ typedef struct trained {
 
 static icl_status train_cell(icl_reproducing *run, size_t task, size_t momentum, size_t seed, trained *to,
                              icl_error *error) {
-    char overrides[128], name[ICL_ARCHITECTURE_NAME];
-    const icl_architecture_cell cell = {
-        name, tasks[task].recipe, overrides, tasks[task].steps[run->params->scale], run->params->seed + (uint32_t)seed,
-        NULL};
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
+    char overrides[128], name[ICL_SEEDED_NAME];
+    const icl_seeded_cell cell = {.name = name,
+                                  .recipe = tasks[task].recipe,
+                                  .overrides = overrides,
+                                  .steps = tasks[task].steps[run->params->scale],
+                                  .seed = run->params->seed + (uint32_t)seed};
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%s-momentum-%g", tasks[task].name, momenta[momentum]);
     write_overrides(task, momenta[momentum] > 0 ? momenta[momentum] : -1, overrides, sizeof overrides);
-    ICL_TRY(icl_architecture_train(run, &cell, &recipe, &trainer, error));
-    ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, &evaluation, error));
+    ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
     to->loss[momentum][seed] = evaluation->scores[0].mse;
     to->accuracy[momentum][seed] = evaluation->scores[0].accuracy;
 done:
     icl_evaluation_destroy(&evaluation);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
     return status;
 }
 
@@ -219,7 +217,7 @@ done:
 static icl_status show_momentum(icl_reproducing *run, size_t task, size_t momentum, size_t seeds, const trained *of,
                                 icl_error *error) {
     double changes[MOST_SEEDS];
-    char what[ICL_ARCHITECTURE_NAME], note[64] = "";
+    char what[ICL_SEEDED_NAME], note[64] = "";
 
     snprintf(what, sizeof what, momentum > 0 ? "%s, b = %g" : "%s, linear attention", tasks[task].what,
              momenta[momentum]);

@@ -18,7 +18,7 @@
 #include "core/allocate.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
-#include "papers/recall/trained.h"
+#include "papers/seeds.h"
 
 /* ---- Tasks and mixers ---- */
 
@@ -163,22 +163,22 @@ typedef struct table {
 
 static icl_status train_seed(icl_reproducing *run, const setting *with, skill which, size_t mixer, uint32_t seed,
                              table *to, size_t *classes, icl_error *error) {
-    char name[64], model[256];
+    char name[ICL_SEEDED_NAME], overrides[512];
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     measured is;
     icl_status status;
 
     snprintf(name, sizeof name, "%s-%s", skill_names[which], mixers[mixer].name);
-    snprintf(model, sizeof model, "%s %s", mixers[mixer].overrides, with->model);
-    const icl_recall_cell cell = {.name = name,
+    snprintf(overrides, sizeof overrides, "%s %s %s eval.every=0", with->tasks[which], mixers[mixer].overrides,
+             with->model);
+    const icl_seeded_cell cell = {.name = name,
                                   .recipe = "mad",
-                                  .task = with->tasks[which],
-                                  .model = model,
+                                  .overrides = overrides,
                                   .steps = with->steps,
                                   .sequences = with->sequences,
                                   .seed = seed};
-    ICL_TRY(icl_recall_train(run, &cell, &recipe, &trainer, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &trainer, error));
     ICL_TRY(measure(run, trainer, with->sequences, &is, error));
     ICL_TRY(icl_curves_add(&to->values, mixers[mixer].name, ICL_SERIES_OURS, which + 1, is.accuracy, error));
     *classes = is.classes;

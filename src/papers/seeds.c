@@ -1,0 +1,35 @@
+#include "papers/seeds.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+icl_status icl_reproduce_train_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_recipe **recipe,
+                                    icl_trainer **trainer, icl_error *error) {
+    char folder[ICL_SEEDED_NAME + 32];
+
+    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, cell->name, cell->seed);
+    ICL_CHECK(icl_reproduce_recipe(cell->recipe, recipe, error));
+    ICL_CHECK(icl_reproduce_override_all(*recipe, cell->overrides, error));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, cell->seed));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, run->params->seed));
+    if (cell->sequences > 0)
+        ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.sequences=%zu", cell->sequences));
+    if (cell->steps == 0)
+        return icl_trainer_create(run->params->backend, *recipe, trainer, error);
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", cell->steps));
+    return icl_reproduce_train_from(run, folder, *recipe, cell->initial, trainer, error);
+}
+
+icl_status icl_reproduce_evaluate_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_evaluation **evaluation,
+                                       icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_train_seed(run, cell, &recipe, &trainer, error));
+    ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, evaluation, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
