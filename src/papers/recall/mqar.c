@@ -5,10 +5,15 @@
  * A gated convolution puts each key beside its value, and one head of the mixer under test recalls. Its state is m n
  * numbers, m = model.key_width and n = model.value_width; softmax attention keeps m + n numbers of every position, and
  * a convolution what it looks back on. Scale short has fewer symbols and pairs than the papers, and no published number
- * exists for it: it judges the order that their figures show. The worst mixer of one group has to be above the best of
- * the next by two standard errors. A sequence has twice as many pairs as a key has numbers, so that its keys cannot all
- * be orthogonal. Even so gated sums recall as much as delta rules here, .94 beside .93, and one seed of a delta rule
- * differs from another by more: that row is shown without a verdict.
+ * exists for it: it judges the order that their figures show, at more than one size of state. The worst mixer of one
+ * group has to be above the best of the next by two standard errors.
+ *
+ * Values are narrow because their width decides what the delta rule is worth. A sum of P pairs with unit keys answers
+ * with the value, of length 1, and with interference of squared length near P / m, of which each of n directions has
+ * one part. The largest of K values is the right one where sqrt(m n / P) is well above sqrt(2 log K), however much keys
+ * overlap. The delta rule leaves less interference, but takes from what it wrote before. For K = 63 and P = 12 the
+ * threshold is 2.9. With n = 32, m = 6 a sum has 4.0 and loses nothing by its interference: gated sums recalled .94
+ * there, and delta rules .93. With n = 8 it has 3.3 at m = 16 and 2.3 at m = 8.
  *
  * Scale full is the largest slice of their training, 64 pairs in 256 positions out of 8192 symbols, with the best of
  * four learning rates. Their accuracies are means over seven sizes of the task, and stand beside ours without a
@@ -79,14 +84,13 @@ static const setting settings[ICL_SCALES] = {
      .length = 48,
      .pairs = 12,
      .width = 32,
-     .value_width = 32,
+     .value_width = 8,
      .convolution = 3,
-     .key_widths = {6},
+     .key_widths = {8, 16},
      .rates = {"0.016", "0.032"},
      .seeds = 3,
      .steps = 2000,
-     .sequences = 1024,
-     .unjudged = {[DELTA] = "seeds differ more than these mixers"}},
+     .sequences = 1024},
     {.task = "task.vocabulary=8192 task.length=256 task.pairs=64 task.gaps=power:0.01 task.filler=random "
              "model.width=64 train.batch=256 train.warmup=250",
      .symbols = 8192,
@@ -287,7 +291,7 @@ const icl_reproduction icl_recall_mqar = {
     .name = "recall-mqar",
     .source = "arXiv 2312.04927, 2402.18668",
     .about = "recall with many queries by mixer and size of state, beside levels of chance",
-    .cost = {"2 s", "5 min", "weeks"},
+    .cost = {"2 s", "10 min", "weeks"},
     .is_shared = true,
     .run = reproduce,
 };
