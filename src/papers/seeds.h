@@ -22,6 +22,10 @@ typedef struct icl_seeded_cell {
 icl_status icl_reproduce_train_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_recipe **recipe,
                                     icl_trainer **trainer, icl_error *error);
 
+/* Gives the trainer the parameters behind `step` steps of a cell with train.snapshot_every, which divides them. */
+icl_status icl_reproduce_go_to_step(const icl_reproducing *run, const icl_seeded_cell *cell, uint64_t step,
+                                    icl_trainer *trainer, icl_error *error);
+
 /* Trains it and compares it with the reference predictors of its recipe. */
 icl_status icl_reproduce_evaluate_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_evaluation **evaluation,
                                        icl_error *error);

@@ -17,7 +17,7 @@
 #include "papers/curves.h"
 #include "papers/induction/heads.h"
 #include "papers/papers.h"
-#include "papers/trained.h"
+#include "papers/seeds.h"
 
 enum { MOST_MOMENTS = 512 };
 
@@ -43,7 +43,8 @@ typedef struct moment {
 } moment;
 
 typedef struct followed {
-    icl_trained trained;
+    icl_recipe *recipe;
+    icl_trainer *trainer;
     icl_evaluator *evaluator;
     icl_heads heads;
     moment moments[MOST_MOMENTS];
@@ -53,31 +54,30 @@ typedef struct followed {
 static void followed_release(followed *f) {
     icl_heads_release(&f->heads);
     icl_evaluator_destroy(&f->evaluator);
-    icl_trained_release(&f->trained);
+    icl_trainer_destroy(&f->trainer);
+    icl_recipe_destroy(&f->recipe);
 }
 
 /* The models along the way are kept, so that what they do is measured behind the training, whoever did that. */
 static icl_status train(icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
     const size_t steps = budgets[run->params->scale].steps, every = budgets[run->params->scale].every;
-    char own[96];
-    const icl_trained_cell cell = {.name = "induction",
-                                   .recipe = "induction",
-                                   .overrides = {budgets[run->params->scale].overrides, own},
-                                   .steps = steps,
-                                   .seed = seed};
+    char overrides[160];
+    const icl_seeded_cell cell = {
+        .name = "induction", .recipe = "induction", .overrides = overrides, .steps = steps, .seed = seed};
 
-    snprintf(own, sizeof own, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu", seed, every);
-    ICL_CHECK(icl_trained_make(run, &cell, &f->trained, error));
-    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->trained.trainer), ICL_HEADS_SEQUENCES,
-                                   seed, &f->evaluator, error));
-    ICL_CHECK(icl_heads_open(run, f->trained.trainer, seed, &f->heads, error));
+    snprintf(overrides, sizeof overrides, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu %s", seed, every,
+             budgets[run->params->scale].overrides);
+    ICL_CHECK(icl_reproduce_train_seed(run, &cell, &f->recipe, &f->trainer, error));
+    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->trainer), ICL_HEADS_SEQUENCES, seed,
+                                   &f->evaluator, error));
+    ICL_CHECK(icl_heads_open(run, f->trainer, seed, &f->heads, error));
     for (size_t step = 0; step <= steps; step += every) {
         moment *now = &f->moments[f->count++];
         ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_trained_go_to(run, &cell, &f->trained, step, error));
+        ICL_CHECK(icl_reproduce_go_to_step(run, &cell, step, f->trainer, error));
         now->step = (double)step;
-        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->trained.trainer, &now->loss, error));
-        ICL_CHECK(icl_heads_measure(run, &f->heads, f->trained.trainer, &now->previous, &now->induction, error));
+        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->trainer, &now->loss, error));
+        ICL_CHECK(icl_heads_measure(run, &f->heads, f->trainer, &now->previous, &now->induction, error));
     }
     return ICL_OK;
 }
