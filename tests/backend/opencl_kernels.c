@@ -12,13 +12,14 @@
 #define CASES         2   /* of each op and kind: spread over its layouts and shapes; the first where all are large */
 
 /* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
- * against all rows, symbols in runs of 32, more values than one group of a recurrence holds, more tokens than a chunk
- * of it. */
+ * against all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
+ * tokens than a chunk of it. */
 static const char *const more_cases[] = {
     "matmul (3x2)(3x515)(515x2) plain integers",
     "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
     "add (6x13x11)(6x13x11)(11) plain random",
     "look_up_backward (64x8)(3x11x8)(3x11) plain random",
+    "look_up_backward (300x3)(9x3)(9) plain random",
     ("recurrence backward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x64x64)(1x1x64x64)"
      "(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random"),
     "recurrence forward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random",
