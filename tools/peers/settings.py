@@ -8,7 +8,12 @@ RECURRENCES = {"S1": (32, 4, 64, 16), "S2": (32, 4, 256, 32), "S3": (8, 8, 1024,
 RULES = ("gated-delta", "sum")
 
 # GPT-style models: layers, heads, width, tokens, batch.
-DECODERS = {"garg-small": (3, 2, 64, 82, 64), "raventos": (4, 2, 64, 32, 256), "mid": (6, 4, 128, 82, 64)}
+DECODERS = {
+    "garg-small": (3, 2, 64, 82, 64),
+    "raventos": (4, 2, 64, 32, 256),
+    "mid": (6, 4, 128, 82, 64),
+    "garg": (12, 8, 256, 82, 64),
+}
 COORDINATES = 20  # of x, in the regression that the decoders learn
 DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once
 
