@@ -15,6 +15,9 @@ extern const icl_reproduction icl_precondition_theory, icl_precondition_rotation
 /* Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" (arXiv 2102.11174) */
 extern const icl_reproduction icl_fastweight_capacity, icl_fastweight_overwrite;
 
+/* Zhang, Frei, Bartlett 2023, "Trained transformers learn linear models in-context" (arXiv 2306.09927) */
+extern const icl_reproduction icl_gradientflow_limit;
+
 /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
 extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;
 

@@ -19,6 +19,8 @@ static const icl_reproduction *const table[] = {
     &icl_precondition_lbfgs,
     &icl_precondition_depth,
     &icl_precondition_context,
+    /* Zhang, Frei, Bartlett 2023, "Trained transformers learn linear models in-context" */
+    &icl_gradientflow_limit,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
     &icl_gd_trained,
