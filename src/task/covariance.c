@@ -24,13 +24,41 @@ icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotatio
     return ICL_OK;
 }
 
-static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, const char *list, double *spectrum,
-                                icl_error *error) {
+static icl_status reject(const icl_recipe *recipe, size_t dimension, icl_error *error) {
+    return icl_recipe_reject(recipe, "task", "covariance", error,
+                             "identity, spectrum: and d = %zu eigenvalues, or power: and a whole exponent from 0 to 8",
+                             dimension);
+}
+
+/* i^-P for whole P, so that no library's pow decides a bit, over their mean. */
+static bool read_power(const char *text, size_t dimension, double *spectrum) {
+    double exponent = 0, sum = 0;
     size_t count = 0;
 
-    if (!icl_parse_numbers(list, dimension, spectrum, &count) || count != dimension)
-        return icl_recipe_reject(recipe, "task", "covariance", error, "identity, or spectrum: and d = %zu eigenvalues",
-                                 dimension);
+    if (!icl_parse_numbers(text, 1, &exponent, &count) || count != 1 || !(exponent >= 0 && exponent <= 8) ||
+        exponent != floor(exponent))
+        return false;
+    for (size_t i = 0; i < dimension; i++) {
+        spectrum[i] = 1;
+        for (int p = 0; p < (int)exponent; p++)
+            spectrum[i] /= (double)(i + 1);
+        sum += spectrum[i];
+    }
+    for (size_t i = 0; i < dimension; i++)
+        spectrum[i] *= (double)dimension / sum;
+    return true;
+}
+
+static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, double *spectrum, icl_error *error) {
+    static const char list[] = "spectrum:", power[] = "power:";
+    const char *text = icl_recipe_text(recipe, "task", "covariance");
+    size_t count = 0;
+    const bool is_list = strncmp(text, list, sizeof list - 1) == 0;
+
+    if (is_list
+            ? !icl_parse_numbers(text + sizeof list - 1, dimension, spectrum, &count) || count != dimension
+            : strncmp(text, power, sizeof power - 1) != 0 || !read_power(text + sizeof power - 1, dimension, spectrum))
+        return reject(recipe, dimension, error);
     for (size_t i = 0; i < dimension; i++) {
         if (!(spectrum[i] > 0))
             return icl_recipe_reject(recipe, "task", "covariance", error,
@@ -58,25 +86,22 @@ static const icl_recipe_group *const coloured[] = {&rotate_keys, NULL};
 
 static const icl_recipe_key keys[] = {
     {"task", "covariance", ICL_KEY_TEXT, "identity",
-     .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues)", .keys = coloured, .neutral = "identity"},
+     .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues) | power:P (i^-P, mean 1)", .keys = coloured,
+     .neutral = "identity"},
 };
 const icl_recipe_group icl_covariance_keys = ICL_RECIPE_GROUP(keys);
 
 icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
                                icl_error *error) {
     const char *text = icl_recipe_text(recipe, "task", "covariance");
-    const char *const prefix = "spectrum:";
     double *spectrum = NULL, *rotation = NULL;
     icl_status status = ICL_OK;
 
     memset(covariance, 0, sizeof *covariance);
     if (strcmp(text, "identity") == 0)
         goto done; /* a rotation changes nothing */
-    if (strncmp(text, prefix, strlen(prefix)) != 0)
-        ICL_TRY(icl_recipe_reject(recipe, "task", "covariance", error, "identity, or spectrum: and d = %zu eigenvalues",
-                                  dimension));
     ICL_TRY(icl_allocate(dimension, sizeof(double), "spectrum", &spectrum, error));
-    ICL_TRY(read_spectrum(recipe, dimension, text + strlen(prefix), spectrum, error));
+    ICL_TRY(read_spectrum(recipe, dimension, spectrum, error));
     ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root, error));
     ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "precision root", &covariance->precision_root, error));
     if (icl_recipe_flag(recipe, "task", "rotate"))

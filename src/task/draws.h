@@ -1,4 +1,4 @@
-/* Draws of whole numbers that the host makes. */
+/* Draws that the host makes: words in order, and whole numbers. */
 #ifndef ICLAB_TASK_DRAWS_H
 #define ICLAB_TASK_DRAWS_H
 
@@ -11,6 +11,27 @@
 /* One of the numbers 0 … count - 1, count at most 2^32: number floor(w count / 2^32) for a word w of 32 bits. */
 static inline uint32_t icl_draw_below(icl_random_key key, uint64_t word, uint64_t count) {
     return (uint32_t)(icl_random_word(key, word) * count >> 32);
+}
+
+/* The words of a stream from a multiple of four on, a block at a time. */
+typedef struct icl_words {
+    icl_random_key key;
+    uint64_t next; /* index of the word that comes next; a multiple of four to begin with */
+    uint32_t block[4];
+} icl_words;
+
+static inline uint32_t icl_words_next(icl_words *from) {
+    if (from->next % 4 == 0) {
+        const uint64_t block = from->next / 4;
+        const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)from->key.step,
+                                    (uint32_t)(from->key.step >> 32)};
+        icl_philox(counter, (const uint32_t[]){from->key.seed, from->key.stream}, from->block);
+    }
+    return from->block[from->next++ % 4];
+}
+
+static inline double icl_words_normal(icl_words *from) {
+    return (double)icl_normal_from_word(icl_words_next(from));
 }
 
 /* The numbers 0 … count - 1, count at most 2^20, to draw some of. */

@@ -31,6 +31,7 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "numeric/parallel.h"
+#include "task/draws.h"
 #include "task/elementary.h"
 #include "task/orthogonal.h"
 #include "task/streams.h"
@@ -119,30 +120,9 @@ static void destroy(icl_task *task) {
 
 /* ---- One sequence ---- */
 
-/* The numbers of a stream from a multiple of four on, a block at a time. */
-typedef struct draws {
-    icl_random_key key;
-    uint64_t next;
-    uint32_t block[4];
-} draws;
-
-static uint32_t next_word(draws *from) {
-    if (from->next % 4 == 0) {
-        const uint64_t block = from->next / 4;
-        const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)from->key.step,
-                                    (uint32_t)(from->key.step >> 32)};
-        icl_philox(counter, (const uint32_t[]){from->key.seed, from->key.stream}, from->block);
-    }
-    return from->block[from->next++ % 4];
-}
-
-static double next_normal(draws *from) {
-    return (double)icl_normal_from_word(next_word(from));
-}
-
-static void fill_normals(draws *from, double scale, size_t count, double *values) {
+static void fill_normals(icl_words *from, double scale, size_t count, double *values) {
     for (size_t i = 0; i < count; i++)
-        values[i] = scale * next_normal(from);
+        values[i] = scale * icl_words_normal(from);
 }
 
 /* What a sequence is made with; [n_h] or matrices. */
@@ -166,11 +146,11 @@ static size_t count_words(const icl_dynamics *is, size_t positions) {
 }
 
 /* W = Q diag(u) Q^T. */
-static void draw_contraction(const icl_dynamics *is, draws *from, const workspace *w) {
+static void draw_contraction(const icl_dynamics *is, icl_words *from, const workspace *w) {
     const size_t h = is->hidden;
 
     for (size_t i = 0; i < h; i++)
-        w->eigenvalues[i] = is->least + (is->largest - is->least) * ((double)next_word(from) + 0.5) * 0x1p-32;
+        w->eigenvalues[i] = is->least + (is->largest - is->least) * ((double)icl_words_next(from) + 0.5) * 0x1p-32;
     memcpy(w->rotation, w->transition, h * h * sizeof *w->rotation);
     for (size_t i = 0; i < h; i++)
         for (size_t j = 0; j < h; j++) {
@@ -191,10 +171,10 @@ static void multiply(const double *matrix, const double *vector, size_t rows, si
 }
 
 /* h <- W h + p eps, clipped. */
-static void advance(const icl_dynamics *is, draws *from, const workspace *w) {
+static void advance(const icl_dynamics *is, icl_words *from, const workspace *w) {
     multiply(w->transition, w->state, is->hidden, is->hidden, w->next);
     for (size_t i = 0; i < is->hidden; i++) {
-        const double value = w->next[i] + is->process_noise * next_normal(from);
+        const double value = w->next[i] + is->process_noise * icl_words_normal(from);
         w->state[i] = is->clip > 0 ? fmin(is->clip, fmax(-is->clip, value)) : value;
     }
 }
@@ -206,7 +186,7 @@ static double gelu(double x) {
 }
 
 /* s of the state at hand. */
-static void observe(const icl_dynamics *is, draws *from, const workspace *w, float *observation) {
+static void observe(const icl_dynamics *is, icl_words *from, const workspace *w, float *observation) {
     const double *seen = w->state;
     const size_t h = is->hidden;
 
@@ -221,12 +201,13 @@ static void observe(const icl_dynamics *is, draws *from, const workspace *w, flo
         seen = w->next;
     }
     for (size_t i = 0; i < is->observed; i++) {
-        const double noise = is->observation == ICL_OBSERVED_PARTLY ? is->observation_noise * next_normal(from) : 0;
+        const double noise =
+            is->observation == ICL_OBSERVED_PARTLY ? is->observation_noise * icl_words_normal(from) : 0;
         observation[i] = (float)(seen[i] + noise);
     }
 }
 
-static void draw_sequence(const icl_dynamics *is, draws *from, size_t positions, const workspace *w) {
+static void draw_sequence(const icl_dynamics *is, icl_words *from, size_t positions, const workspace *w) {
     const size_t h = is->hidden, s = is->observed;
 
     fill_normals(from, 1, h * h, w->transition);
@@ -306,7 +287,7 @@ static void draw_one(void *context, size_t index, size_t thread) {
     const icl_dynamics *is = all->task->state;
     const size_t h = is->hidden, s = is->observed;
     const workspace w = workspace_of(all, thread);
-    draws from = {.key = all->key, .next = (uint64_t)index * count_words(is, shape->positions)};
+    icl_words from = {.key = all->key, .next = (uint64_t)index * count_words(is, shape->positions)};
 
     draw_sequence(is, &from, shape->positions, &w);
     arrange(all->task, w.observations, all->to.inputs + index * shape->positions * shape->inputs);

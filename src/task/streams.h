@@ -35,6 +35,12 @@ enum icl_streams {
     ICL_CLASSIFICATION_LABELS = ICL_TASK_STREAMS + 0x15f1u,
     ICL_MAD_STREAMS = ICL_TASK_STREAMS + 0x1600u, /* task.family = mad; what its memorisation asks for is the run's */
     ICL_MAD_FACTS_STREAM = ICL_TASK_STREAMS + 0x16ffu,
+    /* task.family = function-classes; its pool belongs to the run, by task.pool_seed. */
+    ICL_CLASSES_STREAMS = ICL_TASK_STREAMS + 0x1700u,
+    ICL_CLASSES_INPUT_STREAMS = ICL_TASK_STREAMS + 0x1710u,
+    ICL_CLASSES_NOISE_STREAMS = ICL_TASK_STREAMS + 0x1720u,
+    ICL_CLASSES_CHOICE_STREAMS = ICL_TASK_STREAMS + 0x1730u,
+    ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
     ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals behind radii of inputs, [B, n + 1, 1] */

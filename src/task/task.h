@@ -14,6 +14,7 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
     FAMILY("functions", icl_functions)                                                                                 \
+    FAMILY("function-classes", icl_function_classes_family)                                                            \
     FAMILY("recall", icl_recall)                                                                                       \
     FAMILY("state", icl_state)                                                                                         \
     FAMILY("associative", icl_associative)                                                                             \

@@ -5,31 +5,13 @@
 #include <math.h>
 
 #include "same_bits.h"
+#include "statistic.h"
 
 enum { BATCH = 21, SEQUENCES = 4096, MOST_HIDDEN = 15 };
 
 static const double BOUND = 5;
 
 /* ---- Bits ---- */
-
-static icl_status compare_steps(tap_run *tap, const char *overrides, icl_backend *backend, icl_backend *cpu,
-                                icl_error *error) {
-    enum { STEPS = 5 };
-    two_devices both;
-    size_t different = 0, numbers = 0;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(two_devices_open(&both, overrides, BATCH, backend, cpu, error));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(two_devices_sample(&both, shuffled_step(step, 3, STEPS), error));
-        different += parts_differ(&both.seen, &both.expected);
-        numbers += both.seen.count[TOKENS];
-    }
-    tap_ok(tap, different == 0 && numbers > 0, "%s: the cpu's bits in all of %zu numbers", overrides, numbers);
-done:
-    two_devices_close(&both);
-    return status;
-}
 
 /* Another purpose, seed or step has other numbers. */
 static icl_status compare_others(tap_run *tap, icl_backend *backend, icl_error *error) {
@@ -102,22 +84,6 @@ static void release(drawn *all) {
     icl_free(&all->targets);
     icl_free(&all->transition);
     icl_free(&all->observation);
-}
-
-/* Sums of a statistic, one value for each sequence, and its distance from what is expected in standard errors. */
-typedef struct statistic {
-    double sum, squares, count;
-} statistic;
-
-static void add(statistic *to, double value) {
-    to->sum += value;
-    to->squares += value * value;
-    to->count++;
-}
-
-static double deviation(const statistic *of, double truth) {
-    const double mean = of->sum / of->count, variance = of->squares / of->count - mean * mean;
-    return fabs(mean - truth) / sqrt(variance / of->count + 1e-300);
 }
 
 /* out = M x. */
@@ -345,7 +311,7 @@ static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
     icl_error error = {0};
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        tap_status(tap, compare_steps(tap, settings[i], backend, cpu, &error), &error, "sampling runs");
+        tap_status(tap, two_devices_compare(tap, settings[i], BATCH, backend, cpu, &error), &error, "sampling runs");
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         tap_status(tap, checks[i](tap, backend, &error), &error, "sampling runs");
 }

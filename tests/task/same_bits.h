@@ -104,6 +104,26 @@ static inline uint64_t shuffled_step(uint64_t step, uint64_t stride, uint64_t st
     return step * stride % steps + (step % 3 ? 0 : (uint64_t)1 << 33);
 }
 
+/* A check that batches of a few steps have the cpu's bits. */
+static inline icl_status two_devices_compare(tap_run *tap, const char *overrides, size_t batch, icl_backend *backend,
+                                             icl_backend *cpu, icl_error *error) {
+    enum { STEPS = 5 };
+    two_devices both;
+    size_t different = 0, numbers = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(two_devices_open(&both, overrides, batch, backend, cpu, error));
+    for (uint64_t step = 0; step < STEPS; step++) {
+        ICL_TRY(two_devices_sample(&both, shuffled_step(step, 3, STEPS), error));
+        different += parts_differ(&both.seen, &both.expected);
+        numbers += both.seen.count[TOKENS];
+    }
+    tap_ok(tap, different == 0 && numbers > 0, "%s: the cpu's bits in all of %zu numbers", overrides, numbers);
+done:
+    two_devices_close(&both);
+    return status;
+}
+
 /* Opens the device that the test was given and the cpu, runs the checks, and sees that every op ran on the device
  * itself. Returns the process's exit code. */
 static inline int test_beside_cpu(int count, char **arguments,

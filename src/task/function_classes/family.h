@@ -1,0 +1,25 @@
+/* Function classes with a label at every position (family.c): settings, and what reference predictors share. */
+#ifndef ICLAB_TASK_FUNCTION_CLASSES_FAMILY_H
+#define ICLAB_TASK_FUNCTION_CLASSES_FAMILY_H
+
+#include "iclab/reference_predictor.h"
+#include "task/function_classes/curriculum.h"
+#include "task/function_classes/function.h"
+#include "task/function_classes/prompt.h"
+#include "task/task.h"
+
+/* task->state. */
+typedef struct icl_function_classes {
+    icl_function_law law;
+    icl_prompt_law prompt;
+    icl_curriculum curriculum;
+    icl_random_params noise_level;
+    uint64_t pool;     /* M; 0: every sequence has a function of its own */
+    uint32_t pool_key; /* task.pool_seed */
+    bool is_fresh;     /* functions are not the pool's */
+} icl_function_classes;
+
+/* Function m < M of the pool, a function of task.pool_seed and m alone. */
+void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * Functions of a class: what a sequence's labels follow (Garg and others 2022, arXiv 2208.01066, section 2).
+ *
+ *     linear          <w, x>, w ~ N(0, I)
+ *     sparse          the same with w_i = 0 but for s coordinates, drawn without repeats
+ *     relu-network    sqrt(2 / h) sum_j v_j max(0, <u_j, x>), j = 1 … h, all of N(0, 1)
+ *     decision-tree   a full binary tree of depth D: each of its 2^D - 1 inner nodes asks whether one coordinate, drawn
+ *                     uniformly, is above 0; each of its 2^D leaves holds a value of N(0, 1)
+ *     quadratic       sum_i w_i x_i^2 / sqrt(3), w ~ N(0, I)
+ *
+ * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1 and d in this order: what the paper divides errors by.
+ */
+#ifndef ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
+#define ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
+
+#include <stddef.h>
+
+#include "iclab/random.h"
+#include "iclab/recipe.h"
+
+typedef enum icl_function_class {
+    ICL_CLASS_LINEAR = 0,
+    ICL_CLASS_SPARSE,
+    ICL_CLASS_RELU_NETWORK,
+    ICL_CLASS_DECISION_TREE,
+    ICL_CLASS_QUADRATIC
+} icl_function_class;
+
+typedef struct icl_function_law {
+    icl_function_class kind;
+    size_t dimension; /* d */
+    size_t support;   /* s */
+    size_t hidden;    /* h */
+    size_t depth;     /* D */
+    double scale;     /* of all values */
+} icl_function_law;
+
+/* task.class and what it brings into use; task.output_scale. */
+extern const icl_recipe_group icl_function_keys;
+
+/* Reads them. */
+icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error);
+
+/* The doubles of a function: w; u [h][d], then v [h]; coordinates of the inner nodes from the root down, level by
+ * level, then the leaves from left to right. */
+size_t icl_function_size(const icl_function_law *law);
+
+/* Function `number` of the key: of as many words, in full blocks of four, from number times that on. */
+void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t number, double *function);
+
+/* f(x) of x [d]. */
+double icl_function_value(const icl_function_law *law, const double *function, const float *x);
+
+/* The mean of f^2 at x ~ N(0, I). */
+double icl_function_mean_square(const icl_function_law *law);
+
+#endif
