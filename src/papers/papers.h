@@ -18,6 +18,10 @@ extern const icl_reproduction icl_fastweight_capacity, icl_fastweight_overwrite;
 /* Zhang, Frei, Bartlett 2023, "Trained transformers learn linear models in-context" (arXiv 2306.09927) */
 extern const icl_reproduction icl_gradientflow_limit;
 
+/* Mahankali, Hashimoto, Ma 2023, "One step of gradient descent is provably the optimal in-context learner with one
+ * layer of linear self-attention" (arXiv 2307.03576) */
+extern const icl_reproduction icl_onestep_noise;
+
 /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677) */
 extern const icl_reproduction icl_gd_construction, icl_gd_trained, icl_gd_recurrent;
 

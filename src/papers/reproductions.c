@@ -21,6 +21,9 @@ static const icl_reproduction *const table[] = {
     &icl_precondition_context,
     /* Zhang, Frei, Bartlett 2023, "Trained transformers learn linear models in-context" */
     &icl_gradientflow_limit,
+    /* Mahankali, Hashimoto, Ma 2023, "One step of gradient descent is provably the optimal in-context learner with one
+     * layer of linear self-attention" */
+    &icl_onestep_noise,
     /* von Oswald et al. 2022, "Transformers learn in-context by gradient descent" */
     &icl_gd_construction,
     &icl_gd_trained,
