@@ -40,6 +40,7 @@ enum icl_streams {
     ICL_CLASSES_INPUT_STREAMS = ICL_TASK_STREAMS + 0x1710u,
     ICL_CLASSES_NOISE_STREAMS = ICL_TASK_STREAMS + 0x1720u,
     ICL_CLASSES_CHOICE_STREAMS = ICL_TASK_STREAMS + 0x1730u,
+    ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* where a reference predictor begins */
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,

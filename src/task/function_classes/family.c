@@ -23,6 +23,7 @@
 #include "iclab/task_family.h"
 #include "numeric/parallel.h"
 #include "task/draws.h"
+#include "task/function_classes/predictors.h"
 #include "task/noise.h"
 #include "task/streams.h"
 
@@ -71,6 +72,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     is->pool = icl_recipe_count(recipe, "task", "pool");
     is->pool_key = (uint32_t)icl_recipe_count(recipe, "task", "pool_seed");
     is->is_fresh = icl_recipe_flag(recipe, "task", "fresh_functions");
+    ICL_CHECK(icl_class_references_create(recipe, &task->prior, is, error));
     task->shape.first_scored = 0;
     task->shape.scored = n + 1;
     task->prior.nonlinear = true;
@@ -80,8 +82,10 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
 static void destroy(icl_task *task) {
     icl_function_classes *is = task->state;
-    if (is)
+    if (is) {
         icl_covariance_release(&is->prompt.covariance);
+        icl_free(&is->references);
+    }
     icl_free(&task->state);
 }
 
@@ -269,4 +273,5 @@ const icl_task_family icl_function_classes_family = {
     .destroy = destroy,
     .batch_create = batch_create,
     .sample = sample,
+    .references = icl_class_references,
 };

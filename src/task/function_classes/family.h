@@ -17,9 +17,15 @@ typedef struct icl_function_classes {
     uint64_t pool;     /* M; 0: every sequence has a function of its own */
     uint32_t pool_key; /* task.pool_seed */
     bool is_fresh;     /* functions are not the pool's */
+    size_t network_steps;
+    double network_rate;
+    struct icl_class_references *references;
 } icl_function_classes;
 
 /* Function m < M of the pool, a function of task.pool_seed and m alone. */
 void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function);
+
+/* The reference predictors of the class (predictors.h): a table, ended by a row without a name. */
+const icl_reference_predictor *icl_class_references(const icl_task *task);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "core/recipe_keys.h"
 #include "task/draws.h"
+#include "task/function_classes/predictors.h"
 
 #define SQRT_1_3 0.57735026918962576451
 
@@ -18,8 +19,8 @@ static const icl_recipe_key depth_rows[] = {
 };
 static const icl_recipe_group support_keys = ICL_RECIPE_GROUP(support_rows),
                               hidden_keys = ICL_RECIPE_GROUP(hidden_rows), depth_keys = ICL_RECIPE_GROUP(depth_rows);
-static const icl_recipe_group *const sparse_groups[] = {&support_keys, NULL};
-static const icl_recipe_group *const network_groups[] = {&hidden_keys, NULL};
+static const icl_recipe_group *const sparse_groups[] = {&support_keys, &icl_lasso_keys, NULL};
+static const icl_recipe_group *const network_groups[] = {&hidden_keys, &icl_network_keys, NULL};
 static const icl_recipe_group *const tree_groups[] = {&depth_keys, NULL};
 
 static const icl_choice classes[] = {{"linear", ICL_CLASS_LINEAR},

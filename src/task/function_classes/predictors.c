@@ -1,0 +1,222 @@
+#include "task/function_classes/predictors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "numeric/parallel.h"
+#include "task/numbers.h"
+
+enum { MOST_REFERENCES = 24, MOST_PENALTIES = 12, NAME = 32 };
+
+/* A row of the table, and what it points to. */
+typedef struct settings {
+    const icl_points_predictor *predictor;
+    double number;
+    char name[NAME];
+} settings;
+
+struct icl_class_references {
+    icl_reference_predictor rows[MOST_REFERENCES + 1];
+    settings settings[MOST_REFERENCES];
+    size_t count;
+};
+
+static const icl_recipe_key lasso_rows[] = {
+    {"task", "lasso", ICL_KEY_TEXT, "1,0.1,0.01,0.001,0.0001",
+     .help = "penalties of the lassos among the reference predictors"},
+};
+const icl_recipe_group icl_lasso_keys = ICL_RECIPE_GROUP(lasso_rows);
+
+/* ---- Sequences side by side ---- */
+
+typedef struct prediction {
+    const icl_shown_sequences *shown;
+    const settings *of;
+    const void *shared;
+    size_t work;
+    float *levels;
+    double *works, *outputs;
+} prediction;
+
+static void predict_one(void *context, size_t index, size_t thread) {
+    const prediction *all = context;
+    const icl_task_shape *shape = &all->shown->task->shape;
+    const icl_points points = {.is = all->shown->task->state,
+                               .dimension = shape->inputs - 1,
+                               .count = shape->positions,
+                               .tokens = all->shown->inputs + index * shape->positions * shape->inputs,
+                               .sigma = (double)all->levels[index],
+                               .number = index};
+
+    all->of->predictor->predict(&points, all->of->number, all->shared, all->works + thread * all->work,
+                                all->outputs + index * shape->positions);
+}
+
+static icl_status predict(const icl_reference_predictor *reference, const icl_shown_sequences *shown, double *outputs,
+                          icl_error *error) {
+    const icl_function_classes *is = shown->task->state;
+    const icl_task_shape *shape = &shown->task->shape;
+    const icl_tensor levels = icl_batch_side(shown->batch, ICL_SIDE_NOISE);
+    const size_t threads = icl_parallel_threads();
+    prediction all = {.shown = shown, .of = reference->settings, .outputs = outputs};
+    const icl_points_predictor *of = all.of->predictor;
+    void *shared = NULL;
+    icl_status status = ICL_OK;
+
+    if (of->count_work)
+        all.work = of->count_work(shape->inputs - 1, shape->positions, is);
+    if (of->share)
+        ICL_TRY(of->share(is, &shared, error));
+    all.shared = shared;
+    ICL_TRY(icl_allocate(threads, (all.work + 1) * sizeof *all.works, reference->name, &all.works, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&levels), sizeof *all.levels, "noise levels", &all.levels, error));
+    ICL_TRY(icl_tensor_read(levels, all.levels, error));
+    icl_parallel_for(shown->count, threads, predict_one, &all);
+done:
+    icl_free(&all.works);
+    icl_free(&all.levels);
+    icl_free(&shared);
+    return status;
+}
+
+/* ---- Without regression ---- */
+
+static void predict_zero(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
+    (void)number;
+    (void)shared;
+    (void)work;
+    memset(outputs, 0, points->count * sizeof *outputs);
+}
+
+const icl_points_predictor icl_points_zero = {.predict = predict_zero};
+
+/* <x_k, sum> / k with the sum of y_i x_i. */
+static void predict_averaging(const icl_points *points, double number, const void *shared, double *work,
+                              double *outputs) {
+    const size_t d = points->dimension;
+
+    (void)number;
+    (void)shared;
+    memset(work, 0, d * sizeof *work);
+    for (size_t k = 0; k < points->count; k++) {
+        const float *x = icl_points_x(points, k);
+        double sum = 0;
+        for (size_t j = 0; j < d; j++)
+            sum += (double)x[j] * work[j];
+        outputs[k] = k > 0 ? sum / (double)k : 0;
+        for (size_t j = 0; j < d && k + 1 < points->count; j++)
+            work[j] += icl_points_y(points, k) * (double)x[j];
+    }
+}
+
+static size_t count_vector(size_t dimension, size_t count, const icl_function_classes *is) {
+    (void)count;
+    (void)is;
+    return dimension;
+}
+
+const icl_points_predictor icl_points_averaging = {.predict = predict_averaging, .count_work = count_vector};
+
+static double square_distance(const float *a, const float *b, size_t d) {
+    double sum = 0;
+    for (size_t j = 0; j < d; j++)
+        sum += ((double)a[j] - (double)b[j]) * ((double)a[j] - (double)b[j]);
+    return sum;
+}
+
+/* The mean label of the `number` nearest of those before position k, or of all where there are fewer; of two at the
+ * same distance the first. */
+static void predict_nearest(const icl_points *points, double number, const void *shared, double *work,
+                            double *outputs) {
+    (void)shared;
+    for (size_t k = 0; k < points->count; k++) {
+        const size_t most = fmin(number, (double)k);
+        double sum = 0;
+        for (size_t i = 0; i < k; i++)
+            work[i] = square_distance(icl_points_x(points, i), icl_points_x(points, k), points->dimension);
+        for (size_t found = 0; found < most; found++) {
+            size_t nearest = 0;
+            for (size_t i = 1; i < k; i++)
+                if (work[i] < work[nearest])
+                    nearest = i;
+            sum += icl_points_y(points, nearest);
+            work[nearest] = (double)INFINITY;
+        }
+        outputs[k] = most > 0 ? sum / (double)most : 0;
+    }
+}
+
+static size_t count_points(size_t dimension, size_t count, const icl_function_classes *is) {
+    (void)dimension;
+    (void)is;
+    return count;
+}
+
+const icl_points_predictor icl_points_nearest = {.predict = predict_nearest, .count_work = count_points};
+
+/* ---- The table ---- */
+
+static void add(struct icl_class_references *to, const char *name, const icl_points_predictor *predictor,
+                double number) {
+    settings *own = &to->settings[to->count];
+
+    *own = (settings){.predictor = predictor, .number = number};
+    snprintf(own->name, sizeof own->name, "%s", name);
+    to->rows[to->count++] = (icl_reference_predictor){own->name, own, predict};
+}
+
+static icl_status add_lassos(const icl_recipe *recipe, struct icl_class_references *to, icl_error *error) {
+    double penalties[MOST_PENALTIES];
+    size_t count = 0;
+
+    if (!icl_parse_numbers(icl_recipe_text(recipe, "task", "lasso"), MOST_PENALTIES, penalties, &count) ||
+        count > MOST_PENALTIES)
+        return icl_recipe_reject(recipe, "task", "lasso", error, "up to %d numbers, separated by commas",
+                                 MOST_PENALTIES);
+    for (size_t i = 0; i < count; i++) {
+        char name[NAME];
+        if (!(penalties[i] > 0 && penalties[i] <= 1e6))
+            return icl_recipe_reject(recipe, "task", "lasso", error, "penalties above 0 and up to 1e6, not %g",
+                                     penalties[i]);
+        snprintf(name, sizeof name, "lasso:%g", penalties[i]);
+        add(to, name, &icl_points_lasso, penalties[i]);
+    }
+    return ICL_OK;
+}
+
+icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,
+                                       icl_error *error) {
+    struct icl_class_references *to = NULL;
+
+    ICL_CHECK(icl_allocate(1, sizeof *to, "reference predictors", &to, error));
+    is->references = to;
+    add(to, "zero", &icl_points_zero, 0);
+    add(to, "averaging", &icl_points_averaging, 0);
+    add(to, "nearest:3", &icl_points_nearest, 3);
+    add(to, "least-squares", &icl_points_ridge, 0);
+    if (prior->mean_square_noise > 0)
+        add(to, "ridge", &icl_points_ridge, 1);
+    if (is->law.kind == ICL_CLASS_QUADRATIC)
+        add(to, "squares", &icl_points_squares, 0);
+    if (is->law.kind == ICL_CLASS_SPARSE)
+        ICL_CHECK(add_lassos(recipe, to, error));
+    if (is->law.kind == ICL_CLASS_DECISION_TREE) {
+        add(to, "tree", &icl_points_tree, 0);
+        add(to, "tree-signs", &icl_points_tree, 1);
+    }
+    if (is->law.kind == ICL_CLASS_RELU_NETWORK) {
+        is->network_steps = (size_t)icl_recipe_count(recipe, "task", "network_steps");
+        is->network_rate = icl_recipe_number(recipe, "task", "network_rate");
+        add(to, "network", &icl_points_network, 0);
+    }
+    if (is->pool > 0)
+        add(to, "dmmse", &icl_points_posterior, 0);
+    return ICL_OK;
+}
+
+const icl_reference_predictor *icl_class_references(const icl_task *task) {
+    return ((const icl_function_classes *)task->state)->references->rows;
+}

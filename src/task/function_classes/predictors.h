@@ -1,0 +1,58 @@
+/*
+ * Reference predictors of function classes, by position: k pairs (x_i, y_i) and x_k give a prediction of f(x_k), for
+ * every k from 0 to n. Before the first pair all but dmmse predict 0.
+ *
+ *     zero            0
+ *     averaging       <x_k, mean of y_i x_i>
+ *     nearest:3       the mean label of the 3 inputs nearest to x_k
+ *     least-squares   <x_k, w> with the w of least norm among those of least squared error
+ *     ridge           <x_k, w>, w = (X^T X + (sigma / c)^2 I)^-1 X^T y: the posterior mean of linear functions, with
+ *                     the sequence's own sigma and c = task.output_scale; with noise alone
+ *     squares         least-squares on x_i^2 in place of x_i, for quadratic functions
+ *     lasso:A         the w that minimises |y - X w|^2 / (2 k) + A |w|_1, for each A of task.lasso
+ *     tree            a regression tree of depth task.depth, grown greedily; tree-signs: on the signs of x
+ *     network         a two-layer network of task.hidden_units, trained on the pairs
+ *     dmmse           the posterior mean over the functions of task.pool
+ */
+#ifndef ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
+#define ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
+
+#include "task/function_classes/family.h"
+
+/* One sequence. */
+typedef struct icl_points {
+    const icl_function_classes *is;
+    size_t dimension, count; /* d; n + 1 */
+    const float *tokens;     /* [n + 1][d + 1] */
+    double sigma;
+    size_t number; /* of the sequence */
+} icl_points;
+
+static inline const float *icl_points_x(const icl_points *points, size_t i) {
+    return points->tokens + i * (points->dimension + 1);
+}
+
+/* y_i, i < n. */
+static inline double icl_points_y(const icl_points *points, size_t i) {
+    return (double)icl_points_x(points, i + 1)[points->dimension];
+}
+
+/* One predictor. `number` is its setting, `shared` what all sequences have in common. */
+typedef struct icl_points_predictor {
+    void (*predict)(const icl_points *points, double number, const void *shared, double *work, double *outputs);
+    size_t (*count_work)(size_t dimension, size_t count, const icl_function_classes *is); /* doubles; NULL: none */
+    /* Makes what is shared, freed by icl_free; NULL: nothing. */
+    icl_status (*share)(const icl_function_classes *is, void **shared, icl_error *error);
+} icl_points_predictor;
+
+extern const icl_points_predictor icl_points_zero, icl_points_averaging, icl_points_nearest, icl_points_ridge,
+    icl_points_squares, icl_points_lasso, icl_points_tree, icl_points_network, icl_points_posterior;
+
+/* The keys of those that have some, by class. */
+extern const icl_recipe_group icl_lasso_keys, icl_network_keys;
+
+/* Lists the predictors of the class in is->references. */
+icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,
+                                       icl_error *error);
+
+#endif
