@@ -63,4 +63,8 @@ extern const icl_reproduction icl_momentum_recurrence;
 /* Kasai et al. 2021, "Finetuning Pretrained Transformers into RNNs" (arXiv 2103.13076) */
 extern const icl_reproduction icl_rnn_conversion;
 
+/* Li et al. 2024, "Learning on Transformers is Provable Low-Rank and Sparse: A One-layer Analysis" (arXiv
+ * 2406.17167) */
+extern const icl_reproduction icl_lowrank_update;
+
 #endif

@@ -69,6 +69,8 @@ static const icl_reproduction *const table[] = {
     &icl_momentum_recurrence,
     /* Kasai et al. 2021, "Finetuning Pretrained Transformers into RNNs" */
     &icl_rnn_conversion,
+    /* Li et al. 2024, "Learning on Transformers is Provable Low-Rank and Sparse: A One-layer Analysis" */
+    &icl_lowrank_update,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {
