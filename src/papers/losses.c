@@ -112,3 +112,20 @@ done:
     icl_free(&to);
     return status;
 }
+
+icl_status icl_reproduce_losses_as(const icl_reproducing *run, const icl_recipe *recipe, const char *overrides,
+                                   size_t sequences, size_t count, const float *const *parameters,
+                                   icl_paired_loss *losses, icl_error *error) {
+    icl_recipe *other = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_clone(recipe, &other, error));
+    ICL_TRY(icl_reproduce_override_all(other, overrides, error));
+    ICL_TRY(icl_trainer_create(run->params->backend, other, &trainer, error));
+    ICL_TRY(icl_reproduce_losses(run, trainer, sequences, count, parameters, losses, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&other);
+    return status;
+}

@@ -26,4 +26,9 @@ typedef struct icl_paired_loss {
 icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,
                                 const float *const *parameters, icl_paired_loss *losses, icl_error *error);
 
+/* The same for a model of another recipe: this one with these overrides, separated by blanks. */
+icl_status icl_reproduce_losses_as(const icl_reproducing *run, const icl_recipe *recipe, const char *overrides,
+                                   size_t sequences, size_t count, const float *const *parameters,
+                                   icl_paired_loss *losses, icl_error *error);
+
 #endif

@@ -35,6 +35,10 @@ extern const icl_reproduction icl_window_lipschitz, icl_window_noise, icl_window
 extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_landscape_condition,
     icl_landscape_smoothness;
 
+/* Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, "Can Looped Transformers Learn to Implement Multi-step Gradient Descent
+ * for In-context Learning?" (arXiv 2410.08292) */
+extern const icl_reproduction icl_looped_exact;
+
 /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" (arXiv 2309.05858) */
 extern const icl_reproduction icl_mesa_linear, icl_mesa_layer, icl_mesa_depth;
 

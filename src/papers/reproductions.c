@@ -28,6 +28,9 @@ static const icl_reproduction *const table[] = {
     &icl_gd_construction,
     &icl_gd_trained,
     &icl_gd_recurrent,
+    /* Gatmiry et al. 2024, "Can Looped Transformers Learn to Implement Multi-step Gradient Descent for In-context
+     * Learning?" */
+    &icl_looped_exact,
     /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need
      * (to understand transformer optimization)" */
     &icl_landscape_adam_sgd,

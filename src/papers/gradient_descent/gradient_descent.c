@@ -88,21 +88,12 @@ done:
 
 icl_status icl_gd_half_losses(const icl_reproducing *run, const icl_recipe *recipe, const char *override,
                               size_t sequences, const float *const vectors[2], double half[2], icl_error *error) {
-    icl_recipe *own = NULL;
-    icl_trainer *trainer = NULL;
     icl_paired_loss losses[2];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(recipe, &own, error));
-    ICL_TRY(icl_recipe_override(own, override, error));
-    ICL_TRY(icl_trainer_create(run->params->backend, own, &trainer, error));
-    ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 2, vectors, losses, error));
+    ICL_CHECK(icl_reproduce_losses_as(run, recipe, override, sequences, 2, vectors, losses, error));
     half[0] = .5 * losses[0].mse;
     half[1] = .5 * losses[1].mse;
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&own);
-    return status;
+    return ICL_OK;
 }
 
 void icl_gd_normalise_full(const icl_model *model, double corner, float *values) {

@@ -1,0 +1,48 @@
+/*
+ * What reproductions share: trained layers of linear attention with B = 0 and A alone, on whitened data without noise.
+ * Each layer is a step of gradient descent, A = -a I at the optimum (Ahn et al. 2023, arXiv 2306.00297, lemma 1), and
+ * the optimum is known exactly (iclab/descent_optimum.h).
+ *
+ * A polynomial of the eigenvalues has heavy tails: means over some 10,000 sequences miss the expected loss of four
+ * layers by several per cent. So the loss of what was trained is the optimum's exact one and the mean difference to it,
+ * sequence by sequence, which scatters far less.
+ */
+#ifndef ICLAB_PAPERS_TRAINED_DESCENT_H
+#define ICLAB_PAPERS_TRAINED_DESCENT_H
+
+#include "iclab/descent_optimum.h"
+#include "papers/reproduce.h"
+
+enum { ICL_TRAINED_DESCENT_NAME = 48 };
+
+/* What is trained. */
+typedef struct icl_descent_training {
+    icl_descent_problem problem; /* one layer for each step; noise_variance is 0 */
+    size_t stage, last;          /* training steps of each depth below the last one, where layers are free, and of it */
+    size_t sequences;            /* for the difference to the optimum */
+} icl_descent_training;
+
+/* What came out. Zero to begin with; release it also after a failure. */
+typedef struct icl_trained_descent {
+    icl_recipe *recipe;
+    icl_trainer *trainer;
+    double lengths[ICL_DESCENT_MOST_STEPS]; /* a of A = -a I, ascending */
+    double distance;                        /* the largest Dist(A, I) */
+    double to_inverse; /* the largest ||A + I||_F / ||I||_F: how far -A is from the inputs\' inverse covariance */
+    double best[ICL_DESCENT_MOST_STEPS], least; /* the optimum: its step lengths and its expected loss */
+    double loss, standard_error;                /* the expected loss, as above; the full squared error */
+} icl_trained_descent;
+
+/* "tied-d5-n20-L4", "untied-d5-n20-L4": the folder in runs/, and what --only reads. */
+void icl_descent_training_name(const icl_descent_training *training, char name[ICL_TRAINED_DESCENT_NAME]);
+
+icl_status icl_train_descent(icl_reproducing *run, const icl_descent_training *training, icl_trained_descent *trained,
+                             icl_error *error);
+void icl_trained_descent_release(icl_trained_descent *trained);
+
+/* A row: the loss beside the optimum's, within this part of it, or at most so much above. */
+icl_status icl_judge_descent(icl_reproducing *run, const icl_descent_training *training,
+                             const icl_trained_descent *trained, double tolerance, icl_criterion criterion,
+                             icl_error *error);
+
+#endif
