@@ -109,12 +109,26 @@ static icl_status fill_columns(icl_reproducing *run, const icl_curves *curves, c
     return ICL_OK;
 }
 
+/* Whether nothing of ours came out: every value of ours is NaN, and there are some. */
+static bool lacks_ours(const icl_curves *curves) {
+    bool has_ours = false;
+
+    for (size_t i = 0; i < curves->count; i++) {
+        const icl_series_style style = curves->curves[curves->values[i].curve].style;
+        const bool is_ours = style != ICL_SERIES_PUBLISHED && style != ICL_SERIES_REFERENCE;
+        if (is_ours && !isnan(curves->values[i].y))
+            return false;
+        has_ours = has_ours || is_ours;
+    }
+    return has_ours;
+}
+
 icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error) {
     icl_figure figure = curves->figure;
     columns all = {0};
     icl_status status = ICL_OK;
 
-    if (run->share)
+    if (run->share || lacks_ours(curves))
         return ICL_OK;
     ICL_TRY(icl_allocate(4 * curves->count, sizeof *all.x, "curves", &all.x, error));
     all.y = all.x + curves->count;

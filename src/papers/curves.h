@@ -44,7 +44,7 @@ icl_status icl_curves_point(const icl_curves *curves, const char *label, double 
                             icl_error *error);
 
 /* Draws the figure, and adds its points to curves.csv and to the report, in place of those that a figure of that name
- * has left there in this run. */
+ * has left there in this run. Draws nothing where all of ours is NaN: its cells were not asked for. */
 icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error);
 
 void icl_curves_release(icl_curves *curves);

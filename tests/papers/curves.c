@@ -42,6 +42,11 @@ static icl_status draw_curves(icl_reproducing *run, icl_error *error) {
     ICL_TRY(icl_curves_add(&curves, "chance", ICL_SERIES_REFERENCE, 20, (double)NAN, error));
     ICL_TRY(icl_curves_draw(run, &curves, error));
     ICL_TRY(icl_curves_draw(run, &curves, error)); /* as after each cell */
+    icl_curves_release(&curves);
+    curves.figure.name = "not-asked-for";
+    ICL_TRY(icl_curves_add(&curves, "delta, (0, 2)", ICL_SERIES_OURS, 10, (double)NAN, error));
+    ICL_TRY(icl_curves_add(&curves, "chance", ICL_SERIES_REFERENCE, 10, .5, error));
+    ICL_TRY(icl_curves_draw(run, &curves, error));
     ICL_TRY(icl_reproduce_found(run, &(icl_finding){.what = "one", .quantity = "share", .ours = 1}, error));
 done:
     icl_curves_release(&curves);

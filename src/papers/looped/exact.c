@@ -194,6 +194,8 @@ typedef struct cell_result {
     double loss, to_inverse;
 } cell_result;
 
+static const cell_result nothing = {(double)NAN, (double)NAN};
+
 static icl_status reproduce_cell(icl_reproducing *run, const icl_descent_problem *problem, cell_result *result,
                                  icl_error *error) {
     const icl_descent_training training = {.problem = *problem,
@@ -205,7 +207,6 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_descent_problem
     icl_status status = ICL_OK;
 
     icl_descent_training_name(&training, name);
-    *result = (cell_result){(double)NAN, (double)NAN};
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(icl_train_descent(run, &training, &trained, error));
@@ -233,7 +234,7 @@ static icl_status reproduce_size(icl_reproducing *run, size_t d, size_t n, icl_e
         for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++) {
             const icl_descent_problem problem = {
                 .dimension = d, .context = n, .steps = layers, .is_tied = is_tied == 1};
-            cell_result result;
+            cell_result result = nothing;
             double least;
             ICL_TRY(icl_reproduce_next(run, reproduce_cell(run, &problem, &result, error)));
             ICL_TRY(icl_descent_optimum(&problem, NULL, &least, error));
@@ -253,7 +254,7 @@ static icl_status reproduce_context(icl_reproducing *run, size_t i, double *prev
     const icl_descent_problem problem = {
         .dimension = LOOPED_D, .context = longer[i], .steps = LOOPED_LAYERS, .is_tied = true};
     double least, length[LOOPED_LAYERS];
-    cell_result result;
+    cell_result result = nothing;
     char what[32];
 
     ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &problem, &result, error)));
@@ -261,7 +262,7 @@ static icl_status reproduce_context(icl_reproducing *run, size_t i, double *prev
     ICL_CHECK(icl_curves_add(curves, "learned", ICL_SERIES_OURS, (double)longer[i], result.to_inverse, error));
     ICL_CHECK(icl_curves_add(curves, "best multiple of the identity", ICL_SERIES_PUBLISHED, (double)longer[i],
                              1 - length[0], error));
-    if (!isnan(*previous) && !isnan(result.to_inverse)) {
+    if (i > 0 && !isnan(*previous) && !isnan(result.to_inverse)) {
         snprintf(what, sizeof what, "n = %zu beside %zu", longer[i], longer[i - 1]);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "distance of -A to the inverse covariance",
                             .ours = result.to_inverse, .target = *previous, .criterion = ICL_AT_MOST,
@@ -281,7 +282,7 @@ static icl_status reproduce_contexts(icl_reproducing *run, icl_error *error) {
     double previous = (double)NAN;
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < budgets[run->params->scale].contexts; i++)
+    for (size_t i = 0; i < LONGER && i < budgets[run->params->scale].contexts; i++)
         ICL_TRY(reproduce_context(run, i, &previous, &curves, error));
     ICL_TRY(icl_curves_draw(run, &curves, error));
 done:
@@ -290,7 +291,7 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    for (size_t i = 0; i < budgets[run->params->scale].sizes; i++)
+    for (size_t i = 0; i < SIZES && i < budgets[run->params->scale].sizes; i++)
         ICL_CHECK(reproduce_size(run, sizes[i].d, sizes[i].n, error));
     return reproduce_contexts(run, error);
 }
