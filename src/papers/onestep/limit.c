@@ -23,6 +23,7 @@
 #include "iclab/run.h"
 #include "papers/losses.h"
 #include "papers/onestep/flow.h"
+#include "papers/onestep/prompts.h"
 #include "papers/papers.h"
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH, SNAPSHOTS = 20, POINTS = SNAPSHOTS + 1 };
@@ -237,97 +238,6 @@ static icl_status judge_matrices(icl_reproducing *run, const limit_cell *cell, i
     return icl_reproduce_found(run, &finding, error);
 }
 
-/* ---- Other prompts ---- */
-
-/* A measured loss beside the exact one of the limit: four standard errors, and what the trained entries lack. */
-static icl_status judge_loss(icl_reproducing *run, const char *what, const char *quantity, const icl_recipe *recipe,
-                             const icl_one_layer *layer, icl_prompt_change change, double exact, double slope,
-                             icl_changed_loss *loss, icl_error *error) {
-    const double slack = budgets[run->params->scale].tolerance;
-    char note[96] = "";
-
-    ICL_CHECK(icl_one_layer_measure(run, recipe, layer, &change, budgets[run->params->scale].sequences, loss, error));
-    if (slope > 0)
-        snprintf(note, sizeof note, "predictions are %.3f times the targets; %.3f expected", loss->slope, slope);
-    return ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = loss->mse, .standard_error = loss->se,
-                     .target = exact, .tolerance = 4 * loss->se + slack * exact, .evidence = ICL_COMPUTED,
-                     .source = "closed form", .note = note);
-}
-
-/* The regression of predictions on targets, E[prediction y] / E[y^2], at c = 1. */
-static double exact_slope(const limit_cell *cell) {
-    icl_flow_moments moments;
-    double above = 0, below = 0;
-
-    icl_flow_fixed(cell->eigenvalues, (double)cell->n, &moments);
-    for (size_t i = 0; i < D; i++) {
-        above += moments.p[i] * moments.p[i] / moments.m[i][i];
-        below += cell->eigenvalues[i];
-    }
-    return above / below;
-}
-
-static icl_status judge_lengths(icl_reproducing *run, const limit_cell *cell, const icl_recipe *recipe,
-                                const icl_one_layer *layer, icl_error *error) {
-    static const size_t lengths[] = {10, 20, 40, 200};
-    const size_t count = sizeof lengths / sizeof *lengths;
-    double x[4], ours[4], errors[4], exact[4];
-    icl_recipe *other = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_clone(recipe, &other, error));
-    for (size_t i = 0; i < count; i++) {
-        char what[64];
-        icl_changed_loss loss;
-        x[i] = (double)lengths[i];
-        exact[i] = icl_prompt_length_loss(cell->eigenvalues, (double)cell->n, x[i]);
-        snprintf(what, sizeof what, "%s, prompts of m = %zu", cell->law, lengths[i]);
-        ICL_TRY(icl_reproduce_override(other, error, "task.n=%zu", lengths[i]));
-        ICL_TRY(
-            judge_loss(run, what, "squared error", other, layer, (icl_prompt_change){0}, exact[i], 0, &loss, error));
-        ours[i] = loss.mse;
-        errors[i] = loss.se;
-    }
-    const icl_series series[] = {{"trained with n = 20", ICL_SERIES_OURS, count, x, ours, errors},
-                                 {"closed form", ICL_SERIES_REFERENCE, count, x, exact, NULL}};
-    ICL_TRY(ICL_DRAW_FIGURE(run, error, .name = "prompt-length", .title = "Loss on prompts of other lengths",
-                            .x_label = "labels in the prompt", .y_label = "squared error", .log_x = true, .log_y = true,
-                            .count = 2, .series = series));
-done:
-    icl_recipe_destroy(&other);
-    return status;
-}
-
-static icl_status judge_ratio(icl_reproducing *run, const char *what, const char *quantity, double ours, double target,
-                              const char *source, icl_error *error) {
-    return ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = ours, .target = target,
-                     .tolerance = 1e-3 * target, .evidence = ICL_COMPUTED, .source = source);
-}
-
-static icl_status judge_shifts(icl_reproducing *run, const limit_cell *cell, const icl_recipe *recipe,
-                               const icl_one_layer *layer, icl_error *error) {
-    static const double factors[] = {1, .5, 2};
-    const double n = (double)cell->n, slope = exact_slope(cell);
-    icl_changed_loss unchanged, loss;
-    char what[64];
-
-    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
-        const double c = factors[i];
-        icl_changed_loss *into = i == 0 ? &unchanged : &loss;
-        snprintf(what, sizeof what, "%s, all covariates times %g", cell->law, c);
-        ICL_CHECK(judge_loss(run, what, "squared error", recipe, layer, (icl_prompt_change){.covariates = c},
-                             icl_covariate_shift_loss(cell->eigenvalues, n, n, c, 1), c * c * slope, into, error));
-        if (i > 0)
-            ICL_CHECK(judge_ratio(run, what, "predictions over targets, by those of times 1",
-                                  loss.slope / unchanged.slope, c * c, "c^2", error));
-    }
-    snprintf(what, sizeof what, "%s, the query times 2", cell->law);
-    ICL_CHECK(judge_loss(run, what, "squared error", recipe, layer, (icl_prompt_change){.query = 2},
-                         icl_covariate_shift_loss(cell->eigenvalues, n, n, 1, 2), slope, &loss, error));
-    return judge_ratio(run, what, "share of E[y^2], by that of times 1",
-                       loss.mse / loss.target / (unchanged.mse / unchanged.target), 1, "linear in the query", error);
-}
-
 /* ---- A covariance of its own for each prompt ---- */
 
 static icl_status judge_random(icl_reproducing *run, size_t n, size_t sequences, icl_error *error) {
@@ -393,8 +303,15 @@ static icl_status judge_cell(icl_reproducing *run, const limit_cell *cell, const
         return ICL_OK;
     ICL_CHECK(draw_course(run, &course, error));
     ICL_CHECK(draw_matrices(run, &is, &exact, error));
-    ICL_CHECK(judge_lengths(run, cell, recipe, &is, error));
-    return judge_shifts(run, cell, recipe, &is, error);
+    return icl_prompts_judge(run,
+                             &(icl_prompts){.law = cell->law,
+                                            .eigenvalues = cell->eigenvalues,
+                                            .n = cell->n,
+                                            .recipe = recipe,
+                                            .layer = &is,
+                                            .slack = budgets[run->params->scale].tolerance,
+                                            .sequences = budgets[run->params->scale].sequences},
+                             error);
 }
 
 static icl_status reproduce_cell(icl_reproducing *run, const limit_cell *cell, icl_error *error) {
