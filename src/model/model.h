@@ -11,7 +11,8 @@
     FAMILY("linear", icl_linear_transformer)                                                                           \
     FAMILY("softmax", icl_softmax_attention)                                                                           \
     FAMILY("sequence", icl_sequence_model)                                                                             \
-    FAMILY("fast-weights", icl_fast_weights)
+    FAMILY("fast-weights", icl_fast_weights)                                                                           \
+    FAMILY("graph", icl_graph_transformer)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_model_family family;                                                                              \

@@ -71,4 +71,7 @@ extern const icl_reproduction icl_rnn_conversion;
  * 2406.17167) */
 extern const icl_reproduction icl_lowrank_update;
 
+/* Cheng, Carin, Sra 2024, "Graph Transformers Dream of Electric Flow" (arXiv 2410.16699) */
+extern const icl_reproduction icl_electric_flow;
+
 #endif

@@ -74,6 +74,8 @@ static const icl_reproduction *const table[] = {
     &icl_rnn_conversion,
     /* Li et al. 2024, "Learning on Transformers is Provable Low-Rank and Sparse: A One-layer Analysis" */
     &icl_lowrank_update,
+    /* Cheng et al. 2024, "Graph Transformers Dream of Electric Flow" */
+    &icl_electric_flow,
 };
 
 const icl_reproduction *const *icl_reproductions(size_t *count) {

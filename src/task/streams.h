@@ -42,6 +42,7 @@ enum icl_streams {
     ICL_CLASSES_CHOICE_STREAMS = ICL_TASK_STREAMS + 0x1730u,
     ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* where a reference predictor begins */
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
+    ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u, /* task.family = graphs */
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
     ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals behind radii of inputs, [B, n + 1, 1] */

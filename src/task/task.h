@@ -20,7 +20,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
     FAMILY("associative", icl_associative)                                                                             \
     FAMILY("dynamical-system", icl_dynamical_system)                                                                   \
     FAMILY("classification", icl_classification)                                                                       \
-    FAMILY("mad", icl_mad_family)
+    FAMILY("mad", icl_mad_family)                                                                                      \
+    FAMILY("graphs", icl_graphs_family)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

@@ -1,0 +1,185 @@
+/*
+ * Linear transformers that see graphs through their incidence matrix: Cheng, Carin, Sra 2024, "Graph Transformers Dream
+ * of Electric Flow" (arXiv 2410.16699). The logarithm of the loss, the squared distance of normalized answers, by depth.
+ *
+ * `stacked` maps whole tokens (model.maps = full), `linear` demands and work alone (model.maps = demands), which is a
+ * polynomial of the Laplacian whose degree is the depth. Beside the published losses stand those of the best such
+ * polynomial on the same graphs, which needs no training.
+ *
+ * The demands are not centred: with demands that sum to 0 the best line alone would be at -1.75 for electric flow, and
+ * no model of depth 1 could be as bad as the published -.962. Published runs have 10,000 graphs in a batch and new ones
+ * every ten steps; here batches are smaller and new in every step.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "papers/curves.h"
+#include "papers/papers.h"
+#include "papers/seeds.h"
+
+enum { DEPTHS = 4 };
+
+static const struct {
+    size_t layers, steps; /* published */
+} depths[DEPTHS] = {{1, 3100}, {3, 6100}, {7, 14100}, {9, 40100}};
+
+/* ln of the mean loss at these depths, of the authors' code and its outputs. */
+static const struct {
+    const char *name, *what, *overrides;
+    bool is_polynomial;
+    icl_scale first; /* scale from which on it is trained */
+    double published[DEPTHS];
+} kinds[] = {
+    {"linear-skip",
+     "linear, electric, skip links",
+     "model.maps=demands",
+     true,
+     ICL_SCALE_CI,
+     {-.960, -1.099, -2.507, -3.166}},
+    {"linear-complete",
+     "linear, electric, complete",
+     "model.maps=demands task.graph=complete",
+     true,
+     ICL_SCALE_SHORT,
+     {-1.355, -2.509, -5.798, -6.376}},
+    {"stacked-electric", "stacked, electric, skip links", "", false, ICL_SCALE_CI, {-.962, -1.404, -4.626, -5.428}},
+    {"stacked-resistive",
+     "stacked, resistive, skip links",
+     "task.answer=resistive",
+     false,
+     ICL_SCALE_SHORT,
+     {-1.549, -2.074, -5.982, -7.356}},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* Stacked layers have hundreds of parameters for each of the others, and need more graphs in a batch. */
+static const struct {
+    size_t depths, linear_batch, stacked_batch, divide_steps, seeds, sequences;
+} budgets[ICL_SCALES] = {{1, 50, 50, 5, 1, 2000}, {2, 200, 400, 1, 1, 10000}, {4, 1000, 1000, 1, 3, 10000}};
+
+/* Of a depth, over its seeds. */
+typedef struct cell {
+    size_t kind, depth, seeds;
+    double sum, variance; /* of the seeds' logarithms, and of the evaluation */
+    double polynomial;
+} cell;
+
+static const icl_score *find_score(const icl_evaluation *evaluation, const char *name) {
+    for (size_t i = 0; i < evaluation->count; i++)
+        if (strcmp(evaluation->scores[i].predictor, name) == 0)
+            return &evaluation->scores[i];
+    return NULL;
+}
+
+static icl_status train_seed(icl_reproducing *run, cell *of, uint32_t seed, icl_error *error) {
+    const size_t layers = depths[of->depth].layers;
+    const size_t steps = depths[of->depth].steps / budgets[run->params->scale].divide_steps;
+    const size_t batch = kinds[of->kind].is_polynomial ? budgets[run->params->scale].linear_batch
+                                                       : budgets[run->params->scale].stacked_batch;
+    char name[ICL_SEEDED_NAME], overrides[320], polynomial[32];
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(polynomial, sizeof polynomial, "polynomial:%zu", layers);
+    snprintf(name, sizeof name, "%s-%zu", kinds[of->kind].name, layers);
+    snprintf(overrides, sizeof overrides,
+             "%s model.layers=%zu train.batch=%zu train.learning_rate=%.9g train.step_every=%zu eval.predictors=%s",
+             kinds[of->kind].overrides, layers, batch, .02 / (double)layers, steps / 5, polynomial);
+    const icl_seeded_cell training = {
+        name, "graphs", overrides, steps, seed, NULL, budgets[run->params->scale].sequences};
+    ICL_TRY(icl_reproduce_evaluate_seed(run, &training, &evaluation, error));
+    const icl_score *model = find_score(evaluation, "model"), *best = find_score(evaluation, polynomial);
+    of->sum += model ? log(model->mse) : (double)NAN;
+    of->variance += model ? pow(model->se / model->mse, 2) : 0;
+    of->polynomial = best ? log(best->mse) : (double)NAN;
+    of->seeds++;
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+/* ---- What is judged ---- */
+
+/* Depths 7 and 9 end where their training stops, not at an optimum. */
+static double tolerance_at(size_t depth) {
+    return depth < 2 ? .1 : .5;
+}
+
+static icl_status judge_polynomial(icl_reproducing *run, const cell *of, const icl_finding *found, const char *note,
+                                   icl_error *error) {
+    icl_finding beside = *found;
+
+    beside.quantity = "ln loss beside polynomial";
+    beside.target = of->polynomial;
+    beside.criterion = kinds[of->kind].is_polynomial ? ICL_WITHIN : ICL_AT_MOST;
+    beside.evidence = ICL_COMPUTED;
+    beside.source = "best polynomial of its degree";
+    beside.note = note;
+    return icl_reproduce_found(run, &beside, error);
+}
+
+static icl_status judge(icl_reproducing *run, const cell *of, icl_curves *curves, icl_error *error) {
+    const double layers = (double)depths[of->depth].layers, seeds = (double)of->seeds;
+    const double published = kinds[of->kind].published[of->depth];
+    char what[96], label[ICL_CURVE_LABEL], note[96];
+    icl_finding found = {.what = what,
+                         .quantity = "ln loss",
+                         .ours = of->sum / seeds,
+                         .standard_error = sqrt(of->variance) / seeds,
+                         .target = published,
+                         .tolerance = tolerance_at(of->depth),
+                         .evidence = ICL_READ,
+                         .source = "authors' code",
+                         .note = note};
+
+    snprintf(what, sizeof what, "%s, depth %zu", kinds[of->kind].what, depths[of->depth].layers);
+    snprintf(note, sizeof note, "best polynomial of degree %g: %.3f", layers, of->polynomial);
+    ICL_CHECK(icl_reproduce_found(run, &found, error));
+    snprintf(note, sizeof note, "%s", kinds[of->kind].is_polynomial ? "" : "layers change the incidence rows, too");
+    ICL_CHECK(judge_polynomial(run, of, &found, note[0] ? note : NULL, error));
+    ICL_CHECK(icl_curves_add(curves, kinds[of->kind].what, ICL_SERIES_OURS, layers, found.ours, error));
+    snprintf(label, sizeof label, "%s, published", kinds[of->kind].what);
+    ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_PUBLISHED, layers, published, error));
+    snprintf(label, sizeof label, "%s, best polynomial", kinds[of->kind].what);
+    return icl_curves_add(curves, label, ICL_SERIES_REFERENCE, layers, of->polynomial, error);
+}
+
+static icl_status reproduce_cell(icl_reproducing *run, size_t kind, size_t depth, icl_curves *curves,
+                                 icl_error *error) {
+    cell of = {kind, depth, 0, 0, 0, 0};
+
+    for (size_t seed = 0; seed < budgets[run->params->scale].seeds; seed++)
+        ICL_CHECK(icl_reproduce_next(run, train_seed(run, &of, run->params->seed + (uint32_t)seed, error)));
+    return icl_reproduce_judges(run) ? judge(run, &of, curves, error) : ICL_OK;
+}
+
+static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+    icl_curves curves = {.figure = {.name = "electric-flow",
+                                    .title = "Graph transformers: loss by depth",
+                                    .x_label = "layers",
+                                    .y_label = "ln of the squared distance of normalized answers"}};
+    icl_status status = ICL_OK;
+
+    for (size_t kind = 0; kind < KINDS; kind++)
+        for (size_t depth = 0; depth < budgets[run->params->scale].depths; depth++) {
+            char name[ICL_SEEDED_NAME];
+            snprintf(name, sizeof name, "%s-%zu", kinds[kind].name, depths[depth].layers);
+            if (run->params->scale >= kinds[kind].first && icl_reproduce_wants(run, name))
+                ICL_TRY(reproduce_cell(run, kind, depth, &curves, error));
+        }
+    if (run->findings > 0 && budgets[run->params->scale].depths > 1)
+        ICL_TRY(icl_curves_draw(run, &curves, error));
+done:
+    icl_curves_release(&curves);
+    return status;
+}
+
+const icl_reproduction icl_electric_flow = {
+    .name = "electric-flow",
+    .source = "arXiv 2410.16699",
+    .about = "linear transformers on graphs: electric flow and resistive coordinates by depth, beside polynomials",
+    .cost = {"2 s", "3 min", "20 h"},
+    .is_shared = true,
+    .run = reproduce,
+};

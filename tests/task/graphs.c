@@ -1,0 +1,353 @@
+/*
+ * Weighted graphs: the same bits on every device; which edges there are; that answers solve what defines them, without
+ * eigenvectors; reference predictors.
+ *
+ * An answer is known up to a factor, so that equations hold up to one, which is found by least squares. Numbers are
+ * floats: an equation may miss by 1e-5 of the size of its terms.
+ */
+#include <math.h>
+
+#include "iclab/task_family.h"
+#include "same_bits.h"
+
+enum { MOST_NODES = 12, MOST_EDGES = 66, MOST_DEMANDS = 12, GRAPHS = 40, SHOWN = 1500, TERMS = 20, SQUARINGS = 64 };
+
+/* One graph on the host, in double precision. */
+typedef struct graph {
+    size_t n, m, k;
+    double incidence[MOST_NODES][MOST_EDGES], psi[MOST_NODES][MOST_DEMANDS], target[MOST_NODES][MOST_DEMANDS];
+    double laplacian[MOST_NODES][MOST_NODES];
+    size_t links[MOST_NODES][MOST_NODES]; /* edges between two nodes */
+    bool is_incidence;                    /* each edge has two ends, w and -w with w from exp(-1) to exp(1) */
+} graph;
+
+static void find_links(graph *g) {
+    g->is_incidence = true;
+    memset(g->links, 0, sizeof g->links);
+    for (size_t e = 0; e < g->m; e++) {
+        size_t ends[2] = {0, 0}, count = 0;
+        double sum = 0;
+        for (size_t i = 0; i < g->n; i++)
+            if (g->incidence[i][e] != 0) {
+                ends[count % 2] = i;
+                count++;
+                sum += g->incidence[i][e];
+            }
+        const double weight = fabs(g->incidence[ends[0]][e]);
+        g->is_incidence = g->is_incidence && count == 2 && sum == 0 && weight >= 0.3678 && weight <= 2.7183;
+        g->links[ends[0]][ends[1]]++;
+        g->links[ends[1]][ends[0]]++;
+    }
+}
+
+static void read_graph(const icl_task *task, const float *inputs, const float *targets, graph *g) {
+    const icl_task_shape *shape = icl_task_get_shape(task);
+
+    g->n = shape->positions;
+    g->k = shape->outputs;
+    g->m = shape->inputs - g->k;
+    for (size_t i = 0; i < g->n; i++) {
+        for (size_t e = 0; e < g->m; e++)
+            g->incidence[i][e] = (double)inputs[i * shape->inputs + e];
+        for (size_t j = 0; j < g->k; j++) {
+            g->psi[i][j] = (double)inputs[i * shape->inputs + g->m + j];
+            g->target[i][j] = (double)targets[i * g->k + j];
+        }
+    }
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t j = 0; j < g->n; j++) {
+            g->laplacian[i][j] = 0;
+            for (size_t e = 0; e < g->m; e++)
+                g->laplacian[i][j] += g->incidence[i][e] * g->incidence[j][e];
+        }
+    find_links(g);
+}
+
+/* ---- Edges ---- */
+
+static size_t count_triangles(const graph *g) {
+    size_t count = 0;
+    for (size_t a = 0; a < g->n; a++)
+        for (size_t b = a + 1; b < g->n; b++)
+            for (size_t c = b + 1; c < g->n; c++)
+                count += g->links[a][b] * g->links[b][c] * g->links[a][c];
+    return count;
+}
+
+/* Whether every node has so many neighbours, by one edge each. */
+static bool has_degree(const graph *g, size_t degree) {
+    for (size_t i = 0; i < g->n; i++) {
+        size_t edges = 0, neighbours = 0;
+        for (size_t j = 0; j < g->n; j++) {
+            edges += g->links[i][j];
+            neighbours += g->links[i][j] > 0;
+        }
+        if (edges != degree || neighbours != degree || g->links[i][i] > 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- Answers ---- */
+
+static void apply(const graph *g, const double in[MOST_NODES][MOST_DEMANDS], double out[MOST_NODES][MOST_DEMANDS]) {
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t j = 0; j < g->k; j++) {
+            out[i][j] = 0;
+            for (size_t l = 0; l < g->n; l++)
+                out[i][j] += g->laplacian[i][l] * in[l][j];
+        }
+}
+
+/* How far a is from a positive multiple of b, over the size of a. */
+static double distance(size_t rows, size_t columns, const double a[MOST_NODES][MOST_DEMANDS],
+                       const double b[MOST_NODES][MOST_DEMANDS]) {
+    double product = 0, square = 0, size = 0, worst = 0;
+
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) {
+            product += a[i][j] * b[i][j];
+            square += b[i][j] * b[i][j];
+            size = fmax(size, fabs(a[i][j]));
+        }
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            worst = fmax(worst, fabs(a[i][j] - product / square * b[i][j]));
+    return product > 0 ? worst / size : HUGE_VAL;
+}
+
+static void subtract_mean(const graph *g, const double in[MOST_NODES][MOST_DEMANDS],
+                          double out[MOST_NODES][MOST_DEMANDS]) {
+    for (size_t j = 0; j < g->k; j++) {
+        double mean = 0;
+        for (size_t i = 0; i < g->n; i++)
+            mean += in[i][j] / (double)g->n;
+        for (size_t i = 0; i < g->n; i++)
+            out[i][j] = in[i][j] - mean;
+    }
+}
+
+static void multiply_transposed(const graph *g, const double a[MOST_NODES][MOST_DEMANDS],
+                                const double b[MOST_NODES][MOST_DEMANDS], double out[MOST_NODES][MOST_DEMANDS]) {
+    for (size_t i = 0; i < g->k; i++)
+        for (size_t j = 0; j < g->k; j++) {
+            out[i][j] = 0;
+            for (size_t l = 0; l < g->n; l++)
+                out[i][j] += a[l][i] * b[l][j];
+        }
+}
+
+/* T = L^+ psi: L T is psi without its mean, and T has none. */
+static double miss_electric(const graph *g) {
+    static double image[MOST_NODES][MOST_DEMANDS], centred[MOST_NODES][MOST_DEMANDS];
+    double missed;
+
+    apply(g, g->target, image);
+    subtract_mean(g, g->psi, centred);
+    missed = distance(g->n, g->k, image, centred);
+    subtract_mean(g, g->target, centred);
+    return fmax(missed, distance(g->n, g->k, g->target, centred));
+}
+
+/* T = (L^+)^(1/2) psi: T^T L T is psi^T psi of the centred psi; T is S psi with S symmetric and positive, so that psi^T
+ * T is symmetric with a positive diagonal; and T has no mean. */
+static double miss_resistive(const graph *g) {
+    static double image[MOST_NODES][MOST_DEMANDS], centred[MOST_NODES][MOST_DEMANDS];
+    static double ours[MOST_NODES][MOST_DEMANDS], expected[MOST_NODES][MOST_DEMANDS];
+    double missed, largest = 0, asymmetry = 0;
+
+    apply(g, g->target, image);
+    subtract_mean(g, g->psi, centred);
+    multiply_transposed(g, g->target, image, ours);
+    multiply_transposed(g, centred, centred, expected);
+    missed = distance(g->k, g->k, ours, expected);
+    multiply_transposed(g, g->psi, g->target, ours);
+    for (size_t i = 0; i < g->k; i++)
+        for (size_t j = 0; j < g->k; j++) {
+            largest = fmax(largest, fabs(ours[i][j]));
+            asymmetry = ours[i][i] > 0 ? fmax(asymmetry, fabs(ours[i][j] - ours[j][i])) : HUGE_VAL;
+        }
+    subtract_mean(g, g->target, centred);
+    return fmax(fmax(missed, asymmetry / largest), distance(g->n, g->k, g->target, centred));
+}
+
+/* T = exp(-L / 2) psi by the series of exp(-L / 128), 64 times. */
+static double miss_heat(const graph *g) {
+    static double heat[MOST_NODES][MOST_DEMANDS], term[MOST_NODES][MOST_DEMANDS], next[MOST_NODES][MOST_DEMANDS];
+
+    memcpy(heat, g->psi, sizeof heat);
+    for (int turn = 0; turn < SQUARINGS; turn++) {
+        memcpy(term, heat, sizeof term);
+        for (int power = 1; power <= TERMS; power++) {
+            apply(g, term, next);
+            for (size_t i = 0; i < g->n; i++)
+                for (size_t j = 0; j < g->k; j++) {
+                    term[i][j] = -next[i][j] / (2 * SQUARINGS * power);
+                    heat[i][j] += term[i][j];
+                }
+        }
+    }
+    return distance(g->n, g->k, g->target, heat);
+}
+
+static double sum_of_squares(const graph *g) {
+    double sum = 0;
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t j = 0; j < g->k; j++)
+            sum += g->target[i][j] * g->target[i][j];
+    return sum;
+}
+
+static double mean_of_demands(const graph *g) {
+    double worst = 0;
+    for (size_t j = 0; j < g->k; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < g->n; i++)
+            sum += g->psi[i][j];
+        worst = fmax(worst, fabs(sum));
+    }
+    return worst;
+}
+
+/* ---- A recipe ---- */
+
+typedef struct law {
+    const char *overrides;
+    size_t nodes, edges, demands, degree;
+    size_t triangles[2]; /* that a graph may have; equal: all have as many */
+    bool is_centred;
+    double (*miss)(const graph *g);
+} law;
+
+/* A circle of ten with links of 2 or 8 has the ten triangles i, i + 1, i + 2; with links of 4 or 6 none. */
+static const law laws[] = {
+    {"task.family=graphs", 10, 20, 10, 4, {0, 10}, false, miss_electric},
+    {"task.family=graphs task.skips=2,8 task.answer=resistive", 10, 20, 10, 4, {10, 10}, false, miss_resistive},
+    {"task.family=graphs task.skips=4,6 task.answer=heat", 10, 20, 10, 4, {0, 0}, false, miss_heat},
+    {"task.family=graphs task.graph=complete task.nodes=5 task.demands=7 task.answer=resistive",
+     5,
+     10,
+     7,
+     4,
+     {10, 10},
+     false,
+     miss_resistive},
+    {"task.family=graphs task.graph=complete task.nodes=12 task.demands=3 task.centred=true",
+     12,
+     66,
+     3,
+     11,
+     {220, 220},
+     true,
+     miss_electric},
+};
+
+static void check_law(tap_run *tap, const law *is, icl_backend *backend, icl_backend *cpu) {
+    static graph g;
+    size_t wrong = 0, of_first = 0;
+    double missed = 0, norm = 0, mean = 0;
+    two_devices both;
+    icl_error error = {0};
+    icl_status status = two_devices_open(&both, is->overrides, GRAPHS, backend, cpu, &error);
+
+    if (status == ICL_OK)
+        status = two_devices_sample(&both, 3, &error);
+    tap_ok(tap, status == ICL_OK && parts_differ(&both.seen, &both.expected) == 0, "%s: the same bits %s",
+           is->overrides, error.message);
+    for (size_t s = 0; status == ICL_OK && s < GRAPHS; s++) {
+        const size_t n = is->nodes, p = is->edges + is->demands;
+        const icl_task_shape *shape = icl_task_get_shape(both.task);
+        if (shape->positions != n || shape->inputs != p || shape->outputs != is->demands) {
+            wrong = GRAPHS;
+            break;
+        }
+        read_graph(both.task, both.seen.values[TOKENS] + s * n * p, both.seen.values[TARGETS] + s * n * is->demands,
+                   &g);
+        const size_t triangles = count_triangles(&g);
+        wrong += !g.is_incidence || !has_degree(&g, is->degree) ||
+                 (triangles != is->triangles[0] && triangles != is->triangles[1]);
+        of_first += triangles == is->triangles[0];
+        missed = fmax(missed, is->miss(&g));
+        norm = fmax(norm, fabs(sum_of_squares(&g) - (double)n));
+        mean = s == 0 ? mean_of_demands(&g) : fmin(mean, mean_of_demands(&g));
+    }
+    tap_ok(tap, wrong == 0, "%s: edges", is->overrides);
+    /* Of 40 fair coins more than 36 or fewer than 4 are alike with a probability below 1e-6. */
+    tap_ok(tap, is->triangles[0] == is->triangles[1] || (of_first >= 4 && of_first <= 36), "%s: skips (%zu of %d)",
+           is->overrides, of_first, GRAPHS);
+    tap_ok(tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", is->overrides, missed);
+    tap_ok(tap, norm < 1e-5, "%s: squares of a graph's targets sum to n (%.2g)", is->overrides, norm);
+    tap_ok(tap, is->is_centred ? mean < 1e-5 : mean > 1e-3, "%s: demands sum to %.2g", is->overrides, mean);
+    two_devices_close(&both);
+}
+
+/* ---- Reference predictors ---- */
+
+/* The mean loss of outputs [count][n][k] against targets; of_line: of psi + factor L psi / tr L, normalized. */
+static double mean_loss(const icl_task *task, const parts *shown, const double *outputs, double factor) {
+    static graph g;
+    static double out[MOST_NODES][MOST_DEMANDS];
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t n = shape->positions, k = shape->outputs;
+    double sum = 0;
+
+    for (size_t s = 0; s < SHOWN; s++) {
+        double trace = 0, squares = 0;
+        read_graph(task, shown->values[TOKENS] + s * n * shape->inputs, shown->values[TARGETS] + s * n * k, &g);
+        apply(&g, g.psi, out);
+        for (size_t i = 0; i < n; i++)
+            trace += g.laplacian[i][i];
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < k; j++) {
+                out[i][j] = outputs ? outputs[(s * n + i) * k + j] : g.psi[i][j] + factor * out[i][j] / trace;
+                squares += out[i][j] * out[i][j];
+            }
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < k; j++)
+                sum += pow(out[i][j] * (outputs ? 1 : sqrt((double)n / squares)) - g.target[i][j], 2) / (double)n;
+    }
+    return sum / SHOWN;
+}
+
+static void check_predictors(tap_run *tap, icl_backend *cpu) {
+    static const char *const falling[] = {"zero",         "polynomial:1", "polynomial:3", "polynomial:5",
+                                          "polynomial:7", "polynomial:9", "exact"};
+    double losses[7] = {0}, best = HUGE_VAL, *outputs = NULL;
+    two_devices all;
+    icl_error error = {0};
+    icl_status status =
+        two_devices_open(&all, "task.family=graphs task.nodes=8 task.demands=4 task.skips=3", SHOWN, cpu, cpu, &error);
+
+    if (status == ICL_OK)
+        status = two_devices_sample(&all, 1, &error);
+    if (status == ICL_OK)
+        status = icl_allocate(all.seen.count[TARGETS], sizeof *outputs, "outputs", &outputs, &error);
+    const icl_shown_sequences shown = {all.task, SHOWN, all.seen.values[TOKENS], &all.ours};
+    const icl_reference_predictor *at = status == ICL_OK ? all.task->family->references(all.task) : NULL;
+    for (size_t i = 0; status == ICL_OK && i < 7; i++) {
+        tap_ok(tap, at[i].name && strcmp(at[i].name, falling[i]) == 0, "predictor %s", falling[i]);
+        status = at[i].predict(&at[i], &shown, outputs, &error);
+        losses[i] = mean_loss(all.task, &all.seen, outputs, 0);
+        tap_note("%s: %.4g", falling[i], losses[i]);
+        tap_ok(tap, i == 0 ? fabs(losses[0] - 1) < 1e-5 : losses[i] < losses[i - 1], "%s: its loss", falling[i]);
+    }
+    for (double factor = -12; status == ICL_OK && factor < 0; factor += 0.125)
+        best = fmin(best, mean_loss(all.task, &all.seen, NULL, factor));
+    tap_ok(tap, status == ICL_OK && losses[1] < 1.005 * best && losses[1] > 0.995 * best,
+           "the best line, fitted elsewhere: %.5f beside %.5f of a search here %s", losses[1], best, error.message);
+    tap_ok(tap, status == ICL_OK && losses[6] < 1e-12, "exact");
+    icl_free(&outputs);
+    two_devices_close(&all);
+}
+
+static void check(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
+    for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
+        check_law(tap, &laws[i], backend, cpu);
+    if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST &&
+        icl_backend_capabilities(backend)->element_size == sizeof(float))
+        check_predictors(tap, cpu);
+}
+
+int main(int count, char **arguments) {
+    return test_beside_cpu(count, arguments, check);
+}
