@@ -2,17 +2,19 @@
  * Reference predictors on graphs (graphs.c), all but the first with outputs of the targets' norm:
  *
  *     zero            0
- *     polynomial:K    p(L / tr L) psi with the polynomial p of degree K of least expected loss, one for all graphs: what
- *                     K rounds of messages between neighbours can do, and any K steps of a gradient method among it
+ *     polynomial:K    p(L / tr L) psi with the polynomial p of degree K of least expected loss, one for all graphs:
+ *                     what K rounds of messages between neighbours can do, among it any K steps of a gradient method
  *     exact           the answer, by L's eigenvectors
  *
- * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = n L / (2 tr L) - I, where psi is what one graph shows
- * and t its answer of norm 1, the loss of coefficients c is
+ * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = (4/5) n L / tr L - I, in whose interval [-1, 1] all but
+ * few eigenvalues lie, and t a graph's answer of norm 1, the loss of coefficients c is
  *
- *     E |sum_j c_j phi_j / s - t|^2 = 2 - 2 E h.c / s,   s^2 = c^T G c,   G_ij = phi_i . phi_j,   h_j = phi_j . t
+ *     f(c) = E |sum_j c_j phi_j / s - t|^2 = 2 - 2 E h.c / s,   s^2 = c^T G c,   G_ij = phi_i . phi_j,   h_j = phi_j . t
  *
- * Its gradient vanishes where E [(h.c / s^3) G] c = E [h / s], which is solved again and again with the matrix and the
- * right side of the last c, from c = (E G)^-1 E h on.
+ * With u = G c, half of its gradient is A c - b, A = E [(h.c / s^3) G], b = E [h / s], and half of its Hessian
+ * H = A + E [(h u^T + u h^T) / s^3 - 3 (h.c / s^5) u u^T]. Steps are -(H + mu A)^-1 (A c - b) with the least mu of those
+ * tried that lessens f (Levenberg and Marquardt). Each degree begins at the optimum of the one below: from the c of
+ * least E |sum_j c_j phi_j - t|^2 on, degree 7 ends in a minimum that is worse by an eighth.
  */
 #include <lapacke.h>
 #include <math.h>
@@ -23,7 +25,7 @@
 #include "task/streams.h"
 
 /* Where polynomials are fitted. */
-enum { FIT_GRAPHS = 1024, FIT_SEED = 1, FIT_ROUNDS = 300, MOST_DEGREE = 9, MOST_TERMS = MOST_DEGREE + 1 };
+enum { FIT_GRAPHS = 4096, FIT_SEED = 1, FIT_ROUNDS = 60, MOST_DEGREE = 9, MOST_TERMS = MOST_DEGREE + 1 };
 
 typedef struct polynomial {
     size_t degree;
@@ -62,7 +64,7 @@ static const double *make_basis(const icl_task *task, size_t degree, const float
             terms[i * k + j] = (double)inputs[i * p + is->edges + j];
     for (size_t term = 1; term <= degree; term++) {
         double *now = terms + term * size;
-        apply(n, k, laplacian, (double)n / (2 * trace), now - size, now);
+        apply(n, k, laplacian, 0.8 * (double)n / trace, now - size, now);
         for (size_t i = 0; i < size && term > 1; i++)
             now[i] = 2 * now[i] - now[i - 2 * (ptrdiff_t)size];
     }
@@ -94,28 +96,80 @@ static moments measure(size_t terms, size_t size, const double *basis, const dou
     return of;
 }
 
-/* One round: the sums over graphs with the weights of the last coefficients; without any all weights are 1. False
- * where the matrix is singular to rounding. */
-static bool improve(size_t terms, size_t count, const moments *of, bool has_last, double *coefficients) {
-    double matrix[MOST_TERMS * MOST_TERMS] = {0}, side[MOST_TERMS] = {0};
+static double square_of(size_t terms, const moments *of, const double *c) {
+    double square = 0;
+    for (size_t i = 0; i < terms; i++)
+        square += c[i] * dot(terms, of->gram[i], c);
+    return square;
+}
 
-    for (size_t g = 0; g < count; g++) {
-        double along = dot(terms, of[g].with_answer, coefficients), square = 0;
-        for (size_t i = 0; i < terms; i++)
-            square += coefficients[i] * dot(terms, of[g].gram[i], coefficients);
-        const double norm = has_last ? sqrt(square) : 1;
-        const double weight = has_last ? along / (square * norm) : 1;
-        for (size_t i = 0; i < terms; i++) {
-            side[i] += of[g].with_answer[i] / norm;
-            for (size_t j = 0; j < terms; j++)
-                matrix[i * terms + j] += weight * of[g].gram[i][j];
+static double loss_of(size_t terms, size_t count, const moments *of, const double *c) {
+    double sum = 0;
+    for (size_t g = 0; g < count; g++)
+        sum += dot(terms, of[g].with_answer, c) / sqrt(square_of(terms, &of[g], c));
+    return 2 - 2 * sum / (double)count;
+}
+
+typedef struct curvature {
+    double positive[MOST_TERMS][MOST_TERMS], hessian[MOST_TERMS][MOST_TERMS], slope[MOST_TERMS]; /* A, H, A c - b */
+} curvature;
+
+static void add_curvature(size_t terms, const moments *of, const double *c, curvature *to) {
+    const double square = square_of(terms, of, c), norm = sqrt(square), cube = square * norm;
+    const double along = dot(terms, of->with_answer, c);
+    double u[MOST_TERMS];
+
+    for (size_t i = 0; i < terms; i++)
+        u[i] = dot(terms, of->gram[i], c);
+    for (size_t i = 0; i < terms; i++) {
+        const double h = of->with_answer[i];
+        to->slope[i] += along / cube * u[i] - h / norm;
+        for (size_t j = 0; j < terms; j++) {
+            const double a = along / cube * of->gram[i][j];
+            to->positive[i][j] += a;
+            to->hessian[i][j] +=
+                a + (h * u[j] + u[i] * of->with_answer[j]) / cube - 3 * along / (cube * square) * u[i] * u[j];
         }
     }
-    if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)terms, matrix, (int)terms) != 0 ||
-        LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)terms, 1, matrix, (int)terms, side, (int)terms) != 0)
-        return false;
-    memcpy(coefficients, side, terms * sizeof *side);
-    return true;
+}
+
+/* -(H + mu A)^-1 (A c - b); false where the matrix is not positive. */
+static bool find_step(size_t terms, const curvature *at, double mu, double *step) {
+    double matrix[MOST_TERMS * MOST_TERMS];
+
+    for (size_t i = 0; i < terms; i++) {
+        step[i] = -at->slope[i];
+        for (size_t j = 0; j < terms; j++)
+            matrix[i * terms + j] = at->hessian[i][j] + mu * at->positive[i][j];
+    }
+    return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)terms, matrix, (int)terms) == 0 &&
+           LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)terms, 1, matrix, (int)terms, step, (int)terms) == 0;
+}
+
+/* From c on. */
+static void minimize(size_t terms, size_t count, const moments *of, double *c) {
+    double mu = 1;
+
+    for (int round = 0; round < FIT_ROUNDS; round++) {
+        const double before = loss_of(terms, count, of, c);
+        bool is_less = false;
+        curvature at = {{{0}}, {{0}}, {0}};
+
+        for (size_t g = 0; g < count; g++)
+            add_curvature(terms, &of[g], c, &at);
+        for (mu = fmax(mu / 16, 1e-6); !is_less && mu < 1e6; mu *= 4) {
+            double tried[MOST_TERMS] = {0};
+            if (!find_step(terms, &at, mu, tried))
+                continue;
+            for (size_t i = 0; i < terms; i++)
+                tried[i] += c[i];
+            is_less = loss_of(terms, count, of, tried) < before;
+            if (is_less)
+                memcpy(c, tried, terms * sizeof *c);
+        }
+        if (!is_less)
+            return;
+    }
 }
 
 static icl_status fit(const icl_task *task, polynomial *to, icl_error *error) {
@@ -136,9 +190,10 @@ static icl_status fit(const icl_task *task, polynomial *to, icl_error *error) {
     ICL_TRY(icl_graphs_for_each(task, icl_graphs_answer, NULL, answer_work, FIT_GRAPHS, inputs, answers, error));
     for (size_t g = 0; g < FIT_GRAPHS; g++)
         all[g] = measure(terms, size, make_basis(task, to->degree, inputs + g * row, work), answers + g * size);
-    for (int round = 0; round <= FIT_ROUNDS; round++)
-        if (!improve(terms, FIT_GRAPHS, all, round > 0, to->coefficients))
-            break;
+    memset(to->coefficients, 0, sizeof to->coefficients);
+    to->coefficients[0] = 1;
+    for (size_t some = 2; some <= terms; some++)
+        minimize(some, FIT_GRAPHS, all, to->coefficients);
 done:
     icl_free(&inputs);
     icl_free(&answers);
