@@ -19,9 +19,9 @@
  * over the root mean square of a row: the squares of the n k targets of a graph sum to n, so that the loss, the mean
  * over positions of the squared error, is the squared distance |O / |O| - T / |T||^2 of an output of that norm.
  *
- * The host draws. Graph s owns the words s (1 + 2 m + n + n k) … of the stream: one for its skip, m weights, n and m for
- * the orders of nodes and edges, n k demands. Targets are made of the inputs, as they are rounded, in double precision
- * by L's eigenvectors, and rounded once.
+ * The host draws. Graph s owns the words s (1 + 2 m + n + n k) … of the stream: one for its skip, m weights, n and m
+ * for the orders of nodes and edges, n k demands. Targets are made of the inputs, as they are rounded, in double
+ * precision by L's eigenvectors, and rounded once.
  */
 #include "task/graphs.h"
 

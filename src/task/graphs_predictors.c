@@ -6,15 +6,15 @@
  *                     what K rounds of messages between neighbours can do, among it any K steps of a gradient method
  *     exact           the answer, by L's eigenvectors
  *
- * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = (4/5) n L / tr L - I, in whose interval [-1, 1] all but
- * few eigenvalues lie, and t a graph's answer of norm 1, the loss of coefficients c is
+ * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = (4/5) n L / tr L - I, in whose interval [-1, 1] all
+ * but few eigenvalues lie, and t a graph's answer of norm 1, the loss of coefficients c is
  *
- *     f(c) = E |sum_j c_j phi_j / s - t|^2 = 2 - 2 E h.c / s,   s^2 = c^T G c,   G_ij = phi_i . phi_j,   h_j = phi_j . t
+ *     f(c) = E |sum_j c_j phi_j / s - t|^2 = 2 - 2 E h.c / s,  s^2 = c^T G c,  G_ij = phi_i . phi_j,  h_j = phi_j . t
  *
- * With u = G c, half of its gradient is A c - b, A = E [(h.c / s^3) G], b = E [h / s], and half of its Hessian
- * H = A + E [(h u^T + u h^T) / s^3 - 3 (h.c / s^5) u u^T]. Steps are -(H + mu A)^-1 (A c - b) with the least mu of those
- * tried that lessens f (Levenberg and Marquardt). Each degree begins at the optimum of the one below: from the c of
- * least E |sum_j c_j phi_j - t|^2 on, degree 7 ends in a minimum that is worse by an eighth.
+ * With u = G c, half of its gradient is A c - b, A = E [(h.c / s^3) G], b = E [h / s], and half of its Hessian is
+ * H = A + E [(h u^T + u h^T) / s^3 - 3 (h.c / s^5) u u^T]. Steps are -(H + mu A)^-1 (A c - b) with the least mu of
+ * those tried that lessens f (Levenberg and Marquardt). Each degree begins at the optimum of the one below: from the c
+ * of least E |sum_j c_j phi_j - t|^2 on, degree 7 ends in a minimum that is worse by an eighth.
  */
 #include <lapacke.h>
 #include <math.h>

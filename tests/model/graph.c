@@ -1,6 +1,6 @@
 /*
- * Graph transformers against their formula in plain loops, which add no 1e-12 to norms; their gradients on "ref" against central differences in
- * double (tolerances as in tests/model/gradients.c), on other devices against "ref".
+ * Graph transformers against their formula in plain loops, which add no 1e-12 to norms; their gradients on "ref"
+ * against central differences in double (tolerances as in tests/model/gradients.c), on other devices against "ref".
  */
 #include "fixture.h"
 

@@ -1,10 +1,12 @@
 /*
- * Linear transformers that see graphs through their incidence matrix: Cheng, Carin, Sra 2024, "Graph Transformers Dream
- * of Electric Flow" (arXiv 2410.16699). The logarithm of the loss, the squared distance of normalized answers, by depth.
+ * Linear transformers that see graphs through their incidence matrix: Cheng, Carin, Sra 2024, "Graph Transformers
+ * Dream of Electric Flow" (arXiv 2410.16699). The logarithm of the loss, the squared distance of normalized answers, by
+ * depth.
  *
- * `stacked` maps whole tokens (model.maps = full), `linear` demands and work alone (model.maps = demands), which is a
- * polynomial of the Laplacian whose degree is the depth. Beside the published losses stand those of the best such
- * polynomial on the same graphs, which needs no training.
+ * `stacked` maps whole tokens (model.maps = full), `linear` demands and work alone (model.maps = demands): but for the
+ * norms between its layers a polynomial of the Laplacian whose degree is the depth. Beside the published losses stand
+ * those of the best such polynomial on the same graphs, which needs no training. A published loss above it is that of a
+ * training that stopped short, and ours may be lower.
  *
  * The demands are not centred: with demands that sum to 0 the best line alone would be at -1.75 for electric flow, and
  * no model of depth 1 could be as bad as the published -.962. Published runs have 10,000 graphs in a batch and new ones
@@ -101,46 +103,45 @@ done:
 
 /* ---- What is judged ---- */
 
-/* Depths 7 and 9 end where their training stops, not at an optimum. */
-static double tolerance_at(size_t depth) {
-    return depth < 2 ? .1 : .5;
-}
-
-static icl_status judge_polynomial(icl_reproducing *run, const cell *of, const icl_finding *found, const char *note,
-                                   icl_error *error) {
+/* One layer of the linear form is a line; norms between layers, and incidence rows that change, can do more. */
+static icl_status judge_polynomial(icl_reproducing *run, const cell *of, const icl_finding *found, icl_error *error) {
+    const bool is_line = kinds[of->kind].is_polynomial && of->depth == 0;
     icl_finding beside = *found;
 
     beside.quantity = "ln loss beside polynomial";
     beside.target = of->polynomial;
-    beside.criterion = kinds[of->kind].is_polynomial ? ICL_WITHIN : ICL_AT_MOST;
+    beside.tolerance = is_line ? .03 : .1;
+    beside.criterion = is_line ? ICL_WITHIN : ICL_AT_MOST;
     beside.evidence = ICL_COMPUTED;
     beside.source = "best polynomial of its degree";
-    beside.note = note;
+    return icl_reproduce_found(run, &beside, error);
+}
+
+static icl_status judge_published(icl_reproducing *run, const cell *of, const icl_finding *found, icl_error *error) {
+    icl_finding beside = *found;
+
+    beside.target = kinds[of->kind].published[of->depth];
+    beside.tolerance = of->depth < 2 ? .1 : .5; /* depths 7 and 9 end where their training stops */
+    beside.criterion = beside.target > of->polynomial + beside.tolerance ? ICL_AT_MOST : ICL_WITHIN;
+    beside.evidence = ICL_READ;
+    beside.source = "authors' code";
+    if (beside.criterion == ICL_AT_MOST)
+        beside.note = "a polynomial of this degree can be below the published loss";
     return icl_reproduce_found(run, &beside, error);
 }
 
 static icl_status judge(icl_reproducing *run, const cell *of, icl_curves *curves, icl_error *error) {
     const double layers = (double)depths[of->depth].layers, seeds = (double)of->seeds;
-    const double published = kinds[of->kind].published[of->depth];
-    char what[96], label[ICL_CURVE_LABEL], note[96];
-    icl_finding found = {.what = what,
-                         .quantity = "ln loss",
-                         .ours = of->sum / seeds,
-                         .standard_error = sqrt(of->variance) / seeds,
-                         .target = published,
-                         .tolerance = tolerance_at(of->depth),
-                         .evidence = ICL_READ,
-                         .source = "authors' code",
-                         .note = note};
+    char what[96], label[ICL_CURVE_LABEL];
+    const icl_finding found = {
+        .what = what, .quantity = "ln loss", .ours = of->sum / seeds, .standard_error = sqrt(of->variance) / seeds};
 
     snprintf(what, sizeof what, "%s, depth %zu", kinds[of->kind].what, depths[of->depth].layers);
-    snprintf(note, sizeof note, "best polynomial of degree %g: %.3f", layers, of->polynomial);
-    ICL_CHECK(icl_reproduce_found(run, &found, error));
-    snprintf(note, sizeof note, "%s", kinds[of->kind].is_polynomial ? "" : "layers change the incidence rows, too");
-    ICL_CHECK(judge_polynomial(run, of, &found, note[0] ? note : NULL, error));
+    ICL_CHECK(judge_published(run, of, &found, error));
+    ICL_CHECK(judge_polynomial(run, of, &found, error));
     ICL_CHECK(icl_curves_add(curves, kinds[of->kind].what, ICL_SERIES_OURS, layers, found.ours, error));
     snprintf(label, sizeof label, "%s, published", kinds[of->kind].what);
-    ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_PUBLISHED, layers, published, error));
+    ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_PUBLISHED, layers, kinds[of->kind].published[of->depth], error));
     snprintf(label, sizeof label, "%s, best polynomial", kinds[of->kind].what);
     return icl_curves_add(curves, label, ICL_SERIES_REFERENCE, layers, of->polynomial, error);
 }
