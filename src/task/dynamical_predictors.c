@@ -186,26 +186,14 @@ static icl_status predict_by_ridge(const icl_reference_predictor *predictor, con
                                      shown->inputs, outputs, error);
 }
 
-/* ---- Zero ---- */
-
-static icl_status predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
-                               double *outputs, icl_error *error) {
-    const icl_task_shape *shape = &shown->task->shape;
-
-    (void)predictor;
-    (void)error;
-    memset(outputs, 0, shown->count * shape->positions * shape->outputs * sizeof *outputs);
-    return ICL_OK;
-}
-
 static const double lambdas[] = {.001, .1, 1, 10};
 
 /* ---- The tables ---- */
 
 #define FROM_OBSERVATIONS                                                                                              \
-    {"zero", NULL, predict_zero}, {"gd", &of_sum, predict_by_descent}, {"gd-mean", &of_mean, predict_by_descent},      \
-        {"ridge:0.001", &lambdas[0], predict_by_ridge}, {"ridge:0.1", &lambdas[1], predict_by_ridge},                  \
-        {"ridge:1", &lambdas[2], predict_by_ridge}, {                                                                  \
+    {"zero", NULL, icl_task_predict_zero}, {"gd", &of_sum, predict_by_descent},                                        \
+        {"gd-mean", &of_mean, predict_by_descent}, {"ridge:0.001", &lambdas[0], predict_by_ridge},                     \
+        {"ridge:0.1", &lambdas[1], predict_by_ridge}, {"ridge:1", &lambdas[2], predict_by_ridge}, {                    \
         "ridge:10", &lambdas[3], predict_by_ridge                                                                      \
     }
 

@@ -234,20 +234,10 @@ static icl_status predict_exactly(const icl_reference_predictor *predictor, cons
                                outputs, error);
 }
 
-static icl_status predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
-                               double *outputs, icl_error *error) {
-    const icl_task_shape *shape = &shown->task->shape;
-
-    (void)predictor;
-    (void)error;
-    memset(outputs, 0, shown->count * shape->positions * shape->outputs * sizeof *outputs);
-    return ICL_OK;
-}
-
 static const size_t degrees[] = {1, 3, 5, 7, MOST_DEGREE};
 
 const icl_reference_predictor *icl_graphs_references(const icl_task *task) {
-    static const icl_reference_predictor all[] = {{"zero", NULL, predict_zero},
+    static const icl_reference_predictor all[] = {{"zero", NULL, icl_task_predict_zero},
                                                   {"polynomial:1", &degrees[0], predict_by_polynomial},
                                                   {"polynomial:3", &degrees[1], predict_by_polynomial},
                                                   {"polynomial:5", &degrees[2], predict_by_polynomial},

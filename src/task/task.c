@@ -203,3 +203,13 @@ icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_
                         icl_task_shape_text(&batch->shape, seen), icl_task_shape_text(&task->shape, expected));
     return task->family->sample(task, backend, purpose, seed, step, batch, error);
 }
+
+icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
+                                 double *outputs, icl_error *error) {
+    const icl_task_shape *shape = &shown->task->shape;
+
+    (void)predictor;
+    (void)error;
+    memset(outputs, 0, shown->count * shape->scored * shape->outputs * sizeof *outputs);
+    return ICL_OK;
+}

@@ -10,6 +10,10 @@ extern const icl_recipe_group icl_pairs_keys;
 /* Reads task.d and task.n into the prior and makes the shape that of in-context regression. */
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error);
 
+/* The reference predictor 0, for tables of families. */
+icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
+                                 double *outputs, icl_error *error);
+
 /* The families: the word of task.family, the constant in the family's file, whose keys stand beside it as NAME_keys. */
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
