@@ -146,30 +146,33 @@ static bool find_step(size_t terms, const curvature *at, double mu, double *step
            LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)terms, 1, matrix, (int)terms, step, (int)terms) == 0;
 }
 
+/* One step from c on, with the least of mu and its multiples by 4 that lessens f; false where none does. */
+static bool improve(size_t terms, size_t count, const moments *of, double *mu, double *c) {
+    const double before = loss_of(terms, count, of, c);
+    curvature at = {{{0}}, {{0}}, {0}};
+
+    for (size_t g = 0; g < count; g++)
+        add_curvature(terms, &of[g], c, &at);
+    while (*mu < 1e6) {
+        double tried[MOST_TERMS] = {0};
+        const bool is_found = find_step(terms, &at, *mu, tried);
+        for (size_t i = 0; i < terms; i++)
+            tried[i] += c[i];
+        if (is_found && loss_of(terms, count, of, tried) < before) {
+            memcpy(c, tried, terms * sizeof *c);
+            return true;
+        }
+        *mu *= 4;
+    }
+    return false;
+}
+
 /* From c on. */
 static void minimize(size_t terms, size_t count, const moments *of, double *c) {
-    double mu = 1;
+    double mu = 0.0625;
 
-    for (int round = 0; round < FIT_ROUNDS; round++) {
-        const double before = loss_of(terms, count, of, c);
-        bool is_less = false;
-        curvature at = {{{0}}, {{0}}, {0}};
-
-        for (size_t g = 0; g < count; g++)
-            add_curvature(terms, &of[g], c, &at);
-        for (mu = fmax(mu / 16, 1e-6); !is_less && mu < 1e6; mu *= 4) {
-            double tried[MOST_TERMS] = {0};
-            if (!find_step(terms, &at, mu, tried))
-                continue;
-            for (size_t i = 0; i < terms; i++)
-                tried[i] += c[i];
-            is_less = loss_of(terms, count, of, tried) < before;
-            if (is_less)
-                memcpy(c, tried, terms * sizeof *c);
-        }
-        if (!is_less)
-            return;
-    }
+    for (int round = 0; round < FIT_ROUNDS && improve(terms, count, of, &mu, c); round++)
+        mu = fmax(mu / 4, 1e-6);
 }
 
 static icl_status fit(const icl_task *task, polynomial *to, icl_error *error) {

@@ -35,7 +35,7 @@ static void scale_to_norm(block z, size_t first, size_t count, double norm) {
 
 /* Z <- Z + S V + Z R for scores S. */
 static void move(size_t width, block z, const block scores, const float *values, const float *skip) {
-    block mapped, skipped;
+    block mapped = {{0}}, skipped = {{0}};
 
     multiply(N, width, z, values, mapped);
     multiply(N, width, z, skip, skipped);
@@ -58,7 +58,7 @@ static void score(size_t width, const block queries, const block seen, block sco
 
 static void predict_full(const float *inputs, const float *parameters, double *out) {
     const size_t size = (size_t)FULL_WIDTH * FULL_WIDTH;
-    block z = {{0}}, queries, seen, scores;
+    block z = {{0}}, queries = {{0}}, seen = {{0}}, scores = {{0}};
 
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < P; j++)
@@ -79,7 +79,7 @@ static void predict_full(const float *inputs, const float *parameters, double *o
 
 static void predict_demands(const float *inputs, const float *parameters, double *out) {
     const size_t width = 2 * K, size = width * width, layer_size = 2 + 2 * size;
-    block incidence = {{0}}, y = {{0}}, shared, scores;
+    block incidence = {{0}}, y = {{0}}, shared = {{0}}, scores = {{0}};
 
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < P; j++)
@@ -119,7 +119,7 @@ done:
 
 /* The start, and noise on all of it, so that no entry is special. */
 static void fill(const icl_model *model, float *parameters, float *inputs) {
-    float noise[MOST_SIZE];
+    float noise[MOST_SIZE] = {0};
 
     icl_model_initialize(model, 5, parameters);
     fill_normal(noise, icl_model_size(model), 6, 0.3F);
@@ -198,7 +198,7 @@ static void check(tap_run *tap, icl_backend *device, icl_backend *ref, bool full
     const char *name = full ? "full" : "demands";
     const bool is_double = icl_backend_capabilities(device)->element_size == sizeof(double);
     static seen ours, truth;
-    float parameters[MOST_SIZE] = {0}, inputs[BATCH * N * P];
+    float parameters[MOST_SIZE] = {0}, inputs[BATCH * N * P] = {0};
     double size;
     size_t count = 0;
     icl_error error = {0};

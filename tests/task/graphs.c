@@ -331,8 +331,8 @@ static void check_predictors(tap_run *tap, icl_backend *cpu) {
         tap_note("%s: %.4g", falling[i], losses[i]);
         tap_ok(tap, i == 0 ? fabs(losses[0] - 1) < 1e-5 : losses[i] < losses[i - 1], "%s: its loss", falling[i]);
     }
-    for (double factor = -12; status == ICL_OK && factor < 0; factor += 0.125)
-        best = fmin(best, mean_loss(all.task, &all.seen, NULL, factor));
+    for (int eighths = -96; status == ICL_OK && eighths < 0; eighths++)
+        best = fmin(best, mean_loss(all.task, &all.seen, NULL, eighths / 8.0));
     tap_ok(tap, status == ICL_OK && losses[1] < 1.001 * best && losses[1] > 0.999 * best,
            "the best line, fitted elsewhere: %.5f beside %.5f of a search here %s", losses[1], best, error.message);
     tap_ok(tap, status == ICL_OK && losses[6] < 1e-12, "exact");
