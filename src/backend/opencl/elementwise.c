@@ -13,6 +13,8 @@ icl_status icl_opencl_copy(icl_backend *backend, const void *params, const icl_t
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 2);
     (void)params;
+    if (icl_small_takes_runs(opencl, &runs))
+        return icl_small_add_runs(opencl, ICL_SMALL_COPY, &runs, 2, &(icl_small_choice){0}, error);
     return ICL_LAUNCH(opencl, ICL_KERNEL_copy, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
                       ICL_RUNS(runs));
 }
@@ -21,6 +23,8 @@ icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_runs runs = icl_runs_of(opencl, operands, 2);
     const cl_uint kind = (cl_uint) * (const icl_unary_kind *)params;
+    if (icl_small_takes_runs(opencl, &runs))
+        return icl_small_add_runs(opencl, ICL_SMALL_UNARY, &runs, 2, &(icl_small_choice){.kind = kind}, error);
     return ICL_LAUNCH(opencl, ICL_KERNEL_unary, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
                       ICL_RUNS(runs), ICL_ARGUMENT(kind));
 }
@@ -57,6 +61,8 @@ icl_status icl_opencl_binary(icl_backend *backend, const void *params, const icl
     const bool two_axes = runs.shape.s[0] == 1 && runs.shape.s[1] == 1 && runs.shape.s[2] > 1;
     const bool worth_it = opencl->lanes > 1 && row % opencl->lanes != 0 && row <= MAX_PERIOD;
 
+    if (icl_small_takes_runs(opencl, &runs))
+        return icl_small_add_runs(opencl, ICL_SMALL_BINARY, &runs, 3, &(icl_small_choice){.kind = kind}, error);
     if (two_axes && worth_it && is_run(&views[0], row)) {
         if (is_run(&views[1], row) && is_repeated(&views[2]))
             return launch_periodic(opencl, &runs, false, kind, error);
@@ -74,6 +80,9 @@ icl_status icl_opencl_scale_add(icl_backend *backend, const void *params, const 
     const icl_runs runs = icl_runs_of(opencl, operands, 3);
     const cl_uint has_b = operands[2].buffer != NULL;
     const cl_float alpha = (cl_float)p->alpha, beta = (cl_float)p->beta;
+    if (icl_small_takes_runs(opencl, &runs))
+        return icl_small_add_runs(opencl, ICL_SMALL_SCALE_ADD, &runs, 3, &(icl_small_choice){has_b, alpha, beta},
+                                  error);
     return ICL_LAUNCH(opencl, ICL_KERNEL_scale_add, runs.units, error, ICL_VIEW(runs.views[0]), ICL_VIEW(runs.views[1]),
                       ICL_VIEW(runs.views[2]), ICL_RUNS(runs), ICL_ARGUMENT(has_b), ICL_ARGUMENT(alpha),
                       ICL_ARGUMENT(beta));

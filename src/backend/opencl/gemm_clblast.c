@@ -49,6 +49,7 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
 
     if (!matrix_of(out, &c) || !matrix_of(left, &a) || !matrix_of(right, &b))
         return icl_fail(error, ICL_ERROR_INPUT, "matmul: CLBlast cannot express these strides");
+    ICL_CHECK(icl_small_launch(opencl, error));
     const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const icl_status status = icl_profile_next(opencl, &event, error); /* of the last of its kernels */

@@ -72,6 +72,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ic
                                   const icl_argument *arguments, size_t count, icl_error *error) {
     icl_slices slices = {.items = items};
 
+    ICL_CHECK(icl_small_launch(opencl, error));
     if (special)
         ICL_CHECK(icl_opencl_variant(opencl, which, special, &slices.compiled, error));
     else

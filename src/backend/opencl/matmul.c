@@ -120,6 +120,8 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
     product p = product_of(operands);
     const icl_view out = p.out;
     const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
+    if (!strict && icl_small_takes_product(opencl, p.shape, p.k))
+        return icl_small_add_product(opencl, (const icl_view[]){p.out, p.a, p.b}, p.shape, p.k, alpha, beta, error);
     p.tile = is_wide(&p, strict) ? WIDE : TILE;
     const size_t width = opencl->lanes > 1 ? opencl->lanes : p.tile;
     const size_t height = opencl->lanes == 1 ? p.tile : ROW_CHUNK;

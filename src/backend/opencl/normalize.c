@@ -40,6 +40,19 @@ static vector vector_of(const icl_tensor *tensor, const icl_tensor *any) {
 
 #define VECTOR(of) ICL_MEMORY_ARGUMENT((of).memory), ICL_ARGUMENT((of).offset), ICL_ARGUMENT((of).stride)
 
+static icl_view view_of_vector(const vector *of) {
+    return (icl_view){.memory = of->memory, .offset = of->offset, .stride = {{0, 0, 0, of->stride}}};
+}
+
+/* Completes what is known of rows that may be small; true: they are. */
+static bool is_small(const icl_opencl *opencl, const normalization *x, icl_small_norm *small) {
+    small->count = x->teams.shape.s[3];
+    small->kind = x->kind;
+    small->share = x->share;
+    small->epsilon = x->epsilon;
+    return icl_small_takes_rows(opencl, small->views, x->teams.shape, &small->rows);
+}
+
 icl_status icl_opencl_normalize(icl_backend *backend, const void *params, const icl_tensor *operands,
                                 icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -48,7 +61,10 @@ icl_status icl_opencl_normalize(icl_backend *backend, const void *params, const 
     const vector gain = vector_of(&operands[GAIN], &operands[IN]), shift = vector_of(&operands[SHIFT], &operands[IN]);
     const cl_uint flags = (operands[GAIN].buffer ? HAS_GAIN : 0) | (operands[SHIFT].buffer ? HAS_SHIFT : 0);
     const double work = FORWARD_WORK * x.teams.shape.s[3];
+    icl_small_norm small = {.views = {out, in, view_of_vector(&gain), view_of_vector(&shift)}, .flags = flags};
 
+    if (is_small(opencl, &x, &small))
+        return icl_small_add_rows(opencl, &small, error);
     if (opencl->lanes > 1)
         return ICL_LAUNCH(opencl, ICL_KERNEL_normalize_lanes, x.teams.rows, error, ICL_VIEW(out), ICL_VIEW(in),
                           VECTOR(gain), VECTOR(shift), ICL_ARGUMENT(x.teams.shape), ICL_UNITS(x.teams.rows, work),

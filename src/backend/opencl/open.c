@@ -11,6 +11,7 @@ static void close_backend(icl_backend *backend) {
     if (opencl->queue)
         clFinish(opencl->queue);
     icl_profile_drop(opencl);
+    icl_small_drop(opencl);
     icl_opencl_release_programs(opencl);
     icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);
@@ -171,7 +172,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
+    opencl->small.is_off = true;
     ICL_TRY(icl_opencl_self_test(opencl, error));
+    opencl->small.is_off = false;
     *opened = backend;
     backend = NULL;
 done:

@@ -85,6 +85,7 @@
     KERNEL(normalize_teams, "normalize", GPU, false)                                                                   \
     KERNEL(normalize_backward_teams, "normalize", GPU, false)                                                          \
     KERNEL(normalize_sums, "normalize", GPU, false)                                                                    \
+    KERNEL(run_small, "small", CPU, false)                                                                             \
     KERNEL(normalize_add, "normalize", BOTH, false)                                                                    \
     KERNEL(cross_entropy_lanes, "cross_entropy", CPU, false)                                                           \
     KERNEL(cross_entropy_backward_lanes, "cross_entropy", CPU, false)                                                  \
@@ -181,6 +182,7 @@ typedef struct icl_profile {
 typedef enum icl_tested {
     ICL_TESTED_LINEAR_TRANSFORMER = 0,
     ICL_TESTED_GRAM,
+    ICL_TESTED_SMALL,
     ICL_TESTED_RECURRENCE,
     ICL_TESTED_RECURRENCE_GRADIENT,
     ICL_TESTED_COUNT
@@ -192,6 +194,21 @@ typedef struct icl_random_launch {
     uint32_t seed;
     uint64_t draws; /* launches so far */
 } icl_random_launch;
+
+/* Small operations that wait for their launch: see small.c. The buffers and the list are fewer than the 1024 bytes of
+ * arguments that any device takes. */
+#define ICL_SMALL_BUFFERS 16
+#define ICL_SMALL_WORDS   208 /* as in cl/small.cl */
+#define ICL_SMALL_ENTRY   20  /* words of an entry at most */
+
+typedef struct icl_small {
+    bool is_off;            /* each op is launched alone: for tests */
+    cl_uint words, buffers; /* that wait */
+    cl_mem memory[ICL_SMALL_BUFFERS];
+    struct {
+        cl_uint words, word[ICL_SMALL_WORDS];
+    } list; /* as the kernel takes it */
+} icl_small;
 
 /* Which kernels of linear transformers a GPU runs: see linear_transformer/programs.c.
  * ICLAB_OPENCL_LINEAR=straight|steps asks for one of them: for tests. */
@@ -244,6 +261,7 @@ typedef struct icl_opencl {
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
     icl_profile profile;
     icl_random_launch random_launch;
+    icl_small small;
 } icl_opencl;
 
 static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
@@ -450,6 +468,50 @@ bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work)
 
 /* Runs the launch in slices, and waits for each. */
 icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error);
+
+/* ---- small.c ---- */
+
+/* As in cl/small.cl. */
+typedef enum icl_small_kind {
+    ICL_SMALL_COPY = 0,
+    ICL_SMALL_UNARY,
+    ICL_SMALL_BINARY,
+    ICL_SMALL_SCALE_ADD,
+    ICL_SMALL_MATMUL,
+    ICL_SMALL_NORMALIZE
+} icl_small_kind;
+
+/* Queues what waits; everything that is queued otherwise calls it before. */
+icl_status icl_small_launch(icl_opencl *opencl, icl_error *error);
+/* Forgets it. */
+void icl_small_drop(icl_opencl *opencl);
+
+/* Elementwise ops of one or two axes. */
+bool icl_small_takes_runs(const icl_opencl *opencl, const icl_runs *runs);
+
+typedef struct icl_small_choice {
+    cl_uint kind; /* of the function; of icl_scale_add, whether there is a b */
+    cl_float alpha, beta;
+} icl_small_choice;
+
+icl_status icl_small_add_runs(icl_opencl *opencl, icl_small_kind kind, const icl_runs *runs, int views,
+                              const icl_small_choice *choice, icl_error *error);
+
+/* One product of few rows; shape: of out. */
+bool icl_small_takes_product(const icl_opencl *opencl, cl_uint4 shape, cl_uint terms);
+icl_status icl_small_add_product(icl_opencl *opencl, const icl_view views[3], cl_uint4 shape, cl_uint terms,
+                                 cl_float alpha, cl_float beta, icl_error *error);
+
+/* Rows that are normalized: views of out, in, gain and shift, the last two with offset and last stride alone. */
+typedef struct icl_small_norm {
+    icl_view views[4];
+    cl_uint rows, count, kind, flags;
+    cl_float share, epsilon;
+} icl_small_norm;
+
+/* views: of out and in, whose third strides become those of rows. */
+bool icl_small_takes_rows(const icl_opencl *opencl, icl_view views[2], cl_uint4 shape, cl_uint *rows);
+icl_status icl_small_add_rows(icl_opencl *opencl, const icl_small_norm *norm, icl_error *error);
 
 /* ---- random_launch.c ---- */
 

@@ -256,6 +256,7 @@ icl_status icl_opencl_self_test(icl_opencl *opencl, icl_error *error) {
 icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error) {
     static self_test *const tests[] = {[ICL_TESTED_LINEAR_TRANSFORMER] = icl_self_test_linear_transformer,
                                        [ICL_TESTED_GRAM] = icl_self_test_gram,
+                                       [ICL_TESTED_SMALL] = icl_self_test_small,
                                        [ICL_TESTED_RECURRENCE] = icl_self_test_recurrence,
                                        [ICL_TESTED_RECURRENCE_GRADIENT] = icl_self_test_recurrence_gradient};
     icl_status status;

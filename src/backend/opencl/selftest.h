@@ -22,11 +22,12 @@ icl_status icl_self_test_matmul(icl_opencl *opencl, bool clblast, icl_error *err
 /* Whether this build has CLBlast, where it was asked for; then its answers too. */
 icl_status icl_self_test_choose_clblast(icl_opencl *opencl, icl_error *error);
 
-/* Ops beside the host's answers: those of the first program, the fused gradient, the sampler of Gram matrices, and both
- * passes of the recurrence with a decay and the delta term. */
+/* Ops beside the host's answers: those of the first program, the fused gradient, the sampler of Gram matrices, lists of
+ * small operations, and both passes of the recurrence with a decay and the delta term. */
 icl_status icl_self_test_against_host(icl_opencl *opencl, icl_error *error);
 icl_status icl_self_test_linear_transformer(icl_opencl *opencl, icl_error *error);
 icl_status icl_self_test_gram(icl_opencl *opencl, icl_error *error);
+icl_status icl_self_test_small(icl_opencl *opencl, icl_error *error);
 icl_status icl_self_test_recurrence(icl_opencl *opencl, icl_error *error);
 icl_status icl_self_test_recurrence_gradient(icl_opencl *opencl, icl_error *error);
 

@@ -169,6 +169,31 @@ static const known_case cases[] = {
       {"decays", ABSENT, 0, {0}}}},
 };
 
+/* What lists of small operations do, cl/small.cl: products whose columns stand beside each other, and rows. */
+static const icl_matmul_params product = {.alpha = .5, .beta = 2};
+static const icl_normalize_params layer_norm = {.kind = ICL_NORM_LAYER, .epsilon = 1e-5};
+static const icl_binary_kind addition = ICL_ADD;
+
+enum { FEW = 3, TERMS = 5, WIDE = 67 };
+
+static const known_case small_cases[] = {
+    {ICL_OP_matmul,
+     &product,
+     NEAR,
+     {{"product", NORMAL, 2, {FEW, WIDE}}, {"a", NORMAL, 2, {FEW, TERMS}}, {"b", NORMAL, 2, {TERMS, WIDE}}}},
+    {ICL_OP_normalize,
+     &layer_norm,
+     NEAR,
+     {{"rows", NORMAL, 2, {FEW, WIDE}},
+      {"in", NORMAL, 2, {FEW, WIDE}},
+      {"gain", NORMAL, 1, {WIDE}},
+      {"shift", NORMAL, 1, {WIDE}}}},
+    {ICL_OP_binary,
+     &addition,
+     NEAR,
+     {{"sum", NORMAL, 2, {FEW, WIDE}}, {"a", NORMAL, 2, {FEW, WIDE}}, {"b", NORMAL, 2, {FEW, WIDE}}}},
+};
+
 static size_t count_of(const known_operand *operand) {
     size_t count = operand->values == ABSENT ? 0 : 1;
     for (int axis = 0; axis < operand->rank; axis++)
@@ -269,6 +294,10 @@ icl_status icl_self_test_linear_transformer(icl_opencl *opencl, icl_error *error
 
 icl_status icl_self_test_gram(icl_opencl *opencl, icl_error *error) {
     return test_cases(opencl, &gram_case, 1, error);
+}
+
+icl_status icl_self_test_small(icl_opencl *opencl, icl_error *error) {
+    return test_cases(opencl, small_cases, sizeof small_cases / sizeof *small_cases, error);
 }
 
 /* GPUs have two forms of it, and a run may use both: long sequences in training, single tokens in decoding. */

@@ -9,6 +9,7 @@ icl_status icl_opencl_buffer_read(icl_backend *backend, const icl_buffer *buffer
                                   void *elements, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
+    ICL_TRY(icl_small_launch(opencl, error));
     ICL_CL_TRY(opencl, "clEnqueueReadBuffer",
                clEnqueueReadBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, offset * sizeof(cl_float),
                                    count * sizeof(cl_float), elements, 0, NULL, NULL));
@@ -20,6 +21,7 @@ icl_status icl_opencl_buffer_write(icl_backend *backend, icl_buffer *buffer, siz
                                    const void *elements, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
+    ICL_TRY(icl_small_launch(opencl, error));
     ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
                clEnqueueWriteBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, offset * sizeof(cl_float),
                                     count * sizeof(cl_float), elements, 0, NULL, NULL));
@@ -30,6 +32,7 @@ done:
 icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     cl_int code;
+    ICL_CHECK(icl_small_launch(opencl, error));
     void *mapped = clEnqueueMapBuffer(opencl->queue, memory_of_buffer(buffer), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                       buffer->elements * sizeof(cl_float), 0, NULL, NULL, &code);
     if (code != CL_SUCCESS)
@@ -41,6 +44,7 @@ icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_e
 icl_status icl_opencl_buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
+    ICL_TRY(icl_small_launch(opencl, error));
     ICL_CL_TRY(opencl, "clEnqueueUnmapMemObject",
                clEnqueueUnmapMemObject(opencl->queue, memory_of_buffer(buffer), buffer->mapped, 0, NULL, NULL));
 done:
@@ -51,6 +55,7 @@ done:
 icl_status icl_opencl_sync(icl_backend *backend, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
     icl_status status = ICL_OK;
+    ICL_TRY(icl_small_launch(opencl, error));
     ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
     ICL_TRY(icl_profile_collect(opencl, error));
 done:

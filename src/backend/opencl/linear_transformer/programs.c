@@ -49,6 +49,7 @@ static icl_status write_steps(icl_opencl *opencl, icl_linear_program *program, i
     const size_t bytes = composed.count * STEP_WORDS * sizeof(cl_uint) + sizeof program->given;
     ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
     program->steps = composed.count;
+    ICL_TRY(icl_small_launch(opencl, error)); /* the block may be one that it uses */
     ICL_CL_TRY(
         opencl, "clEnqueueWriteBuffer",
         clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE, 0, bytes, composed.steps, 0, NULL, NULL));
@@ -65,6 +66,7 @@ static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, ic
     icl_status status = ICL_OK;
 
     program->given = 0;
+    ICL_TRY(icl_small_launch(opencl, error));
     ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
                clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE,
                                     program->steps * STEP_WORDS * sizeof(cl_uint), sizeof program->given,

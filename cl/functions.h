@@ -1,0 +1,91 @@
+/* The functions of the elementwise ops, by their kinds. */
+#ifndef ICL_FUNCTIONS_H
+#define ICL_FUNCTIONS_H
+#include "../include/iclab/kinds.h"
+#include "common.h"
+
+/* The formula of each kind, unary_NAME: a row of the list that has none does not compile. */
+#define UNARY(name, formula)                                                                                           \
+    static floats unary_##name(floats x) {                                                                             \
+        return formula;                                                                                                \
+    }
+UNARY(negate, -x)
+UNARY(absolute, fabs(x))
+UNARY(square, x *x)
+UNARY(square_root, sqrt(x))
+UNARY(reciprocal, (floats)(1.0f) / x)
+UNARY(exponential, exp(x))
+UNARY(logarithm, log(x))
+UNARY(hyperbolic_tangent, tanh(x))
+UNARY(sigmoid, (floats)(1.0f) / ((floats)(1.0f) + exp(-x)))
+UNARY(relu, select(fmax(x, (floats)(0.0f)), x, isnan(x)))
+UNARY(sign, select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(0.0f))),
+                   select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x)))
+UNARY(softplus, fmax(x, (floats)(0.0f)) + log1p(exp(-fabs(x))))
+
+/* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
+ * before. A limited x, since -infinity times h would be no number; its result is 0. */
+static floats gated(floats x, floats w) {
+    const floats h = exp(-fabs(w)), limited = select(x, (floats)(-2000.0f), isless(x, (floats)(-2000.0f)));
+    return select(limited * h * h, x, isgreater(x, (floats)(0.0f))) / ((floats)(1.0f) + h * h);
+}
+static floats gelu_exponent(floats x) {
+    return x * ((floats)(0.79788456080286536f) + (floats)(0.0356774081363001244f) * (x * x));
+}
+UNARY(silu, gated(x, (floats)(0.5f) * x))
+UNARY(gelu, gated(x, gelu_exponent(x)))
+
+static floats apply_unary(uint kind, floats x) {
+#define CASE(kind, name, positive)                                                                                     \
+    case kind:                                                                                                         \
+        return unary_##name(x);
+    switch (kind) {
+        ICL_UNARY_KINDS(CASE)
+    default:
+        return x; /* the host knows no other kind */
+    }
+#undef CASE
+}
+
+#define BINARY(name, formula)                                                                                          \
+    static floats binary_##name(floats a, floats b) {                                                                  \
+        return formula;                                                                                                \
+    }
+BINARY(add, a + b)
+BINARY(subtract, a - b)
+BINARY(multiply, a *b)
+BINARY(divide, a / b)
+BINARY(maximum, select(fmax(a, b), a + b, isunordered(a, b)))
+BINARY(minimum, select(fmin(a, b), a + b, isunordered(a, b)))
+BINARY(equal, select((floats)(0.0f), (floats)(1.0f), isequal(a, b)))
+
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h) and
+ * s (1 - s) = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+static floats limited(floats x) {
+    return select(clamp(x, (floats)(-2000.0f), (floats)(2000.0f)), x, isnan(x));
+}
+static floats gated_slope(floats x, floats w, floats x_times_slope_of_z, floats g) {
+    const floats h = exp(-fabs(w)), square = h * h, share = (floats)(1.0f) / ((floats)(1.0f) + square);
+    const floats above = select(square, (floats)(1.0f), isgreater(x, (floats)(0.0f)));
+    return g * ((above + x_times_slope_of_z * (square * share)) * share);
+}
+static floats gelu_slope(floats x, floats g) {
+    const floats slope = (floats)(1.59576912160573072f) + (floats)(0.2140644488178007464f) * (x * x);
+    return gated_slope(x, gelu_exponent(x), x * slope, g);
+}
+BINARY(silu_slope, gated_slope(limited(a), (floats)(0.5f) * limited(a), limited(a), b))
+BINARY(gelu_slope, gelu_slope(limited(a), b))
+
+static floats apply_binary(uint kind, floats a, floats b) {
+#define CASE(kind, name)                                                                                               \
+    case kind:                                                                                                         \
+        return binary_##name(a, b);
+    switch (kind) {
+        ICL_BINARY_KINDS(CASE)
+    default:
+        return a;
+    }
+#undef CASE
+}
+
+#endif
