@@ -122,6 +122,8 @@ typedef struct icl_peak_params {
     size_t rounds;
 } icl_peak_params;
 
+#define ICL_ANY_WAY SIZE_MAX
+
 typedef struct icl_backend_functions {
     /* Waits for everything and frees the backend's private state. */
     void (*close)(icl_backend *backend);
@@ -153,6 +155,12 @@ typedef struct icl_backend_functions {
      * machine has no such instruction set. May be NULL: then the device's peak is not known. */
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
+
+    /* Where an op can be run in several ways: their names, [count]; 0: in one way. choose_way takes one of them, or
+     * gives the choice back to the backend: ICL_ANY_WAY. Both NULL: no op has several. For measuring them beside each
+     * other. */
+    size_t (*ways)(const icl_backend *backend, icl_op op, const char *const **names);
+    void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
 
     /* Opens one of the workers of icl_backend_share: a backend of one thread with the same arithmetic, in
      * workers[number]. NULL: the backend is its own worker. */

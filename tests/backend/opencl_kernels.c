@@ -124,6 +124,27 @@ done:
         icl_tensor_release(&operands[i]);
 }
 
+/* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
+static void check_ways(tap_run *tap, icl_backend *backend) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_recurrence_walk chosen = opencl->recurrence_walk;
+    const char *const *names = NULL;
+
+    opencl->recurrence_walk = ICL_WALK_BY_LENGTH;
+    const size_t ways = backend->functions->ways(backend, ICL_OP_recurrence_forward, &names);
+    if (tap_ok(tap, ways == (opencl->lanes == 1 ? 2 : 0), "a recurrence has %zu ways", ways) && ways > 0) {
+        backend->functions->choose_way(backend, ICL_OP_recurrence_forward, 1);
+        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && opencl->recurrence_walk == ICL_WALK_BY_CHUNKS,
+               "the second is %s", names[1]);
+        tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_forward, &names) == 0,
+               "where one is chosen, there is no choice");
+        backend->functions->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
+        tap_ok(tap, opencl->recurrence_walk == ICL_WALK_BY_LENGTH, "then the length decides again");
+    }
+    tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_backward, &names) == 0, "backward has one way");
+    opencl->recurrence_walk = chosen;
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -139,6 +160,7 @@ int main(int argc, char **argv) {
                 check_title(&tap, cases, i, count, backend);
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
     check_peaks(&tap, backend);
+    check_ways(&tap, backend);
     check_all_were_launched(&tap, backend, argc > 2 ? argv[2] : "cpu");
     icl_backend_close(&backend);
     icl_free(&cases);

@@ -2,6 +2,8 @@
 #include "run/bench/bench.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "tap.h"
@@ -194,6 +196,68 @@ static void check_turns(tap_run *tap) {
     icl_backend_close(&backend);
 }
 
+/* ---- Ways ---- */
+
+static const char *const two_ways[] = {"one way", "the other"};
+#define WAYS_CASE "matmul_strict batch 2048 (20x20)(20x1)"
+
+/* What the bench chooses and shows, in its order. */
+typedef struct seen_ways {
+    size_t chosen[8], choices, rows[8], row_count; /* rows: the number of choices before each */
+    bool names_ways;
+} seen_ways;
+
+static size_t count_ways(const icl_backend *backend, icl_op op, const char *const **names) {
+    (void)backend;
+    *names = two_ways;
+    return op == ICL_OP_matmul_strict ? 2 : 0;
+}
+
+/* The backend's log has the test's own pointer. */
+static void note_way(icl_backend *backend, icl_op op, size_t way) {
+    seen_ways *seen = backend->log.user;
+    (void)op;
+    if (seen->choices < 8)
+        seen->chosen[seen->choices++] = way;
+}
+
+static icl_status note_row(void *user, const icl_bench_row *row, icl_error *error) {
+    seen_ways *seen = user;
+    (void)error;
+    if (strncmp(row->name, WAYS_CASE, strlen(WAYS_CASE)) == 0 && seen->row_count < 2) {
+        char name[128];
+        snprintf(name, sizeof name, "%s, %s", WAYS_CASE, two_ways[seen->row_count]);
+        seen->names_ways = (seen->row_count == 0 || seen->names_ways) && strcmp(row->name, name) == 0;
+        seen->rows[seen->row_count++] = seen->choices;
+    }
+    return ICL_OK;
+}
+
+/* An op with two ways has a row for each, and afterwards the backend chooses again. */
+static void check_ways(tap_run *tap) {
+    icl_backend *backend = tap_open_device(tap, "cpu");
+    seen_ways seen = {0};
+    icl_error error = {0};
+
+    if (!backend)
+        return;
+    const icl_backend_functions *own = backend->functions;
+    icl_backend_functions with_ways = *own;
+    with_ways.ways = count_ways;
+    with_ways.choose_way = note_way;
+    backend->functions = &with_ways;
+    backend->log = (icl_log){.user = &seen};
+    const icl_bench_params params = {.device = backend, .pattern = WAYS_CASE, .callback = note_row, .user = &seen};
+    tap_status(tap, icl_bench(&params, &error), &error, "a bench of an op with two ways");
+    tap_ok(tap, seen.row_count == 2 && seen.names_ways, "%zu rows, named by the ways", seen.row_count);
+    tap_ok(tap,
+           seen.choices == 4 && seen.chosen[0] == 0 && seen.chosen[1] == ICL_ANY_WAY && seen.chosen[2] == 1 &&
+               seen.chosen[3] == ICL_ANY_WAY && seen.rows[0] == 1 && seen.rows[1] == 3,
+           "each is timed in its way, and then the choice is the backend's again");
+    backend->functions = own;
+    icl_backend_close(&backend);
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -206,6 +270,7 @@ int main(void) {
         check_cases(&tap, cases, count);
     }
     check_turns(&tap);
+    check_ways(&tap);
     icl_free(&cases);
     return tap_done(&tap);
 }

@@ -36,6 +36,8 @@ static const icl_backend_functions functions = {
     .buffer_unmap = icl_opencl_buffer_unmap,
     .sync = icl_opencl_sync,
     .peak = icl_opencl_peak,
+    .ways = icl_recurrence_ways,
+    .choose_way = icl_recurrence_choose_way,
     .ops =
         {
 #define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,

@@ -574,6 +574,11 @@ icl_op_function icl_opencl_recurrence_forward, icl_opencl_recurrence_backward;
 icl_op_function icl_opencl_look_up, icl_opencl_look_up_backward, icl_opencl_rotate;
 icl_op_function icl_opencl_convolve, icl_opencl_convolve_backward;
 
+/* Forward on GPUs, token by token or by chunks: `ways` and `choose_way` of icl_backend_functions. Where the environment
+ * has chosen, there is one way. */
+size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
+void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
+
 /* One linear attention launch: see attention_linear.c. */
 icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
                                      icl_error *error);

@@ -238,6 +238,22 @@ static bool takes_chunks(const call *x) {
            products_bytes(x) <= x->opencl->backend->capabilities.max_allocation;
 }
 
+size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names) {
+    static const char *const of_gpus[] = {"by tokens", "by chunks"};
+    const icl_opencl *opencl = backend->state;
+
+    *names = of_gpus;
+    if (op != ICL_OP_recurrence_forward || opencl->lanes > 1 || opencl->recurrence_walk != ICL_WALK_BY_LENGTH)
+        return 0;
+    return sizeof of_gpus / sizeof *of_gpus;
+}
+
+void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way) {
+    static const icl_recurrence_walk walks[] = {ICL_WALK_BY_TOKENS, ICL_WALK_BY_CHUNKS};
+    (void)op; /* the only one */
+    icl_opencl_of(backend)->recurrence_walk = way == ICL_ANY_WAY ? ICL_WALK_BY_LENGTH : walks[way];
+}
+
 /* The heads [first, first + count). products: memory for what is known of their chunks. */
 static icl_status forward_heads(const call *x, size_t first, size_t count, const icl_block *products,
                                 icl_error *error) {

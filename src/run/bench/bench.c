@@ -82,8 +82,9 @@ done:
     return status;
 }
 
-static icl_status bench_op(const icl_bench_params *params, const icl_case *c, const icl_bench_peaks *peaks,
-                           icl_error *error) {
+/* name: of the row. */
+static icl_status bench_op(const icl_bench_params *params, const icl_case *c, const char *name,
+                           const icl_bench_peaks *peaks, icl_error *error) {
     op_run runs[2] = {{.c = c, .backend = params->device}, {.c = c, .backend = params->cpu}};
     icl_bench_contender contenders[2] = {{.backend = params->device, .function = call_op, .context = &runs[0]},
                                          {.backend = params->cpu, .function = call_op, .context = &runs[1]}};
@@ -94,7 +95,7 @@ static icl_status bench_op(const icl_bench_params *params, const icl_case *c, co
         if (runs[i].backend)
             ICL_TRY(icl_bench_operands(c, runs[i].backend, runs[i].operands, error));
     ICL_TRY(icl_bench_take_turns(contenders, 2, params->seconds, error));
-    icl_bench_row row = row_of(c->name, contenders, work, peaks);
+    icl_bench_row row = row_of(name, contenders, work, peaks);
     for (int i = 0; i < 2; i++)
         release_op(&runs[i]);
     ICL_TRY(profile_op(params, c, &row, error));
@@ -102,6 +103,30 @@ static icl_status bench_op(const icl_bench_params *params, const icl_case *c, co
 done:
     for (int i = 0; i < 2; i++)
         release_op(&runs[i]);
+    return status;
+}
+
+static void choose_way(const icl_bench_params *params, icl_op op, size_t way) {
+    params->device->functions->choose_way(params->device, op, way);
+    if (params->profiled)
+        params->profiled->functions->choose_way(params->profiled, op, way);
+}
+
+/* A row for each way in which the device can run the op: its owner sees which is the faster one. */
+static icl_status bench_ways(const icl_bench_params *params, const icl_case *c, const icl_bench_peaks *peaks,
+                             icl_error *error) {
+    const icl_backend_functions *functions = params->device->functions;
+    const char *const *names = NULL;
+    const size_t ways = functions->ways ? functions->ways(params->device, c->op, &names) : 0;
+    icl_status status = ways == 0 ? bench_op(params, c, c->name, peaks, error) : ICL_OK;
+
+    for (size_t way = 0; way < ways && status == ICL_OK; way++) {
+        char name[sizeof c->name + 32];
+        snprintf(name, sizeof name, "%s, %s", c->name, names[way]);
+        choose_way(params, c->op, way);
+        status = bench_op(params, c, name, peaks, error);
+        choose_way(params, c->op, ICL_ANY_WAY);
+    }
     return status;
 }
 
@@ -114,7 +139,7 @@ static icl_status bench_ops(const icl_bench_params *params, const icl_bench_peak
     for (size_t i = 0; i < count; i++) {
         if (params->pattern ? !strstr(cases[i].c.name, params->pattern) : cases[i].is_long)
             continue;
-        ICL_TRY(bench_op(params, &cases[i].c, peaks, error));
+        ICL_TRY(bench_ways(params, &cases[i].c, peaks, error));
     }
 done:
     icl_free(&cases);
