@@ -123,6 +123,28 @@ static void test_chain(tap_run *tap, icl_backend *alone, icl_backend *listed) {
     tap_ok(tap, 4 * lists < launches, "and takes %zu launches instead of %zu", lists, launches);
 }
 
+/* More memory than a list names, in so few words that they would fit it: a row is handed on from tensor to tensor. */
+static void test_buffers(tap_run *tap, icl_backend *backend) {
+    enum { COPIES = 2 * ICL_SMALL_BUFFERS };
+    icl_tensor row[COPIES + 1];
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+    float out[WIDTH] = {0};
+
+    row[0] = make_filled(tap, backend, 1, WIDTH, 3);
+    for (size_t i = 0; i < COPIES; i++) {
+        row[i + 1] = make(tap, backend, 1, WIDTH);
+        if (status == ICL_OK)
+            status = icl_copy(backend, row[i + 1], row[i], &error);
+    }
+    tap_status(tap, status, &error, "a row of copies");
+    tap_status(tap, icl_tensor_read(row[COPIES], out, &error), &error, "the last one");
+    tap_ok(tap, out[0] == 3.0F && out[1] == 3.0F + .01F * 7, "%d copies of a row: %g, %g", COPIES, (double)out[0],
+           (double)out[1]);
+    for (size_t i = 0; i <= COPIES; i++)
+        icl_tensor_release(&row[i]);
+}
+
 /* The host's numbers come after what waits: a block that is given back and taken again for them holds the old ones
  * until then. */
 static void test_order(tap_run *tap, icl_backend *backend) {
@@ -174,6 +196,7 @@ int main(int argc, char **argv) {
         icl_opencl_of(alone)->small.is_off = true;
         test_sizes(&tap, icl_opencl_of(listed));
         test_order(&tap, listed);
+        test_buffers(&tap, listed);
         test_chain(&tap, alone, listed);
         test_cases(&tap, alone, listed);
     }
