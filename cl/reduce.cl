@@ -1,11 +1,11 @@
 /*
  * Reductions over any axes, in a tree whose shape depends on the sizes alone.
  *
- * Index mapping: a unit is one chunk of the elements that one output is made from. Within a chunk each lane adds `leaf`
- * terms (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES elements in pairs of equal size,
- * smaller blocks last. Where an output needs several chunks, a second launch reduces the partial results with leaf = 1,
- * so that a term passes through at most 32 + ceil(log2 n) additions. Cost per input element: 1 flop (2
- * for squares), 4 bytes.
+ * Index mapping: a unit is one chunk of the elements that one output, or LANES neighbours, are made from. Within a
+ * chunk each lane adds `leaf` terms (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES
+ * elements in pairs of equal size, smaller blocks last. Where an output needs several chunks, a second launch reduces
+ * the partial results with leaf = 1, so that a term passes through at most 32 + ceil(log2 n) additions. Cost per input
+ * element: 1 flop (2 for squares), 4 bytes.
  */
 #include "../include/iclab/kinds.h"
 #include "common.h"
@@ -106,27 +106,80 @@ static float result_of(const tree *of, uint is_max) {
         result = combine_one(is_max, of->stack[--depth], result);
     return result;
 }
+
+/* The same of LANES neighbouring outputs. */
+typedef struct wide_tree {
+    floats stack[32];
+    uint blocks, depth;
+} wide_tree;
+
+static void push_wide(wide_tree *to, floats block) {
+    for (uint full = to->blocks++; full & 1u; full >>= 1)
+        block = to->stack[--to->depth] + block;
+    to->stack[to->depth++] = block;
+}
+
+static floats wide_result_of(const wide_tree *of) {
+    uint depth = of->depth;
+    floats result = of->stack[--depth];
+    while (depth > 0)
+        result = of->stack[--depth] + result;
+    return result;
+}
+
+/* The sums of one block of `count` rows in LANES columns: vector l has the terms that lane l of one column's has. */
+static floats add_block(__global const float *from, int stride, uint count) {
+    floats lane[LANES];
+    uint row = LANES;
+    UNROLL for (uint l = 0; l < LANES; l++) lane[l] =
+        l < count ? LOAD_ANYWHERE(from + (int)l * stride) : (floats)(0.0f);
+    for (; row + LANES <= count; row += LANES)
+        UNROLL for (uint l = 0; l < LANES; l++) lane[l] += LOAD_ANYWHERE(from + (int)(row + l) * stride);
+    if (row < count)
+        UNROLL for (uint l = 0; l < LANES; l++) lane[l] +=
+            row + l < count ? LOAD_ANYWHERE(from + (int)(row + l) * stride) : (floats)(0.0f);
+    UNROLL for (uint half_ = LANES / 2; half_ > 0; half_ /= 2) UNROLL for (uint l = 0; l < half_; l++) lane[l] +=
+        lane[l + half_];
+    return lane[0];
+}
+
+static floats add_columns(__global const float *from, int stride, uint count, uint leaf) {
+    wide_tree sums;
+    sums.blocks = sums.depth = 0;
+    for (uint first = 0; first < count; first += leaf * LANES)
+        push_wide(&sums, add_block(from + (int)first * stride, stride, min(leaf * LANES, count - first)));
+    return wide_result_of(&sums);
+}
 #endif
 
 /*
  * out[output, chunk] = reduction of elements chunk * chunk_length .. of the output's reduced axes.
  * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is
- * used). flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the
- * end. divisor: applied last.
+ * used). flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the end. divisor: applied
+ * last. columns: neighbouring outputs of a unit, 1 or, on CPUs for sums whose terms stand beside each other for
+ * neighbouring outputs, LANES.
  */
 __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride,
                      __global const float *in, uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride,
                      uint4 reduced, uint merged, uint length, uint chunk_length, uint chunks, uint2 units, uint leaf,
-                     uint flags, float divisor) {
+                     uint flags, float divisor, uint columns) {
     const uint is_max = flags & 1u, squares = flags & 2u;
     FOR_EACH_UNIT(units) {
-        const uint output = unit / chunks, chunk = unit - output * chunks;
+        const uint group = unit / chunks, output = group * columns, chunk = unit - group * chunks;
         const int4 at = element_position(output, kept);
         __global const float *from = in + in_offset + dot_position(at, kept_stride);
         const uint end = min((chunk + 1) * chunk_length, length);
         tree sums;
         sums.blocks = 0;
 #if LANES > 1
+        if (columns > 1) {
+            const uint first = chunk * chunk_length;
+            const floats total =
+                add_columns(from + (int)first * reduced_stride.s3, reduced_stride.s3, end - first, leaf);
+            store_run(total / divisor, out + out_offset + dot_position(at, out_stride) + (int)chunk * out_chunk_stride,
+                      out_stride.s3, LANES);
+            continue;
+        }
         sums.depth = 0;
 #endif
         for (uint first = chunk * chunk_length; first < end;) {

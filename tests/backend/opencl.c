@@ -244,6 +244,35 @@ static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
 }
 
 /* Relaxed is what is not strict. */
+/* Sums over rows have one tree, whether outputs are made a vector at a time, as those of 32 columns are on CPUs, or one
+ * by one, as those of 17 and 15. */
+static void test_sums_of_columns(tap_run *tap, icl_backend *backend) {
+    enum { HEIGHT = 1037, WIDE = 32, FIRST = 17 };
+    const icl_random_params normal = {.key = {.seed = 5}, .distribution = ICL_NORMAL};
+    float together[WIDE], apart[WIDE];
+    icl_tensor in = {0}, out[2] = {{0}};
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){HEIGHT, WIDE}, &in, &error));
+    for (int i = 0; i < 2; i++)
+        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){1, WIDE}, &out[i], &error));
+    ICL_TRY(icl_random_fill(backend, &normal, in, &error));
+    ICL_TRY(icl_reduce(backend, ICL_SUM, 1, out[0], in, &error));
+    ICL_TRY(icl_reduce(backend, ICL_SUM, 1, icl_tensor_slice(out[1], 1, 0, FIRST), icl_tensor_slice(in, 1, 0, FIRST),
+                       &error));
+    ICL_TRY(icl_reduce(backend, ICL_SUM, 1, icl_tensor_slice(out[1], 1, FIRST, WIDE - FIRST),
+                       icl_tensor_slice(in, 1, FIRST, WIDE - FIRST), &error));
+    ICL_TRY(icl_tensor_read(out[0], together, &error));
+    ICL_TRY(icl_tensor_read(out[1], apart, &error));
+done:
+    tap_status(tap, status, &error, "sums of columns");
+    tap_ok(tap, status == ICL_OK && memcmp(together, apart, sizeof together) == 0, "they have the same bits in parts");
+    icl_tensor_release(&in);
+    icl_tensor_release(&out[0]);
+    icl_tensor_release(&out[1]);
+}
+
 static void test_fast_math(tap_run *tap, const char *spec) {
     icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec, .fast_math = true}, "open with fast math");
     icl_error error = {0};
@@ -276,6 +305,7 @@ int main(int argc, char **argv) {
         test_build_failure(&tap, backend);
         test_random_bits(&tap, backend);
         test_strict_bits(&tap, backend);
+        test_sums_of_columns(&tap, backend);
         icl_backend_close(&backend);
         test_open_twice(&tap, spec);
         test_two_at_once(&tap, spec);

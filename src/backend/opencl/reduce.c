@@ -69,15 +69,25 @@ static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
     return s->length < block ? block : s->length < most ? s->length : most;
 }
 
+/* How many neighbouring outputs a unit of the launch makes: on CPUs a vector of them, where rows are summed up. */
+static cl_uint columns_of(const icl_opencl *opencl, const split_axes *s, cl_uint flags) {
+    const int last = ICL_MAX_RANK - 1;
+    const bool are_rows = s->merged && s->kept_stride.s[last] == 1 && s->reduced_stride.s[last] != 1;
+
+    return opencl->lanes > 1 && flags == 0 && are_rows && s->kept.s[last] % opencl->lanes == 0 ? (cl_uint)opencl->lanes
+                                                                                               : 1;
+}
+
 /* One launch: chunks of s reduced to out[output, chunk]. */
 static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk, cl_uint chunks, cl_uint leaf,
                          cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride, icl_error *error) {
-    const cl_uint units = s->outputs * chunks;
+    const cl_uint columns = columns_of(opencl, s, flags), units = s->outputs / columns * chunks;
     return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
                       ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
                       ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
                       ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
-                      ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor));
+                      ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor),
+                      ICL_ARGUMENT(columns));
 }
 
 /* Row-major strides of the kept axes, each step `innermost` elements. */
