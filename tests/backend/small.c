@@ -163,6 +163,27 @@ static void test_order(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&sum);
 }
 
+/* Where memory is short, the pool gives free blocks back to the driver: not before what waits has them. */
+static void test_trim(tap_run *tap, icl_backend *backend) {
+    enum { LONG = 4000, SHORTER = 3000 }; /* of two size classes */
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const size_t limit = opencl->memory_limit;
+    icl_tensor sum = make(tap, backend, 1, LONG), a = make_filled(tap, backend, 1, LONG, 1), other;
+    icl_error error = {0};
+    float out[LONG];
+
+    tap_status(tap, icl_binary(backend, ICL_ADD, sum, a, a, &error), &error, "a sum that waits");
+    icl_tensor_release(&a);
+    opencl->memory_limit = icl_backend_get_statistics(backend).bytes_reserved;
+    other = make(tap, backend, 1, SHORTER);
+    tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved < opencl->memory_limit, "the pool was trimmed");
+    opencl->memory_limit = limit;
+    tap_status(tap, icl_tensor_read(sum, out, &error), &error, "the sum");
+    tap_ok(tap, out[0] == 2.0F && out[LONG - 1] >= 2.0F, "it is right: %g", (double)out[0]);
+    icl_tensor_release(&other);
+    icl_tensor_release(&sum);
+}
+
 /* ---- What is small ---- */
 
 static void check_size(tap_run *tap, icl_opencl *opencl, bool expected, size_t m, size_t k, size_t n) {
@@ -196,6 +217,7 @@ int main(int argc, char **argv) {
         icl_opencl_of(alone)->small.is_off = true;
         test_sizes(&tap, icl_opencl_of(listed));
         test_order(&tap, listed);
+        test_trim(&tap, listed);
         test_buffers(&tap, listed);
         test_chain(&tap, alone, listed);
         test_cases(&tap, alone, listed);

@@ -11,7 +11,6 @@ static void close_backend(icl_backend *backend) {
     if (opencl->queue)
         clFinish(opencl->queue);
     icl_profile_drop(opencl);
-    icl_small_drop(opencl);
     icl_opencl_release_programs(opencl);
     icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);

@@ -483,8 +483,6 @@ typedef enum icl_small_kind {
 
 /* Queues what waits; everything that is queued otherwise calls it before. */
 icl_status icl_small_launch(icl_opencl *opencl, icl_error *error);
-/* Forgets it. */
-void icl_small_drop(icl_opencl *opencl);
 
 /* Elementwise ops of one or two axes. */
 bool icl_small_takes_runs(const icl_opencl *opencl, const icl_runs *runs);

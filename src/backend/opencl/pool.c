@@ -89,13 +89,16 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
         *head = (*head)->next;
         statistics->pool_hits++;
     } else {
-        if (class_bytes > limit - statistics->bytes_reserved || statistics->bytes_reserved > limit)
+        if (class_bytes > limit - statistics->bytes_reserved || statistics->bytes_reserved > limit) {
+            ICL_TRY(icl_small_launch(opencl, error));
             icl_pool_trim(opencl);
+        }
         if (statistics->bytes_reserved > limit || class_bytes > limit - statistics->bytes_reserved)
             return over_limit(opencl, bytes, error);
         status = make_block(opencl, class_bytes, taken, NULL);
         if (status != ICL_OK) {
             /* The driver may hold what the free blocks occupy: once more without them. */
+            ICL_TRY(icl_small_launch(opencl, error));
             icl_pool_trim(opencl);
             ICL_TRY(make_block(opencl, class_bytes, taken, error));
         }

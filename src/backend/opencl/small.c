@@ -3,8 +3,8 @@
  *
  * A launch costs PoCL 3.1 one to three microseconds, because it allocates memory for each argument and hands the kernel
  * to another thread; a row of 64 numbers takes it less to compute. So where an op is small, it joins a list, which is
- * launched when it is full, and before anything else that the queue is given: the order of all work stays. The list
- * holds the memory that it names, so that the pool may trim.
+ * launched when it is full, before anything else that the queue is given, so that the order of all work stays, and
+ * before the pool gives memory that the list may name back to the driver.
  */
 #include <assert.h>
 #include <string.h>
@@ -44,7 +44,6 @@ static cl_uint number_of(icl_small *small, cl_mem memory) {
     for (cl_uint i = 0; i < small->buffers; i++)
         if (small->memory[i] == memory)
             return i;
-    clRetainMemObject(memory);
     small->memory[small->buffers] = memory;
     return small->buffers++;
 }
@@ -92,16 +91,6 @@ static icl_status add(icl_opencl *opencl, icl_small_kind kind, entry *e, icl_err
     return ICL_OK;
 }
 
-static void forget(icl_small *small) {
-    for (cl_uint i = 0; i < small->buffers; i++)
-        clReleaseMemObject(small->memory[i]);
-    small->words = small->buffers = 0;
-}
-
-void icl_small_drop(icl_opencl *opencl) {
-    forget(&opencl->small);
-}
-
 icl_status icl_small_launch(icl_opencl *opencl, icl_error *error) {
     icl_small *small = &opencl->small;
     icl_argument arguments[ICL_SMALL_BUFFERS + 1];
@@ -115,7 +104,7 @@ icl_status icl_small_launch(icl_opencl *opencl, icl_error *error) {
     arguments[ICL_SMALL_BUFFERS] = ICL_ARGUMENT(small->list);
     const icl_status status =
         icl_opencl_launch_items(opencl, ICL_KERNEL_run_small, 1, arguments, ICL_SMALL_BUFFERS + 1, error);
-    forget(small);
+    small->buffers = 0;
     return status;
 }
 
