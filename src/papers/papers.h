@@ -39,6 +39,10 @@ extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_l
  * for In-context Learning?" (arXiv 2410.08292) */
 extern const icl_reproduction icl_looped_exact;
 
+/* Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn in-context? A case study of simple function
+ * classes" (arXiv 2208.01066) */
+extern const icl_reproduction icl_garg_curves, icl_garg_shifts;
+
 /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" (arXiv 2309.05858) */
 extern const icl_reproduction icl_mesa_linear, icl_mesa_layer, icl_mesa_depth;
 

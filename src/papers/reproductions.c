@@ -44,6 +44,9 @@ static const icl_reproduction *const table[] = {
     &icl_window_context,
     &icl_window_generalize,
     &icl_window_subspace,
+    /* Garg et al. 2022, "What Can Transformers Learn In-Context? A Case Study of Simple Function Classes" */
+    &icl_garg_curves,
+    &icl_garg_shifts,
     /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" */
     &icl_mesa_linear,
     &icl_mesa_layer,

@@ -37,6 +37,31 @@ done:
     return status;
 }
 
+/* The separate layout holds the same inputs, targets and labels at positions of their own; those of x weigh 13 / 7. */
+static icl_status check_layouts(tap_run *tap, icl_backend *backend, icl_error *error) {
+    enum { POSITIONS = 2 * N + 1 };
+    drawn joined = {0}, all = {0};
+    size_t wrong = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(draw("task.noise=1", backend, &joined, error));
+    ICL_TRY(draw("task.noise=1 task.layout=separate", backend, &all, error));
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t t = 0; t < POSITIONS; t++) {
+            const float *seen = all.inputs + (s * POSITIONS + t) * D, *before = token(&joined, s, (t + 1) / 2);
+            const bool is_input = t % 2 == 0;
+            const double weight = is_input ? 13. / 7 : 0;
+            wrong += is_input ? !same_input(seen, before) : seen[0] != before[D] || seen[1] != 0 || seen[D - 1] != 0;
+            wrong += all.targets[s * POSITIONS + t] != (is_input ? target(&joined, s, t / 2) : 0);
+            wrong += fabs((double)all.weights[s * POSITIONS + t] - weight) > 1e-6;
+        }
+    tap_ok(tap, wrong == 0, "separate labels: the same numbers at positions of their own");
+done:
+    release(&joined);
+    release(&all);
+    return status;
+}
+
 /* E f^2, and what happens to f when inputs double. */
 static icl_status check_class(tap_run *tap, const char *class, double mean_square, double factor, icl_backend *backend,
                               icl_error *error) {
@@ -189,6 +214,6 @@ done:
 
 int main(void) {
     static icl_status (*const checks[])(tap_run * tap, icl_backend * backend, icl_error * error) = {
-        check_linear, check_classes, check_sparse, check_tree, check_pool};
+        check_linear, check_layouts, check_classes, check_sparse, check_tree, check_pool};
     return test_on_cpu(checks, sizeof checks / sizeof *checks);
 }

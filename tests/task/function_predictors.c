@@ -23,12 +23,43 @@ static icl_status check_pool_row(tap_run *tap, icl_error *error) {
         ICL_TRY(run(&all, "dmmse", error));
         for (size_t k = 0; k < all.points; k++)
             sum += loss_at(&all, k).sum / (double)all.count / 8 / (double)all.points;
-        tap_ok(tap, fabs(sum - rows[i].error) < .08 * rows[i].error, "dmmse%s: mean error %.4f beside %.3f",
+        tap_ok(tap, fabs(sum - rows[i].error) < .08 * rows[i].error, "dmmse %s: mean error %.4f beside %.3f",
                rows[i].more, sum, rows[i].error);
     done:
         shown_close(&all);
         ICL_CHECK(status);
     }
+    return ICL_OK;
+}
+
+/* All of them give the same in either layout, and 0 where a label stands. */
+static icl_status check_layouts(tap_run *tap, icl_error *error) {
+    static const char *const settings[] = {"task.class=sparse", "task.class=decision-tree", "task.class=relu-network",
+                                           "task.class=quadratic"};
+    size_t wrong = 0, compared = 0;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        shown joined = {0}, all = {0};
+        char text[160];
+        const icl_reference_predictor *at;
+        snprintf(text, sizeof text, "task.d=3 task.n=4 task.noise=1 task.pool=4 %s", settings[i]);
+        status = shown_open(&joined, 4, text, error);
+        snprintf(text, sizeof text, "task.d=3 task.n=4 task.noise=1 task.pool=4 task.layout=separate %s", settings[i]);
+        status = status == ICL_OK ? shown_open(&all, 4, text, error) : status;
+        for (at = joined.task ? joined.task->family->references(joined.task) : NULL; status == ICL_OK && at && at->name;
+             at++, compared++) {
+            status = run(&joined, at->name, error);
+            status = status == ICL_OK ? run(&all, at->name, error) : status;
+            for (size_t s = 0; s < 4; s++)
+                for (size_t t = 0; t < 9; t++)
+                    wrong += all.outputs[s * 9 + t] != (t % 2 == 0 ? joined.outputs[s * 5 + t / 2] : 0);
+        }
+        shown_close(&joined);
+        shown_close(&all);
+        ICL_CHECK(status);
+    }
+    tap_ok(tap, wrong == 0 && compared >= 24, "separate labels: the same predictions by %zu predictors", compared);
     return ICL_OK;
 }
 
@@ -263,6 +294,6 @@ done:
 
 int main(void) {
     static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
-        check_pool_row, check_nearest, check_tree, check_network, check_network_steps, check_posterior};
+        check_pool_row, check_layouts, check_nearest, check_tree, check_network, check_network_steps, check_posterior};
     return test_predictors(checks, sizeof checks / sizeof *checks);
 }

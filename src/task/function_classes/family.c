@@ -3,10 +3,12 @@
  * in-context?" (arXiv 2208.01066).
  *
  *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i,  eps_i ~ N(0, 1)
- *     position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i), without noise
+ *     task.layout = joined      position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i)
+ *                   separate    position 2 i of 2 n + 1 holds x_i and has the target f(x_i); position 2 i + 1 holds y_i
+ *                               as first coordinate beside zeros, and weighs 0
  *
- * so that position k is answered from k labelled pairs by a causal model; one that is not causal sees the answers. The
- * paper has x_i and y_i as tokens of their own, 2 n + 2 of them: the same knowledge at every x_i for twice the tokens.
+ * Targets are without noise. A causal model answers for x_k from k labelled pairs, in either layout; one that is not
+ * causal sees the answers. The paper separates x_i and y_i: twice the positions, and better models of the same width.
  *
  * task.pool = M: f is one of M functions, drawn uniformly (Raventos and others 2023, arXiv 2306.15063); with
  * task.fresh_functions it is none of them, which tells what a model learned of the pool and what of the class.
@@ -43,7 +45,11 @@ static const icl_recipe_key pool_rows[] = {
 static const icl_recipe_group pool_keys = ICL_RECIPE_GROUP(pool_rows);
 static const icl_recipe_group *const pool_groups[] = {&pool_keys, NULL};
 
+static const icl_choice layouts[] = {{"joined", 0}, {"separate", 1}, {0}};
+
 static const icl_recipe_key own_rows[] = {
+    {"task", "layout", ICL_KEY_WORD, "joined", .choices = layouts,
+     .help = "an input and the label before it share a position, or have one each"},
     {"task", "pool", ICL_KEY_COUNT, "0", 0, 4294967296.0,
      .help = "functions that there are; 0: each sequence has one of its own", .keys = pool_groups, .neutral = "0"},
 };
@@ -73,8 +79,13 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     is->pool_key = (uint32_t)icl_recipe_count(recipe, "task", "pool_seed");
     is->is_fresh = icl_recipe_flag(recipe, "task", "fresh_functions");
     ICL_CHECK(icl_class_references_create(recipe, &task->prior, is, error));
+    is->is_separate = icl_recipe_choice(recipe, "task", "layout") == 1;
+    if (is->is_separate) {
+        task->shape.positions = 2 * n + 1;
+        task->shape.inputs = d;
+    }
     task->shape.first_scored = 0;
-    task->shape.scored = n + 1;
+    task->shape.scored = task->shape.positions;
     task->prior.nonlinear = true;
     task->prior.labels = ICL_LABELS_NEXT;
     return ICL_OK;
@@ -97,9 +108,9 @@ void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *fu
 
 /* A batch on the host; what is not wanted is NULL. */
 typedef struct sequences {
-    float *inputs, *targets;      /* [B][n + 1][d + 1], [B][n + 1] */
+    float *inputs, *targets;      /* [B][T][p], [B][T] */
     float *levels, *coefficients; /* [B], [B][d] */
-    float *weights;               /* [B][n + 1] */
+    float *weights;               /* [B][T] */
 } sequences;
 
 typedef struct drawing {
@@ -137,31 +148,41 @@ static void draw_points(const drawing *all, size_t index, double *work, float *p
     }
 }
 
+icl_layout icl_function_layout(const icl_function_classes *is) {
+    const size_t d = is->prompt.dimension, points = is->prompt.points;
+    return is->is_separate ? (icl_layout){2 * points - 1, d, 2, d} : (icl_layout){points, d + 1, 1, 2 * d + 1};
+}
+
 /* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
 static void label(const drawing *all, size_t index, const double *function, const float *points, double sigma) {
     const icl_prompt_law *law = &all->is->prompt;
+    const icl_layout layout = icl_function_layout(all->is);
     const size_t d = law->dimension, count = law->points;
-    float *tokens = all->to.inputs + index * count * (d + 1), *targets = all->to.targets + index * count;
+    float *tokens = all->to.inputs + index * layout.positions * layout.inputs;
+    float *targets = all->to.targets + index * layout.positions;
     icl_words noise = {.key = all->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
-    float before = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        const bool used = i <= all->stage.context;
-        const double value = used ? icl_function_value(&all->is->law, function, points + i * d) : 0;
-        float *token = tokens + i * (d + 1);
+    memset(tokens, 0, layout.positions * layout.inputs * sizeof *tokens);
+    memset(targets, 0, layout.positions * sizeof *targets);
+    for (size_t i = 0; i < count && i <= all->stage.context; i++) {
+        const double value = icl_function_value(&all->is->law, function, points + i * d);
+        float *token = tokens + i * layout.stride * layout.inputs;
         memcpy(token, points + i * d, d * sizeof *token);
-        token[d] = used ? before : 0;
-        targets[i] = (float)value;
-        before = (float)(value + sigma * icl_words_normal(&noise));
+        targets[i * layout.stride] = (float)value;
+        if (i < all->stage.context)
+            token[layout.label] = (float)(value + sigma * icl_words_normal(&noise));
     }
 }
 
-/* Losses of the points in use weigh as much in all as those of all points. */
+/* Losses of the points in use weigh as much in all as those of all positions. */
 static void weigh(const drawing *all, size_t index) {
-    const size_t count = all->is->prompt.points, used = all->stage.context + 1;
+    const icl_layout layout = icl_function_layout(all->is);
+    const size_t used = all->stage.context + 1;
+    float *weights = all->to.weights + index * layout.positions;
 
-    for (size_t i = 0; i < count; i++)
-        all->to.weights[index * count + i] = i < used ? (float)((double)count / (double)used) : 0;
+    for (size_t i = 0; i < layout.positions; i++)
+        weights[i] =
+            i % layout.stride == 0 && i / layout.stride < used ? (float)((double)layout.positions / (double)used) : 0;
 }
 
 static void draw_one(void *context, size_t index, size_t thread) {
@@ -189,10 +210,10 @@ static void draw_one(void *context, size_t index, size_t thread) {
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
     const icl_function_classes *is = task->state;
-    const size_t d = is->prompt.dimension, points = is->prompt.points;
+    const size_t d = is->prompt.dimension, points = task->shape.positions;
     icl_tensor *scratch = batch->scratch;
 
-    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, d + 1}, &batch->inputs, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, task->shape.inputs}, &batch->inputs, error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, 1}, &scratch[TARGETS], error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &scratch[LEVELS], error));
     batch->targets = scratch[TARGETS];
@@ -201,7 +222,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d, 1}, &scratch[COEFFICIENTS], error));
         ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, scratch[COEFFICIENTS], error));
     }
-    if (purpose == ICL_FOR_TRAINING && is->curriculum.every > 0) {
+    if (is->is_separate || (purpose == ICL_FOR_TRAINING && is->curriculum.every > 0)) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, 1}, &scratch[WEIGHTS], error));
         batch->weights = scratch[WEIGHTS];
     }

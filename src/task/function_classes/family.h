@@ -17,10 +17,18 @@ typedef struct icl_function_classes {
     uint64_t pool;     /* M; 0: every sequence has a function of its own */
     uint32_t pool_key; /* task.pool_seed */
     bool is_fresh;     /* functions are not the pool's */
+    bool is_separate;  /* task.layout */
     size_t network_steps;
     double network_rate;
     struct icl_class_references *references;
 } icl_function_classes;
+
+/* Where things stand in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
+typedef struct icl_layout {
+    size_t positions, inputs, stride, label; /* T, p */
+} icl_layout;
+
+icl_layout icl_function_layout(const icl_function_classes *is);
 
 /* Function m < M of the pool, a function of task.pool_seed and m alone. */
 void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function);

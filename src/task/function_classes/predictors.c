@@ -43,22 +43,25 @@ typedef struct prediction {
 
 static void predict_one(void *context, size_t index, size_t thread) {
     const prediction *all = context;
-    const icl_task_shape *shape = &all->shown->task->shape;
-    const icl_points points = {.is = all->shown->task->state,
-                               .dimension = shape->inputs - 1,
-                               .count = shape->positions,
-                               .tokens = all->shown->inputs + index * shape->positions * shape->inputs,
-                               .sigma = (double)all->levels[index],
-                               .number = index};
+    const icl_function_classes *is = all->shown->task->state;
+    const icl_layout layout = icl_function_layout(is);
+    const icl_points points = {.is = is,
+                               .dimension = is->prompt.dimension,
+                               .count = is->prompt.points,
+                               .layout = layout,
+                               .tokens = all->shown->inputs + index * layout.positions * layout.inputs,
+                               .sigma = (double)all->levels[index]};
+    double *work = all->works + thread * all->work, *found = work, *outputs = all->outputs + index * layout.positions;
 
-    all->of->predictor->predict(&points, all->of->number, all->shared, all->works + thread * all->work,
-                                all->outputs + index * shape->positions);
+    all->of->predictor->predict(&points, all->of->number, all->shared, work + points.count, found);
+    for (size_t i = 0; i < layout.positions; i++)
+        outputs[i] = i % layout.stride == 0 ? found[i / layout.stride] : 0;
 }
 
 static icl_status predict(const icl_reference_predictor *reference, const icl_shown_sequences *shown, double *outputs,
                           icl_error *error) {
     const icl_function_classes *is = shown->task->state;
-    const icl_task_shape *shape = &shown->task->shape;
+    const size_t d = is->prompt.dimension, points = is->prompt.points;
     const icl_tensor levels = icl_batch_side(shown->batch, ICL_SIDE_NOISE);
     const size_t threads = icl_parallel_threads();
     prediction all = {.shown = shown, .of = reference->settings, .outputs = outputs};
@@ -66,12 +69,11 @@ static icl_status predict(const icl_reference_predictor *reference, const icl_sh
     void *shared = NULL;
     icl_status status = ICL_OK;
 
-    if (of->count_work)
-        all.work = of->count_work(shape->inputs - 1, shape->positions, is);
+    all.work = points + (of->count_work ? of->count_work(d, points, is) : 0);
     if (of->share)
         ICL_TRY(of->share(is, &shared, error));
     all.shared = shared;
-    ICL_TRY(icl_allocate(threads, (all.work + 1) * sizeof *all.works, reference->name, &all.works, error));
+    ICL_TRY(icl_allocate(threads, all.work * sizeof *all.works, reference->name, &all.works, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&levels), sizeof *all.levels, "noise levels", &all.levels, error));
     ICL_TRY(icl_tensor_read(levels, all.levels, error));
     icl_parallel_for(shown->count, threads, predict_one, &all);

@@ -23,21 +23,21 @@
 typedef struct icl_points {
     const icl_function_classes *is;
     size_t dimension, count; /* d; n + 1 */
-    const float *tokens;     /* [n + 1][d + 1] */
+    icl_layout layout;
+    const float *tokens; /* [T][p] */
     double sigma;
-    size_t number; /* of the sequence */
 } icl_points;
 
 static inline const float *icl_points_x(const icl_points *points, size_t i) {
-    return points->tokens + i * (points->dimension + 1);
+    return points->tokens + i * points->layout.stride * points->layout.inputs;
 }
 
 /* y_i, i < n. */
 static inline double icl_points_y(const icl_points *points, size_t i) {
-    return (double)icl_points_x(points, i + 1)[points->dimension];
+    return (double)icl_points_x(points, i)[points->layout.label];
 }
 
-/* One predictor. `number` is its setting, `shared` what all sequences have in common. */
+/* One predictor, which writes outputs [n + 1]. `number` is its setting, `shared` what all sequences have in common. */
 typedef struct icl_points_predictor {
     void (*predict)(const icl_points *points, double number, const void *shared, double *work, double *outputs);
     size_t (*count_work)(size_t dimension, size_t count, const icl_function_classes *is); /* doubles; NULL: none */
