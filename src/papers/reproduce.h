@@ -135,8 +135,8 @@ struct icl_reproduction {
     const char *source;           /* "arXiv 2402.14180, table 1" */
     const char *about;            /* one line */
     const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL where a scale is the one below it */
-    /* No training depends on another's result, and loops over them pass through icl_reproduce_next: workers share
-     * them. */
+    /* Loops over trainings pass through icl_reproduce_next, and what other trainings begin with comes from
+     * icl_reproduce_train_needed or icl_reproduce_keep (kept.h): workers share them. */
     bool is_shared;
     icl_status (*run)(icl_reproducing *run, icl_error *error);
 };
@@ -199,6 +199,10 @@ icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl
 /* The same from other initial parameters, icl_model_size of them, than the recipe's; NULL: the recipe's. */
 icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
                                     const float *initial, icl_trainer **trainer, icl_error *error);
+
+/* The same of a training that others begin with: a worker is given it, too, once it is finished. */
+icl_status icl_reproduce_train_needed(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
+                                      icl_trainer **trainer, icl_error *error);
 
 /* The same with a measure of the reproduction's own at every periodic evaluation (eval.every), by which train.stop_at
  * and train.stop_after go. */

@@ -3,6 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/allocate.h"
+#include "core/lock.h"
 #include "iclab/file.h"
 #include "papers/record.h"
 
@@ -14,7 +16,7 @@ icl_status icl_reproduce_leave(icl_reproducing *run, icl_error *error) {
     return icl_fail(error, ICL_ERROR_INTERRUPTED, "%s: a training is left to another run", run->reproduction->name);
 }
 
-void icl_reproduce_wait(void) {
+static void wait_a_moment(void) {
     (void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NANOSECONDS}, NULL);
 }
 
@@ -27,6 +29,72 @@ icl_status icl_reproduce_next(icl_reproducing *run, icl_status status) {
 
 bool icl_reproduce_judges(const icl_reproducing *run) {
     return !run->share;
+}
+
+/* ---- Work ---- */
+
+/* claims/NAME in the reproduction's folder. */
+static icl_status claim(const icl_reproducing *run, const char *name, icl_lock **lock, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *claims = NULL, *path = NULL;
+
+    ICL_TRY(icl_path_join(run->params->folder, "claims", &claims, error));
+    ICL_TRY(icl_folder_create(claims, error));
+    ICL_TRY(icl_path_join(claims, name, &path, error));
+    ICL_TRY(icl_lock_try(path, lock, error));
+done:
+    icl_free(&claims);
+    icl_free(&path);
+    return status;
+}
+
+/* Does what nobody has finished or does now. The lock comes first: only its holder knows that what is not finished is
+ * not being done. */
+static icl_status work_beside_others(icl_reproducing *run, const icl_shared_work *work, icl_error *error) {
+    icl_lock *lock = NULL;
+    bool finished = false, is_given = false;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(work->find(work->context, &finished, error));
+    if (!finished && !run->share->counts)
+        ICL_TRY(claim(run, work->name, &lock, error));
+    if (lock)
+        ICL_TRY(work->find(work->context, &finished, error));
+    if (run->share->counts)
+        is_given = work->is_needed;
+    else if (finished ? work->is_needed : lock != NULL) {
+        status = work->work(work->context, error);
+        finished = status == ICL_OK || status == ICL_ERROR_DIVERGED; /* the reproduction itself is told */
+        if (!finished)
+            goto done;
+        is_given = work->is_needed && status == ICL_OK;
+    }
+    run->share->unfinished += !finished;
+    status = is_given ? ICL_OK : icl_reproduce_leave(run, error);
+done:
+    icl_lock_release(&lock);
+    return status;
+}
+
+static icl_status work_alone(icl_reproducing *run, const icl_shared_work *work, icl_error *error) {
+    icl_lock *lock = NULL;
+    icl_status status = ICL_OK;
+
+    for (;;) {
+        ICL_TRY(claim(run, work->name, &lock, error));
+        if (lock)
+            break;
+        ICL_TRY(icl_reproduce_poll(run, error));
+        wait_a_moment();
+    }
+    status = work->work(work->context, error);
+done:
+    icl_lock_release(&lock);
+    return status;
+}
+
+icl_status icl_reproduce_share(icl_reproducing *run, const icl_shared_work *work, icl_error *error) {
+    return run->share ? work_beside_others(run, work, error) : work_alone(run, work, error);
 }
 
 /* ---- One run ---- */
@@ -115,6 +183,6 @@ icl_status icl_reproduce_work(const icl_reproduce_shared *all, icl_backend *back
         look_for_stop(&w);
         if (w.stop)
             return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all trainings were finished");
-        icl_reproduce_wait();
+        wait_a_moment();
     }
 }

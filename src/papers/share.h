@@ -4,9 +4,10 @@
  *
  * Nobody assigns them. A worker runs the reproduction's own function, in which icl_reproduce_train takes the lock of
  * the training's name in claims/ (core/lock.h), trains what is not finished, and leaves the rest of that cell: it
- * fails, and icl_reproduce_next lets the loop over cells go on. So a worker trains whatever nobody else trains, judges
- * nothing and comes back until everything is finished. Then the reproduction itself runs, once, and finds every run
- * folder finished. It takes the locks, too: no two commands ever train in one folder at once.
+ * fails, and icl_reproduce_next lets the loop over cells go on. What other trainings begin with
+ * (icl_reproduce_train_needed, icl_reproduce_keep) it is given once that is finished. So a worker trains whatever
+ * nobody else trains, judges nothing and comes back until everything is finished. Then the reproduction itself runs,
+ * once, and finds every run folder finished. It takes the locks, too: no two commands ever train in one folder at once.
  */
 #ifndef ICLAB_PAPERS_SHARE_H
 #define ICLAB_PAPERS_SHARE_H
@@ -34,12 +35,23 @@ icl_status icl_reproduce_count_unfinished(const icl_reproduce_shared *all, size_
  * ICL_ERROR_INTERRUPTED when stopped. */
 icl_status icl_reproduce_work(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
 
-/* ---- For training.c ---- */
+/* ---- For what is shared ---- */
+
+/* Something that is done once, by whoever comes first, and that the folder has then. */
+typedef struct icl_shared_work {
+    const char *name; /* of its claim */
+    bool is_needed;   /* other work begins with what it gives */
+    void *context;
+    icl_status (*find)(void *context, bool *finished, icl_error *error);
+    icl_status (*work)(void *context, icl_error *error); /* does it, or takes what it gave where it is finished */
+} icl_shared_work;
+
+/* Does it, or takes what it gave; waits for another command that does the same. A worker leaves it, with
+ * icl_reproduce_leave, but for needed work that is finished, by whomever. A worker that only counts is told ICL_OK for
+ * needed work, too, and has nothing of it, so that what begins with it counts. */
+icl_status icl_reproduce_share(icl_reproducing *run, const icl_shared_work *work, icl_error *error);
 
 /* The status with which a training is left. */
 icl_status icl_reproduce_leave(icl_reproducing *run, icl_error *error);
-
-/* A moment, for what others hold. */
-void icl_reproduce_wait(void);
 
 #endif

@@ -1,0 +1,14 @@
+#include "papers/phrase.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+icl_phrase icl_phrase_print(const char *format, ...) {
+    icl_phrase phrase;
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(phrase.text, sizeof phrase.text, format, arguments);
+    va_end(arguments);
+    return phrase;
+}
