@@ -25,6 +25,8 @@ icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_styl
         return icl_fail(error, ICL_ERROR_INPUT, "%s: no room for the curve \"%s\" beside %d others",
                         curves->figure.name, label, ICL_MOST_CURVES);
     ICL_CHECK(icl_grow(&curves->values, curves->count, &curves->capacity, sizeof *curves->values, "curves", error));
+    ICL_CHECK(
+        icl_grow(&curves->scratch, curves->count, &curves->scratch_capacity, sizeof *curves->scratch, "curves", error));
     if (curve == curves->curve_count) {
         snprintf(curves->curves[curve].label, ICL_CURVE_LABEL, "%s", label);
         curves->curves[curve].style = style;
@@ -34,31 +36,25 @@ icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_styl
     return ICL_OK;
 }
 
-/* `scratch` has room for all values. */
-static icl_curve_point point_at(const icl_curves *curves, size_t curve, double x, double *scratch) {
+static icl_curve_point point_at(const icl_curves *curves, size_t curve, double x) {
     size_t seeds = 0;
 
     for (size_t i = 0; i < curves->count; i++)
         if (curves->values[i].curve == curve && curves->values[i].x == x)
-            scratch[seeds++] = curves->values[i].y;
+            curves->scratch[seeds++] = curves->values[i].y;
     if (seeds == 0)
         return (icl_curve_point){(double)NAN, (double)NAN, 0};
-    return (icl_curve_point){icl_mean(scratch, seeds), icl_standard_error(scratch, seeds), seeds};
+    return (icl_curve_point){icl_mean(curves->scratch, seeds), icl_standard_error(curves->scratch, seeds), seeds};
 }
 
-icl_status icl_curves_point(const icl_curves *curves, const char *label, double x, icl_curve_point *point,
-                            icl_error *error) {
-    double *scratch = NULL;
-
-    ICL_CHECK(icl_allocate(curves->count, sizeof *scratch, "curve", &scratch, error));
-    *point = point_at(curves, find_curve(curves, label), x, scratch);
-    icl_free(&scratch);
-    return ICL_OK;
+icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, double x) {
+    return point_at(curves, find_curve(curves, label), x);
 }
 
 void icl_curves_release(icl_curves *curves) {
     icl_free(&curves->values);
-    curves->count = curves->capacity = curves->curve_count = 0;
+    icl_free(&curves->scratch);
+    curves->count = curves->capacity = curves->scratch_capacity = curves->curve_count = 0;
 }
 
 /* ---- Points ---- */
@@ -77,9 +73,9 @@ static size_t places_of(const icl_curves *curves, size_t curve, double *x) {
     return kept;
 }
 
-/* The columns of a figure: [4][values], of which a curve has a stretch. */
+/* The columns of a figure: [3][values], of which a curve has a stretch. */
 typedef struct columns {
-    double *x, *y, *error, *scratch;
+    double *x, *y, *error;
     icl_series series[ICL_MOST_CURVES];
 } columns;
 
@@ -89,7 +85,7 @@ static icl_status fill_columns(icl_reproducing *run, const icl_curves *curves, c
     for (size_t curve = 0; curve < curves->curve_count; curve++) {
         const size_t places = places_of(curves, curve, all->x + used);
         for (size_t i = used; i < used + places; i++) {
-            const icl_curve_point point = point_at(curves, curve, all->x[i], all->scratch);
+            const icl_curve_point point = point_at(curves, curve, all->x[i]);
             icl_curve_row row = {.x = all->x[i], .mean = point.mean, .seeds = point.seeds};
             row.standard_error = point.seeds > 1 ? point.standard_error : (double)NAN;
             snprintf(row.figure, sizeof row.figure, "%s", curves->figure.name);
@@ -130,10 +126,9 @@ icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_e
 
     if (run->share || lacks_ours(curves))
         return ICL_OK;
-    ICL_TRY(icl_allocate(4 * curves->count, sizeof *all.x, "curves", &all.x, error));
+    ICL_TRY(icl_allocate(3 * curves->count, sizeof *all.x, "curves", &all.x, error));
     all.y = all.x + curves->count;
     all.error = all.y + curves->count;
-    all.scratch = all.error + curves->count;
     icl_record_forget_curves(run, figure.name);
     ICL_TRY(fill_columns(run, curves, &all, error));
     ICL_TRY(icl_record_write_curves(run, error));

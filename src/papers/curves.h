@@ -26,7 +26,8 @@ typedef struct icl_curves {
     } curves[ICL_MOST_CURVES];
     size_t curve_count;
     icl_curve_value *values;
-    size_t count, capacity; /* of values */
+    double *scratch;                          /* room for what one point's seeds gave */
+    size_t count, capacity, scratch_capacity; /* of values, and of that */
 } icl_curves;
 
 /* A point: the mean of what its seeds gave, and the mean's standard error, 0 for a single seed; NaN without any. */
@@ -40,8 +41,11 @@ typedef struct icl_curve_point {
 icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
                           icl_error *error);
 
-icl_status icl_curves_point(const icl_curves *curves, const char *label, double x, icl_curve_point *point,
-                            icl_error *error);
+icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, double x);
+
+/* A finding of a point, with these fields beside. */
+#define ICL_FOUND_POINT(run, error, point, ...)                                                                        \
+    ICL_FOUND(run, error, .ours = (point).mean, .standard_error = (point).standard_error, __VA_ARGS__)
 
 /* Draws the figure, and adds its points to curves.csv and to the report, in place of those that a figure of that name
  * has left there in this run. Draws nothing where all of ours is NaN: its cells were not asked for. */

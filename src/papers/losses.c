@@ -43,6 +43,25 @@ done:
     return status;
 }
 
+const icl_score *icl_reproduce_score(const icl_evaluation *evaluation, const char *name) {
+    for (size_t i = 0; i < evaluation->count; i++)
+        if (strcmp(evaluation->scores[i].predictor, name) == 0)
+            return &evaluation->scores[i];
+    return NULL;
+}
+
+icl_status icl_reproduce_accuracy_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, double *accuracy, icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_evaluate_as(run, trained, recipe, overrides, &evaluation, error));
+    *accuracy = evaluation->scores[0].accuracy;
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
 /* Sums over the sequences so far, of one vector. */
 typedef struct sums {
     double loss, square, excess, excess_square;

@@ -15,6 +15,13 @@ icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe
 icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
                                      const char *overrides, icl_evaluation **evaluation, icl_error *error);
 
+/* The score of a predictor, or of "model"; NULL where there is none. */
+const icl_score *icl_reproduce_score(const icl_evaluation *evaluation, const char *name);
+
+/* The share of right answers in such an evaluation. */
+icl_status icl_reproduce_accuracy_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, double *accuracy, icl_error *error);
+
 /* One parameter vector's full squared error. */
 typedef struct icl_paired_loss {
     double mse, se;

@@ -13,21 +13,31 @@ static void name_folder(const icl_seeded_cell *cell, folder_name folder) {
     snprintf(folder, sizeof(folder_name), "runs/%s-seed%" PRIu32, cell->name, cell->seed);
 }
 
-icl_status icl_reproduce_train_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_recipe **recipe,
-                                    icl_trainer **trainer, icl_error *error) {
+icl_status icl_reproduce_train_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_seeded *made,
+                                    icl_error *error) {
     folder_name folder;
 
     name_folder(cell, folder);
-    ICL_CHECK(icl_reproduce_recipe(cell->recipe, recipe, error));
-    ICL_CHECK(icl_reproduce_override_all(*recipe, cell->overrides, error));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, cell->seed));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, run->params->seed));
+    ICL_CHECK(icl_reproduce_recipe(cell->recipe, &made->recipe, error));
+    ICL_CHECK(icl_reproduce_override(made->recipe, error, "train.seed=%" PRIu32, cell->seed));
+    ICL_CHECK(icl_reproduce_override(made->recipe, error, "eval.seed=%" PRIu32, run->params->seed));
     if (cell->sequences > 0)
-        ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.sequences=%zu", cell->sequences));
+        ICL_CHECK(icl_reproduce_override(made->recipe, error, "eval.sequences=%zu", cell->sequences));
+    if (cell->steps > 0)
+        ICL_CHECK(icl_reproduce_override(made->recipe, error, "train.steps=%zu", cell->steps));
+    for (size_t i = 0; i < ICL_SEEDED_OVERRIDES; i++)
+        if (cell->overrides[i])
+            ICL_CHECK(icl_reproduce_override_all(made->recipe, cell->overrides[i], error));
     if (cell->steps == 0)
-        return icl_trainer_create(run->params->backend, *recipe, trainer, error);
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", cell->steps));
-    return icl_reproduce_train_from(run, folder, *recipe, cell->initial, trainer, error);
+        return icl_trainer_create(run->params->backend, made->recipe, &made->trainer, error);
+    if (cell->is_needed)
+        return icl_reproduce_train_needed(run, folder, made->recipe, &made->trainer, error);
+    return icl_reproduce_train_from(run, folder, made->recipe, cell->initial, &made->trainer, error);
+}
+
+void icl_seeded_release(icl_seeded *made) {
+    icl_trainer_destroy(&made->trainer);
+    icl_recipe_destroy(&made->recipe);
 }
 
 icl_status icl_reproduce_go_to_step(const icl_reproducing *run, const icl_seeded_cell *cell, uint64_t step,
@@ -51,14 +61,46 @@ done:
 
 icl_status icl_reproduce_evaluate_seed(icl_reproducing *run, const icl_seeded_cell *cell, icl_evaluation **evaluation,
                                        icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
+    icl_seeded made = {NULL};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, cell, &recipe, &trainer, error));
-    ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, evaluation, error));
+    ICL_TRY(icl_reproduce_train_seed(run, cell, &made, error));
+    ICL_TRY(icl_evaluate(run->params->backend, made.trainer, made.recipe, evaluation, error));
 done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&made);
     return status;
+}
+
+/* As NULL where it diverged. */
+static icl_status evaluate_rate(icl_reproducing *run, const icl_seeded_cell *cell, const char *learning_rate,
+                                icl_evaluation **evaluation, icl_error *error) {
+    char name[ICL_SEEDED_NAME], rate[64];
+    icl_seeded_cell own = *cell;
+    icl_status status;
+    size_t lists = 0;
+
+    snprintf(name, sizeof name, "%s-%s", cell->name, learning_rate);
+    snprintf(rate, sizeof rate, "train.learning_rate=%s", learning_rate);
+    own.name = name;
+    while (lists + 1 < ICL_SEEDED_OVERRIDES && own.overrides[lists])
+        lists++;
+    own.overrides[lists] = rate;
+    status = icl_reproduce_evaluate_seed(run, &own, evaluation, error);
+    return status == ICL_ERROR_DIVERGED ? ICL_OK : icl_reproduce_next(run, status);
+}
+
+icl_status icl_reproduce_evaluate_best_rate(icl_reproducing *run, const icl_seeded_cell *cell, size_t rates,
+                                            const char *const *learning_rates, icl_evaluation **evaluation,
+                                            icl_error *error) {
+    for (size_t i = 0; i < rates && learning_rates[i]; i++) {
+        icl_evaluation *seen = NULL;
+        ICL_CHECK(evaluate_rate(run, cell, learning_rates[i], &seen, error));
+        if (!*evaluation || (seen && seen->scores[0].accuracy > (*evaluation)->scores[0].accuracy)) {
+            icl_evaluation *worse = *evaluation;
+            *evaluation = seen;
+            seen = worse;
+        }
+        icl_evaluation_destroy(&seen);
+    }
+    return ICL_OK;
 }

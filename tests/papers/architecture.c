@@ -11,27 +11,26 @@
 #include "core/allocate.h"
 #include "iclab/status.h"
 #include "papers/architecture/distillation.h"
+#include "papers/seeds.h"
 #include "tap.h"
 
 static const char *const small = "task.length=24 task.pairs=4 task.vocabulary=16 model.width=8 model.key_width=4 "
-                                 "eval.every=0 eval.predictors= ";
+                                 "eval.every=0 eval.predictors=";
 
 typedef struct models {
-    icl_recipe *recipes[2];
-    icl_trainer *teacher, *student;
+    icl_seeded made[2];
+    icl_trainer *teacher, *student;             /* of those */
     float *teacher_values, *values, *distilled; /* of the student, the last two */
 } models;
 
-static icl_status make(icl_reproducing *run, const char *own, icl_recipe **recipe, icl_trainer **trainer,
-                       float **values, icl_error *error) {
-    char overrides[512];
-    const icl_seeded_cell cell = {.name = "untrained", .recipe = "recall", .overrides = overrides, .seed = 1};
+static icl_status make(icl_reproducing *run, const char *own, icl_seeded *made, float **values, icl_error *error) {
+    const icl_seeded_cell cell = {.name = "untrained", .recipe = "recall", .overrides = {small, own}, .seed = 1};
     icl_status status = ICL_OK;
 
-    snprintf(overrides, sizeof overrides, "%s%s", small, own);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, recipe, trainer, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, error));
-    ICL_TRY(icl_trainer_get_parameters(*trainer, *values, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, made, error));
+    ICL_TRY(
+        icl_allocate(icl_model_size(icl_trainer_model(made->trainer)), sizeof **values, "parameters", values, error));
+    ICL_TRY(icl_trainer_get_parameters(made->trainer, *values, error));
 done:
     return status;
 }
@@ -39,10 +38,12 @@ done:
 static icl_status open_models(icl_reproducing *run, models *m, icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(make(run, "model.mixer=conv,softmax", &m->recipes[0], &m->teacher, &m->teacher_values, error));
+    ICL_TRY(make(run, "model.mixer=conv,softmax", &m->made[0], &m->teacher_values, error));
     ICL_TRY(make(run,
                  "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
-                 &m->recipes[1], &m->student, &m->values, error));
+                 &m->made[1], &m->values, error));
+    m->teacher = m->made[0].trainer;
+    m->student = m->made[1].trainer;
     ICL_TRY(
         icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled, error));
 done:
@@ -50,10 +51,8 @@ done:
 }
 
 static void close_models(models *m) {
-    icl_trainer_destroy(&m->teacher);
-    icl_trainer_destroy(&m->student);
-    icl_recipe_destroy(&m->recipes[0]);
-    icl_recipe_destroy(&m->recipes[1]);
+    icl_seeded_release(&m->made[0]);
+    icl_seeded_release(&m->made[1]);
     icl_free(&m->teacher_values);
     icl_free(&m->values);
     icl_free(&m->distilled);
@@ -99,19 +98,17 @@ static void test_copy(tap_run *tap, models *m) {
 
 /* A model of another width has the same names. */
 static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
+    icl_seeded made = {NULL};
     float *values = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &recipe, &trainer, &values, &error),
-                   &error, "another width"))
+    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &made, &values, &error), &error,
+                   "another width"))
         tap_ok(tap,
-               icl_architecture_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(trainer),
+               icl_architecture_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(made.trainer),
                                      values, &error) == ICL_ERROR_INPUT,
                "refused: %s", error.message);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&made);
     icl_free(&values);
 }
 

@@ -5,30 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/allocate.h"
-#include "iclab/file.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
-
-static char *contents(const char *folder, const char *name) {
-    char *path = NULL, *text = NULL;
-    size_t size = 0;
-    icl_error error = {0};
-
-    if (icl_path_join(folder, name, &path, &error) == ICL_OK)
-        (void)icl_file_read(path, 0, &text, &size, &error);
-    icl_free(&path);
-    return text;
-}
-
-static void check_contents(tap_run *tap, const char *folder, const char *name, const char *expected) {
-    char *text = contents(folder, name);
-
-    if (!tap_ok(tap, text && strcmp(text, expected) == 0, "%s holds what it should", name))
-        tap_note("seen: %s", text ? text : "nothing");
-    icl_free(&text);
-}
+#include "contents.h"
 
 /* Three seeds at x = 20, out of order with two at x = 10, and a theory. */
 static icl_status draw_curves(icl_reproducing *run, icl_error *error) {
@@ -77,18 +57,18 @@ static void test_files(tap_run *tap, const char *folder) {
 
 static void test_points(tap_run *tap) {
     icl_curves curves = {.figure = {.name = "full"}};
-    icl_curve_point point = {0}, none = {0};
+    icl_curve_point point, none;
     icl_error error = {0};
     icl_status status = ICL_OK;
 
     for (int seed = 0; seed < 4 && status == ICL_OK; seed++)
         status = icl_curves_add(&curves, "a", ICL_SERIES_OURS, 1, seed, &error);
     tap_status(tap, status, &error, "four seeds");
-    status = icl_curves_point(&curves, "a", 1, &point, &error);
-    tap_ok(tap, status == ICL_OK && point.seeds == 4 && point.mean == 1.5 && fabs(point.standard_error - .6455) < 1e-4,
+    point = icl_curves_at(&curves, "a", 1);
+    tap_ok(tap, point.seeds == 4 && point.mean == 1.5 && fabs(point.standard_error - .6455) < 1e-4,
            "their point is %g +- %g", point.mean, point.standard_error);
-    status = icl_curves_point(&curves, "a", 2, &none, &error);
-    tap_ok(tap, status == ICL_OK && none.seeds == 0 && isnan(none.mean), "elsewhere there is none");
+    none = icl_curves_at(&curves, "a", 2);
+    tap_ok(tap, none.seeds == 0 && isnan(none.mean), "elsewhere there is none");
     for (int i = 1; i < ICL_MOST_CURVES && status == ICL_OK; i++) {
         char label[16];
         snprintf(label, sizeof label, "curve %d", i);

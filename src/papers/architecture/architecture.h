@@ -1,8 +1,9 @@
-/* What the reproductions of papers about architectures share. */
+/* What the reproductions of papers about architectures share: models that take over each other's parameters. */
 #ifndef ICLAB_PAPERS_ARCHITECTURE_ARCHITECTURE_H
 #define ICLAB_PAPERS_ARCHITECTURE_ARCHITECTURE_H
 
-#include "papers/seeds.h"
+#include "iclab/model.h"
+#include "iclab/status.h"
 
 /* Copies the parameters that both models have, by name, between vectors of icl_model_size numbers; the others stay as
  * they are. ICL_ERROR_INPUT where a name has two shapes. */

@@ -8,21 +8,18 @@
  * tables are not at hand: judged is that more features distil better and that finetuning helps; accuracies on recall
  * stand beside the teacher's and that of the same linear model trained from scratch for all of the steps.
  */
-#include <math.h>
 #include <stdio.h>
 
-#include "core/allocate.h"
-#include "papers/architecture/architecture.h"
-#include "papers/architecture/distillation.h"
+#include "papers/architecture/student.h"
 #include "papers/curves.h"
+#include "papers/losses.h"
 #include "papers/papers.h"
+#include "papers/phrase.h"
+#include "papers/seeds.h"
 
 enum { MOST_SIZES = 5 };
 
 static const char *const teacher_overrides = "eval.every=0 eval.predictors= model.mixer=conv,softmax";
-static const char *const student_overrides = "eval.every=0 eval.predictors= model.mixer=conv,linear "
-                                             "model.normalizer=true model.output_norm=none model.feature_map=learned:";
-
 static const struct {
     size_t seeds, sizes[MOST_SIZES];         /* numbers of features, up to the first 0 */
     size_t training, distilling, finetuning; /* steps */
@@ -56,43 +53,22 @@ static icl_status add(outcome *to, measure of, size_t size, double value, icl_er
 }
 
 static icl_curve_point point(const outcome *of, measure which, size_t size) {
-    icl_curve_point seen = {.mean = (double)NAN};
-    icl_error error = {0};
-
-    /* Of a curve without a value at this size nothing is known. */
-    (void)icl_curves_point(which <= LOSS ? &of->losses : &of->accuracies, labels[which], (double)size, &seen, &error);
-    return seen;
+    return icl_curves_at(which <= LOSS ? &of->losses : &of->accuracies, labels[which], (double)size);
 }
 
 /* ---- One seed ---- */
 
-static icl_status measure_accuracy(icl_reproducing *run, icl_trainer *trainer, const icl_recipe *recipe,
-                                   double *accuracy, icl_error *error) {
-    icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, &evaluation, error));
-    *accuracy = evaluation->scores[0].accuracy;
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
-}
-
 /* Trains a linear model of so many features from some parameters, NULL: the recipe's, and measures it. */
 static icl_status train_linear(icl_reproducing *run, const char *name, size_t size, size_t steps, uint32_t seed,
                                const float *initial, double *accuracy, icl_error *error) {
-    char cell_name[ICL_SEEDED_NAME], overrides[256];
-    const icl_seeded_cell cell = {.name = cell_name,
-                                  .recipe = "recall",
-                                  .overrides = overrides,
-                                  .steps = steps,
-                                  .seed = seed,
-                                  .initial = initial};
+    char cell_name[ICL_SEEDED_NAME], mixer[ICL_STUDENT_MIXER];
+    const icl_seeded_cell cell = {
+        .name = cell_name, .recipe = "recall", .overrides = {mixer}, .steps = steps, .seed = seed, .initial = initial};
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
     snprintf(cell_name, sizeof cell_name, "%s-%zu", name, size);
-    snprintf(overrides, sizeof overrides, "%s%zu", student_overrides, size);
+    icl_student_mixer(size, mixer);
     ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
     *accuracy = evaluation->scores[0].accuracy;
 done:
@@ -100,94 +76,72 @@ done:
     return status;
 }
 
-/* A linear model that holds the teacher's parameters and random maps, and these. */
-typedef struct student {
-    icl_recipe *recipe;
-    icl_trainer *trainer;
-    float *swapped, *distilled; /* parameters, with random maps and with distilled ones */
-} student;
-
-static icl_status make_student(icl_reproducing *run, icl_trainer *teacher, size_t size, uint32_t seed, student *made,
-                               icl_error *error) {
-    char overrides[256];
-    const icl_seeded_cell cell = {.name = "student", .recipe = "recall", .overrides = overrides, .seed = seed};
-    float *values = NULL;
+/* `scratch`: the accuracy of the model that was trained from scratch. */
+static icl_status convert(icl_reproducing *run, icl_trainer *teacher, size_t size, uint32_t seed, double scratch,
+                          outcome *to, icl_error *error) {
+    const size_t finetuning = budgets[run->params->scale].finetuning;
+    double is[MEASURES] = {[SCRATCH] = scratch};
+    icl_student s = {.swapped = NULL};
     icl_status status = ICL_OK;
 
-    snprintf(overrides, sizeof overrides, "%s%zu", student_overrides, size);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made->recipe, &made->trainer, error));
-    const icl_model *model = icl_trainer_model(made->trainer), *from = icl_trainer_model(teacher);
-    ICL_TRY(icl_allocate(icl_model_size(from), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &made->swapped, error));
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &made->distilled, error));
-    ICL_TRY(icl_trainer_get_parameters(teacher, values, error));
-    ICL_TRY(icl_trainer_get_parameters(made->trainer, made->swapped, error));
-    ICL_TRY(icl_architecture_copy(from, values, model, made->swapped, error));
-    for (size_t i = 0; i < icl_model_size(model); i++)
-        made->distilled[i] = made->swapped[i];
-done:
-    icl_free(&values);
-    return status;
-}
-
-static void release_student(student *gone) {
-    icl_trainer_destroy(&gone->trainer);
-    icl_recipe_destroy(&gone->recipe);
-    icl_free(&gone->swapped);
-    icl_free(&gone->distilled);
-}
-
-static icl_status convert(icl_reproducing *run, icl_trainer *teacher, size_t size, uint32_t seed, outcome *to,
-                          icl_error *error) {
-    const size_t training = budgets[run->params->scale].training, finetuning = budgets[run->params->scale].finetuning;
-    double is[MEASURES] = {0};
-    student s = {NULL};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make_student(run, teacher, size, seed, &s, error));
-    const icl_distillation_params params = {.teacher = teacher,
-                                            .student = icl_trainer_model(s.trainer),
-                                            .steps = budgets[run->params->scale].distilling,
-                                            .batch = 64,
-                                            .learning_rate = .01,
-                                            .seed = seed};
-    icl_reproduce_say(run, "distilling %zu features, %zu steps", size, params.steps);
-    ICL_TRY(icl_distillation_run(run, &params, s.distilled, &is[RANDOM_LOSS], &is[LOSS], error));
-    ICL_TRY(icl_trainer_set_parameters(s.trainer, s.distilled, error));
-    ICL_TRY(measure_accuracy(run, s.trainer, s.recipe, &is[CONVERTED], error));
+    const icl_student_params with = {.teacher = teacher,
+                                     .trained = budgets[run->params->scale].training,
+                                     .features = size,
+                                     .steps = budgets[run->params->scale].distilling,
+                                     .seed = seed};
+    ICL_TRY(icl_student_open(run, &with, &s, error));
+    ICL_TRY(
+        icl_reproduce_next(run, train_linear(run, "swapped", size, finetuning, seed, s.swapped, &is[SWAPPED], error)));
+    ICL_TRY(icl_student_distil(run, &s, error));
     ICL_TRY(train_linear(run, "finetuned", size, finetuning, seed, s.distilled, &is[FINETUNED], error));
-    ICL_TRY(train_linear(run, "swapped", size, finetuning, seed, s.swapped, &is[SWAPPED], error));
-    ICL_TRY(train_linear(run, "scratch", size, training + finetuning, seed, NULL, &is[SCRATCH], error));
+    ICL_TRY(icl_trainer_set_parameters(s.made.trainer, s.distilled, error));
+    ICL_TRY(icl_reproduce_accuracy_as(run, s.made.trainer, s.made.recipe, "", &is[CONVERTED], error));
+    is[RANDOM_LOSS] = s.losses[0];
+    is[LOSS] = s.losses[1];
     for (measure i = 0; i < MEASURES; i++)
         if (i != TEACHER)
             ICL_TRY(add(to, i, size, is[i], error));
 done:
-    release_student(&s);
+    icl_student_close(&s);
     return status;
 }
 
-static icl_status reproduce_seed(icl_reproducing *run, uint32_t seed, outcome *to, icl_error *error) {
+/* Accuracies of the models from scratch, by their sizes. */
+static icl_status convert_teacher(icl_reproducing *run, uint32_t seed, const double *scratch, outcome *to,
+                                  icl_error *error) {
     const size_t *sizes = budgets[run->params->scale].sizes;
     const icl_seeded_cell cell = {.name = "teacher",
                                   .recipe = "recall",
-                                  .overrides = teacher_overrides,
+                                  .overrides = {teacher_overrides},
                                   .steps = budgets[run->params->scale].training,
-                                  .seed = seed};
-    icl_recipe *recipe = NULL;
-    icl_trainer *teacher = NULL;
-    double accuracy;
+                                  .seed = seed,
+                                  .is_needed = true};
+    icl_seeded teacher = {NULL};
+    double accuracy = 0;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &teacher, error));
-    ICL_TRY(measure_accuracy(run, teacher, recipe, &accuracy, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &teacher, error));
+    if (icl_reproduce_judges(run))
+        ICL_TRY(icl_reproduce_accuracy_as(run, teacher.trainer, teacher.recipe, "", &accuracy, error));
     for (size_t i = 0; i < MOST_SIZES && sizes[i] > 0; i++) {
         ICL_TRY(add(to, TEACHER, sizes[i], accuracy, error));
-        ICL_TRY(convert(run, teacher, sizes[i], seed, to, error));
+        ICL_TRY(icl_reproduce_next(run, convert(run, teacher.trainer, sizes[i], seed, scratch[i], to, error)));
     }
 done:
-    icl_trainer_destroy(&teacher);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&teacher);
     return status;
+}
+
+/* The models from scratch need no teacher. */
+static icl_status reproduce_seed(icl_reproducing *run, uint32_t seed, outcome *to, icl_error *error) {
+    const size_t *sizes = budgets[run->params->scale].sizes;
+    const size_t steps = budgets[run->params->scale].training + budgets[run->params->scale].finetuning;
+    double scratch[MOST_SIZES] = {0};
+
+    for (size_t i = 0; i < MOST_SIZES && sizes[i] > 0; i++)
+        ICL_CHECK(
+            icl_reproduce_next(run, train_linear(run, "scratch", sizes[i], steps, seed, NULL, &scratch[i], error)));
+    return icl_reproduce_next(run, convert_teacher(run, seed, scratch, to, error));
 }
 
 /* ---- The table ---- */
@@ -196,36 +150,27 @@ done:
 static icl_status judge_size(icl_reproducing *run, size_t size, size_t fewer, const outcome *of, icl_error *error) {
     const icl_curve_point loss = point(of, LOSS, size), random = point(of, RANDOM_LOSS, size);
     const icl_curve_point before = fewer > 0 ? point(of, LOSS, fewer) : random;
-    char what[ICL_SEEDED_NAME], note[96];
 
-    snprintf(note, sizeof note, "random maps %.3f; the limit is that of %s", random.mean,
-             fewer > 0 ? "fewer features" : "random maps");
-    snprintf(what, sizeof what, "%zu features, distilled maps", size);
-    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "|o' - o|^2 / |o|^2", .ours = loss.mean,
-                        .standard_error = loss.standard_error, .target = before.mean, .criterion = ICL_AT_MOST,
-                        .evidence = ICL_INFERRED, .source = "more features distil better", .note = note));
+    ICL_CHECK(ICL_FOUND_POINT(run, error, loss, .what = ICL_PHRASE("%zu features, distilled maps", size),
+                              .quantity = "|o' - o|^2 / |o|^2", .target = before.mean, .criterion = ICL_AT_MOST,
+                              .evidence = ICL_INFERRED, .source = "more features distil better",
+                              .note = ICL_PHRASE("random maps %.3f; the limit is that of %s", random.mean,
+                                                 fewer > 0 ? "fewer features" : "random maps")));
     for (measure i = CONVERTED; i < MEASURES; i++) {
-        const icl_curve_point is = point(of, i, size), converted = point(of, CONVERTED, size);
-        icl_finding found = {
-            .what = what, .quantity = "accuracy", .ours = is.mean, .standard_error = is.standard_error};
-        snprintf(what, sizeof what, "%zu features, %s", size, labels[i]);
-        if (i == FINETUNED && run->params->scale > ICL_SCALE_CI) { /* at which no model learns recall */
-            found.target = converted.mean;
-            found.criterion = ICL_AT_LEAST;
-            found.evidence = ICL_INFERRED;
-            found.source = "finetuning helps";
-        }
-        ICL_CHECK(icl_reproduce_found(run, &found, error));
+        const bool helps = i == FINETUNED && run->params->scale > ICL_SCALE_CI; /* at which no model learns recall */
+        ICL_CHECK(ICL_FOUND_POINT(
+            run, error, point(of, i, size), .what = ICL_PHRASE("%zu features, %s", size, labels[i]),
+            .quantity = "accuracy", .target = helps ? point(of, CONVERTED, size).mean : 0, .criterion = ICL_AT_LEAST,
+            .evidence = helps ? ICL_INFERRED : ICL_EVIDENCE_NONE, .source = helps ? "finetuning helps" : NULL));
     }
     return ICL_OK;
 }
 
 static icl_status judge(icl_reproducing *run, const outcome *of, icl_error *error) {
     const size_t *sizes = budgets[run->params->scale].sizes;
-    const icl_curve_point teacher = point(of, TEACHER, sizes[0]);
 
-    ICL_CHECK(ICL_FOUND(run, error, .what = labels[TEACHER], .quantity = "accuracy", .ours = teacher.mean,
-                        .standard_error = teacher.standard_error));
+    ICL_CHECK(
+        ICL_FOUND_POINT(run, error, point(of, TEACHER, sizes[0]), .what = labels[TEACHER], .quantity = "accuracy"));
     for (size_t i = 0; i < MOST_SIZES && sizes[i] > 0; i++)
         ICL_CHECK(judge_size(run, sizes[i], i > 0 ? sizes[i - 1] : 0, of, error));
     return ICL_OK;
@@ -262,5 +207,6 @@ const icl_reproduction icl_rnn_conversion = {
     .source = "arXiv 2103.13076",
     .about = "softmax attention converted to a recurrence: learned feature maps, distilled and finetuned",
     .cost = {"5 s", "8 min", "4 h"},
+    .is_shared = true,
     .run = reproduce,
 };

@@ -8,19 +8,15 @@
  * The scores of maps that are known, and of noise, are judged; those of models are shown beside what we recall of the
  * paper.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "core/allocate.h"
-#include "iclab/random.h"
-#include "papers/architecture/architecture.h"
+#include "papers/architecture/linear_maps.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
+#include "papers/seeds.h"
 #include "probe/linearity.h"
 #include "probe/residual_stream.h"
-
-/* Of this reproduction alone; tasks have streams of their own (task/streams.h). */
-#define NOISE_STREAM 0x6c696e65u
 
 enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5 };
 
@@ -39,67 +35,6 @@ static const struct {
     size_t kinds, seeds;
     size_t steps[MOST_STEPS]; /* of the trained models, up to the first 0 */
 } budgets[ICL_SCALES] = {{1, 2, {20}}, {KINDS, 3, {200, 800}}, {KINDS, 5, {200, 800, 3200, 12800}}};
-
-/* ---- Maps that are known ---- */
-
-enum { TOKENS = 4096, WIDTH = 32 };
-
-/* Rows X, and rows Y that a map makes of them. */
-typedef struct control {
-    float x[TOKENS * WIDTH], y[TOKENS * WIDTH];
-} control;
-
-static float normal(uint32_t seed, uint32_t matrix, size_t index) {
-    const icl_random_key key = {.seed = seed, .stream = NOISE_STREAM, .step = matrix};
-    return icl_normal_from_word(icl_random_word(key, index));
-}
-
-/* Y = X (I - 2 v v^T / |v|^2), a reflection. */
-static void reflect(control *c, uint32_t seed) {
-    double square = 0;
-
-    for (size_t i = 0; i < WIDTH; i++)
-        square += pow((double)normal(seed, 3, i), 2);
-    for (size_t t = 0; t < TOKENS; t++) {
-        double product = 0;
-        for (size_t i = 0; i < WIDTH; i++)
-            product += (double)c->x[t * WIDTH + i] * (double)normal(seed, 3, i);
-        for (size_t i = 0; i < WIDTH; i++)
-            c->y[t * WIDTH + i] =
-                (float)((double)c->x[t * WIDTH + i] - 2 * product / square * (double)normal(seed, 3, i));
-    }
-}
-
-/* A linear map leaves no residual but that of rounding: of floats, whose square is below 2^-46 of the values', and of
- * sums of TOKENS doubles. */
-static icl_status judge_controls(icl_reproducing *run, icl_error *error) {
-    const double n = TOKENS - 1, r = WIDTH, se = sqrt(2 * r * (n - r) / (n * n * (WIDTH * n + 2)));
-    const uint32_t seed = run->params->seed;
-    icl_linearity is;
-    control *c = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(1, sizeof *c, "controls", &c, error));
-    for (size_t i = 0; i < (size_t)TOKENS * WIDTH; i++)
-        c->x[i] = normal(seed, 1, i);
-    ICL_TRY(icl_linearity_measure(TOKENS, WIDTH, c->x, c->x, &is, error));
-    ICL_TRY(ICL_FOUND(run, error, .what = "identity", .quantity = "linearity score", .ours = is.score, .target = 1,
-                      .tolerance = 1e-12, .evidence = ICL_COMPUTED, .source = "a linear map"));
-    reflect(c, seed);
-    ICL_TRY(icl_linearity_measure(TOKENS, WIDTH, c->x, c->y, &is, error));
-    ICL_TRY(ICL_FOUND(run, error, .what = "an orthogonal map", .quantity = "linearity score", .ours = is.score,
-                      .target = 1, .tolerance = 1e-12, .evidence = ICL_COMPUTED, .source = "a linear map"));
-    for (size_t i = 0; i < (size_t)TOKENS * WIDTH; i++)
-        c->y[i] = normal(seed, 2, i);
-    ICL_TRY(icl_linearity_measure(TOKENS, WIDTH, c->x, c->y, &is, error));
-    /* 4: a row in 16,000 is farther off by chance. */
-    ICL_TRY(ICL_FOUND(run, error, .what = "independent noise", .quantity = "linearity score", .ours = is.score,
-                      .standard_error = se, .target = r / n, .tolerance = 4 * se, .evidence = ICL_COMPUTED,
-                      .source = "dimensions over tokens"));
-done:
-    icl_free(&c);
-    return status;
-}
 
 /* ---- Models ---- */
 
@@ -153,26 +88,25 @@ static const char *write_label(size_t steps, char label[ICL_CURVE_LABEL]) {
     return label;
 }
 
+/* 0 steps: untrained. */
 static icl_status score_model(icl_reproducing *run, size_t kind, size_t steps, uint32_t seed, outcome *to,
                               icl_error *error) {
-    icl_residual_stream stream = {0};
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
     char name[ICL_SEEDED_NAME], label[ICL_CURVE_LABEL];
+    const icl_seeded_cell cell = {
+        .name = name, .recipe = kinds[kind].recipe, .overrides = {kinds[kind].overrides}, .steps = steps, .seed = seed};
+    icl_seeded made = {NULL};
+    icl_residual_stream stream = {0};
     icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%s-%zu", kinds[kind].name, steps);
-    const icl_seeded_cell cell = {
-        .name = name, .recipe = kinds[kind].recipe, .overrides = kinds[kind].overrides, .steps = steps, .seed = seed};
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &trainer, error));
-    ICL_TRY(read_stream(run, trainer, &stream, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
+    ICL_TRY(read_stream(run, made.trainer, &stream, error));
     to->layers = stream.stages - 1;
     for (size_t layer = 1; layer <= to->layers; layer++)
         ICL_TRY(add_layer(to, write_label(steps, label), layer, &stream, error));
 done:
     icl_residual_stream_release(&stream);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&made);
     return status;
 }
 
@@ -180,24 +114,20 @@ done:
 static icl_status show_layer(icl_reproducing *run, size_t kind, size_t steps, size_t layer, const outcome *of,
                              icl_error *error) {
     char what[ICL_SEEDED_NAME], note[96], label[ICL_CURVE_LABEL];
-    icl_curve_point score, update, anisotropy, untrained, untrained_update;
     const double x = (double)layer;
+    const icl_curve_point score = icl_curves_at(&of->scores, write_label(steps, label), x);
+    const icl_curve_point update = icl_curves_at(&of->updates, label, x);
 
-    write_label(steps, label);
-    ICL_CHECK(icl_curves_point(&of->scores, label, x, &score, error));
-    ICL_CHECK(icl_curves_point(&of->updates, label, x, &update, error));
-    ICL_CHECK(icl_curves_point(&of->anisotropies, label, x, &anisotropy, error));
-    ICL_CHECK(icl_curves_point(&of->scores, "untrained", x, &untrained, error));
-    ICL_CHECK(icl_curves_point(&of->updates, "untrained", x, &untrained_update, error));
     snprintf(what, sizeof what, "%s, layer %zu, %zu steps", kinds[kind].what, layer, steps);
-    snprintf(note, sizeof note, "untrained %.4f; anisotropy behind it %.2f", untrained.mean, anisotropy.mean);
-    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "linearity score", .ours = score.mean,
-                        .standard_error = score.standard_error, .target = .99, .criterion = ICL_AT_LEAST,
-                        .evidence = ICL_RECALLED, .source = "language models", .note = note));
-    snprintf(note, sizeof note, "untrained %.4f", untrained_update.mean);
-    return ICL_FOUND(run, error, .what = what, .quantity = "linearity score of what it adds", .ours = update.mean,
-                     .standard_error = update.standard_error, .target = score.mean, .criterion = ICL_AT_MOST,
-                     .evidence = ICL_RECALLED, .source = "lower without the residual connection", .note = note);
+    snprintf(note, sizeof note, "untrained %.4f; anisotropy behind it %.2f",
+             icl_curves_at(&of->scores, "untrained", x).mean, icl_curves_at(&of->anisotropies, label, x).mean);
+    ICL_CHECK(ICL_FOUND_POINT(run, error, score, .what = what, .quantity = "linearity score", .target = .99,
+                              .criterion = ICL_AT_LEAST, .evidence = ICL_RECALLED, .source = "language models",
+                              .note = note));
+    snprintf(note, sizeof note, "untrained %.4f", icl_curves_at(&of->updates, "untrained", x).mean);
+    return ICL_FOUND_POINT(run, error, update, .what = what, .quantity = "linearity score of what it adds",
+                           .target = score.mean, .criterion = ICL_AT_MOST, .evidence = ICL_RECALLED,
+                           .source = "lower without the residual connection", .note = note);
 }
 
 static icl_status reproduce_kind(icl_reproducing *run, size_t kind, icl_error *error) {
@@ -241,7 +171,7 @@ done:
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "controls"))
-        ICL_CHECK(judge_controls(run, error));
+        ICL_CHECK(icl_linear_maps_judge(run, error));
     for (size_t kind = 0; kind < budgets[run->params->scale].kinds; kind++)
         if (icl_reproduce_wants(run, kinds[kind].name))
             ICL_CHECK(reproduce_kind(run, kind, error));

@@ -81,7 +81,7 @@ static icl_status judge_printed(icl_reproducing *run, size_t table, icl_error *e
     char overrides[192];
     const icl_seeded_cell cell = {.name = "predictors",
                                   .recipe = "garg",
-                                  .overrides = overrides,
+                                  .overrides = {overrides},
                                   .seed = run->params->seed,
                                   .sequences = SEQUENCES};
     icl_evaluation *evaluation = NULL;
@@ -197,7 +197,7 @@ static icl_status train_linear(icl_reproducing *run, size_t seed, icl_error *err
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const icl_seeded_cell cell = {.name = "linear",
                                   .recipe = "garg",
-                                  .overrides = setting->overrides,
+                                  .overrides = {setting->overrides},
                                   .steps = setting->steps,
                                   .seed = run->params->seed + (uint32_t)seed - 1,
                                   .sequences = setting->sequences};
@@ -222,7 +222,7 @@ static icl_status train_other(icl_reproducing *run, const printed_model *of, icl
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const icl_seeded_cell cell = {.name = of->name,
                                   .recipe = "garg",
-                                  .overrides = of->overrides,
+                                  .overrides = {of->overrides},
                                   .steps = setting->steps,
                                   .seed = run->params->seed,
                                   .sequences = 1280};

@@ -49,8 +49,7 @@ static const shift shifts[] = {
 /* A trained model with its recipe, and the curves drawn so far. */
 typedef struct shifting {
     icl_reproducing *run;
-    icl_trainer *trainer;
-    icl_recipe *recipe;
+    icl_seeded made;
     double at[2 * MOST_CURVES][ICL_GARG_POINTS];
     double values[2 * MOST_CURVES][ICL_GARG_POINTS], errors[2 * MOST_CURVES][ICL_GARG_POINTS];
     char labels[2 * MOST_CURVES][64];
@@ -120,7 +119,8 @@ static icl_status run_probe(shifting *all, const probe *of, icl_error *error) {
         char overrides[160];
         snprintf(overrides, sizeof overrides, "%s task.probe_at=%zu eval.sequences=%zu eval.predictors=least-squares",
                  of->overrides, k, setting->sequences / 4);
-        ICL_TRY(icl_reproduce_evaluate_as(all->run, all->trainer, all->recipe, overrides, &evaluation, error));
+        ICL_TRY(
+            icl_reproduce_evaluate_as(all->run, all->made.trainer, all->made.recipe, overrides, &evaluation, error));
         add_point(all, 2, k, (double)d, evaluation);
         if (k < 4)
             ICL_TRY(judge_probe(all, of, k, evaluation, error));
@@ -169,7 +169,8 @@ static icl_status run_shifts(shifting *all, icl_error *error) {
         const size_t curves = shifts[i].factor == 1 ? 2 : 1; /* least squares does not see a scale */
         char overrides[160];
         snprintf(overrides, sizeof overrides, "%s eval.predictors=least-squares", shifts[i].overrides);
-        ICL_TRY(icl_reproduce_evaluate_as(all->run, all->trainer, all->recipe, overrides, &evaluation, error));
+        ICL_TRY(
+            icl_reproduce_evaluate_as(all->run, all->made.trainer, all->made.recipe, overrides, &evaluation, error));
         begin_curves(all, shifts[i].name, curves);
         for (size_t k = 0; k <= setting->pairs; k++)
             add_point(all, curves, k, shifts[i].factor * (double)setting->dimension, evaluation);
@@ -189,19 +190,18 @@ static icl_status shift_model(icl_reproducing *run, icl_error *error) {
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const icl_seeded_cell cell = {.name = "linear",
                                   .recipe = "garg",
-                                  .overrides = setting->overrides,
+                                  .overrides = {setting->overrides},
                                   .steps = setting->steps,
                                   .seed = run->params->seed,
                                   .sequences = setting->sequences};
     shifting all = {.run = run};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &all.recipe, &all.trainer, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &all.made, error));
     ICL_TRY(run_probes(&all, error));
     ICL_TRY(run_shifts(&all, error));
 done:
-    icl_trainer_destroy(&all.trainer);
-    icl_recipe_destroy(&all.recipe);
+    icl_seeded_release(&all.made);
     return status;
 }
 

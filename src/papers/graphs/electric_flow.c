@@ -14,9 +14,9 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "papers/curves.h"
+#include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/seeds.h"
 
@@ -72,13 +72,6 @@ typedef struct cell {
     double polynomial;
 } cell;
 
-static const icl_score *find_score(const icl_evaluation *evaluation, const char *name) {
-    for (size_t i = 0; i < evaluation->count; i++)
-        if (strcmp(evaluation->scores[i].predictor, name) == 0)
-            return &evaluation->scores[i];
-    return NULL;
-}
-
 static icl_status train_seed(icl_reproducing *run, cell *of, uint32_t seed, icl_error *error) {
     const size_t layers = depths[of->depth].layers;
     const size_t steps = depths[of->depth].steps / budgets[run->params->scale].divide_steps;
@@ -93,10 +86,15 @@ static icl_status train_seed(icl_reproducing *run, cell *of, uint32_t seed, icl_
     snprintf(overrides, sizeof overrides,
              "%s model.layers=%zu train.batch=%zu train.learning_rate=%.9g train.step_every=%zu eval.predictors=%s",
              kinds[of->kind].overrides, layers, batch, .02 / (double)layers, steps / 5, polynomial);
-    const icl_seeded_cell training = {
-        name, "graphs", overrides, steps, seed, NULL, budgets[run->params->scale].sequences};
+    const icl_seeded_cell training = {.name = name,
+                                      .recipe = "graphs",
+                                      .overrides = {overrides},
+                                      .steps = steps,
+                                      .seed = seed,
+                                      .sequences = budgets[run->params->scale].sequences};
     ICL_TRY(icl_reproduce_evaluate_seed(run, &training, &evaluation, error));
-    const icl_score *model = find_score(evaluation, "model"), *best = find_score(evaluation, polynomial);
+    const icl_score *model = icl_reproduce_score(evaluation, "model"),
+                    *best = icl_reproduce_score(evaluation, polynomial);
     of->sum += model ? log(model->mse) : (double)NAN;
     of->variance += model ? pow(model->se / model->mse, 2) : 0;
     of->polynomial = best ? log(best->mse) : (double)NAN;

@@ -18,6 +18,8 @@
 #include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
+#include "papers/phrase.h"
+#include "papers/seeds.h"
 
 enum { MOST_POINTS = 5, ASKED = 3 };
 
@@ -72,95 +74,80 @@ static const struct {
 
 /* ---- One model ---- */
 
-static icl_status describe(const icl_reproducing *run, const sweep *of, double x, uint32_t seed, icl_recipe **recipe,
-                           icl_error *error) {
-    ICL_CHECK(icl_reproduce_recipe("classification", recipe, error));
-    ICL_CHECK(icl_reproduce_override_all(*recipe, budgets[run->params->scale].overrides, error));
-    ICL_CHECK(icl_reproduce_override_all(*recipe, of->others, error));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "%s=%g", of->key, x));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%.0f",
-                                     of->longer * (double)budgets[run->params->scale].steps));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.sequences=%zu", budgets[run->params->scale].sequences));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.predictors="));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, seed));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "task.class_seed=%" PRIu32, seed));
-    return icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, seed);
-}
-
 /* Trains a model and adds what it answers to the curves. */
 static icl_status train(icl_reproducing *run, const sweep *of, double x, size_t number, icl_curves *curves,
                         icl_error *error) {
     const uint32_t seed = run->params->seed + (uint32_t)number;
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_evaluation *evaluation = NULL;
-    char folder[128];
+    char name[ICL_SEEDED_NAME], own[256];
+    const icl_seeded_cell cell = {.name = name,
+                                  .recipe = "classification",
+                                  .overrides = {budgets[run->params->scale].overrides, of->others, own},
+                                  .steps = (size_t)(of->longer * (double)budgets[run->params->scale].steps),
+                                  .sequences = budgets[run->params->scale].sequences,
+                                  .seed = seed};
+    icl_seeded made = {NULL};
+    double accuracy;
     icl_status status = ICL_OK;
 
-    snprintf(folder, sizeof folder, "runs/%s-%g-seed%" PRIu32, of->name, x, seed);
-    ICL_TRY(describe(run, of, x, seed, &recipe, error));
-    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
+    snprintf(name, sizeof name, "%s-%g", of->name, x);
+    snprintf(own, sizeof own, "%s=%g eval.predictors= eval.seed=%" PRIu32 " task.class_seed=%" PRIu32, of->key, x, seed,
+             seed);
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
     for (size_t i = 0; i < ASKED; i++) {
-        icl_evaluation_destroy(&evaluation);
-        ICL_TRY(icl_reproduce_evaluate_as(run, trainer, recipe, questions[i].overrides, &evaluation, error));
-        ICL_TRY(icl_curves_add(curves, questions[i].label, ICL_SERIES_OURS, x, evaluation->scores[0].accuracy, error));
+        ICL_TRY(icl_reproduce_accuracy_as(run, made.trainer, made.recipe, questions[i].overrides, &accuracy, error));
+        ICL_TRY(icl_curves_add(curves, questions[i].label, ICL_SERIES_OURS, x, accuracy, error));
     }
 done:
-    icl_evaluation_destroy(&evaluation);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&made);
     return status;
 }
 
 /* ---- Verdicts ---- */
 
+static icl_phrase name_point(const sweep *of, size_t question, double x) {
+    return icl_phrase_print("%s, %s %g", questions[question].label, of->key, x);
+}
+
 /* The accuracy of a question at one point less that at another, over seeds, which must be above 0. */
 static icl_status judge_change(icl_reproducing *run, const sweep *of, const icl_curves *curves, size_t question,
                                double from, double to, icl_error *error) {
-    icl_curve_point before, after;
-    char what[96], quantity[96], note[96];
+    const icl_curve_point before = icl_curves_at(curves, questions[question].label, from);
+    const icl_curve_point after = icl_curves_at(curves, questions[question].label, to);
 
-    ICL_CHECK(icl_curves_point(curves, questions[question].label, from, &before, error));
-    ICL_CHECK(icl_curves_point(curves, questions[question].label, to, &after, error));
-    snprintf(what, sizeof what, "%s, %s %g", questions[question].label, of->key, to);
-    snprintf(quantity, sizeof quantity, "accuracy above that at %g", from);
-    snprintf(note, sizeof note, "%.3f and %.3f, %zu seeds", after.mean, before.mean, after.seeds);
-    return ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = after.mean - before.mean,
+    return ICL_FOUND(run, error, .what = name_point(of, question, to).text,
+                     .quantity = ICL_PHRASE("accuracy above that at %g", from), .ours = after.mean - before.mean,
                      .standard_error = hypot(before.standard_error, after.standard_error), .target = 0,
                      .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                     .source = "abstract: the data control the trade-off", .note = note);
+                     .source = "abstract: the data control the trade-off",
+                     .note = ICL_PHRASE("%.3f and %.3f, %zu seeds", after.mean, before.mean, after.seeds));
 }
 
 /* Skewed frequencies let both appear: the smaller of the two accuracies at a point above that without skew. */
 static icl_status judge_both(icl_reproducing *run, const sweep *of, const icl_curves *curves, double from, double to,
                              icl_error *error) {
     icl_curve_point at[2][2]; /* [from, to][question] */
-    char what[96], note[128];
+    char note[128];
 
     for (size_t question = 0; question < 2; question++) {
-        ICL_CHECK(icl_curves_point(curves, questions[question].label, from, &at[0][question], error));
-        ICL_CHECK(icl_curves_point(curves, questions[question].label, to, &at[1][question], error));
+        at[0][question] = icl_curves_at(curves, questions[question].label, from);
+        at[1][question] = icl_curves_at(curves, questions[question].label, to);
     }
     const icl_curve_point *before = &at[0][at[0][IN_CONTEXT].mean > at[0][IN_WEIGHTS].mean];
     const icl_curve_point *after = &at[1][at[1][IN_CONTEXT].mean > at[1][IN_WEIGHTS].mean];
-    snprintf(what, sizeof what, "lesser of both, %s %g", of->key, to);
     snprintf(note, sizeof note, "in context %.3f, in weights %.3f; at %g %.3f and %.3f", at[1][IN_CONTEXT].mean,
              at[1][IN_WEIGHTS].mean, from, at[0][IN_CONTEXT].mean, at[0][IN_WEIGHTS].mean);
-    return ICL_FOUND(
-        run, error, .what = what, .quantity = "accuracy above that without skew", .ours = after->mean - before->mean,
-        .standard_error = hypot(before->standard_error, after->standard_error), .target = 0, .criterion = ICL_AT_LEAST,
-        .evidence = ICL_INFERRED, .source = "abstract: skew allows their simultaneous appearance", .note = note);
+    return ICL_FOUND(run, error, .what = ICL_PHRASE("lesser of both, %s %g", of->key, to),
+                     .quantity = "accuracy above that without skew", .ours = after->mean - before->mean,
+                     .standard_error = hypot(before->standard_error, after->standard_error), .target = 0,
+                     .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+                     .source = "abstract: skew allows their simultaneous appearance", .note = note);
 }
 
 static icl_status show_points(icl_reproducing *run, const sweep *of, const icl_curves *curves, double x,
                               icl_error *error) {
     for (size_t question = 0; question < ASKED; question++) {
-        icl_curve_point point;
-        char what[96];
-        ICL_CHECK(icl_curves_point(curves, questions[question].label, x, &point, error));
-        snprintf(what, sizeof what, "%s, %s %g", questions[question].label, of->key, x);
-        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "accuracy", .ours = point.mean,
-                            .standard_error = point.standard_error));
+        const icl_curve_point point = icl_curves_at(curves, questions[question].label, x);
+        ICL_CHECK(ICL_FOUND_POINT(run, error, point, .what = name_point(of, question, x).text, .quantity = "accuracy"));
     }
     return ICL_OK;
 }

@@ -10,16 +10,14 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/allocate.h"
 #include "iclab/evaluate.h"
 #include "papers/curves.h"
 #include "papers/induction/heads.h"
+#include "papers/induction/moments.h"
 #include "papers/papers.h"
 #include "papers/seeds.h"
-
-enum { MOST_MOMENTS = 512 };
 
 static const struct {
     size_t steps, every, seeds;
@@ -37,111 +35,46 @@ static const struct {
 
 /* ---- One seed ---- */
 
-/* What is measured behind so many steps. */
-typedef struct moment {
-    double step, loss, previous, induction;
-} moment;
-
 typedef struct followed {
-    icl_recipe *recipe;
-    icl_trainer *trainer;
+    icl_seeded made;
     icl_evaluator *evaluator;
     icl_heads heads;
-    moment moments[MOST_MOMENTS];
-    size_t count;
+    icl_moments seen;
 } followed;
 
 static void followed_release(followed *f) {
     icl_heads_release(&f->heads);
     icl_evaluator_destroy(&f->evaluator);
-    icl_trainer_destroy(&f->trainer);
-    icl_recipe_destroy(&f->recipe);
+    icl_seeded_release(&f->made);
 }
 
 /* The models along the way are kept, so that what they do is measured behind the training, whoever did that. */
 static icl_status train(icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
     const size_t steps = budgets[run->params->scale].steps, every = budgets[run->params->scale].every;
-    char overrides[160];
-    const icl_seeded_cell cell = {
-        .name = "induction", .recipe = "induction", .overrides = overrides, .steps = steps, .seed = seed};
+    char own[96];
+    const icl_seeded_cell cell = {.name = "induction",
+                                  .recipe = "induction",
+                                  .overrides = {own, budgets[run->params->scale].overrides},
+                                  .steps = steps,
+                                  .seed = seed};
 
-    snprintf(overrides, sizeof overrides, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu %s", seed, every,
-             budgets[run->params->scale].overrides);
-    ICL_CHECK(icl_reproduce_train_seed(run, &cell, &f->recipe, &f->trainer, error));
-    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->trainer), ICL_HEADS_SEQUENCES, seed,
+    snprintf(own, sizeof own, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu", seed, every);
+    ICL_CHECK(icl_reproduce_train_seed(run, &cell, &f->made, error));
+    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->made.trainer), ICL_HEADS_SEQUENCES, seed,
                                    &f->evaluator, error));
-    ICL_CHECK(icl_heads_open(run, f->trainer, seed, &f->heads, error));
+    ICL_CHECK(icl_heads_open(run, f->made.trainer, seed, &f->heads, error));
     for (size_t step = 0; step <= steps; step += every) {
-        moment *now = &f->moments[f->count++];
+        icl_moment *now = &f->seen.all[f->seen.count++];
         ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_reproduce_go_to_step(run, &cell, step, f->trainer, error));
+        ICL_CHECK(icl_reproduce_go_to_step(run, &cell, step, f->made.trainer, error));
         now->step = (double)step;
-        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->trainer, &now->loss, error));
-        ICL_CHECK(icl_heads_measure(run, &f->heads, f->trainer, &now->previous, &now->induction, error));
+        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->made.trainer, &now->loss, error));
+        ICL_CHECK(icl_heads_measure(run, &f->heads, f->made.trainer, &now->previous, &now->induction, error));
     }
     return ICL_OK;
 }
 
 /* ---- What a seed shows ---- */
-
-/* The level of the longest stretch of moments whose losses lie within BAND of each other, after the start and before
- * the drop, which is over at half of log 2. */
-#define BAND 0.15
-
-static double plateau(const followed *f, double *length) {
-    const double start = f->moments[0].loss;
-    size_t longest = 0;
-    double level = (double)NAN;
-
-    for (size_t first = 0; first < f->count; first++) {
-        double least = f->moments[first].loss, largest = least;
-        size_t last = first;
-        if (least > .9 * start || least < .5 * log(2))
-            continue;
-        while (last + 1 < f->count) {
-            const double next = f->moments[last + 1].loss;
-            if (next < .5 * log(2) || fmax(largest, next) - fmin(least, next) > BAND)
-                break;
-            least = fmin(least, next);
-            largest = fmax(largest, next);
-            last++;
-        }
-        if (last - first > longest) {
-            longest = last - first;
-            level = .5 * (least + largest);
-        }
-    }
-    *length = longest > 0 ? f->moments[longest].step - f->moments[0].step : 0;
-    return level;
-}
-
-/* The first step with a loss below; NaN for never. */
-static double step_below(const followed *f, double loss) {
-    for (size_t i = 0; i < f->count; i++)
-        if (f->moments[i].loss < loss)
-            return f->moments[i].step;
-    return (double)NAN;
-}
-
-static double value_of(const moment *at, bool induction) {
-    return induction ? at->induction : at->previous;
-}
-
-/* The first step at which a pattern stands RISE above the least it was before; NaN for never. It tells when a pattern
- * sets in, and not how long it goes on to grow: that of layer 1 does so long after the drop. */
-#define RISE 0.1
-
-static double step_of_onset(const followed *f, bool induction) {
-    double least = value_of(&f->moments[0], induction);
-
-    for (size_t i = 0; i < f->count; i++) {
-        const double value = value_of(&f->moments[i], induction);
-        least = fmin(least, value);
-        if (value > least + RISE)
-            return f->moments[i].step;
-    }
-    return (double)NAN;
-}
 
 /* What all seeds came to, and their curves. */
 typedef struct outcome {
@@ -150,16 +83,16 @@ typedef struct outcome {
 } outcome;
 
 static icl_status judge_seed(icl_reproducing *run, uint32_t seed, const followed *f, outcome *to, icl_error *error) {
-    const moment *last = &f->moments[f->count - 1];
-    const double previous = step_of_onset(f, false), induction = step_of_onset(f, true);
-    const double half = step_below(f, .5 * log(2)), tenth = step_below(f, .1 * log(2));
-    double length, level = plateau(f, &length);
+    const icl_moment *last = &f->seen.all[f->seen.count - 1];
+    const double previous = icl_moments_onset(&f->seen, false), induction = icl_moments_onset(&f->seen, true);
+    const double half = icl_moments_below(&f->seen, .5 * log(2)), tenth = icl_moments_below(&f->seen, .1 * log(2));
+    double length, level = icl_moments_plateau(&f->seen, &length);
     char what[32], note[192];
 
     snprintf(what, sizeof what, "seed %" PRIu32, seed);
     snprintf(note, sizeof note,
              "for %g of %g steps within %g; half of log 2 at step %g, a tenth at %g; %.2g at the end", length,
-             last->step, BAND, half, tenth, last->loss);
+             last->step, ICL_MOMENTS_BAND, half, tenth, last->loss);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "loss of the plateau", .ours = level, .target = log(2),
                         .tolerance = .15, .evidence = ICL_READ, .source = "figure: .73 of log 2 = .693", .note = note));
     snprintf(note, sizeof note, "layer 1 sets in at step %g (%.2f at the end), layer 2 at %g (%.2f)", previous,
@@ -193,8 +126,8 @@ static icl_status add_curves(uint32_t seed, const followed *f, outcome *to, icl_
     char label[ICL_CURVE_LABEL];
 
     snprintf(label, sizeof label, "seed %" PRIu32, seed);
-    for (size_t i = 0; i < f->count; i++) {
-        const moment *at = &f->moments[i];
+    for (size_t i = 0; i < f->seen.count; i++) {
+        const icl_moment *at = &f->seen.all[i];
         ICL_CHECK(icl_curves_add(&to->losses, label, ICL_SERIES_LINE, at->step, at->loss, error));
         ICL_CHECK(icl_curves_add(&to->patterns, "layer 1: to the previous token", ICL_SERIES_LINE, at->step,
                                  at->previous, error));

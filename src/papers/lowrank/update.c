@@ -48,27 +48,25 @@ typedef struct change {
 
 /* A trained cell with what it began with. */
 typedef struct trained {
-    icl_recipe *recipe;
-    icl_trainer *trainer;
+    icl_seeded made;
     float *before, *after;
 } trained;
 
 static void release(trained *cell) {
     icl_free(&cell->before);
     icl_free(&cell->after);
-    icl_trainer_destroy(&cell->trainer);
-    icl_recipe_destroy(&cell->recipe);
+    icl_seeded_release(&cell->made);
 }
 
 static icl_status train(icl_reproducing *run, const icl_seeded_cell *cell, trained *out, icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, cell, &out->recipe, &out->trainer, error));
-    const icl_model *model = icl_trainer_model(out->trainer);
+    ICL_TRY(icl_reproduce_train_seed(run, cell, &out->made, error));
+    const icl_model *model = icl_trainer_model(out->made.trainer);
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *out->before, "parameters", &out->before, error));
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *out->after, "parameters", &out->after, error));
     icl_model_initialize(model, cell->seed, out->before);
-    ICL_TRY(icl_trainer_get_parameters(out->trainer, out->after, error));
+    ICL_TRY(icl_trainer_get_parameters(out->made.trainer, out->after, error));
 done:
     return status;
 }
@@ -85,7 +83,7 @@ static double share_of(const double *values, size_t count, size_t first) {
 
 static icl_status find_change(const trained *cell, const char *name, size_t rows, size_t columns, size_t first,
                               change *out, icl_error *error) {
-    const icl_model *model = icl_trainer_model(cell->trainer);
+    const icl_model *model = icl_trainer_model(cell->made.trainer);
     double before[WIDTH * HIDDEN], after[WIDTH * HIDDEN];
 
     ICL_CHECK(icl_matrix_of_model(model, cell->before, name, rows, columns, before, error));
@@ -140,10 +138,10 @@ static icl_status reproduce_window(icl_reproducing *run, size_t k, change *is, i
     char name[ICL_SEEDED_NAME], overrides[256];
     const icl_seeded_cell cell = {.name = name,
                                   .recipe = "window",
-                                  .overrides = overrides,
+                                  .overrides = {overrides},
                                   .steps = budgets[run->params->scale].window_steps,
                                   .seed = run->params->seed};
-    trained of = {NULL};
+    trained of = {.before = NULL};
     double moved[D * D];
     icl_status status = ICL_OK;
 
@@ -156,7 +154,7 @@ static icl_status reproduce_window(icl_reproducing *run, size_t k, change *is, i
     ICL_TRY(find_change(&of, "M", D, D, k, is, error));
     for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
         moved[i] = (double)of.after[i] - (double)of.before[i];
-    const double *rotation = icl_task_get_prior(icl_trainer_task(of.trainer))->subspace_rotation;
+    const double *rotation = icl_task_get_prior(icl_trainer_task(of.made.trainer))->subspace_rotation;
     ICL_TRY(judge_window(run, k, is, share_inside(moved, rotation, k), error));
 done:
     release(&of);
@@ -210,7 +208,7 @@ static int by_magnitude(const void *left, const void *right) {
 
 /* Neurons in ascending order of magnitude. */
 static icl_status rank_neurons(const trained *of, neuron *neurons, icl_error *error) {
-    const icl_model *model = icl_trainer_model(of->trainer);
+    const icl_model *model = icl_trainer_model(of->made.trainer);
     double up[WIDTH * HIDDEN], down[HIDDEN * WIDTH];
 
     ICL_CHECK(icl_matrix_of_model(model, of->after, "block.0.feed_forward.up", WIDTH, HIDDEN, up, error));
@@ -243,7 +241,7 @@ typedef struct pruning {
 
 static icl_status prune(icl_reproducing *run, trained *of, const neuron *neurons, bool largest, size_t gone,
                         double *loss, double *accuracy, icl_error *error) {
-    const icl_model *model = icl_trainer_model(of->trainer);
+    const icl_model *model = icl_trainer_model(of->made.trainer);
     float *values = NULL;
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
@@ -252,8 +250,8 @@ static icl_status prune(icl_reproducing *run, trained *of, const neuron *neurons
     memcpy(values, of->after, icl_model_size(model) * sizeof *values);
     for (size_t i = 0; i < gone; i++)
         silence(model, neurons[largest ? HIDDEN - 1 - i : i].index, values);
-    ICL_TRY(icl_trainer_set_parameters(of->trainer, values, error));
-    ICL_TRY(icl_evaluate(run->params->backend, of->trainer, of->recipe, &evaluation, error));
+    ICL_TRY(icl_trainer_set_parameters(of->made.trainer, values, error));
+    ICL_TRY(icl_evaluate(run->params->backend, of->made.trainer, of->made.recipe, &evaluation, error));
     *loss = evaluation->scores[0].mse;
     *accuracy = evaluation->scores[0].accuracy;
 done:
@@ -311,7 +309,7 @@ static icl_status train_block(icl_reproducing *run, const char *name, size_t cla
     char overrides[640];
     const icl_seeded_cell cell = {.name = name,
                                   .recipe = "classification",
-                                  .overrides = overrides,
+                                  .overrides = {overrides},
                                   .steps = budgets[run->params->scale].block_steps,
                                   .seed = run->params->seed,
                                   .sequences = budgets[run->params->scale].sequences};
@@ -326,7 +324,7 @@ static icl_status train_block(icl_reproducing *run, const char *name, size_t cla
 }
 
 static icl_status reproduce_patterns(icl_reproducing *run, const char *name, size_t K, change *up, icl_error *error) {
-    trained of = {NULL};
+    trained of = {.before = NULL};
     icl_status status = ICL_OK;
 
     ICL_TRY(train_block(run, name, K, K, WIDTH, &of, error));
@@ -338,7 +336,7 @@ done:
 
 /* Eight patterns of two labels in four dimensions, where no linear map tells them apart. */
 static icl_status reproduce_neurons(icl_reproducing *run, icl_error *error) {
-    trained of = {NULL};
+    trained of = {.before = NULL};
     pruning pruned;
     icl_status status = ICL_OK;
 

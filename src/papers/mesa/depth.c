@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "papers/curves.h"
+#include "papers/losses.h"
 #include "papers/mesa/mesa.h"
 #include "papers/papers.h"
 
@@ -46,12 +47,12 @@ static icl_status add_descents(icl_reproducing *run, size_t layers, icl_curves *
 
 static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const icl_evaluation *evaluation,
                         double shallower, icl_error *error) {
-    const icl_score *model = icl_mesa_score(evaluation, "model");
+    const icl_score *model = icl_reproduce_score(evaluation, "model");
     icl_finding finding = {.what = cell->name,
                            .quantity = "half squared error, below one step's",
                            .ours = icl_mesa_half(model),
                            .standard_error = model ? .5 * model->se : 0,
-                           .target = icl_mesa_half(icl_mesa_score(evaluation, "gd")),
+                           .target = icl_mesa_half(icl_reproduce_score(evaluation, "gd")),
                            .criterion = ICL_AT_MOST,
                            .evidence = ICL_COMPUTED,
                            .source = "one step on the same sequences"};
@@ -77,12 +78,12 @@ static icl_status train_depth(icl_reproducing *run, const icl_mesa_cell *cell, s
     ICL_TRY(icl_mesa_evaluate(run, cell, budgets[run->params->scale].sequences, &evaluation, error));
     if (layers > 1)
         ICL_TRY(judge(run, cell, evaluation, *shallower, error));
-    *shallower = icl_mesa_half(icl_mesa_score(evaluation, "model"));
+    *shallower = icl_mesa_half(icl_reproduce_score(evaluation, "model"));
     ICL_TRY(icl_curves_add(curves, "trained layers", ICL_SERIES_OURS, (double)layers, *shallower, error));
     ICL_TRY(icl_curves_add(curves, "one step, fitted", ICL_SERIES_REFERENCE, (double)layers,
-                           icl_mesa_half(icl_mesa_score(evaluation, "gd")), error));
+                           icl_mesa_half(icl_reproduce_score(evaluation, "gd")), error));
     ICL_TRY(icl_curves_add(curves, "ridge .1", ICL_SERIES_REFERENCE, (double)layers,
-                           icl_mesa_half(icl_mesa_score(evaluation, "ridge:0.1")), error));
+                           icl_mesa_half(icl_reproduce_score(evaluation, "ridge:0.1")), error));
     snprintf(title, sizeof title, "%zu layers of linear attention by position", layers);
     if (cell->seed == 1 && layers == budgets[run->params->scale].layers)
         ICL_TRY(icl_mesa_draw(run, "mesa-depth-positions", title, cell->name, evaluation, error));

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "papers/losses.h"
 #include "papers/mesa/mesa.h"
 #include "papers/papers.h"
 
@@ -31,7 +32,7 @@ static const icl_score *best_ridge(const icl_evaluation *evaluation) {
     const icl_score *best = NULL;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const icl_score *score = icl_mesa_score(evaluation, names[i]);
+        const icl_score *score = icl_reproduce_score(evaluation, names[i]);
         if (score && (!best || score->mse < best->mse))
             best = score;
     }
@@ -45,7 +46,7 @@ static double half_at(const icl_score *score, size_t seen) {
 
 static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const icl_score *target, double tolerance,
                         const icl_evaluation *evaluation, icl_error *error) {
-    const icl_score *model = icl_mesa_score(evaluation, "model");
+    const icl_score *model = icl_reproduce_score(evaluation, "model");
     char what[ICL_MESA_NAME], note[160];
 
     snprintf(what, sizeof what, "%s, seed %zu", cell->name, cell->seed);
@@ -66,7 +67,7 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_mesa_cell *cell
     ICL_TRY(icl_mesa_evaluate(run, cell, budgets[run->params->scale].sequences, &evaluation, error));
     if (!is_hybrid && cell->seed == 1)
         ICL_TRY(icl_mesa_judge_references(run, evaluation, error));
-    ICL_TRY(judge(run, cell, is_hybrid ? icl_mesa_score(evaluation, "gd") : best_ridge(evaluation),
+    ICL_TRY(judge(run, cell, is_hybrid ? icl_reproduce_score(evaluation, "gd") : best_ridge(evaluation),
                   is_hybrid ? 0 : budgets[run->params->scale].tolerance, evaluation, error));
     snprintf(title, sizeof title, "%s beside ridge regression",
              is_hybrid ? "Softmax attention and a mesa layer" : "A mesa layer");

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "papers/losses.h"
 #include "papers/mesa/mesa.h"
 #include "papers/papers.h"
 
@@ -18,14 +19,14 @@ static const struct {
 } budgets[ICL_SCALES] = {{500, 2048, 1, .1}, {2500, 20000, 1, .03}, {20000, 50000, 5, .03}};
 
 static icl_status judge(icl_reproducing *run, size_t seed, const icl_evaluation *evaluation, icl_error *error) {
-    const icl_score *model = icl_mesa_score(evaluation, "model"), *step = icl_mesa_score(evaluation, "gd");
+    const icl_score *model = icl_reproduce_score(evaluation, "model"), *step = icl_reproduce_score(evaluation, "gd");
     const double target = icl_mesa_half(step);
     char what[ICL_MESA_NAME], note[128];
 
     snprintf(what, sizeof what, "trained layer, seed %zu", seed);
     snprintf(note, sizeof note, "one step %.4f, with the mean over the pairs %.4f, ridge .1 %.4f", target,
-             icl_mesa_half(icl_mesa_score(evaluation, "gd-mean")),
-             icl_mesa_half(icl_mesa_score(evaluation, "ridge:0.1")));
+             icl_mesa_half(icl_reproduce_score(evaluation, "gd-mean")),
+             icl_mesa_half(icl_reproduce_score(evaluation, "ridge:0.1")));
     return ICL_FOUND(run, error, .what = what, .quantity = "half squared error", .ours = icl_mesa_half(model),
                      .standard_error = model ? .5 * model->se : 0, .target = target,
                      .tolerance = budgets[run->params->scale].tolerance * target, .evidence = ICL_COMPUTED,

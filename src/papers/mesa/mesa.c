@@ -3,9 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/allocate.h"
+#include "papers/losses.h"
 
 enum { MOST_SERIES = 8, MOST_POSITIONS = 50 };
 
@@ -34,13 +33,6 @@ done:
     return status;
 }
 
-const icl_score *icl_mesa_score(const icl_evaluation *evaluation, const char *name) {
-    for (size_t i = 0; i < evaluation->count; i++)
-        if (strcmp(evaluation->scores[i].predictor, name) == 0)
-            return &evaluation->scores[i];
-    return NULL;
-}
-
 double icl_mesa_half(const icl_score *score) {
     return score ? .5 * score->mse : (double)NAN;
 }
@@ -65,7 +57,7 @@ static const struct {
 
 icl_status icl_mesa_judge_references(icl_reproducing *run, const icl_evaluation *evaluation, icl_error *error) {
     for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
-        const icl_score *score = icl_mesa_score(evaluation, printed[i].name);
+        const icl_score *score = icl_reproduce_score(evaluation, printed[i].name);
         const double own = score ? .5 * score->se : 0;
         const double ratio = printed[i].is_exact ? 0 : (double)evaluation->sequences / OTHER_SEQUENCES;
         ICL_CHECK(ICL_FOUND(run, error, .what = printed[i].what, .quantity = "half squared error",
@@ -87,7 +79,7 @@ icl_status icl_mesa_draw(icl_reproducing *run, const char *name, const char *tit
     size_t used = 0;
 
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        const icl_score *score = icl_mesa_score(evaluation, shown[i]);
+        const icl_score *score = icl_reproduce_score(evaluation, shown[i]);
         if (!score || score->position_count > MOST_POSITIONS)
             continue;
         for (size_t t = 0; t < score->position_count; t++) {

@@ -21,9 +21,6 @@ typedef struct icl_mesa_cell {
 icl_status icl_mesa_evaluate(icl_reproducing *run, const icl_mesa_cell *cell, size_t sequences,
                              icl_evaluation **evaluation, icl_error *error);
 
-/* The score of a predictor, or of "model"; NULL where there is none. */
-const icl_score *icl_mesa_score(const icl_evaluation *evaluation, const char *name);
-
 /* Half the mean squared error, as the paper has it; NaN for NULL. */
 double icl_mesa_half(const icl_score *score);
 

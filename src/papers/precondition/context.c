@@ -12,7 +12,6 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "iclab/descent_optimum.h"
 #include "papers/losses.h"
@@ -37,13 +36,6 @@ typedef struct curves {
 
 /* ---- Evaluation ---- */
 
-static const icl_score *find_score(const icl_evaluation *evaluation, const char *name) {
-    for (size_t i = 0; i < evaluation->count; i++)
-        if (strcmp(evaluation->scores[i].predictor, name) == 0)
-            return &evaluation->scores[i];
-    return NULL;
-}
-
 /* Losses of some predictors, by name, into the given curves at `place`. */
 static icl_status score(icl_reproducing *run, icl_trainer *trainer, icl_recipe *recipe, size_t place, size_t count,
                         const char *const *names, const int *to, curves *all, icl_error *error) {
@@ -54,7 +46,7 @@ static icl_status score(icl_reproducing *run, icl_trainer *trainer, icl_recipe *
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.fit_sequences=%zu", budgets[run->params->scale].fit));
     ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, &evaluation, error));
     for (size_t i = 0; i < count; i++) {
-        const icl_score *found = find_score(evaluation, names[i]);
+        const icl_score *found = icl_reproduce_score(evaluation, names[i]);
         all->mse[to[i]][place] = found ? found->mse : (double)NAN;
         all->se[to[i]][place] = found ? found->se : (double)NAN;
     }

@@ -15,10 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
+#include "papers/phrase.h"
+#include "papers/recall/macro.h"
 #include "papers/seeds.h"
+#include "papers/tables.h"
 
 /* ---- Tasks and mixers ---- */
 
@@ -87,104 +89,37 @@ static const setting settings[ICL_SCALES] = {
      .sequences = 1280},
 };
 
-/* ---- Macro accuracy ---- */
-
-/* What a class was asked for, and how often that was answered. */
-typedef struct tally {
-    size_t asked, right;
-} tally;
-
-static size_t largest(const float *outputs, size_t count) {
-    size_t at = 0;
-    for (size_t k = 1; k < count; k++)
-        if (outputs[k] > outputs[at])
-            at = k;
-    return at;
-}
-
-/* The mean over the classes that are asked for; their number is the inverse of the level of chance. */
-static double macro(const tally *of, size_t classes, size_t *asked) {
-    double sum = 0;
-
-    *asked = 0;
-    for (size_t k = 0; k < classes; k++)
-        if (of[k].asked > 0) {
-            sum += (double)of[k].right / (double)of[k].asked;
-            (*asked)++;
-        }
-    return sum / (double)*asked;
-}
-
-typedef struct measured {
-    double accuracy;
-    size_t classes; /* that were asked for */
-} measured;
-
-static icl_status measure(icl_reproducing *run, icl_trainer *trainer, size_t sequences, measured *to,
-                          icl_error *error) {
-    const icl_task *task = icl_trainer_task(trainer);
-    icl_batch batch = {0};
-    float *outputs = NULL, *targets = NULL, *weights = NULL;
-    tally *of = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_batch_create(task, run->params->backend, ICL_FOR_EVALUATION, sequences, &batch, error));
-    ICL_TRY(icl_task_sample(task, run->params->backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
-    const size_t positions = sequences * batch.shape.scored, classes = batch.shape.outputs;
-    ICL_TRY(icl_allocate(positions, classes * sizeof *outputs, "outputs", &outputs, error));
-    ICL_TRY(icl_allocate(positions, sizeof *targets, "targets", &targets, error));
-    ICL_TRY(icl_allocate(positions, sizeof *weights, "weights", &weights, error));
-    ICL_TRY(icl_allocate(classes, sizeof *of, "accuracies", &of, error));
-    ICL_TRY(icl_tensor_read(batch.targets, targets, error));
-    ICL_TRY(icl_tensor_read(batch.weights, weights, error));
-    ICL_TRY(icl_trainer_predict(trainer, &batch, outputs, error));
-    for (size_t i = 0; i < positions; i++)
-        if (weights[i] > 0) {
-            const size_t class = (size_t)targets[i];
-            of[class].asked++;
-            of[class].right += largest(outputs + i * classes, classes) == class;
-        }
-    to->accuracy = macro(of, classes, &to->classes);
-done:
-    icl_free(&outputs);
-    icl_free(&targets);
-    icl_free(&weights);
-    icl_free(&of);
-    icl_batch_release(&batch);
-    return status;
-}
-
 /* ---- A cell of the table ---- */
+
+typedef enum origin { OURS = 0, DELTANET, MESANET, ORIGINS } origin;
 
 typedef struct table {
     icl_curves values; /* one curve for each mixer, over the skills */
-    double ours[SKILLS][MIXERS], deltanet[SKILLS][MIXERS], mesanet[SKILLS][MIXERS];
+    double accuracies[ORIGINS][SKILLS][MIXERS];
+    size_t classes; /* of the last cell's task */
 } table;
 
 static icl_status train_seed(icl_reproducing *run, const setting *with, skill which, size_t mixer, uint32_t seed,
-                             table *to, size_t *classes, icl_error *error) {
-    char name[ICL_SEEDED_NAME], overrides[512];
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    measured is;
-    icl_status status;
+                             table *to, icl_error *error) {
+    char name[ICL_SEEDED_NAME];
+    const icl_seeded_cell cell = {
+        .name = name,
+        .recipe = "mad",
+        .overrides = {with->tasks[which], mixers[mixer].overrides, with->model, "eval.every=0"},
+        .steps = with->steps,
+        .sequences = with->sequences,
+        .seed = seed};
+    icl_seeded made = {NULL};
+    icl_recall_macro is;
+    icl_status status = ICL_OK;
 
     snprintf(name, sizeof name, "%s-%s", skill_names[which], mixers[mixer].name);
-    snprintf(overrides, sizeof overrides, "%s %s %s eval.every=0", with->tasks[which], mixers[mixer].overrides,
-             with->model);
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "mad",
-                                  .overrides = overrides,
-                                  .steps = with->steps,
-                                  .sequences = with->sequences,
-                                  .seed = seed};
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &recipe, &trainer, error));
-    ICL_TRY(measure(run, trainer, with->sequences, &is, error));
+    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
+    ICL_TRY(icl_recall_macro_measure(run, made.trainer, with->sequences, &is, error));
     ICL_TRY(icl_curves_add(&to->values, mixers[mixer].name, ICL_SERIES_OURS, which + 1, is.accuracy, error));
-    *classes = is.classes;
+    to->classes = is.classes;
 done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
+    icl_seeded_release(&made);
     return status;
 }
 
@@ -194,38 +129,29 @@ static void describe(const char *name, double percent, char *text, size_t size) 
 }
 
 /* Chance is one of the classes that are asked for. The delta rule's recall in context is to be nearly right. */
-static icl_status judge_cell(icl_reproducing *run, skill which, size_t mixer, const icl_curve_point *point,
-                             size_t classes, icl_error *error) {
-    const bool recalls = which == IN_CONTEXT && mixer == DELTA;
-    char what[96], note[128] = "";
-
-    snprintf(what, sizeof what, "%s, %s", skill_names[which], mixers[mixer].name);
-    describe("DeltaNet's table", mixers[mixer].deltanet[which], note, sizeof note);
-    describe("MesaNet's table", mixers[mixer].mesanet[which], note, sizeof note);
-    return ICL_FOUND(run, error, .what = what, .quantity = "macro accuracy", .ours = point->mean,
-                     .standard_error = point->standard_error, .target = recalls ? .9 : 1 / (double)classes,
-                     .criterion = ICL_AT_LEAST, .evidence = recalls ? ICL_INFERRED : ICL_COMPUTED,
-                     .source = recalls ? "100 % in both tables" : "chance", .note = note);
-}
-
 static icl_status train_cell(icl_reproducing *run, const setting *with, skill which, size_t mixer, table *to,
                              icl_error *error) {
-    icl_curve_point point;
-    size_t classes = 1;
+    const bool recalls = which == IN_CONTEXT && mixer == DELTA;
+    char note[128] = "";
 
+    to->classes = 1;
     for (uint32_t i = 0; i < with->seeds; i++)
-        ICL_CHECK(
-            icl_reproduce_next(run, train_seed(run, with, which, mixer, run->params->seed + i, to, &classes, error)));
-    ICL_CHECK(icl_curves_point(&to->values, mixers[mixer].name, which + 1, &point, error));
-    to->ours[which][mixer] = point.mean;
-    return judge_cell(run, which, mixer, &point, classes, error);
+        ICL_CHECK(icl_reproduce_next(run, train_seed(run, with, which, mixer, run->params->seed + i, to, error)));
+    const icl_curve_point point = icl_curves_at(&to->values, mixers[mixer].name, which + 1);
+    to->accuracies[OURS][which][mixer] = point.mean;
+    describe("DeltaNet's table", mixers[mixer].deltanet[which], note, sizeof note);
+    describe("MesaNet's table", mixers[mixer].mesanet[which], note, sizeof note);
+    return ICL_FOUND_POINT(run, error, point, .what = ICL_PHRASE("%s, %s", skill_names[which], mixers[mixer].name),
+                           .quantity = "macro accuracy", .target = recalls ? .9 : 1 / (double)to->classes,
+                           .criterion = ICL_AT_LEAST, .evidence = recalls ? ICL_INFERRED : ICL_COMPUTED,
+                           .source = recalls ? "100 % in both tables" : "chance", .note = note);
 }
 
 /* ---- The table ---- */
 
 /* The delta rule against the other recurrent mixers but a mesa layer: above all in fuzzy recall; and in memorisation
  * below all but one, Mamba-2, that is near it in one table and not in the other. */
-static icl_status judge_orders(icl_reproducing *run, const table *of, icl_error *error) {
+static icl_status judge_orders(icl_reproducing *run, double (*const ours)[MIXERS], icl_error *error) {
     static const struct {
         skill which;
         double sign;
@@ -236,7 +162,7 @@ static icl_status judge_orders(icl_reproducing *run, const table *of, icl_error 
         double least = (double)INFINITY;
         for (size_t i = DELTA + 1; i < MESA; i++)
             if (orders[k].sign > 0 || strcmp(mixers[i].name, "mamba2") != 0)
-                least = fmin(least, orders[k].sign * (of->ours[orders[k].which][DELTA] - of->ours[orders[k].which][i]));
+                least = fmin(least, orders[k].sign * (ours[orders[k].which][DELTA] - ours[orders[k].which][i]));
         if (isfinite(least))
             ICL_CHECK(ICL_FOUND(run, error, .what = orders[k].what, .quantity = skill_names[orders[k].which],
                                 .ours = least, .target = 0, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
@@ -245,52 +171,30 @@ static icl_status judge_orders(icl_reproducing *run, const table *of, icl_error 
     return ICL_OK;
 }
 
-/* A map of the mixers that have a number for each skill of this scale. */
-typedef struct columns {
-    double values[SKILLS * MIXERS];
-    const char *mixers[MIXERS], *skills[SKILLS];
-    size_t rows, count;
-} columns;
+static icl_status draw(icl_reproducing *run, const table *of, icl_error *error) {
+    const char *names[MIXERS];
+    const icl_tables tables = {.figure = {.name = "recall-mad",
+                                          .title = "Tasks of MAD by mixer: macro accuracy",
+                                          .row_label = "task",
+                                          .column_label = "mixer",
+                                          .value_label = "macro accuracy"},
+                               .rows = SKILLS,
+                               .columns = MIXERS,
+                               .row_names = skill_names,
+                               .column_names = names,
+                               .count = ORIGINS,
+                               .tables = {{"ours", of->accuracies[OURS][0]},
+                                          {"DeltaNet (2406.06484)", of->accuracies[DELTANET][0]},
+                                          {"MesaNet (2506.05233)", of->accuracies[MESANET][0]}}};
 
-static columns choose(const setting *with, double all[SKILLS][MIXERS]) {
-    columns chosen = {.rows = 0};
-    size_t mixer[MIXERS];
-
-    for (size_t i = 0; i < MIXERS; i++) {
-        bool whole = true;
-        for (size_t k = 0; k < SKILLS; k++)
-            whole = whole && (!with->tasks[k] || isfinite(all[k][i]));
-        if (whole) {
-            mixer[chosen.count] = i;
-            chosen.mixers[chosen.count++] = mixers[i].name;
-        }
-    }
-    for (size_t k = 0; k < SKILLS; k++) {
-        for (size_t i = 0; with->tasks[k] && i < chosen.count; i++)
-            chosen.values[chosen.rows * chosen.count + i] = all[k][mixer[i]];
-        if (with->tasks[k])
-            chosen.skills[chosen.rows++] = skill_names[k];
-    }
-    return chosen;
+    for (size_t i = 0; i < MIXERS; i++)
+        names[i] = mixers[i].name;
+    ICL_CHECK(icl_tables_draw(run, &tables, error));
+    return run->params->scale > ICL_SCALE_CI ? icl_curves_draw(run, &of->values, error) : ICL_OK;
 }
 
-static icl_status draw(icl_reproducing *run, const setting *with, table *of, icl_error *error) {
-    const columns known[] = {choose(with, of->ours), choose(with, of->deltanet), choose(with, of->mesanet)};
-    const char *const labels[] = {"ours", "DeltaNet (2406.06484)", "MesaNet (2506.05233)"};
-    icl_heat_map maps[3];
-    size_t count = 0;
-
-    for (size_t i = 0; i < 3; i++)
-        if (known[i].count > 0)
-            maps[count++] = (icl_heat_map){labels[i],       known[i].rows,   known[i].count,
-                                           known[i].values, known[i].skills, known[i].mixers};
-    return ICL_DRAW_HEAT_MAPS(run, error, .name = "recall-mad", .title = "Tasks of MAD by mixer: macro accuracy",
-                              .row_label = "task", .column_label = "mixer", .value_label = "macro accuracy",
-                              .count = count, .maps = maps);
-}
-
-static double share(double percent) {
-    return percent > 0 ? percent / 100 : (double)NAN;
+static double share(bool is_asked, double percent) {
+    return is_asked && percent > 0 ? percent / 100 : (double)NAN;
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
@@ -303,21 +207,18 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
 
     for (skill which = IN_CONTEXT; which < SKILLS; which++)
         for (size_t mixer = 0; mixer < MIXERS; mixer++) {
-            char cell[64];
-            all.ours[which][mixer] = (double)NAN;
-            all.deltanet[which][mixer] = share(mixers[mixer].deltanet[which]);
-            all.mesanet[which][mixer] = share(mixers[mixer].mesanet[which]);
-            snprintf(cell, sizeof cell, "%s-%s", skill_names[which], mixers[mixer].name);
-            if (with->tasks[which] && run->params->scale >= mixers[mixer].first && icl_reproduce_wants(run, cell))
+            const bool is_asked = with->tasks[which] != NULL;
+            all.accuracies[OURS][which][mixer] = (double)NAN;
+            all.accuracies[DELTANET][which][mixer] = share(is_asked, mixers[mixer].deltanet[which]);
+            all.accuracies[MESANET][which][mixer] = share(is_asked, mixers[mixer].mesanet[which]);
+            if (is_asked && run->params->scale >= mixers[mixer].first &&
+                icl_reproduce_wants(run, ICL_PHRASE("%s-%s", skill_names[which], mixers[mixer].name)))
                 ICL_TRY(train_cell(run, with, which, mixer, &all, error));
         }
     if (run->params->scale == ICL_SCALE_FULL)
-        ICL_TRY(judge_orders(run, &all, error));
-    if (run->findings > 0) {
-        ICL_TRY(draw(run, with, &all, error));
-        if (run->params->scale > ICL_SCALE_CI)
-            ICL_TRY(icl_curves_draw(run, &all.values, error));
-    }
+        ICL_TRY(judge_orders(run, all.accuracies[OURS], error));
+    if (run->findings > 0)
+        ICL_TRY(draw(run, &all, error));
 done:
     icl_curves_release(&all.values);
     return status;

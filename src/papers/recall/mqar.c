@@ -25,8 +25,10 @@
 #include <string.h>
 
 #include "papers/curves.h"
+#include "papers/losses.h"
 #include "papers/order.h"
 #include "papers/papers.h"
+#include "papers/phrase.h"
 #include "papers/seeds.h"
 
 enum { MOST_WIDTHS = 4, MOST_RATES = 4 };
@@ -55,59 +57,32 @@ static const char *const group_names[GROUPS] = {"softmax attention", "delta rule
 
 /* ---- Settings ---- */
 
+#define CONVOLVED 3 /* positions that a convolution sees, its own included */
+
+static const char *const tasks[ICL_SCALES] = {
+    "task.vocabulary=16 task.length=14 task.pairs=3 train.batch=32 train.warmup=20",
+    "task.vocabulary=128 task.length=48 task.pairs=12",
+    "task.vocabulary=8192 task.length=256 task.pairs=64 task.gaps=power:0.01 task.filler=random model.width=64 "
+    "train.batch=256 train.warmup=250",
+};
+
 typedef struct setting {
-    const char *task;
-    size_t symbols, length, pairs, width, value_width, convolution;
-    size_t key_widths[MOST_WIDTHS]; /* 0 behind the last */
-    size_t judged_from;             /* narrower keys are shown without a verdict */
-    const char *rates[MOST_RATES];  /* the best of them counts, by accuracy; NULL behind the last */
-    size_t seeds, steps, sequences;
-    const char *unjudged[CONVOLUTION]; /* by group: see order.h */
+    size_t symbols, length, pairs;    /* as the task has them */
+    size_t width, value_width;        /* of the model, and of a mixer's values */
+    size_t key_widths[MOST_WIDTHS];   /* 0 behind the last */
+    size_t judged_from;               /* narrower keys are shown without a verdict */
+    const char *rates[MOST_RATES];    /* the best of them counts, by accuracy; NULL behind the last */
+    size_t seeds, steps, sequences;   /* sequences: of the evaluation */
+    const char *unjudged[GROUPS - 1]; /* by group: see order.h */
 } setting;
 
 #define SMALL "the task is too small"
+#define ALONE "a single seed"
 
 static const setting settings[ICL_SCALES] = {
-    {.task = "task.vocabulary=16 task.length=14 task.pairs=3 train.batch=32 train.warmup=20",
-     .symbols = 16,
-     .length = 14,
-     .pairs = 3,
-     .width = 32,
-     .value_width = 32,
-     .convolution = 3,
-     .key_widths = {8},
-     .rates = {"0.01"},
-     .seeds = 1,
-     .steps = 250,
-     .sequences = 512,
-     .unjudged = {[SOFTMAX] = SMALL, [DELTA] = SMALL, [GATED] = SMALL}},
-    {.task = "task.vocabulary=128 task.length=48 task.pairs=12",
-     .symbols = 128,
-     .length = 48,
-     .pairs = 12,
-     .width = 32,
-     .value_width = 8,
-     .convolution = 3,
-     .key_widths = {8, 16},
-     .judged_from = 16,
-     .rates = {"0.016", "0.032"},
-     .seeds = 3,
-     .steps = 2000,
-     .sequences = 1024},
-    {.task = "task.vocabulary=8192 task.length=256 task.pairs=64 task.gaps=power:0.01 task.filler=random "
-             "model.width=64 train.batch=256 train.warmup=250",
-     .symbols = 8192,
-     .length = 256,
-     .pairs = 64,
-     .width = 64,
-     .value_width = 64,
-     .convolution = 3,
-     .key_widths = {32, 64, 128},
-     .rates = {"0.001", "0.0032", "0.01", "0.032"},
-     .seeds = 1,
-     .steps = 2500,
-     .sequences = 1000,
-     .unjudged = {[SOFTMAX] = "a single seed", [DELTA] = "a single seed"}},
+    {16, 14, 3, 32, 32, {8}, 0, {"0.01"}, 1, 250, 512, {SMALL, SMALL, SMALL}},
+    {128, 48, 12, 32, 8, {8, 16}, 16, {"0.016", "0.032"}, 3, 2000, 1024, {NULL}},
+    {8192, 256, 64, 64, 64, {32, 64, 128}, 0, {"0.001", "0.0032", "0.01", "0.032"}, 1, 2500, 1000, {ALONE, ALONE}},
 };
 
 /* Bytes of what a mixer keeps of the positions before. */
@@ -115,7 +90,7 @@ static double state_bytes(const setting *with, group which, size_t key_width) {
     const double m = (double)key_width, n = (double)with->value_width;
 
     return 4 * (which == SOFTMAX       ? (double)with->length * (m + n)
-                : which == CONVOLUTION ? (double)(with->convolution - 1) * (double)with->width
+                : which == CONVOLUTION ? (CONVOLVED - 1) * (double)with->width
                                        : m * n);
 }
 
@@ -137,57 +112,41 @@ static icl_status judge_chance(icl_reproducing *run, const setting *with, const 
                   {"values", "any value", 1 / (double)values},
                   {"context", "any value of the context", 1 / (double)with->pairs}};
 
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-        for (size_t k = 1; k < evaluation->count; k++)
-            if (strcmp(evaluation->scores[k].predictor, levels[i].name) == 0)
-                ICL_CHECK(ICL_FOUND(run, error, .what = levels[i].what, .quantity = "accuracy",
-                                    .ours = evaluation->scores[k].accuracy, .target = levels[i].accuracy,
-                                    .tolerance = 1e-9, .evidence = ICL_COMPUTED, .source = "one of so many"));
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        const icl_score *score = icl_reproduce_score(evaluation, levels[i].name);
+        ICL_CHECK(ICL_FOUND(run, error, .what = levels[i].what, .quantity = "accuracy",
+                            .ours = score ? score->accuracy : (double)NAN, .target = levels[i].accuracy,
+                            .tolerance = 1e-9, .evidence = ICL_COMPUTED, .source = "one of so many"));
+    }
     return ICL_OK;
 }
 
-/* A run that diverged recalls nothing. */
-static icl_status train_one(icl_reproducing *run, const setting *with, const icl_seeded_cell *cell, results *to,
-                            double *accuracy, icl_error *error) {
+/* The best of the rates; who diverges recalls nothing. */
+static icl_status train_seed(icl_reproducing *run, const setting *with, size_t mixer, size_t key_width, uint32_t seed,
+                             results *to, double *accuracy, icl_error *error) {
+    const bool has_keys = mixers[mixer].group != CONVOLUTION;
+    const size_t keys = has_keys ? key_width : 0, values = has_keys ? with->value_width : 0;
+    char name[ICL_SEEDED_NAME], widths[96];
+    const icl_seeded_cell cell = {.name = name,
+                                  .recipe = "recall",
+                                  .overrides = {tasks[run->params->scale], mixers[mixer].overrides, widths},
+                                  .steps = with->steps,
+                                  .sequences = with->sequences,
+                                  .seed = seed};
     icl_evaluation *evaluation = NULL;
-    icl_status status = icl_reproduce_evaluate_seed(run, cell, &evaluation, error);
+    icl_status status = ICL_OK;
 
-    *accuracy = 0;
-    if (status == ICL_ERROR_DIVERGED)
-        return ICL_OK;
-    ICL_TRY(status);
-    *accuracy = evaluation->scores[0].accuracy;
-    if (!to->chance_is_judged)
+    snprintf(name, sizeof name, "%s-k%zu", mixers[mixer].name, keys);
+    snprintf(widths, sizeof widths, "model.key_width=%zu model.value_width=%zu eval.every=0", keys, values);
+    ICL_TRY(icl_reproduce_evaluate_best_rate(run, &cell, MOST_RATES, with->rates, &evaluation, error));
+    *accuracy = evaluation ? evaluation->scores[0].accuracy : 0;
+    if (evaluation && !to->chance_is_judged) {
         ICL_TRY(judge_chance(run, with, evaluation, error));
-    to->chance_is_judged = true;
+        to->chance_is_judged = true;
+    }
 done:
     icl_evaluation_destroy(&evaluation);
     return status;
-}
-
-/* The best of the rates. */
-static icl_status train_seed(icl_reproducing *run, const setting *with, size_t mixer, size_t key_width, uint32_t seed,
-                             results *to, double *best, icl_error *error) {
-    const bool has_keys = mixers[mixer].group != CONVOLUTION;
-
-    *best = 0;
-    for (size_t i = 0; i < MOST_RATES && with->rates[i]; i++) {
-        char name[ICL_SEEDED_NAME], overrides[512];
-        double accuracy;
-        snprintf(name, sizeof name, "%s-k%zu-%s", mixers[mixer].name, has_keys ? key_width : 0, with->rates[i]);
-        snprintf(overrides, sizeof overrides,
-                 "%s %s model.key_width=%zu model.value_width=%zu train.learning_rate=%s eval.every=0", with->task,
-                 mixers[mixer].overrides, has_keys ? key_width : 0, has_keys ? with->value_width : 0, with->rates[i]);
-        const icl_seeded_cell cell = {.name = name,
-                                      .recipe = "recall",
-                                      .overrides = overrides,
-                                      .steps = with->steps,
-                                      .sequences = with->sequences,
-                                      .seed = seed};
-        ICL_CHECK(icl_reproduce_next(run, train_one(run, with, &cell, to, &accuracy, error)));
-        *best = fmax(*best, accuracy);
-    }
-    return ICL_OK;
 }
 
 static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t mixer, size_t width, results *to,
@@ -195,8 +154,7 @@ static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t 
     const size_t key_width = with->key_widths[width];
     const char *name = mixers[mixer].name;
     const double bytes = state_bytes(with, mixers[mixer].group, key_width);
-    icl_curve_point *point = &to->of[mixer][width];
-    char what[96], note[96] = "";
+    char keys[32] = "", note[96] = "";
 
     for (uint32_t i = 0; i < with->seeds; i++) {
         double accuracy;
@@ -204,13 +162,11 @@ static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t 
         ICL_CHECK(icl_curves_add(&to->curves, name, ICL_SERIES_OURS, bytes, accuracy, error));
         snprintf(note + strlen(note), sizeof note - strlen(note), "%s%.4f", i > 0 ? ", " : "seeds: ", accuracy);
     }
-    ICL_CHECK(icl_curves_point(&to->curves, name, bytes, point, error));
-    if (mixers[mixer].group == CONVOLUTION)
-        snprintf(what, sizeof what, "%s, %g bytes", name, bytes);
-    else
-        snprintf(what, sizeof what, "%s, keys of %zu, %g bytes", name, key_width, bytes);
-    return ICL_FOUND(run, error, .what = what, .quantity = "accuracy", .ours = point->mean,
-                     .standard_error = point->standard_error, .note = note);
+    to->of[mixer][width] = icl_curves_at(&to->curves, name, bytes);
+    if (mixers[mixer].group != CONVOLUTION)
+        snprintf(keys, sizeof keys, "keys of %zu, ", key_width);
+    return ICL_FOUND_POINT(run, error, to->of[mixer][width], .what = ICL_PHRASE("%s, %s%g bytes", name, keys, bytes),
+                           .quantity = "accuracy", .note = note);
 }
 
 /* ---- The order ---- */
@@ -226,22 +182,20 @@ static double accuracy_error(const setting *with, const icl_curve_point *of) {
 /* At one key width. A convolution has none: it is below the plain linear attention of any. */
 static icl_status judge_order(icl_reproducing *run, const setting *with, const results *of, size_t width,
                               icl_error *error) {
-    static const char *const narrow[CONVOLUTION] = {NARROW, NARROW, NARROW, NARROW};
+    static const char *const narrow[GROUPS - 1] = {NARROW, NARROW, NARROW, NARROW};
     const icl_order order = {.quantity = "accuracy",
                              .source = "figures of Zoology and Based",
                              .groups = group_names,
                              .unjudged = with->key_widths[width] < with->judged_from ? narrow : with->unjudged,
                              .count = GROUPS};
     icl_ranked all[MIXERS];
-    char where[32];
 
     for (size_t i = 0; i < MIXERS; i++) {
         const icl_curve_point *point = &of->of[i][mixers[i].group == CONVOLUTION ? 0 : width];
         all[i] = (icl_ranked){mixers[i].name, mixers[i].group, point->seeds > 0 ? point->mean : (double)NAN,
                               accuracy_error(with, point)};
     }
-    snprintf(where, sizeof where, "keys of %zu", with->key_widths[width]);
-    return icl_reproduce_order(run, &order, where, all, MIXERS, error);
+    return icl_reproduce_order(run, &order, ICL_PHRASE("keys of %zu", with->key_widths[width]), all, MIXERS, error);
 }
 
 /* ---- What is published ---- */
@@ -277,9 +231,8 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
 
     for (size_t mixer = 0; mixer < MIXERS; mixer++)
         for (size_t width = 0; width < MOST_WIDTHS && with->key_widths[width] > 0; width++) {
-            char cell[32];
-            snprintf(cell, sizeof cell, "%s-k%zu", mixers[mixer].name, with->key_widths[width]);
-            if (icl_reproduce_wants(run, cell) && (width == 0 || mixers[mixer].group != CONVOLUTION))
+            const bool is_new = width == 0 || mixers[mixer].group != CONVOLUTION;
+            if (is_new && icl_reproduce_wants(run, ICL_PHRASE("%s-k%zu", mixers[mixer].name, with->key_widths[width])))
                 ICL_TRY(train_mixer(run, with, mixer, width, &all, error));
         }
     for (size_t width = 0; width < MOST_WIDTHS && with->key_widths[width] > 0; width++)

@@ -32,18 +32,12 @@ done:
 /* The share of right answers on words of these lengths. */
 static icl_status measure(icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe, size_t shortest,
                           size_t longest, size_t sequences, double *accuracy, icl_error *error) {
-    icl_evaluation *evaluation = NULL;
     char overrides[192];
-    icl_status status = ICL_OK;
 
     snprintf(overrides, sizeof overrides,
              "task.shortest=%zu task.longest=%zu task.labels=last eval.sequences=%zu eval.predictors=", shortest,
              longest, sequences);
-    ICL_TRY(icl_reproduce_evaluate_as(run, trained, recipe, overrides, &evaluation, error));
-    *accuracy = evaluation->scores[0].accuracy;
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
+    return icl_reproduce_accuracy_as(run, trained, recipe, overrides, accuracy, error);
 }
 
 /* ---- Training ---- */
@@ -131,9 +125,7 @@ static icl_status show_published(icl_reproducing *run, const icl_state_training 
 static icl_status add_chance(icl_curves *curves, const icl_state_kind *kind, double chance, icl_error *error) {
     for (size_t i = 0; i < ICL_STATE_MOST_LENGTHS && kind->lengths[i] > 0; i++) {
         const double x = (double)kind->lengths[i];
-        icl_curve_point there;
-        ICL_CHECK(icl_curves_point(curves, "chance", x, &there, error));
-        if (there.seeds == 0)
+        if (icl_curves_at(curves, "chance", x).seeds == 0)
             ICL_CHECK(icl_curves_add(curves, "chance", ICL_SERIES_REFERENCE, x, chance, error));
     }
     return ICL_OK;
