@@ -4,7 +4,7 @@
 
 #include "core/allocate.h"
 #include "iclab/tape.h"
-#include "model/sequence/sequence.h"
+#include "probe/watched.h"
 
 /* ---- Seeing ---- */
 
@@ -16,6 +16,7 @@ typedef struct seen {
 } seen;
 
 typedef struct watcher {
+    icl_attention_maps *maps; /* of what was seen */
     seen *all;
     size_t count, capacity;
     icl_status status;
@@ -96,22 +97,24 @@ done:
 
 /* ---- The whole ---- */
 
+static icl_status read_maps(void *user, const icl_tape *tape, icl_error *error) {
+    const watcher *w = user;
+    icl_attention_maps *maps = w->maps;
+
+    ICL_CHECK(w->status);
+    for (size_t i = 0; i < w->count; i++) {
+        ICL_CHECK(icl_grow(&maps->maps, maps->count, &maps->capacity, sizeof *maps->maps, "attention maps", error));
+        ICL_CHECK(read_map(tape, &w->all[i], &maps->maps[maps->count++], error));
+    }
+    return ICL_OK;
+}
+
 icl_status icl_attention_maps_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                       icl_tensor inputs, icl_attention_maps *maps, icl_error *error) {
-    watcher w = {.error = error};
+    watcher w = {.maps = maps, .error = error};
     const icl_sequence_watch watch = {.attention = see, .user = &w};
-    icl_tape *tape = NULL;
-    icl_status status = ICL_OK;
+    const icl_status status = icl_watched_run(model, backend, parameters, inputs, &watch, read_maps, error);
 
-    ICL_TRY(icl_tape_create(backend, &tape, error));
-    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, &watch, error));
-    ICL_TRY(w.status);
-    for (size_t i = 0; i < w.count; i++) {
-        ICL_TRY(icl_grow(&maps->maps, maps->count, &maps->capacity, sizeof *maps->maps, "attention maps", error));
-        ICL_TRY(read_map(tape, &w.all[i], &maps->maps[maps->count++], error));
-    }
-done:
-    icl_tape_destroy(&tape);
     icl_free(&w.all);
     return status;
 }

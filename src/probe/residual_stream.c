@@ -2,10 +2,11 @@
 
 #include "core/allocate.h"
 #include "iclab/tape.h"
-#include "model/sequence/sequence.h"
+#include "probe/watched.h"
 
 /* What stands behind the stages, on the tape. */
 typedef struct watcher {
+    icl_residual_stream *stream; /* of what was seen */
     icl_variable *stages;
     size_t count, capacity;
     icl_status status;
@@ -24,7 +25,11 @@ static void see(void *user, size_t stage, icl_variable z) {
     w->count = stage + 1;
 }
 
-static icl_status read_stages(const icl_tape *tape, const watcher *w, icl_residual_stream *stream, icl_error *error) {
+static icl_status read_stages(void *user, const icl_tape *tape, icl_error *error) {
+    const watcher *w = user;
+    icl_residual_stream *stream = w->stream;
+
+    ICL_CHECK(w->status);
     const icl_tensor first = icl_tape_value(tape, w->stages[0]);
 
     stream->stages = w->count;
@@ -40,18 +45,12 @@ static icl_status read_stages(const icl_tape *tape, const watcher *w, icl_residu
 
 icl_status icl_residual_stream_read(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                     icl_tensor inputs, icl_residual_stream *stream, icl_error *error) {
-    watcher w = {.error = error};
+    watcher w = {.stream = stream, .error = error};
     const icl_sequence_watch watch = {.stage = see, .user = &w};
-    icl_tape *tape = NULL;
-    icl_status status = ICL_OK;
+    icl_status status;
 
     *stream = (icl_residual_stream){0};
-    ICL_TRY(icl_tape_create(backend, &tape, error));
-    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, &watch, error));
-    ICL_TRY(w.status);
-    ICL_TRY(read_stages(tape, &w, stream, error));
-done:
-    icl_tape_destroy(&tape);
+    status = icl_watched_run(model, backend, parameters, inputs, &watch, read_stages, error);
     icl_free(&w.stages);
     return status;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "model/sequence/sequence.h"
 #include "numeric/singular.h"
+#include "probe/watched.h"
 
 /* Positions of a sequence whose state's rank is measured: an eigenvalue problem for each. */
 #define MOST_RANKS 32
@@ -21,6 +21,7 @@ typedef struct seen {
 
 typedef struct watcher {
     const icl_model *model;
+    icl_state_traces *traces; /* of what was seen */
     seen *all;
     size_t count, capacity;
     icl_status status;
@@ -217,24 +218,27 @@ done:
 
 /* ---- The whole ---- */
 
+static icl_status measure_all(void *user, const icl_tape *tape, icl_error *error) {
+    const watcher *w = user;
+    icl_state_traces *traces = w->traces;
+
+    ICL_CHECK(w->status);
+    for (size_t i = 0; i < w->count; i++) {
+        ICL_CHECK(icl_grow(&traces->traces, traces->count, &traces->capacity, sizeof *traces->traces, "states", error));
+        traces->traces[traces->count] = w->all[i].trace;
+        ICL_CHECK(measure(tape, &w->all[i], &traces->traces[traces->count++], error));
+    }
+    return ICL_OK;
+}
+
 icl_status icl_state_traces_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                     icl_tensor inputs, icl_state_traces *traces, icl_error *error) {
-    watcher w = {.model = model, .error = error};
+    watcher w = {.model = model, .traces = traces, .error = error};
     const icl_sequence_watch watch = {.recurrence = see, .user = &w};
-    icl_tape *tape = NULL;
-    icl_status status = ICL_OK;
+    icl_status status;
 
     *traces = (icl_state_traces){0};
-    ICL_TRY(icl_tape_create(backend, &tape, error));
-    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, &watch, error));
-    ICL_TRY(w.status);
-    for (size_t i = 0; i < w.count; i++) {
-        ICL_TRY(icl_grow(&traces->traces, traces->count, &traces->capacity, sizeof *traces->traces, "states", error));
-        traces->traces[traces->count] = w.all[i].trace;
-        ICL_TRY(measure(tape, &w.all[i], &traces->traces[traces->count++], error));
-    }
-done:
-    icl_tape_destroy(&tape);
+    status = icl_watched_run(model, backend, parameters, inputs, &watch, measure_all, error);
     icl_free(&w.all);
     return status;
 }

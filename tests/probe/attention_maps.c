@@ -2,7 +2,7 @@
  * of the second. */
 #include "probe/attention_maps.h"
 
-#include "../model/sequence/fixture.h"
+#include "../model/sequence/plain.h"
 
 enum { T = 9, B = 3, WIDTH = 6, HEADS = 2, M = 4, N = 3, LAYERS = 2, INPUTS = 3, OUTPUTS = 2 };
 
@@ -17,17 +17,7 @@ typedef struct plain {
 } plain;
 
 static const double *get(const plain *p, const char *name) {
-    for (size_t i = 0; i < icl_model_parameter_count(p->model); i++)
-        if (strcmp(icl_model_parameter(p->model, i)->name, name) == 0)
-            return p->values + icl_model_parameter(p->model, i)->offset;
-    return NULL;
-}
-
-static double column(const double *x, const double *matrix, size_t inputs, size_t outputs, size_t j) {
-    double sum = 0;
-    for (size_t i = 0; i < inputs; i++)
-        sum += x[i] * matrix[i * outputs + j];
-    return sum;
+    return parameters_of(p->model, p->values, name);
 }
 
 /* Turns the pairs (i, i + m / 2) of position t by t 100^(-2 i / m). */

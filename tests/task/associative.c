@@ -35,7 +35,8 @@ static bool check_writes(law *is, const float *in, size_t value_of[MOST], size_t
 }
 
 /* Whether one sequence is what src/task/associative.c says; counts its draws. */
-static bool check_sequence(const host_batch *host, size_t number, law *is) {
+static bool check_sequence(const host_batch *host, size_t number, void *of) {
+    law *is = of;
     const float *in = host->inputs + number * host->length, *asked = in + 2 * is->writes;
     size_t value_of[MOST] = {0}, place_of[MOST] = {0}, written = 0, last = 0;
     bool right = check_writes(is, in, value_of, place_of);
@@ -72,21 +73,9 @@ static double unevenness(const size_t *counts, size_t count, size_t draws) {
 
 static icl_status check_definition(tap_run *tap, law *is, icl_backend *backend, icl_error *error) {
     const size_t drawn = (size_t)STEPS * BATCH;
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    size_t wrong = 0;
-    icl_status status = ICL_OK;
+    size_t wrong;
 
-    ICL_TRY(make_task(is->overrides, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &batch, error));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_TRAINING, SEED, step, &batch, error));
-        ICL_TRY(host_batch_read(&batch, &host, error));
-        for (size_t i = 0; i < BATCH; i++)
-            wrong += !check_sequence(&host, i, is);
-        host_batch_release(&host);
-    }
+    ICL_CHECK(count_wrong(is->overrides, ICL_FOR_TRAINING, STEPS, backend, check_sequence, is, &wrong, error));
     tap_ok(tap, wrong == 0, "%s: %zu sequences are writes, then queries for the last values", is->overrides, drawn);
     /* 100 counts at most, each 5.5 deviations away with a probability below 4e-8. */
     const double keys = unevenness(is->of_key, is->keys, drawn * is->writes);
@@ -96,11 +85,7 @@ static icl_status check_definition(tap_run *tap, law *is, icl_backend *backend, 
     const double places = unevenness(is->of_place, is->writes, drawn * is->queries);
     if (!is->repeated && !is->asks_keys)
         tap_ok(tap, places < 5.5, "each write is asked for as often (%.2g deviations)", places);
-done:
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Reference predictors ---- */

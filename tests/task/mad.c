@@ -106,7 +106,7 @@ static bool read_tokens(law *is, const size_t *tokens, size_t length, bool evalu
 static bool check_recall(const host_batch *host, size_t number, bool evaluation, law *is) {
     const float *in = host->inputs + number * host->length, *classes = host->targets + number * host->scored;
     const float *weights = host->weights + number * host->scored;
-    size_t tokens[MOST + 1], count = 0;
+    size_t tokens[MOST + 1] = {0}, count = 0;
     bool asked[MOST + 1] = {false};
 
     for (size_t t = 0; t < host->length; t++)
@@ -203,30 +203,24 @@ static double unevenness(const size_t *counts, size_t count) {
     return worst;
 }
 
+static bool check_trained(const host_batch *host, size_t number, void *is) {
+    return check_sequence(host, number, false, is);
+}
+
+static bool check_evaluated(const host_batch *host, size_t number, void *is) {
+    return check_sequence(host, number, true, is);
+}
+
 static icl_status check_definition(tap_run *tap, icl_task_purpose purpose, law *is, icl_backend *backend,
                                    icl_error *error) {
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    size_t wrong = 0;
-    icl_status status = ICL_OK;
+    const bool evaluated = purpose == ICL_FOR_EVALUATION;
+    size_t wrong;
 
-    ICL_TRY(make_task(is->overrides, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, purpose, BATCH, &batch, error));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(icl_task_sample(task, backend, purpose, SEED, step, &batch, error));
-        ICL_TRY(host_batch_read(&batch, &host, error));
-        for (size_t i = 0; i < BATCH; i++)
-            wrong += !check_sequence(&host, i, purpose == ICL_FOR_EVALUATION, is);
-        host_batch_release(&host);
-    }
+    ICL_CHECK(count_wrong(is->overrides, purpose, STEPS, backend, evaluated ? check_evaluated : check_trained, is,
+                          &wrong, error));
     tap_ok(tap, wrong == 0, "%s: %d sequences for %s are what they should be (%zu are not)", is->overrides,
-           STEPS * BATCH, purpose == ICL_FOR_EVALUATION ? "evaluation" : "training", wrong);
-done:
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+           STEPS * BATCH, evaluated ? "evaluation" : "training", wrong);
+    return ICL_OK;
 }
 
 /* Each of at most 300 counts is 5.5 deviations away with a probability below 4e-8. */

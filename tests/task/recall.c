@@ -15,14 +15,17 @@ typedef struct counted {
     double power; /* A of task.gaps = power:A; below 0: uniform */
     bool random_filler;
     size_t of_key[64], of_value[64], of_place[64], of_filler[64];
+    size_t scored; /* positions */
 } counted;
 
 /* Whether one sequence is what src/task/recall.c says; counts its draws. */
-static bool check_sequence(const host_batch *host, size_t number, counted *c) {
+static bool check_sequence(const host_batch *host, size_t number, void *of) {
+    counted *c = of;
     const float *in = host->inputs + number * host->length, *classes = host->targets + number * host->scored;
     const float *weights = host->weights + number * host->scored;
     size_t value_of[64] = {0}, asked[64] = {0}, values[64] = {0}, queries = 0;
 
+    c->scored = host->scored;
     for (size_t j = 0; j < c->pairs; j++) {
         const size_t key = (size_t)in[2 * j], value = (size_t)in[2 * j + 1];
         if (key < 1 || key > c->keys || value <= c->keys || value > 2 * c->keys || value_of[key] || values[value]++)
@@ -78,40 +81,23 @@ static double unlikeliness(const size_t *counts, size_t scored, double power, si
 
 static icl_status check_definition(tap_run *tap, const char *overrides, counted *c, icl_backend *backend,
                                    icl_error *error) {
-    enum { STEPS = 60 };
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    size_t wrong = 0, scored = 0;
-    icl_status status = ICL_OK;
+    enum { STEPS = 60, DRAWN = STEPS * BATCH };
+    size_t wrong;
 
-    ICL_TRY(make_task(overrides, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &batch, error));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_TRAINING, SEED, step, &batch, error));
-        ICL_TRY(host_batch_read(&batch, &host, error));
-        for (size_t i = 0; i < BATCH; i++)
-            wrong += !check_sequence(&host, i, c);
-        scored = host.scored;
-        host_batch_release(&host);
-    }
+    ICL_CHECK(count_wrong(overrides, ICL_FOR_TRAINING, STEPS, backend, check_sequence, c, &wrong, error));
     tap_ok(tap, wrong == 0, "%s: %d sequences are pairs, then each key once, with its value as class and its weight",
-           overrides, STEPS * BATCH);
+           overrides, DRAWN);
     /* 200 counts at most, each 5.5 deviations away with a probability below 4e-8. */
-    const double keys = unevenness(c->of_key + 1, c->keys, (size_t)STEPS * BATCH, c->pairs);
-    const double values = unevenness(c->of_value + 1, c->keys, (size_t)STEPS * BATCH, c->pairs);
-    const double places = c->power >= 0 ? unlikeliness(c->of_place, scored, c->power, (size_t)STEPS * BATCH)
-                                        : unevenness(c->of_place, scored, (size_t)STEPS * BATCH, c->pairs);
+    const double keys = unevenness(c->of_key + 1, c->keys, DRAWN, c->pairs);
+    const double values = unevenness(c->of_value + 1, c->keys, DRAWN, c->pairs);
+    const double places = c->power >= 0 ? unlikeliness(c->of_place, c->scored, c->power, DRAWN)
+                                        : unevenness(c->of_place, c->scored, DRAWN, c->pairs);
     const double filler =
-        unevenness(c->of_filler, c->random_filler ? c->vocabulary : 1, (size_t)STEPS * BATCH * (scored - c->pairs), 1);
+        unevenness(c->of_filler, c->random_filler ? c->vocabulary : 1, DRAWN * (c->scored - c->pairs), 1);
     tap_ok(tap, keys < 5.5 && values < 5.5 && places < 5.5 && filler < 5.5,
            "keys, values, places and filler have their laws (%.2g, %.2g, %.2g, %.2g deviations)", keys, values, places,
            filler);
-done:
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+    return ICL_OK;
 }
 
 /* At every query V, K or P classes are possible, and equally likely. */

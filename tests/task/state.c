@@ -81,7 +81,8 @@ static size_t advance(const word_law *law, size_t token, unsigned char *g, size_
     return number_of(law, g);
 }
 
-static bool check_word(const host_batch *host, size_t number, word_law *law) {
+static bool check_word(const host_batch *host, size_t number, void *of) {
+    word_law *law = of;
     const float *in = host->inputs + number * host->length, *classes = host->targets + number * host->scored;
     const float *weights = host->weights + number * host->scored;
     const size_t first_scored = host->length - host->scored;
@@ -123,14 +124,10 @@ static double unevenness(const size_t *counts, size_t count) {
     return worst;
 }
 
-static icl_status check_definition(tap_run *tap, word_law *law, icl_backend *backend, icl_error *error) {
+static icl_status check_shape(tap_run *tap, const word_law *law, icl_error *error) {
     icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    size_t wrong = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(make_task(law->overrides, &task, error));
+    ICL_CHECK(make_task(law->overrides, &task, error));
     const icl_task_shape *shape = icl_task_get_shape(task);
     tap_ok(tap,
            shape->positions == law->longest + 1 && shape->symbols == law->tokens + 1 &&
@@ -138,25 +135,22 @@ static icl_status check_definition(tap_run *tap, word_law *law, icl_backend *bac
                shape->first_scored == (law->last_only ? law->shortest : 1) &&
                shape->first_scored + shape->scored == shape->positions,
            "%s: a start symbol and %zu tokens, %zu classes", law->overrides, law->tokens, law->classes);
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &batch, error));
-    for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_TRAINING, SEED, step, &batch, error));
-        ICL_TRY(host_batch_read(&batch, &host, error));
-        for (size_t i = 0; i < BATCH; i++)
-            wrong += !check_word(&host, i, law);
-        host_batch_release(&host);
-    }
+    icl_task_destroy(&task);
+    return ICL_OK;
+}
+
+static icl_status check_definition(tap_run *tap, word_law *law, icl_backend *backend, icl_error *error) {
+    size_t wrong;
+
+    ICL_CHECK(check_shape(tap, law, error));
+    ICL_CHECK(count_wrong(law->overrides, ICL_FOR_TRAINING, STEPS, backend, check_word, law, &wrong, error));
     tap_ok(tap, wrong == 0, "%d words and their products, weights and padding", STEPS * BATCH);
     /* 300 counts in all, each 5.5 deviations away with a probability below 4e-8 where it is nearly normal. */
     const double tokens = unevenness(law->of_token, law->tokens);
     const double lengths = unevenness(law->of_length + law->shortest, law->longest - law->shortest + 1);
     tap_ok(tap, tokens < 5.5 && lengths < 5.5, "tokens and lengths are equally likely (%.2g, %.2g deviations)", tokens,
            lengths);
-done:
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Reference predictors ---- */
@@ -174,7 +168,7 @@ static bool is_answer(const char *name, const double *logits, size_t classes, si
     return true;
 }
 
-static size_t count_wrong(const char *name, const host_batch *host, const double *logits, size_t classes) {
+static size_t count_wrong_answers(const char *name, const host_batch *host, const double *logits, size_t classes) {
     size_t wrong = 0;
     for (size_t i = 0; i < BATCH * host->scored; i++) {
         const size_t position = host->length - host->scored + i % host->scored;
@@ -201,7 +195,8 @@ static icl_status check_references(tap_run *tap, const char *overrides, icl_back
     const icl_shown_sequences shown = {task, BATCH, host.inputs, &batch};
     for (const icl_reference_predictor *one = task->family->references(task); one->name; one++, count++) {
         ICL_TRY(one->predict(one, &shown, logits, error));
-        tap_ok(tap, count_wrong(one->name, &host, logits, task->shape.outputs) == 0, "%s: %s", overrides, one->name);
+        tap_ok(tap, count_wrong_answers(one->name, &host, logits, task->shape.outputs) == 0, "%s: %s", overrides,
+               one->name);
     }
     tap_ok(tap, count == 3, "three reference predictors");
 done:

@@ -36,6 +36,35 @@ static inline void host_batch_release(host_batch *host) {
     icl_free(&host->weights);
 }
 
+/* Whether sequence `number` is what the law says; may count what it has drawn. */
+typedef bool (*sequence_check)(const host_batch *host, size_t number, void *law);
+
+/* How many sequences of `steps` batches are not what the law says. */
+static inline icl_status count_wrong(const char *overrides, icl_task_purpose purpose, uint64_t steps,
+                                     icl_backend *backend, sequence_check check, void *law, size_t *wrong,
+                                     icl_error *error) {
+    icl_task *task = NULL;
+    icl_batch batch = {0};
+    host_batch host = {0};
+    icl_status status = ICL_OK;
+
+    *wrong = 0;
+    ICL_TRY(make_task(overrides, &task, error));
+    ICL_TRY(icl_batch_create(task, backend, purpose, BATCH, &batch, error));
+    for (uint64_t step = 0; step < steps; step++) {
+        ICL_TRY(icl_task_sample(task, backend, purpose, SEED, step, &batch, error));
+        ICL_TRY(host_batch_read(&batch, &host, error));
+        for (size_t i = 0; i < BATCH; i++)
+            *wrong += !check(&host, i, law);
+        host_batch_release(&host);
+    }
+done:
+    host_batch_release(&host);
+    icl_batch_release(&batch);
+    icl_task_destroy(&task);
+    return status;
+}
+
 /* Batches of different purposes, seeds and steps share nothing; one of the same is the same on both devices. */
 static inline icl_status compare_symbol_batches(tap_run *tap, const char *overrides, icl_backend *backend,
                                                 icl_backend *cpu, icl_error *error) {

@@ -2,8 +2,8 @@
  * Each mixer against plain loops over tokens in double, which share nothing with the library but the names of the
  * parameters: models of one block, z = e + mixer(e), e = x W + b, whose readout is linear.
  */
+#include "plain.h"
 #include "eliminate.h"
-#include "fixture.h"
 
 enum { T = 37, B = 2, WIDTH = 6, HEADS = 2, M = 4, N = 3, STEPS = 3, TAPS = 3, FEATURES = 3, INPUTS = 3, OUTPUTS = 2 };
 
@@ -54,18 +54,7 @@ typedef struct plain {
 } plain;
 
 static const double *get(const plain *p, const char *name) {
-    for (size_t i = 0; i < icl_model_parameter_count(p->model); i++)
-        if (strcmp(icl_model_parameter(p->model, i)->name, name) == 0)
-            return p->values + icl_model_parameter(p->model, i)->offset;
-    return NULL;
-}
-
-/* Column j of x W, W [inputs][outputs]. */
-static double column(const double *x, const double *matrix, size_t inputs, size_t outputs, size_t j) {
-    double sum = 0;
-    for (size_t i = 0; i < inputs; i++)
-        sum += x[i] * matrix[i * outputs + j];
-    return sum;
+    return parameters_of(p->model, p->values, name);
 }
 
 static double sigmoid(double x) {
