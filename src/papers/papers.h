@@ -43,6 +43,11 @@ extern const icl_reproduction icl_looped_exact;
  * classes" (arXiv 2208.01066) */
 extern const icl_reproduction icl_garg_curves, icl_garg_shifts;
 
+/* Giannou, Yang, Wang, Papailiopoulos, Lee 2024, "How Well Can Transformers Emulate In-context Newton's Method?" (arXiv
+ * 2403.03183), and Fu, Chen, Jia, Sharan 2023, "Transformers Learn to Achieve Second-Order Convergence Rates for
+ * In-Context Linear Regression" (arXiv 2310.17086) */
+extern const icl_reproduction icl_newton_descent;
+
 /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" (arXiv 2309.05858) */
 extern const icl_reproduction icl_mesa_linear, icl_mesa_layer, icl_mesa_depth;
 

@@ -31,6 +31,8 @@ static const icl_reproduction *const table[] = {
     /* Gatmiry et al. 2024, "Can Looped Transformers Learn to Implement Multi-step Gradient Descent for In-context
      * Learning?" */
     &icl_looped_exact,
+    /* Giannou et al. 2024, "How Well Can Transformers Emulate In-context Newton's Method?"; Fu et al. 2023 */
+    &icl_newton_descent,
     /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need
      * (to understand transformer optimization)" */
     &icl_landscape_adam_sgd,

@@ -17,6 +17,13 @@ void icl_descent_training_name(const icl_descent_training *training, char name[I
              of->context, of->steps);
 }
 
+bool icl_descent_training_wanted(const icl_reproducing *run, const icl_descent_training *training) {
+    char name[ICL_TRAINED_DESCENT_NAME];
+
+    icl_descent_training_name(training, name);
+    return icl_reproduce_wants(run, name);
+}
+
 void icl_trained_descent_release(icl_trained_descent *trained) {
     icl_trainer_destroy(&trained->trainer);
     icl_recipe_destroy(&trained->recipe);

@@ -36,6 +36,9 @@ typedef struct icl_trained_descent {
 /* "tied-d5-n20-L4", "untied-d5-n20-L4": the folder in runs/, and what --only reads. */
 void icl_descent_training_name(const icl_descent_training *training, char name[ICL_TRAINED_DESCENT_NAME]);
 
+/* Whether it was asked for. */
+bool icl_descent_training_wanted(const icl_reproducing *run, const icl_descent_training *training);
+
 icl_status icl_train_descent(icl_reproducing *run, const icl_descent_training *training, icl_trained_descent *trained,
                              icl_error *error);
 void icl_trained_descent_release(icl_trained_descent *trained);

@@ -203,11 +203,9 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_descent_problem
                                            .last = budgets[run->params->scale].last,
                                            .sequences = budgets[run->params->scale].sequences};
     icl_trained_descent trained = {.recipe = NULL};
-    char name[ICL_TRAINED_DESCENT_NAME];
     icl_status status = ICL_OK;
 
-    icl_descent_training_name(&training, name);
-    if (!icl_reproduce_wants(run, name))
+    if (!icl_descent_training_wanted(run, &training))
         return ICL_OK;
     ICL_TRY(icl_train_descent(run, &training, &trained, error));
     *result = (cell_result){trained.loss, trained.to_inverse};

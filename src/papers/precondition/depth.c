@@ -89,12 +89,10 @@ static icl_status reproduce_sparse(icl_reproducing *run, const icl_descent_probl
                                            .last = budgets[run->params->scale].last,
                                            .sequences = budgets[run->params->scale].sequences};
     icl_trained_descent trained = {.recipe = NULL};
-    char name[ICL_TRAINED_DESCENT_NAME];
     icl_status status = ICL_OK;
 
-    icl_descent_training_name(&training, name);
     *loss = (double)NAN;
-    if (!icl_reproduce_wants(run, name))
+    if (!icl_descent_training_wanted(run, &training))
         return ICL_OK;
     ICL_TRY(icl_train_descent(run, &training, &trained, error));
     *loss = trained.loss;
