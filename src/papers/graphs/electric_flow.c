@@ -6,7 +6,8 @@
  * `stacked` maps whole tokens (model.maps = full), `linear` demands and work alone (model.maps = demands): but for the
  * norms between its layers a polynomial of the Laplacian whose degree is the depth. Beside the published losses stand
  * those of the best such polynomial on the same graphs, which needs no training. A published loss above it is that of a
- * training that stopped short, and ours may be lower.
+ * training that stopped short, and ours may be lower: that of 3 linear layers on complete graphs, -2.509, lies between
+ * ours with the numbers Q and K of each layer, -2.82 to -2.83 over seeds, and without them, -2.41.
  *
  * The demands are not centred: with demands that sum to 0 the best line alone would be at -1.75 for electric flow, and
  * no model of depth 1 could be as bad as the published -.962. Published runs have 10,000 graphs in a batch and new ones
