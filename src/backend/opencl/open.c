@@ -45,6 +45,10 @@ static const icl_backend_functions functions = {
         },
 };
 
+static bool is_llvmpipe(const icl_opencl *opencl) {
+    return strstr(opencl->backend->capabilities.name, "llvmpipe") != NULL;
+}
+
 /*
  * How kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that loop;
  * GPUs one element for each work-item, and at most so many that each unit's queue stays full.
@@ -59,7 +63,7 @@ static const icl_backend_functions functions = {
 static void choose_family(icl_opencl *opencl) {
     const icl_capabilities *device = &opencl->backend->capabilities;
     const char *wanted = getenv("ICLAB_OPENCL_KERNELS");
-    bool lanes = device->kind == ICL_DEVICE_CPU && !strstr(device->name, "llvmpipe");
+    bool lanes = device->kind == ICL_DEVICE_CPU && !is_llvmpipe(opencl);
 
     if (wanted && (strcmp(wanted, "cpu") == 0 || strcmp(wanted, "gpu") == 0))
         lanes = strcmp(wanted, "cpu") == 0;
@@ -175,7 +179,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     icl_program_cache_open(opencl);
     opencl->small.is_off = true;
     ICL_TRY(icl_opencl_self_test(opencl, error));
-    opencl->small.is_off = false;
+    opencl->small.is_off = is_llvmpipe(opencl); /* its compiler crashes on a kernel that chooses among buffers */
     *opened = backend;
     backend = NULL;
 done:

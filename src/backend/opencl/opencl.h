@@ -202,7 +202,7 @@ typedef struct icl_random_launch {
 #define ICL_SMALL_ENTRY   20  /* words of an entry at most */
 
 typedef struct icl_small {
-    bool is_off;            /* each op is launched alone: for tests */
+    bool is_off;            /* each op is launched alone */
     cl_uint words, buffers; /* that wait */
     cl_mem memory[ICL_SMALL_BUFFERS];
     struct {
