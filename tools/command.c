@@ -132,6 +132,17 @@ icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const ic
     return status;
 }
 
+icl_status print_polish(const icl_polish_result *polished, icl_error *error) {
+    char *text = NULL;
+
+    if (polished->sequences == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_polish_text(polished, &text, error));
+    printf("%s\n", text);
+    icl_text_free(&text);
+    return ICL_OK;
+}
+
 icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error) {
     icl_text line = {0};
     icl_status status = ICL_OK;

@@ -66,6 +66,9 @@ icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const ic
 icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
                                      icl_evaluation **evaluation, icl_error *error);
 
+/* Prints how far from a stationary point a training ended, where that was measured. */
+icl_status print_polish(const icl_polish_result *polished, icl_error *error);
+
 /* "iclab COMMAND ARGUMENTS", for the record; freed with icl_free. */
 icl_status join_command_line(const char *command, int count, char *const *arguments, char **text, icl_error *error);
 

@@ -26,8 +26,12 @@ static icl_status evaluate_task(const eval_options *options, icl_backend *backen
                                 icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *trainer = NULL;
+    icl_polish_result polished;
 
     ICL_TRY(icl_trained_load(backend, options->folder, recipe, &trainer, error));
+    ICL_TRY(icl_run_read_polish(options->folder, &polished, error));
+    if (!options->json)
+        ICL_TRY(print_polish(&polished, error));
     ICL_TRY(print_evaluation(backend, trainer, recipe, options->json, error));
     if (options->predictions)
         ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));

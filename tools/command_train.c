@@ -308,6 +308,7 @@ static void print_mishaps(const icl_trainer *trainer) {
 }
 
 static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
+    const icl_polish_result polished = icl_trainer_polished(run->trainer);
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
 
     /* The table is to speak of the model in the file. */
@@ -321,6 +322,8 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
                run->end - run->start, device->spec, device->name);
     if (!run->options->json)
         print_mishaps(run->trainer);
+    if (!run->options->json)
+        ICL_CHECK(print_polish(&polished, error));
     return print_and_keep_evaluation(run->backend, run->trainer, run->recipe, run->options->json, evaluation, error);
 }
 

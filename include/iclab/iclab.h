@@ -31,6 +31,7 @@
 #include "iclab/ops_linear_transformer.h"
 #include "iclab/ops_recurrence.h"
 #include "iclab/ops_sequence.h"
+#include "iclab/polish.h"
 #include "iclab/predict.h"
 #include "iclab/random.h"
 #include "iclab/ranks.h"

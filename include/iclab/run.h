@@ -40,6 +40,8 @@ typedef struct icl_run_facts {
     size_t ranks;                              /* that trained it together; 0 means 1 */
     uint64_t steps;                            /* done */
     uint64_t skipped_steps, dropped_sequences; /* see iclab/train.h */
+    uint64_t start;                            /* likewise, and */
+    icl_polish_result polished;                /* what icl_trainer_polished says */
     double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
     double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
@@ -68,6 +70,9 @@ ICL_API icl_status icl_run_read_state(const char *folder, char **state, icl_erro
 
 /* A number that run.json holds; NaN where it has none. */
 ICL_API icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error);
+
+/* What run.json says of the run's polish; sequences is 0 where it says nothing. */
+ICL_API icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, icl_error *error);
 
 /* Writes run.json, in place of any before. */
 ICL_API icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);

@@ -47,6 +47,7 @@ typedef struct icl_session_params {
     const volatile sig_atomic_t *stop; /* set to non-zero to stop after the steps in flight; may be NULL */
     void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
     void *user;                                                       /* handed to the calls above */
+    bool has_start; /* the trainer was given parameters to start from: none of train.starts are tried */
     const icl_session_measure *measure; /* of periodic evaluations; NULL: half of the adjusted loss */
 } icl_session_params;
 

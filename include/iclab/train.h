@@ -5,6 +5,7 @@
 #define ICLAB_TRAIN_H
 
 #include "iclab/model_family.h"
+#include "iclab/polish.h"
 #include "iclab/reference_predictor.h"
 #include "iclab/task_family.h"
 
@@ -75,10 +76,14 @@ typedef struct icl_train_progress {
     uint64_t skipped_steps; /* of all steps done: those whose gradient was not finite */
     /* In all steps done: left out by train.sequence_clip, because their own gradient was not finite. */
     uint64_t dropped_sequences;
+    uint64_t start; /* number of the start that it went on from, of several (train.starts), from 1; 0: of its own */
 } icl_train_progress;
 
 /* That of the last icl_trainer_run, and the steps since step 0. */
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
+
+/* What the last stage of icl_session_train found (train.polish); sequences is 0 where there was none. */
+ICL_API icl_polish_result icl_trainer_polished(const icl_trainer *trainer);
 
 /* The losses of the last run's steps, oldest first; valid until the next call that takes the trainer. */
 ICL_API const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count);

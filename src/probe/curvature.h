@@ -7,7 +7,7 @@
 #ifndef ICLAB_PROBE_CURVATURE_H
 #define ICLAB_PROBE_CURVATURE_H
 
-#include "probe/objective.h"
+#include "train/objective.h"
 
 /* product [N] = H v at the parameters at [N]; v is not zero. Two gradients. */
 icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector, double *product,

@@ -11,6 +11,7 @@
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "run/recipe_keys.h"
+#include "train/polish.h"
 
 icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error) {
     icl_status status = ICL_OK;
@@ -134,6 +135,22 @@ done:
     return status;
 }
 
+/* A polished model is not what the checkpoint holds. */
+static icl_status take_model(const char *folder, icl_trainer *trainer, icl_error *error) {
+    const icl_model *model = icl_trainer_model(trainer);
+    icl_status status = ICL_OK;
+    float *values = NULL;
+
+    if (!icl_polish_is_wanted(trainer))
+        return ICL_OK;
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_run_read_model(folder, model, values, error));
+    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
 static icl_status train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error) {
     icl_session_params session = params->session;
     run_times times = {.start = icl_clock_seconds()};
@@ -142,6 +159,7 @@ static icl_status train(const icl_cell_params *params, icl_trainer **trainer, ic
 
     ICL_TRY(icl_cell_find(session.folder, session.recipe, &session.resume, error));
     ICL_TRY(icl_session_prepare(&session, trainer, error));
+    session.has_start = params->initial != NULL;
     if (params->initial && icl_trainer_progress(*trainer).step == 0)
         ICL_TRY(icl_trainer_set_parameters(*trainer, params->initial, error));
     if (params->initial)
@@ -149,8 +167,10 @@ static icl_status train(const icl_cell_params *params, icl_trainer **trainer, ic
     if (!session.resume)
         ICL_TRY(icl_run_create(session.folder, session.recipe, error));
     ICL_TRY(is_finished(session.folder, *trainer, icl_session_may_end_early(session.recipe), &finished, error));
-    if (finished)
+    if (finished) {
+        status = take_model(session.folder, *trainer, error);
         goto done;
+    }
     if (params->begin)
         params->begin(params->user, session.folder, icl_trainer_progress(*trainer).step,
                       icl_trainer_progress(*trainer).total_steps);

@@ -7,6 +7,8 @@
 #include "run/recipe_keys.h"
 #include "task/task.h"
 #include "train/optimizer.h"
+#include "train/polish.h"
+#include "train/starts.h"
 #include "train/trainer.h"
 
 /* What is read whatever the words are. Groups of one section stand together. */
@@ -16,6 +18,8 @@ static const icl_recipe_group *const roots[] = {
     &icl_optimizer_keys,
     &icl_schedule_keys,
     &icl_trainer_keys,
+    &icl_starts_keys,
+    &icl_polish_keys,
     &icl_session_keys,
     &icl_evaluation_keys,
     &icl_session_evaluation_keys,

@@ -72,7 +72,23 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
         .steps = progress.step,
         .skipped_steps = progress.skipped_steps,
         .dropped_sequences = progress.dropped_sequences,
+        .start = progress.start,
+        .polished = icl_trainer_polished(trainer),
     };
+}
+
+static void add_polish(icl_json *json, const icl_polish_result *polished) {
+    if (polished->sequences == 0)
+        return;
+    icl_json_count(json, "polish_sequences", polished->sequences);
+    icl_json_count(json, "polish_iterations", polished->iterations);
+    icl_json_flag(json, "polish_is_taken", polished->is_taken);
+    icl_json_number(json, "polish_loss", polished->loss);
+    icl_json_number(json, "polish_gain", polished->gain);
+    icl_json_number(json, "polish_gain_se", polished->gain_se);
+    icl_json_number(json, "polish_below", polished->below);
+    icl_json_number(json, "polish_gradient", polished->gradient);
+    icl_json_number(json, "polish_gradient_se", polished->gradient_se);
 }
 
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
@@ -98,6 +114,9 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_count(&json, "steps", facts->steps);
     icl_json_count(&json, "skipped_steps", facts->skipped_steps);
     icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
+    if (facts->start > 0)
+        icl_json_count(&json, "start", facts->start);
+    add_polish(&json, &facts->polished);
     if (facts->step_memory > 0)
         icl_json_number(&json, "step_memory_bytes", facts->step_memory);
     icl_json_number(&json, "startup_seconds", facts->startup_seconds);
@@ -161,6 +180,30 @@ icl_status icl_run_read_number(const char *folder, const char *name, double *num
 done:
     cJSON_Delete(facts);
     return status;
+}
+
+static double number_of(const cJSON *facts, const char *name) {
+    const cJSON *entry = cJSON_GetObjectItemCaseSensitive(facts, name);
+    return cJSON_IsNumber(entry) ? entry->valuedouble : 0;
+}
+
+icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, icl_error *error) {
+    cJSON *facts = NULL;
+
+    ICL_CHECK(read_facts(folder, &facts, error));
+    *polished = (icl_polish_result){
+        .sequences = (uint64_t)number_of(facts, "polish_sequences"),
+        .iterations = (uint64_t)number_of(facts, "polish_iterations"),
+        .is_taken = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(facts, "polish_is_taken")),
+        .loss = number_of(facts, "polish_loss"),
+        .gain = number_of(facts, "polish_gain"),
+        .gain_se = number_of(facts, "polish_gain_se"),
+        .below = number_of(facts, "polish_below"),
+        .gradient = number_of(facts, "polish_gradient"),
+        .gradient_se = number_of(facts, "polish_gradient_se"),
+    };
+    cJSON_Delete(facts);
+    return ICL_OK;
 }
 
 /* ---- The model ---- */

@@ -14,6 +14,8 @@
 #include "iclab/run.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
+#include "train/polish.h"
+#include "train/starts.h"
 #include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
@@ -366,13 +368,46 @@ done:
     return status;
 }
 
+/* ---- Before the first step, and behind the last ---- */
+
+/* Rank 0 alone tries starts: the others get its state. A folder without a checkpoint has none chosen yet. */
+static icl_status choose_start(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *checkpoint = NULL;
+
+    if (params->has_start || icl_trainer_progress(trainer).step > 0 || icl_starts_count(trainer) <= 1)
+        return ICL_OK;
+    ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
+    if (!params->resume || !icl_path_exists(checkpoint))
+        ICL_TRY(icl_trainer_choose_start(trainer, params->stop, error));
+done:
+    icl_free(&checkpoint);
+    return status;
+}
+
+/* The checkpoint keeps what the steps made, so that a run that goes on goes on from there, and one that stops here
+ * comes to the same polish again. Rank 0 alone polishes, and the others take its parameters. */
+static icl_status finish(session *run, icl_error *error) {
+    icl_polish_result result;
+    icl_status status = ICL_OK;
+
+    if (!icl_polish_is_wanted(run->trainer))
+        return ICL_OK;
+    if (run->is_first)
+        status = icl_trainer_polish(run->trainer, run->params->stop, &result, error);
+    if (run->is_first && status == ICL_OK)
+        status = icl_trainer_export(run->trainer, run->model, error);
+    ICL_CHECK(icl_ranks_agree(run->params->ranks, status, error));
+    return icl_trainer_follow_first(run->trainer, error);
+}
+
 icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
     session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
     const uint64_t total = icl_trainer_progress(trainer).total_steps;
-    icl_status status = icl_trainer_follow_first(trainer, error);
+    icl_status status = run.is_first ? choose_start(params, trainer, error) : ICL_OK;
 
-    if (status != ICL_OK)
-        return status;
+    ICL_CHECK(icl_ranks_agree(params->ranks, status, error));
+    ICL_CHECK(icl_trainer_follow_first(trainer, error));
     read_intervals(&run);
     if (run.is_first)
         status = open_folder(&run, error);
@@ -386,6 +421,8 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
     if (icl_trainer_progress(trainer).step < total && !run.is_done)
         status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
                           icl_trainer_progress(trainer).step, total);
+    else
+        status = finish(&run, error);
 done:
     close_session(&run);
     return status;

@@ -147,7 +147,7 @@ icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_l
                 .function = function,
                 .user = user,
                 .at = at};
-    bool goes_on = true;
+    bool goes_on = true, ends = false;
     icl_status status = ICL_OK;
 
     *result = (icl_lbfgs_result){0};
@@ -159,10 +159,12 @@ icl_status icl_lbfgs_minimise(const icl_lbfgs_params *params, size_t size, icl_l
     while (true) {
         result->gradient_norm = sqrt(dot(s.gradient, s.gradient, size));
         result->has_converged = result->gradient_norm <= params->tolerance;
-        if (result->has_converged || !goes_on || result->iterations == params->iterations)
+        if (result->has_converged || !goes_on || ends || result->iterations == params->iterations)
             break;
         ICL_TRY(iterate(&s, &goes_on, error));
         result->iterations++;
+        if (params->observe)
+            ICL_TRY(params->observe(user, at, s.value, result->iterations, &ends, error));
     }
     result->value = s.value;
     result->evaluations = s.evaluations;

@@ -14,10 +14,15 @@
 /* The function and its gradient [size] at `at` [size]. A value that is not finite counts as too high. */
 typedef icl_status icl_lbfgs_function(void *user, const double *at, double *value, double *gradient, icl_error *error);
 
+/* What sees the point, its value and the iterations so far after each of them, and may end it. */
+typedef icl_status icl_lbfgs_observer(void *user, const double *at, double value, size_t iterations, bool *ends,
+                                      icl_error *error);
+
 typedef struct icl_lbfgs_params {
-    size_t history;    /* pairs of steps and changes of the gradient that are kept; 0: 20 */
-    size_t iterations; /* at most */
-    double tolerance;  /* ends where the gradient's norm is at most this */
+    size_t history;              /* pairs of steps and changes of the gradient that are kept; 0: 20 */
+    size_t iterations;           /* at most */
+    double tolerance;            /* ends where the gradient's norm is at most this */
+    icl_lbfgs_observer *observe; /* with the function's user; NULL: none */
 } icl_lbfgs_params;
 
 typedef struct icl_lbfgs_result {

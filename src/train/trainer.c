@@ -9,6 +9,8 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "train/polish.h"
+#include "train/starts.h"
 
 static const icl_recipe_key keys[] = {
     {"train", "growth", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
@@ -189,6 +191,8 @@ icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts
                                   "model.family = linear) cannot do without them"));
     ICL_TRY(
         icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters", &made->values, error));
+    ICL_TRY(icl_polish_check(made, error));
+    ICL_TRY(icl_starts_check(made, error));
     ICL_TRY(write_initial_parameters(made, error));
     icl_trainer_set_step(made, 0);
     *trainer = made;
@@ -335,6 +339,7 @@ icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
 
     progress.skipped_steps = trainer->mishaps.skipped_steps;
     progress.dropped_sequences = trainer->mishaps.dropped_sequences;
+    progress.start = trainer->start;
     return progress;
 }
 

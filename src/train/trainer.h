@@ -71,6 +71,8 @@ struct icl_trainer {
     size_t loss_count, loss_capacity, finite_losses;
     icl_mishaps mishaps;
     icl_train_progress progress;
+    icl_polish_result polished; /* zero: it was not */
+    uint64_t start;             /* of several, the number that it began with, from 1; 0: its own alone */
 };
 
 /* Sets the step, and with it everything that follows from it. */

@@ -47,7 +47,9 @@ static icl_status make(const char *parameterization, const char *layers, const c
         ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
     ICL_TRY(icl_task_create(recipe, &is->task, error));
     ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, CONTEXT), &is->model, error));
-    ICL_TRY(icl_objective_create(is->task, is->model, SEQUENCES, &is->objective, error));
+    const icl_objective_params of = {
+        .task = is->task, .model = is->model, .purpose = ICL_FOR_EVALUATION, .sequences = SEQUENCES};
+    ICL_TRY(icl_objective_create(&of, &is->objective, error));
     ICL_TRY(icl_objective_draw(is->objective, SEED, 2, error));
     icl_model_initialize(is->model, SEED, initial);
     for (size_t i = 0; i < icl_model_size(is->model); i++)

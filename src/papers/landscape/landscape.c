@@ -105,7 +105,9 @@ icl_status icl_landscape_view_open(const icl_reproducing *run, const icl_landsca
     ICL_TRY(icl_landscape_recipe(cell, false, &recipe, error));
     ICL_TRY(icl_task_create(recipe, &view->task, error));
     ICL_TRY(icl_model_create(recipe, *icl_task_get_shape(view->task), &view->model, error));
-    ICL_TRY(icl_objective_create(view->task, view->model, sequences, &view->objective, error));
+    const icl_objective_params of = {
+        .task = view->task, .model = view->model, .purpose = ICL_FOR_EVALUATION, .sequences = sequences};
+    ICL_TRY(icl_objective_create(&of, &view->objective, error));
     ICL_TRY(icl_objective_draw(view->objective, run->params->seed, 0, error));
     view->size = icl_model_size(view->model);
     ICL_TRY(icl_allocate(view->size, sizeof *view->at, "parameters", &view->at, error));

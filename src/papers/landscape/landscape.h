@@ -7,7 +7,7 @@
 #define ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
 
 #include "papers/reproduce.h"
-#include "probe/objective.h"
+#include "train/objective.h"
 
 typedef enum icl_landscape_optimizer {
     ICL_LANDSCAPE_ADAM = 0, /* beta1 = beta2 = .9 */

@@ -13,7 +13,7 @@
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "probe/objective.h"
+#include "train/objective.h"
 #include "train/lbfgs.h"
 
 enum { D = 5, LAYERS = 3, MATRICES = 2 * LAYERS - 1, SIZE = 2 * LAYERS * D * D };
@@ -69,12 +69,15 @@ done:
 static icl_status minimise(icl_reproducing *run, icl_trainer *trainer, double *values, icl_lbfgs_result *result,
                            icl_error *error) {
     const icl_lbfgs_params params = {.history = 600, .iterations = budgets[run->params->scale].iterations};
+    const icl_objective_params of = {.task = icl_trainer_task(trainer),
+                                     .model = icl_trainer_model(trainer),
+                                     .purpose = ICL_FOR_EVALUATION,
+                                     .sequences = budgets[run->params->scale].sequences};
     problem p = {.run = run, .capacity = 4 * params.iterations};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(p.capacity, sizeof *p.losses, "losses", &p.losses, error));
-    ICL_TRY(icl_objective_create(icl_trainer_task(trainer), icl_trainer_model(trainer),
-                                 budgets[run->params->scale].sequences, &p.objective, error));
+    ICL_TRY(icl_objective_create(&of, &p.objective, error));
     ICL_TRY(icl_objective_draw(p.objective, run->params->seed, TRAINING_BATCH, error));
     ICL_TRY(icl_lbfgs_minimise(&params, SIZE, evaluate, &p, values, result, error));
     ICL_TRY(draw(run, &p, error));

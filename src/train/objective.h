@@ -1,20 +1,27 @@
 /*
  * A model's loss on fixed sequences as a function of its parameters, in double precision whatever device trained it:
- * what curvature and gradient noise are measured on.
+ * what a polish lowers, and what curvature and gradient noise are measured on.
  */
-#ifndef ICLAB_PROBE_OBJECTIVE_H
-#define ICLAB_PROBE_OBJECTIVE_H
+#ifndef ICLAB_TRAIN_OBJECTIVE_H
+#define ICLAB_TRAIN_OBJECTIVE_H
 
 #include "iclab/model.h"
 #include "iclab/task.h"
 
 typedef struct icl_objective icl_objective;
 
-/* For `sequences` sequences of the task, which is rounded up to full batches of at most 2048. Task and model are
- * borrowed and must outlive it. It draws for ICL_FOR_EVALUATION, never what a model was trained on. Call
- * icl_objective_draw before the first gradient. */
-icl_status icl_objective_create(const icl_task *task, const icl_model *model, size_t sequences,
-                                icl_objective **objective, icl_error *error);
+/* Task and model are borrowed and must outlive the objective. */
+typedef struct icl_objective_params {
+    const icl_task *task;
+    const icl_model *model;
+    icl_task_purpose purpose; /* of the numbers that it draws */
+    size_t sequences;         /* rounded up to full batches of at most 2048 */
+    /* Whose threads it takes, where these are the host's; else, and for NULL, it takes all. */
+    const icl_backend *beside;
+} icl_objective_params;
+
+/* Call icl_objective_draw before the first gradient. */
+icl_status icl_objective_create(const icl_objective_params *params, icl_objective **objective, icl_error *error);
 void icl_objective_destroy(icl_objective **objective);
 
 /* Draws the sequences: a function of seed and number, disjoint for different numbers. */
@@ -28,6 +35,11 @@ size_t icl_objective_sequences(const icl_objective *objective);
  * result may be NULL. Sums run in a fixed order: the same bits for any number of threads. */
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error);
+
+/* The same, and *variance: the expected square of the gradient's distance from that of all sequences there are, from
+ * how those of its batches differ; NaN of one batch. */
+icl_status icl_objective_sampled_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
+                                          double *variance, icl_error *error);
 
 /* losses [icl_objective_sequences]: that of each sequence, for what a mean hides. */
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error);

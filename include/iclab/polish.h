@@ -1,0 +1,42 @@
+/*
+ * The last stage of training a linear transformer (train.polish): L-BFGS in double precision on fixed sequences, and
+ * how far from a stationary point the result is.
+ *
+ * The loss has a heavy tail, so that the minimum of any fixed set may lie far from that of all sequences. Therefore as
+ * many other sequences are held out: the iterate that lowers their mean loss most is taken, and only if it lowers it by
+ * more than a standard error of the paired difference; else the parameters stay as the steps left them.
+ */
+#ifndef ICLAB_POLISH_H
+#define ICLAB_POLISH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "iclab/export.h"
+#include "iclab/status.h"
+
+ICL_C_BEGIN
+
+/* What a polish found. Losses are means of the full squared error. */
+typedef struct icl_polish_result {
+    uint64_t sequences;  /* that were fixed, and as many held out; 0: there was no polish */
+    uint64_t iterations; /* of L-BFGS */
+    bool is_taken;       /* its iterate; else the parameters stayed */
+    double loss;         /* of the held-out sequences, at the result */
+    /* The best iterate's held-out loss against that before: 1 - ratio, and its standard error. Negative: all were
+     * worse. */
+    double gain, gain_se;
+    /* How much lower than at the result the fixed sequences' own loss became, relative to that: the expected loss is
+     * at most about so far above its minimum nearby, because a fitted sample flatters. */
+    double below;
+    /* |g| |theta| / loss at the result, g the gradient on the held-out sequences, and what their sampling alone
+     * adds to it: sqrt(E |g - E g|^2) |theta| / loss. */
+    double gradient, gradient_se;
+} icl_polish_result;
+
+/* Three lines for people; freed with icl_text_free. */
+ICL_API icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_error *error);
+
+ICL_C_END
+
+#endif

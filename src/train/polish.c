@@ -1,0 +1,288 @@
+#include "train/polish.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_keys.h"
+#include "train/lbfgs.h"
+#include "train/objective.h"
+#include "train/trainer.h"
+
+enum { POLISH_AUTO = 0, POLISH_ON, POLISH_OFF };
+
+static const icl_choice choices[] = {{"auto", POLISH_AUTO}, {"on", POLISH_ON}, {"off", POLISH_OFF}, {0}};
+static const icl_recipe_key keys[] = {
+    {"train", "polish", ICL_KEY_WORD, "auto", .choices = choices,
+     .help = "L-BFGS in double precision behind the last step; auto: where the model is linear and small"},
+};
+const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(keys);
+
+/* Batches that no step draws: steps end at ICL_MAX_STEPS, below 2^40. */
+#define FIXED_BATCHES ((uint64_t)1 << 41)
+#define HELD_BATCHES  ((uint64_t)1 << 42)
+
+/* Sequences of either set, at most and at least, and what both may hold. A sixteenth of the budget's sequences for
+ * each, so that sixty evaluations or so cost what the steps cost. */
+#define MOST_SEQUENCES  131072
+#define LEAST_SEQUENCES 8192
+#define MOST_BYTES      268435456.0
+#define SHARE_OF_BUDGET 16
+
+#define CHEAP_SIZE      2048
+#define CHEAP_SEQUENCES 1048576.0
+
+#define HISTORY         50
+#define MOST_ITERATIONS 150
+#define CHECK_EVERY     5
+#define PATIENCE        3    /* checks without a lower held-out loss */
+#define LEAST_DECREASE  1e-6 /* of the loss, from check to check */
+
+/* ---- Whether ---- */
+
+static bool has_objective(const icl_trainer *trainer) {
+    return !trainer->parts.task && !trainer->parts.model && icl_model_can(trainer->model, ICL_MODEL_FUSED) &&
+           icl_model_can(trainer->model, ICL_MODEL_READS_GRAM) && !trainer->batch.weights.buffer;
+}
+
+/* Up to where the schedule ends: a run that stops before and goes on later is the same run. */
+static double sequences_of_budget(const icl_trainer *trainer) {
+    return (double)trainer->schedule.total * (double)icl_recipe_count(trainer->recipe, "train", "batch");
+}
+
+bool icl_trainer_is_cheap(const icl_trainer *trainer) {
+    return has_objective(trainer) && icl_model_size(trainer->model) <= CHEAP_SIZE &&
+           sequences_of_budget(trainer) >= CHEAP_SEQUENCES;
+}
+
+bool icl_polish_is_wanted(const icl_trainer *trainer) {
+    const int polish = icl_recipe_choice(trainer->recipe, "train", "polish");
+    return polish == POLISH_AUTO ? icl_trainer_is_cheap(trainer) : polish == POLISH_ON;
+}
+
+icl_status icl_polish_check(const icl_trainer *trainer, icl_error *error) {
+    if (icl_recipe_choice(trainer->recipe, "train", "polish") == POLISH_ON && !has_objective(trainer))
+        return icl_recipe_reject(trainer->recipe, "train", "polish", error,
+                                 "auto or off: only models of model.family = linear that are not composed of small "
+                                 "ops are polished");
+    return ICL_OK;
+}
+
+/* ---- The two sets ---- */
+
+typedef struct polish {
+    const icl_trainer *trainer;
+    const volatile sig_atomic_t *stop;
+    icl_task *task; /* NULL: the trainer's own */
+    icl_objective *fixed, *held;
+    size_t size;
+    double *at, *best;         /* [N] */
+    double *before, *after;    /* [held sequences]: losses at the start and at an iterate */
+    double start, least;       /* held-out means, at the start and of the best iterate */
+    double least_se;           /* of the paired difference between them */
+    double last_value, lowest; /* of the fixed set: at the last check, and at all */
+    int since_least;
+} polish;
+
+/* Gram matrices are exact in distribution and cost nothing of n, so they serve where training draws tokens, too. */
+static icl_status choose_task(polish *p, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_clone(p->trainer->recipe, &recipe, error));
+    if (icl_recipe_override(recipe, "task.sampler=gram", NULL) == ICL_OK &&
+        icl_task_create(recipe, &p->task, NULL) != ICL_OK)
+        icl_task_destroy(&p->task);
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static size_t choose_sequences(const polish *p) {
+    const double width = (double)icl_task_dimension(p->trainer->task) + 1;
+    const double rows = p->task ? width : (double)icl_task_context(p->trainer->task) + 1;
+    const double fitting = MOST_BYTES / (2 * sizeof(double) * (rows + 2) * width);
+    const double share = sequences_of_budget(p->trainer) / SHARE_OF_BUDGET;
+    const double count = fmin(fmin(MOST_SEQUENCES, fitting), share);
+    return count > LEAST_SEQUENCES ? (size_t)count : LEAST_SEQUENCES;
+}
+
+static icl_status draw_sets(polish *p, icl_error *error) {
+    const icl_objective_params of = {.task = p->task ? p->task : p->trainer->task,
+                                     .model = p->trainer->model,
+                                     .purpose = ICL_FOR_TRAINING,
+                                     .sequences = choose_sequences(p),
+                                     .beside = p->trainer->backend};
+
+    ICL_CHECK(icl_objective_create(&of, &p->fixed, error));
+    ICL_CHECK(icl_objective_draw(p->fixed, p->trainer->seed, FIXED_BATCHES, error));
+    ICL_CHECK(icl_objective_create(&of, &p->held, error));
+    return icl_objective_draw(p->held, p->trainer->seed, HELD_BATCHES, error);
+}
+
+static icl_status reserve(polish *p, icl_error *error) {
+    const size_t sequences = icl_objective_sequences(p->held);
+
+    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->at, error));
+    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->best, error));
+    ICL_CHECK(icl_allocate(sequences, sizeof(double), "polish", &p->before, error));
+    return icl_allocate(sequences, sizeof(double), "polish", &p->after, error);
+}
+
+static void release(polish *p) {
+    icl_objective_destroy(&p->fixed);
+    icl_objective_destroy(&p->held);
+    icl_task_destroy(&p->task);
+    icl_free(&p->at);
+    icl_free(&p->best);
+    icl_free(&p->before);
+    icl_free(&p->after);
+}
+
+/* ---- Lowering the one while watching the other ---- */
+
+static double mean_of(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+/* Held-out losses at an iterate, against those at the start. */
+static icl_status check(polish *p, const double *at, icl_error *error) {
+    const size_t count = icl_objective_sequences(p->held);
+    double squares = 0;
+
+    ICL_CHECK(icl_objective_losses(p->held, at, p->after, error));
+    const double mean = mean_of(p->after, count), difference = mean - p->start;
+    p->since_least++;
+    if (!(mean < p->least))
+        return ICL_OK;
+    for (size_t i = 0; i < count; i++) {
+        const double residual = p->after[i] - p->before[i] - difference;
+        squares += residual * residual;
+    }
+    p->since_least = 0;
+    p->least = mean;
+    p->least_se = sqrt(squares / ((double)count - 1) / (double)count);
+    memcpy(p->best, at, p->size * sizeof *at);
+    return ICL_OK;
+}
+
+static icl_status evaluate(void *user, const double *at, double *value, double *gradient, icl_error *error) {
+    const polish *p = user;
+
+    if (p->stop && *p->stop)
+        return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped while polishing");
+    return icl_objective_gradient(p->fixed, at, value, gradient, error);
+}
+
+static icl_status observe(void *user, const double *at, double value, size_t iterations, bool *ends, icl_error *error) {
+    polish *p = user;
+
+    p->lowest = value;
+    if (iterations % CHECK_EVERY != 0)
+        return ICL_OK;
+    ICL_CHECK(check(p, at, error));
+    *ends = p->since_least >= PATIENCE || p->last_value - value <= LEAST_DECREASE * value;
+    p->last_value = value;
+    return ICL_OK;
+}
+
+static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) {
+    const icl_lbfgs_params params = {.history = HISTORY, .iterations = MOST_ITERATIONS, .observe = observe};
+    icl_lbfgs_result found = {0};
+
+    ICL_CHECK(icl_objective_losses(p->held, p->at, p->before, error));
+    p->start = mean_of(p->before, icl_objective_sequences(p->held));
+    p->least = HUGE_VAL;
+    p->last_value = HUGE_VAL;
+    ICL_CHECK(icl_lbfgs_minimise(&params, p->size, evaluate, p, p->at, &found, error));
+    if (found.iterations % CHECK_EVERY != 0)
+        ICL_CHECK(check(p, p->at, error));
+    p->lowest = found.value;
+    *result = (icl_polish_result){
+        .sequences = icl_objective_sequences(p->held),
+        .iterations = found.iterations,
+        .is_taken = p->start - p->least > p->least_se,
+        .loss = p->least,
+        .gain = isfinite(p->least) ? 1 - p->least / p->start : 0,
+        .gain_se = p->least_se / p->start,
+    };
+    return ICL_OK;
+}
+
+/* ---- The result ---- */
+
+static double norm(const double *vector, size_t size) {
+    double sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum += vector[i] * vector[i];
+    return sqrt(sum);
+}
+
+/* How far from a stationary point `at` is; p->at becomes the gradient. */
+static icl_status measure(polish *p, const double *at, icl_polish_result *result, icl_error *error) {
+    double fixed = 0, variance = 0;
+
+    ICL_CHECK(icl_objective_sampled_gradient(p->held, at, &result->loss, p->at, &variance, error));
+    const double scale = norm(at, p->size) / result->loss;
+    result->gradient = norm(p->at, p->size) * scale;
+    result->gradient_se = sqrt(variance) * scale;
+    ICL_CHECK(icl_objective_gradient(p->fixed, at, &fixed, NULL, error));
+    result->below = 1 - p->lowest / fixed;
+    return ICL_OK;
+}
+
+icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_polish_result *result,
+                              icl_error *error) {
+    polish p = {.trainer = trainer, .stop = stop, .size = icl_model_size(trainer->model)};
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(choose_task(&p, error));
+    ICL_TRY(draw_sets(&p, error));
+    ICL_TRY(reserve(&p, error));
+    ICL_TRY(icl_allocate(p.size, sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    for (size_t i = 0; i < p.size; i++)
+        p.at[i] = (double)values[i];
+    status = lower(&p, result, error);
+    if (status == ICL_ERROR_INPUT) { /* no finite loss to begin with */
+        *result = (icl_polish_result){0};
+        status = ICL_OK;
+        goto done;
+    }
+    if (status != ICL_OK)
+        goto done;
+    for (size_t i = 0; i < p.size; i++) {
+        values[i] = result->is_taken ? (float)p.best[i] : values[i];
+        p.best[i] = (double)values[i];
+    }
+    ICL_TRY(measure(&p, p.best, result, error));
+    if (result->is_taken)
+        ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+    trainer->polished = *result;
+done:
+    release(&p);
+    icl_free(&values);
+    return status;
+}
+
+icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
+    return trainer->polished;
+}
+
+icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_error *error) {
+    char line[512];
+
+    snprintf(line, sizeof line,
+             "polish: %" PRIu64 " iterations of L-BFGS on %" PRIu64 " sequences lowered the loss of as many others by\n"
+             "%.2g %% +- %.2g %%%s. |gradient| |parameters| / loss is %.2g at the end, where sampling\n"
+             "alone makes about %.2g; a minimum of those sequences lies %.2g %% lower.\n",
+             result->iterations, result->sequences, 100 * result->gain, 100 * result->gain_se,
+             result->is_taken ? "" : " and were not taken", result->gradient, result->gradient_se, 100 * result->below);
+    return icl_duplicate(line, text, error);
+}

@@ -1,0 +1,26 @@
+/*
+ * Where a training begins: train.starts. So many runs of a quarter of the steps, on a schedule of their own that ends
+ * there, each with the next seed for its initial parameters and its data. The training then begins with the parameters
+ * of the one whose loss on common sequences is least.
+ */
+#ifndef ICLAB_TRAIN_STARTS_H
+#define ICLAB_TRAIN_STARTS_H
+
+#include <signal.h>
+
+#include "iclab/train.h"
+
+extern const icl_recipe_group icl_starts_keys;
+
+/* How many the recipe asks for: 1 means the trainer's own start, without runs before. With train.starts = 0 more where
+ * the trainer is cheap (polish.h) and nothing else says what to start from. */
+size_t icl_starts_count(const icl_trainer *trainer);
+
+/* ICL_ERROR_INPUT where the recipe asks for several that there are not. */
+icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error);
+
+/* Runs them and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; where all
+ * do, the trainer keeps its own. *stop, which may be NULL, ends it with ICL_ERROR_INTERRUPTED and changes nothing. */
+icl_status icl_trainer_choose_start(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_error *error);
+
+#endif

@@ -1,0 +1,125 @@
+/* train.starts: of several runs with seeds one after another the best goes on, whichever it is. */
+#include "train/starts.h"
+#include "fixture.h"
+#include "train/objective.h"
+
+enum { STARTS = 3, STEPS = 400, SHARE = 4, SIZE = 9 };
+
+/* Three layers of gd++ from random numbers: seeds differ in what they come to. */
+static icl_status make(icl_backend *backend, size_t seed, size_t steps, size_t starts, icl_trainer **trainer,
+                       icl_error *error) {
+    char texts[4][64];
+    const char *const overrides[] = {"task.d=3",
+                                     "task.n=6",
+                                     "task.sampler=gram",
+                                     "model.layers=3",
+                                     "model.parameterization=gd++",
+                                     "model.initialization=normal",
+                                     "model.init_std=0.3",
+                                     "train.batch=256",
+                                     texts[0],
+                                     texts[1],
+                                     texts[2],
+                                     texts[3],
+                                     NULL};
+
+    snprintf(texts[0], 64, "train.seed=%zu", seed);
+    snprintf(texts[1], 64, "train.steps=%zu", steps);
+    snprintf(texts[2], 64, "train.warmup=%zu", steps / 4);
+    snprintf(texts[3], 64, "train.starts=%zu", starts);
+    return make_trainer(backend, overrides, trainer, error);
+}
+
+/* A quarter of the steps from each seed by itself, and its mean loss on sequences that starts.c knows nothing of. */
+static icl_status run_alone(icl_backend *backend, size_t seed, float values[SIZE], double *loss, icl_error *error) {
+    icl_trainer *trainer = NULL;
+    icl_objective *objective = NULL;
+    double at[SIZE];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make(backend, seed, STEPS / SHARE, 1, &trainer, error));
+    ICL_TRY(icl_trainer_run(trainer, STEPS, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    const icl_objective_params of = {.task = icl_trainer_task(trainer),
+                                     .model = icl_trainer_model(trainer),
+                                     .purpose = ICL_FOR_EVALUATION,
+                                     .sequences = 16384,
+                                     .beside = backend};
+    ICL_TRY(icl_objective_create(&of, &objective, error));
+    ICL_TRY(icl_objective_draw(objective, 7, 0, error));
+    for (size_t i = 0; i < SIZE; i++)
+        at[i] = (double)values[i];
+    ICL_TRY(icl_objective_gradient(objective, at, loss, NULL, error));
+done:
+    icl_objective_destroy(&objective);
+    icl_trainer_destroy(&trainer);
+    return status;
+}
+
+static icl_status choose(icl_backend *backend, size_t seed, size_t starts, float values[SIZE], uint64_t *start,
+                         icl_error *error) {
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make(backend, seed, STEPS, starts, &trainer, error));
+    ICL_TRY(icl_trainer_choose_start(trainer, NULL, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    *start = icl_trainer_progress(trainer).start;
+done:
+    icl_trainer_destroy(&trainer);
+    return status;
+}
+
+static void test_choice(tap_run *tap, icl_backend *backend, size_t seed, bool *seen) {
+    float alone[STARTS][SIZE], chosen[SIZE] = {0};
+    double losses[STARTS] = {0};
+    size_t best = 0;
+    uint64_t start = 0;
+    icl_error error = {0};
+
+    for (size_t i = 0; i < STARTS; i++) {
+        if (!tap_status(tap, run_alone(backend, seed + i, alone[i], &losses[i], &error), &error, "a run by itself"))
+            return;
+        if (losses[i] < losses[best])
+            best = i;
+    }
+    if (!tap_status(tap, choose(backend, seed, STARTS, chosen, &start, &error), &error, "several starts"))
+        return;
+    tap_ok(tap, start == best + 1 && memcmp(chosen, alone[best], sizeof chosen) == 0,
+           "seed %zu: start %llu of losses %.4f %.4f %.4f goes on, with its bits", seed, (unsigned long long)start,
+           losses[0], losses[1], losses[2]);
+    seen[best] = true;
+}
+
+static void test_stop(tap_run *tap, icl_backend *backend) {
+    const volatile sig_atomic_t stop = 1;
+    icl_trainer *trainer = NULL;
+    icl_error error = {0};
+    float before[SIZE], after[SIZE];
+
+    if (!tap_status(tap, make(backend, 1, STEPS, 2, &trainer, &error), &error, "a trainer"))
+        return;
+    (void)icl_trainer_get_parameters(trainer, before, &error);
+    const icl_status status = icl_trainer_choose_start(trainer, &stop, &error);
+    (void)icl_trainer_get_parameters(trainer, after, &error);
+    tap_ok(tap, status == ICL_ERROR_INTERRUPTED && memcmp(before, after, sizeof before) == 0, "stopped: %s",
+           error.message);
+    icl_trainer_destroy(&trainer);
+}
+
+int main(void) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    tap_run tap = {0};
+    bool seen[STARTS] = {false};
+
+    if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
+                   "cpu opens")) {
+        for (size_t seed = 1; seed <= 3; seed++)
+            test_choice(&tap, backend, 10 * seed, seen);
+        tap_ok(&tap, seen[0] + seen[1] + seen[2] > 1, "it is not always the same number that goes on");
+        test_stop(&tap, backend);
+    }
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
