@@ -26,7 +26,7 @@ static const icl_recipe_group *const roots[] = {
     NULL,
 };
 
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 96 };
 
 typedef struct gathering {
     const icl_recipe_group *groups[MOST_GROUPS];

@@ -75,7 +75,7 @@ static void test_optimum(tap_run *tap, polished *p) {
 
 /* From the optimum itself nothing is left to gain, and from there no iterate that fits its sample is taken for one. */
 static void test_stationary(tap_run *tap, const polished *first) {
-    polished again, twice;
+    polished again = {{0}}, twice = {{0}};
     icl_error error = {0};
 
     if (!tap_status(tap, polish_sparse("cpu:threads=1", 1, first->after, &again, &error), &error, "a second polish"))
@@ -145,7 +145,7 @@ static void test_tail(tap_run *tap, icl_backend *backend) {
 }
 
 static void test_threads(tap_run *tap, const polished *first) {
-    polished more;
+    polished more = {{0}};
     icl_error error = {0};
 
     if (tap_status(tap, polish_sparse("cpu:threads=3", 1, NULL, &more, &error), &error, "with three threads"))

@@ -5,7 +5,8 @@
  *
  *     polish_settings [FIRST [COUNT [RUNS]]]
  *
- * Without arguments a slice for continuous integration: two small settings.
+ * Without arguments a slice for continuous integration: one small setting beside one run. All forty: 0 40 10, an hour
+ * and a half of processor time.
  */
 #include <time.h>
 
@@ -211,7 +212,7 @@ static icl_status judge(tap_run *tap, icl_backend *backend, size_t number, size_
 }
 
 int main(int count, char **arguments) {
-    const size_t first = count > 1 ? strtoul(arguments[1], NULL, 10) : 0;
+    const size_t first = count > 1 ? strtoul(arguments[1], NULL, 10) : 1;
     const size_t settings = count > 2 ? strtoul(arguments[2], NULL, 10) : 1;
     const size_t runs = count > 3 ? strtoul(arguments[3], NULL, 10) : 1;
     icl_backend *backend = NULL;
