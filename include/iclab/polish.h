@@ -23,15 +23,14 @@ typedef struct icl_polish_result {
     uint64_t iterations; /* of L-BFGS */
     bool is_taken;       /* its iterate; else the parameters stayed */
     double loss;         /* of the held-out sequences, at the result */
-    /* The best iterate's held-out loss against that before: 1 - ratio, and its standard error. Negative: all were
-     * worse. */
-    double gain, gain_se;
+    /* The best iterate's held-out loss against that before: 1 - ratio. Negative: all were worse. */
+    double gain;
+    double gain_se; /* its standard error */
     /* How much lower than at the result the fixed sequences' own loss became, relative to that: the expected loss is
      * at most about so far above its minimum nearby, because a fitted sample flatters. */
     double below;
-    /* |g| |theta| / loss at the result, g the gradient on the held-out sequences, and what their sampling alone
-     * adds to it: sqrt(E |g - E g|^2) |theta| / loss. */
-    double gradient, gradient_se;
+    double gradient;    /* |g| |theta| / loss at the result, g the gradient on the held-out sequences */
+    double gradient_se; /* what their sampling alone adds to it: sqrt(E |g - E g|^2) |theta| / loss */
 } icl_polish_result;
 
 /* Three lines for people; freed with icl_text_free. */
