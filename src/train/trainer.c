@@ -168,6 +168,12 @@ icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer) {
     return trainer->parts;
 }
 
+/* What comes behind the last step, and before the first. */
+static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
+    ICL_CHECK(icl_polish_check(trainer, error));
+    return icl_starts_check(trainer, error);
+}
+
 icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                                    icl_trainer **trainer, icl_error *error) {
     icl_trainer *made = NULL;
@@ -191,8 +197,7 @@ icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts
                                   "model.family = linear) cannot do without them"));
     ICL_TRY(
         icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters", &made->values, error));
-    ICL_TRY(icl_polish_check(made, error));
-    ICL_TRY(icl_starts_check(made, error));
+    ICL_TRY(check_stages(made, error));
     ICL_TRY(write_initial_parameters(made, error));
     icl_trainer_set_step(made, 0);
     *trainer = made;
