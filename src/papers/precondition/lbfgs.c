@@ -13,8 +13,8 @@
 #include "numeric/matrix.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "train/objective.h"
 #include "train/lbfgs.h"
+#include "train/objective.h"
 
 enum { D = 5, LAYERS = 3, MATRICES = 2 * LAYERS - 1, SIZE = 2 * LAYERS * D * D };
 
