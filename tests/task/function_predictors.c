@@ -255,34 +255,59 @@ done:
     return status;
 }
 
-static icl_status check_posterior(tap_run *tap, icl_error *error) {
+/* In proportion to the density of what a label misses its value by. */
+static double normal_density(double miss, double sigma) {
+    return exp(-.5 * miss * miss / (sigma * sigma)) / sigma;
+}
+static double wide_density(double miss, double sigma) {
+    return .8 * normal_density(miss, sigma) + .2 * normal_density(miss, 4);
+}
+static double student_density(double miss, double sigma) {
+    const double square = 1 + miss * miss / (3 * sigma * sigma);
+    return 1 / (sigma * square * square);
+}
+
+static icl_status check_posterior_under(tap_run *tap, const char *noise, double (*density)(double, double),
+                                        icl_error *error) {
     enum { POOL = 5 };
     shown all;
     double worst = 0;
+    char text[200];
     icl_status status = ICL_OK;
 
-    ICL_TRY(
-        shown_open(&all, 32, "task.d=2 task.n=6 task.noise=choice:0.3,1 task.pool=5 task.fresh_functions=true", error));
+    snprintf(text, sizeof text, "task.d=2 task.n=6 task.noise=choice:0.3,1 task.pool=5 task.fresh_functions=true %s",
+             noise);
+    ICL_TRY(shown_open(&all, 32, text, error));
     ICL_TRY(run(&all, "dmmse", error));
     for (size_t s = 0; s < all.count; s++)
         for (size_t k = 0; k < all.points; k++) {
             double sum = 0, total = 0;
             for (size_t m = 0; m < POOL; m++) {
-                double w[2], misses = 0;
+                double w[2], p = 1;
                 icl_function_of_pool(all.task->state, m, w);
                 for (size_t i = 0; i < k; i++) {
                     const float *x = x_of(&all, s, i);
-                    misses += pow(y_of(&all, s, i) - w[0] * (double)x[0] - w[1] * (double)x[1], 2);
+                    p *= density(y_of(&all, s, i) - w[0] * (double)x[0] - w[1] * (double)x[1], (double)all.levels[s]);
                 }
-                const double p = exp(-misses / (2 * pow((double)all.levels[s], 2)));
                 sum += p * (w[0] * (double)x_of(&all, s, k)[0] + w[1] * (double)x_of(&all, s, k)[1]);
                 total += p;
             }
             if (total > 1e-200) /* else all of them underflow here */
                 worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
         }
-    tap_ok(tap, worst < 1e-9, "dmmse: the posterior mean over the pool (%.1e)", worst);
+    tap_ok(tap, worst < 1e-9, "dmmse %s: the posterior mean over the pool (%.1e)", noise, worst);
+done:
     shown_close(&all);
+    return status;
+}
+
+static icl_status check_posterior(tap_run *tap, icl_error *error) {
+    shown all = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(check_posterior_under(tap, "", normal_density, error));
+    ICL_TRY(check_posterior_under(tap, "task.outliers=0.2 task.outlier_size=4", wide_density, error));
+    ICL_TRY(check_posterior_under(tap, "task.noise_law=student-t task.noise_unit=scale", student_density, error));
     ICL_TRY(shown_open(&all, 64, "task.d=3 task.n=2 task.noise=0 task.pool=50", error));
     ICL_TRY(run(&all, "dmmse", error));
     tap_ok(tap, loss_at(&all, 2).sum < 1e-6 && loss_at(&all, 0).sum > 1,

@@ -78,25 +78,36 @@ static double solve(const shown *all, size_t s, size_t k, double penalty) {
     return sum;
 }
 
-static icl_status check_regression(tap_run *tap, icl_error *error) {
+/* Outliers: of so many labels the noise has this variance. */
+static icl_status check_regression_with(tap_run *tap, const char *more, double outliers, double variance,
+                                        icl_error *error) {
     shown all;
+    char text[160];
     icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 16, "task.d=4 task.n=9 task.noise=choice:0.5,2 task.output_scale=3", error));
+    snprintf(text, sizeof text, "task.d=4 task.n=9 task.noise=choice:0.5,2 task.output_scale=3 %s", more);
+    ICL_TRY(shown_open(&all, 16, text, error));
     for (int penalized = 0; penalized < 2; penalized++) {
         double worst = 0;
         ICL_TRY(run(&all, penalized ? "ridge" : "least-squares", error));
         for (size_t s = 0; s < all.count; s++)
             for (size_t k = 0; k < all.points; k++) {
-                const double ratio = (double)all.levels[s] / 3;
-                const double expected = k > 0 ? solve(&all, s, k, penalized ? ratio * ratio : 0) : 0;
+                const double level = (double)all.levels[s],
+                             noise = (1 - outliers) * level * level + outliers * variance;
+                const double expected = k > 0 ? solve(&all, s, k, penalized ? noise / 9 : 0) : 0;
                 worst = fmax(worst, fabs(output(&all, s, k) - expected) / (1 + fabs(expected)));
             }
-        tap_ok(tap, worst < 1e-6, "%s: the normal equations (%.1e)", penalized ? "ridge" : "least-squares", worst);
+        tap_ok(tap, worst < 1e-6, "%s %s: the normal equations (%.1e)", penalized ? "ridge" : "least-squares", more,
+               worst);
     }
 done:
     shown_close(&all);
     return status;
+}
+
+static icl_status check_regression(tap_run *tap, icl_error *error) {
+    ICL_CHECK(check_regression_with(tap, "", 0, 0, error));
+    return check_regression_with(tap, "task.outliers=0.2 task.outlier_size=3", .2, 9, error);
 }
 
 /* Proximal gradient descent on |y - X w|^2 / (2 k) + A |w|_1, to the end. */

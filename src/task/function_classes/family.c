@@ -2,7 +2,8 @@
  * Function classes with a label at every position: Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn
  * in-context?" (arXiv 2208.01066).
  *
- *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i,  eps_i ~ N(0, 1)
+ *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i, eps_i ~ N(0, 1) or as
+ *                               noise_law.h has it
  *     task.layout = joined      position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i)
  *                   separate    position 2 i of 2 n + 1 holds x_i and has the target f(x_i); position 2 i + 1 holds y_i
  *                               as first coordinate beside zeros, and weighs 0
@@ -54,14 +55,10 @@ static const icl_recipe_key own_rows[] = {
      .help = "functions that there are; 0: each sequence has one of its own", .keys = pool_groups, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_keys,
-                                                                    &icl_noise_keys,
-                                                                    &icl_covariance_keys,
-                                                                    &icl_function_keys,
-                                                                    &icl_prompt_keys,
-                                                                    &icl_curriculum_keys,
-                                                                    &own_keys,
-                                                                    NULL};
+const icl_recipe_group *const icl_function_classes_family_keys[] = {
+    &icl_pairs_keys,      &icl_noise_keys,    &icl_noise_law_keys,
+    &icl_covariance_keys, &icl_function_keys, &icl_prompt_keys,
+    &icl_curriculum_keys, &own_keys,          NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     icl_function_classes *is = NULL;
@@ -72,6 +69,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     const size_t d = task->prior.dimension, n = task->prior.context;
     ICL_CHECK(icl_noise_read(recipe, &task->prior, error));
     is->noise_level = icl_noise_distribution(&task->prior);
+    ICL_CHECK(icl_noise_law_read(recipe, task->prior.noise_max, &is->noise_law, error));
     ICL_CHECK(icl_function_read(recipe, d, &is->law, error));
     ICL_CHECK(icl_prompt_read(recipe, d, n + 1, &is->prompt, error));
     ICL_CHECK(icl_curriculum_read(recipe, d, n, &is->curriculum, error));
@@ -115,7 +113,7 @@ typedef struct sequences {
 
 typedef struct drawing {
     const icl_function_classes *is;
-    icl_random_key function, inputs, noise, choices;
+    icl_random_key function, inputs, noise, rare, choices;
     icl_stage stage;
     sequences to;
     double *doubles; /* of all threads */
@@ -170,7 +168,8 @@ static void label(const drawing *all, size_t index, const double *function, cons
         memcpy(token, points + i * d, d * sizeof *token);
         targets[i * layout.stride] = (float)value;
         if (i < all->stage.context)
-            token[layout.label] = (float)(value + sigma * icl_words_normal(&noise));
+            token[layout.label] = (float)icl_noise_law_label(
+                &all->is->noise_law, value, sigma, icl_words_normal(&noise), all->rare, (uint64_t)index * count + i);
     }
 }
 
@@ -270,6 +269,7 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
                    .function = {seed, icl_stream_for(purpose, ICL_CLASSES_STREAMS), step},
                    .inputs = {seed, icl_stream_for(purpose, ICL_CLASSES_INPUT_STREAMS), step},
                    .noise = {seed, icl_stream_for(purpose, ICL_CLASSES_NOISE_STREAMS), step},
+                   .rare = {seed, icl_stream_for(purpose, ICL_CLASSES_RARE_STREAMS), step},
                    .choices = {seed, icl_stream_for(purpose, ICL_CLASSES_CHOICE_STREAMS), step},
                    .stage =
                        purpose == ICL_FOR_TRAINING ? icl_curriculum_at(&is->curriculum, step) : is->curriculum.last};

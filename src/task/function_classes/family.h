@@ -5,6 +5,7 @@
 #include "iclab/reference_predictor.h"
 #include "task/function_classes/curriculum.h"
 #include "task/function_classes/function.h"
+#include "task/function_classes/noise_law.h"
 #include "task/function_classes/prompt.h"
 #include "task/task.h"
 
@@ -13,7 +14,8 @@ typedef struct icl_function_classes {
     icl_function_law law;
     icl_prompt_law prompt;
     icl_curriculum curriculum;
-    icl_random_params noise_level;
+    icl_random_params noise_level; /* sigma */
+    icl_noise_law noise_law;
     uint64_t pool;     /* M; 0: every sequence has a function of its own */
     uint32_t pool_key; /* task.pool_seed */
     bool is_fresh;     /* functions are not the pool's */

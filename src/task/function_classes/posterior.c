@@ -1,9 +1,10 @@
 /*
  * The posterior mean over a pool of M functions, dMMSE of Raventos and others 2023 (arXiv 2306.15063), section 2:
  *
- *     sum_m p_m f_m(x_k),   p_m in proportion to exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2))
+ *     sum_m p_m f_m(x_k),   p_m in proportion to prod_(i < k) p(y_i | f_m(x_i)),
  *
- * Without noise p is uniform over those that fit the pairs best.
+ * with normal noise exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2)). Without noise p is uniform over those that fit
+ * the pairs best.
  */
 #include <math.h>
 #include <string.h>
@@ -41,23 +42,23 @@ static size_t count_work(size_t dimension, size_t count, const icl_function_clas
 static void predict(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     const icl_function_classes *is = points->is;
     const size_t pool = (size_t)is->pool, size = icl_function_size(&is->law);
-    const double variance = fmax(points->sigma * points->sigma, LEAST_VARIANCE * icl_function_mean_square(&is->law));
+    const double sigma = fmax(points->sigma, sqrt(LEAST_VARIANCE * icl_function_mean_square(&is->law)));
     const double *functions = shared;
-    double *misses = work, *values = work + pool;
+    double *logs = work, *values = work + pool;
 
     (void)number;
-    memset(misses, 0, pool * sizeof *misses);
+    memset(logs, 0, pool * sizeof *logs);
     for (size_t k = 0; k < points->count; k++) {
         const double y = k + 1 < points->count ? icl_points_y(points, k) : 0;
-        double least = (double)INFINITY, sum = 0, total = 0;
+        double most = -(double)INFINITY, sum = 0, total = 0;
         for (size_t m = 0; m < pool; m++)
-            least = fmin(least, misses[m]);
+            most = fmax(most, logs[m]);
         for (size_t m = 0; m < pool; m++) {
-            const double p = exp(-(misses[m] - least) / (2 * variance));
+            const double p = exp(logs[m] - most);
             values[m] = icl_function_value(&is->law, functions + m * size, icl_points_x(points, k));
             sum += p * values[m];
             total += p;
-            misses[m] += (y - values[m]) * (y - values[m]);
+            logs[m] += icl_noise_law_density(&is->noise_law, y, values[m], sigma);
         }
         outputs[k] = sum / total;
     }

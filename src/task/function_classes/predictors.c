@@ -199,7 +199,7 @@ icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_
     add(to, "averaging", &icl_points_averaging, 0);
     add(to, "nearest:3", &icl_points_nearest, 3);
     add(to, "least-squares", &icl_points_ridge, 0);
-    if (prior->mean_square_noise > 0)
+    if (icl_noise_law_is_noisy(&is->noise_law, prior->mean_square_noise))
         add(to, "ridge", &icl_points_ridge, 1);
     if (is->law.kind == ICL_CLASS_QUADRATIC)
         add(to, "squares", &icl_points_squares, 0);

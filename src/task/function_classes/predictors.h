@@ -6,13 +6,14 @@
  *     averaging       <x_k, mean of y_i x_i>
  *     nearest:3       the mean label of the 3 inputs nearest to x_k
  *     least-squares   <x_k, w> with the w of least norm among those of least squared error
- *     ridge           <x_k, w>, w = (X^T X + (sigma / c)^2 I)^-1 X^T y: the posterior mean of linear functions, with
- *                     the sequence's own sigma and c = task.output_scale; with noise alone
+ *     ridge           <x_k, w>, w = (X^T X + (s / c)^2 I)^-1 X^T y, s^2 the variance of the noise at the sequence's own
+ *                     sigma and c = task.output_scale; with noise alone. The posterior mean of linear functions with
+ *                     normal noise, and with other noise the best that is linear in y
  *     squares         least-squares on x_i^2 in place of x_i, for quadratic functions
  *     lasso:A         the w that minimises |y - X w|^2 / (2 k) + A |w|_1, for each A of task.lasso
  *     tree            a regression tree of depth task.depth, grown greedily; tree-signs: on the signs of x
  *     network         a two-layer network of task.hidden_units, trained on the pairs
- *     dmmse           the posterior mean over the functions of task.pool
+ *     dmmse           the posterior mean over the functions of task.pool, by the law of the noise
  */
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
 #define ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H

@@ -104,9 +104,10 @@ static void regress(const icl_points *points, double penalty, bool is_squared, d
 
 /* number 1: with the penalty; 0: without. */
 static void predict_ridge(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
-    const double ratio = points->sigma / points->is->law.scale;
+    const double scale = points->is->law.scale,
+                 variance = icl_noise_law_variance(&points->is->noise_law, points->sigma);
     (void)shared;
-    regress(points, number > 0 ? ratio * ratio : 0, false, work, outputs);
+    regress(points, number > 0 ? variance / (scale * scale) : 0, false, work, outputs);
 }
 
 static void predict_squares(const icl_points *points, double number, const void *shared, double *work,
