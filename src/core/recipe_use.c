@@ -45,16 +45,24 @@ static bool is_used(const icl_recipe *recipe, size_t index) {
     return !is_governed;
 }
 
-/* A governor of a key that is not used: one that is used itself, if there is any. */
+/* 0: nothing reads the key; 1: something does, whatever other keys are; 2: something does as a governor has it. */
+static int rank(const icl_recipe *recipe, size_t index) {
+    bool is_governed = false;
+
+    for (size_t i = 0; i < recipe->key_count; i++)
+        is_governed = is_governed || governs(&recipe->keys[i], &recipe->keys[index]);
+    return is_used(recipe, index) ? 1 + is_governed : 0;
+}
+
+/* A governor of a key that is not used: one that is used itself, if there is any, and of those one that another brings
+ * into use: it is the nearer. */
 static size_t find_governor(const icl_recipe *recipe, size_t index) {
     size_t found = recipe->key_count;
 
     for (size_t i = 0; i < recipe->key_count; i++)
-        if (governs(&recipe->keys[i], &recipe->keys[index]) && (found == recipe->key_count || is_used(recipe, i))) {
+        if (governs(&recipe->keys[i], &recipe->keys[index]) &&
+            (found == recipe->key_count || rank(recipe, i) > rank(recipe, found)))
             found = i;
-            if (is_used(recipe, i))
-                break;
-        }
     return found;
 }
 

@@ -41,7 +41,7 @@ static void checks(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
         "task.family=function-classes task.class=decision-tree task.orthant=true task.probe=opposite",
         "task.family=function-classes task.class=quadratic task.covariance=power:1 task.rotate=true task.curriculum=1",
         "task.family=function-classes task.layout=separate task.noise=1 task.curriculum=1 task.noise_law=student-t",
-        "task.family=function-classes task.class=sparse task.probe=orthogonal task.probe_at=9"};
+        "task.family=function-classes task.class=sparse task.probe=orthogonal task.probe_at=9 task.label_law=logistic"};
     icl_error error = {0};
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)

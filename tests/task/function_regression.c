@@ -137,14 +137,12 @@ static double descend_lasso(const shown *all, size_t s, size_t k, double penalty
 
 static icl_status check_lasso(tap_run *tap, icl_error *error) {
     shown all;
-    double worst = 0;
+    double worst;
     icl_status status = ICL_OK;
 
     ICL_TRY(shown_open(&all, 4, "task.d=4 task.n=9 task.noise=0.3 task.class=sparse task.lasso=0.2", error));
     ICL_TRY(run(&all, "lasso:0.2", error));
-    for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 5; k < all.points; k += 2)
-            worst = fmax(worst, fabs(output(&all, s, k) - descend_lasso(&all, s, k, .2)));
+    worst = largest_miss(&all, 5, 2, descend_lasso, .2);
     tap_ok(tap, worst < 1e-4, "lasso: the minimum that proximal gradient descent finds (%.1e)", worst);
 done:
     shown_close(&all);

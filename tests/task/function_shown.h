@@ -88,6 +88,17 @@ static inline statistic loss_at(const shown *all, size_t k) {
     return seen;
 }
 
+/* The largest distance of outputs from what is expected after so many pairs, and every `stride` pairs more. */
+static inline double largest_miss(const shown *all, size_t pairs, size_t stride,
+                                  double (*expect)(const shown *all, size_t s, size_t k, double number),
+                                  double number) {
+    double worst = 0;
+    for (size_t s = 0; s < all->count; s++)
+        for (size_t k = pairs; k < all->points; k += stride)
+            worst = fmax(worst, fabs(output(all, s, k) - expect(all, s, k, number)));
+    return worst;
+}
+
 static inline double dot(const float *a, const float *b, size_t d) {
     double sum = 0;
     for (size_t j = 0; j < d; j++)

@@ -2,14 +2,15 @@
  * Function classes with a label at every position: Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn
  * in-context?" (arXiv 2208.01066).
  *
- *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i, eps_i ~ N(0, 1) or as
- *                               noise_law.h has it
+ *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i, eps_i ~ N(0, 1), or as
+ *                               noise_law.h and labels.h have it
  *     task.layout = joined      position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i)
  *                   separate    position 2 i of 2 n + 1 holds x_i and has the target f(x_i); position 2 i + 1 holds y_i
  *                               as first coordinate beside zeros, and weighs 0
  *
- * Targets are without noise. A causal model answers for x_k from k labelled pairs, in either layout; one that is not
- * causal sees the answers. The paper separates x_i and y_i: twice the positions, and better models of the same width.
+ * Targets are without noise, but for classes, which are their own targets. A causal model answers for x_k from k
+ * labelled pairs, in either layout; one that is not causal sees the answers. The paper separates x_i and y_i: twice the
+ * positions, and better models of the same width.
  *
  * task.pool = M: f is one of M functions, drawn uniformly (Raventos and others 2023, arXiv 2306.15063); with
  * task.fresh_functions it is none of them, which tells what a model learned of the pool and what of the class.
@@ -55,10 +56,14 @@ static const icl_recipe_key own_rows[] = {
      .help = "functions that there are; 0: each sequence has one of its own", .keys = pool_groups, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_function_classes_family_keys[] = {
-    &icl_pairs_keys,      &icl_noise_keys,    &icl_noise_law_keys,
-    &icl_covariance_keys, &icl_function_keys, &icl_prompt_keys,
-    &icl_curriculum_keys, &own_keys,          NULL};
+const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_keys,
+                                                                    &icl_label_keys,
+                                                                    &icl_covariance_keys,
+                                                                    &icl_function_keys,
+                                                                    &icl_prompt_keys,
+                                                                    &icl_curriculum_keys,
+                                                                    &own_keys,
+                                                                    NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     icl_function_classes *is = NULL;
@@ -67,9 +72,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->state = is;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
     const size_t d = task->prior.dimension, n = task->prior.context;
-    ICL_CHECK(icl_noise_read(recipe, &task->prior, error));
+    ICL_CHECK(icl_labels_read(recipe, &task->prior, &is->labels, error));
     is->noise_level = icl_noise_distribution(&task->prior);
-    ICL_CHECK(icl_noise_law_read(recipe, task->prior.noise_max, &is->noise_law, error));
     ICL_CHECK(icl_function_read(recipe, d, &is->law, error));
     ICL_CHECK(icl_prompt_read(recipe, d, n + 1, &is->prompt, error));
     ICL_CHECK(icl_curriculum_read(recipe, d, n, &is->curriculum, error));
@@ -84,6 +88,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     }
     task->shape.first_scored = 0;
     task->shape.scored = task->shape.positions;
+    if (icl_labels_are_classes(&is->labels))
+        task->shape.loss = ICL_LOSS_LOGISTIC;
     task->prior.nonlinear = true;
     task->prior.labels = ICL_LABELS_NEXT;
     return ICL_OK;
@@ -153,23 +159,24 @@ icl_layout icl_function_layout(const icl_function_classes *is) {
 
 /* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
 static void label(const drawing *all, size_t index, const double *function, const float *points, double sigma) {
-    const icl_prompt_law *law = &all->is->prompt;
+    const icl_label_law *law = &all->is->labels;
     const icl_layout layout = icl_function_layout(all->is);
-    const size_t d = law->dimension, count = law->points;
+    const size_t d = all->is->prompt.dimension, count = all->is->prompt.points, n = all->stage.context;
     float *tokens = all->to.inputs + index * layout.positions * layout.inputs;
     float *targets = all->to.targets + index * layout.positions;
     icl_words noise = {.key = all->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
 
     memset(tokens, 0, layout.positions * layout.inputs * sizeof *tokens);
     memset(targets, 0, layout.positions * sizeof *targets);
-    for (size_t i = 0; i < count && i <= all->stage.context; i++) {
+    for (size_t i = 0; i < count && i <= n; i++) {
         const double value = icl_function_value(&all->is->law, function, points + i * d);
+        const double normal = i < n ? icl_words_normal(&noise) : 0;
+        const double seen = icl_label_draw(law, value, sigma, normal, all->rare, (uint64_t)index * count + i);
         float *token = tokens + i * layout.stride * layout.inputs;
         memcpy(token, points + i * d, d * sizeof *token);
-        targets[i * layout.stride] = (float)value;
-        if (i < all->stage.context)
-            token[layout.label] = (float)icl_noise_law_label(
-                &all->is->noise_law, value, sigma, icl_words_normal(&noise), all->rare, (uint64_t)index * count + i);
+        targets[i * layout.stride] = (float)(icl_labels_are_classes(law) ? (seen + 1) / 2 : value);
+        if (i < n)
+            token[layout.label] = (float)seen;
     }
 }
 

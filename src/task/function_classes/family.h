@@ -5,7 +5,7 @@
 #include "iclab/reference_predictor.h"
 #include "task/function_classes/curriculum.h"
 #include "task/function_classes/function.h"
-#include "task/function_classes/noise_law.h"
+#include "task/function_classes/labels.h"
 #include "task/function_classes/prompt.h"
 #include "task/task.h"
 
@@ -14,12 +14,12 @@ typedef struct icl_function_classes {
     icl_function_law law;
     icl_prompt_law prompt;
     icl_curriculum curriculum;
+    icl_label_law labels;
     icl_random_params noise_level; /* sigma */
-    icl_noise_law noise_law;
-    uint64_t pool;     /* M; 0: every sequence has a function of its own */
-    uint32_t pool_key; /* task.pool_seed */
-    bool is_fresh;     /* functions are not the pool's */
-    bool is_separate;  /* task.layout */
+    uint64_t pool;                 /* M; 0: every sequence has a function of its own */
+    uint32_t pool_key;             /* task.pool_seed */
+    bool is_fresh;                 /* functions are not the pool's */
+    bool is_separate;              /* task.layout */
     size_t network_steps;
     double network_rate;
     struct icl_class_references *references;

@@ -4,7 +4,7 @@
  *     sum_m p_m f_m(x_k),   p_m in proportion to prod_(i < k) p(y_i | f_m(x_i)),
  *
  * with normal noise exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2)). Without noise p is uniform over those that fit
- * the pairs best.
+ * the pairs best. Of classes it is the logit of sum_m p_m P(y = 1 | f_m(x_k)), cut to +-40.
  */
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,8 @@
 
 /* What is left of sigma^2 without noise: errors that rounding makes are far smaller, and others larger. */
 static const double LEAST_VARIANCE = 1e-9;
+
+static const double LARGEST_LOGIT = 40;
 
 static icl_status share(const icl_function_classes *is, void **shared, icl_error *error) {
     const size_t size = icl_function_size(&is->law);
@@ -39,11 +41,17 @@ static size_t count_work(size_t dimension, size_t count, const icl_function_clas
     return 2 * (size_t)is->pool;
 }
 
+/* log(p / (1 - p)) of p = sum / total. */
+static double logit(double sum, double total) {
+    return fmax(-LARGEST_LOGIT, fmin(log(sum) - log(total - sum), LARGEST_LOGIT));
+}
+
 static void predict(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     const icl_function_classes *is = points->is;
     const size_t pool = (size_t)is->pool, size = icl_function_size(&is->law);
     const double sigma = fmax(points->sigma, sqrt(LEAST_VARIANCE * icl_function_mean_square(&is->law)));
     const double *functions = shared;
+    const bool are_classes = icl_labels_are_classes(&is->labels);
     double *logs = work, *values = work + pool;
 
     (void)number;
@@ -56,12 +64,13 @@ static void predict(const icl_points *points, double number, const void *shared,
         for (size_t m = 0; m < pool; m++) {
             const double p = exp(logs[m] - most);
             values[m] = icl_function_value(&is->law, functions + m * size, icl_points_x(points, k));
-            sum += p * values[m];
+            sum += p * (are_classes ? icl_label_chance(&is->labels, values[m]) : values[m]);
             total += p;
-            logs[m] += icl_noise_law_density(&is->noise_law, y, values[m], sigma);
+            logs[m] += icl_label_density(&is->labels, y, values[m], sigma);
         }
-        outputs[k] = sum / total;
+        outputs[k] = are_classes ? logit(sum, total) : sum / total;
     }
 }
 
-const icl_points_predictor icl_points_posterior = {.predict = predict, .count_work = count_work, .share = share};
+const icl_points_predictor icl_points_posterior = {
+    .predict = predict, .count_work = count_work, .share = share, .gives_logits = true};

@@ -9,7 +9,7 @@
 #include "numeric/parallel.h"
 #include "task/numbers.h"
 
-enum { MOST_REFERENCES = 24, MOST_PENALTIES = 12, NAME = 32 };
+enum { MOST_REFERENCES = 36, MOST_PENALTIES = 12, NAME = 32 };
 
 /* A row of the table, and what it points to. */
 typedef struct settings {
@@ -41,6 +41,14 @@ typedef struct prediction {
     double *works, *outputs;
 } prediction;
 
+/* Of predicted means of labels -1 and 1. */
+static void make_logits(size_t count, double *found) {
+    for (size_t k = 0; k < count; k++) {
+        const double most = (double)k / (double)(k + 1), mean = fmax(-most, fmin(found[k], most));
+        found[k] = log((1 + mean) / (1 - mean));
+    }
+}
+
 static void predict_one(void *context, size_t index, size_t thread) {
     const prediction *all = context;
     const icl_function_classes *is = all->shown->task->state;
@@ -54,6 +62,8 @@ static void predict_one(void *context, size_t index, size_t thread) {
     double *work = all->works + thread * all->work, *found = work, *outputs = all->outputs + index * layout.positions;
 
     all->of->predictor->predict(&points, all->of->number, all->shared, work + points.count, found);
+    if (icl_labels_are_classes(&is->labels) && !all->of->predictor->gives_logits)
+        make_logits(points.count, found);
     for (size_t i = 0; i < layout.positions; i++)
         outputs[i] = i % layout.stride == 0 ? found[i / layout.stride] : 0;
 }
@@ -133,6 +143,8 @@ static double square_distance(const float *a, const float *b, size_t d) {
  * same distance the first. */
 static void predict_nearest(const icl_points *points, double number, const void *shared, double *work,
                             double *outputs) {
+    const double more = icl_labels_are_classes(&points->is->labels) ? 2 : 0;
+
     (void)shared;
     for (size_t k = 0; k < points->count; k++) {
         const size_t most = fmin(number, (double)k);
@@ -147,7 +159,7 @@ static void predict_nearest(const icl_points *points, double number, const void 
             sum += icl_points_y(points, nearest);
             work[nearest] = (double)INFINITY;
         }
-        outputs[k] = most > 0 ? sum / (double)most : 0;
+        outputs[k] = most > 0 ? sum / ((double)most + more) : 0;
     }
 }
 
@@ -170,21 +182,22 @@ static void add(struct icl_class_references *to, const char *name, const icl_poi
     to->rows[to->count++] = (icl_reference_predictor){own->name, own, predict};
 }
 
-static icl_status add_lassos(const icl_recipe *recipe, struct icl_class_references *to, icl_error *error) {
+/* NAME:A for each penalty A of task.NAME. */
+static icl_status add_penalized(const icl_recipe *recipe, const char *key, const icl_points_predictor *predictor,
+                                struct icl_class_references *to, icl_error *error) {
     double penalties[MOST_PENALTIES];
     size_t count = 0;
 
-    if (!icl_parse_numbers(icl_recipe_text(recipe, "task", "lasso"), MOST_PENALTIES, penalties, &count) ||
+    if (!icl_parse_numbers(icl_recipe_text(recipe, "task", key), MOST_PENALTIES, penalties, &count) ||
         count > MOST_PENALTIES)
-        return icl_recipe_reject(recipe, "task", "lasso", error, "up to %d numbers, separated by commas",
-                                 MOST_PENALTIES);
+        return icl_recipe_reject(recipe, "task", key, error, "up to %d numbers, separated by commas", MOST_PENALTIES);
     for (size_t i = 0; i < count; i++) {
         char name[NAME];
         if (!(penalties[i] > 0 && penalties[i] <= 1e6))
-            return icl_recipe_reject(recipe, "task", "lasso", error, "penalties above 0 and up to 1e6, not %g",
+            return icl_recipe_reject(recipe, "task", key, error, "penalties above 0 and up to 1e6, not %g",
                                      penalties[i]);
-        snprintf(name, sizeof name, "lasso:%g", penalties[i]);
-        add(to, name, &icl_points_lasso, penalties[i]);
+        snprintf(name, sizeof name, "%s:%g", key, penalties[i]);
+        add(to, name, predictor, penalties[i]);
     }
     return ICL_OK;
 }
@@ -199,12 +212,14 @@ icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_
     add(to, "averaging", &icl_points_averaging, 0);
     add(to, "nearest:3", &icl_points_nearest, 3);
     add(to, "least-squares", &icl_points_ridge, 0);
-    if (icl_noise_law_is_noisy(&is->noise_law, prior->mean_square_noise))
+    if (icl_noise_law_is_noisy(&is->labels.noise, prior->mean_square_noise))
         add(to, "ridge", &icl_points_ridge, 1);
+    if (icl_labels_are_classes(&is->labels))
+        ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, to, error));
     if (is->law.kind == ICL_CLASS_QUADRATIC)
         add(to, "squares", &icl_points_squares, 0);
     if (is->law.kind == ICL_CLASS_SPARSE)
-        ICL_CHECK(add_lassos(recipe, to, error));
+        ICL_CHECK(add_penalized(recipe, "lasso", &icl_points_lasso, to, error));
     if (is->law.kind == ICL_CLASS_DECISION_TREE) {
         add(to, "tree", &icl_points_tree, 0);
         add(to, "tree-signs", &icl_points_tree, 1);

@@ -2,18 +2,22 @@
  * Reference predictors of function classes, by position: k pairs (x_i, y_i) and x_k give a prediction of f(x_k), for
  * every k from 0 to n. Before the first pair all but dmmse predict 0.
  *
+ * Of classes they give logits. A prediction m of a regression on labels -1 and 1 stands for P(y = 1) = (1 + m) / 2: its
+ * logit is log((1 + m) / (1 - m)), with m cut to +-k / (k + 1).
+ *
  *     zero            0
  *     averaging       <x_k, mean of y_i x_i>
- *     nearest:3       the mean label of the 3 inputs nearest to x_k
+ *     nearest:3       the mean label of the 3 inputs nearest to x_k; of classes their sum over 5, Laplace's rule
  *     least-squares   <x_k, w> with the w of least norm among those of least squared error
  *     ridge           <x_k, w>, w = (X^T X + (s / c)^2 I)^-1 X^T y, s^2 the variance of the noise at the sequence's own
  *                     sigma and c = task.output_scale; with noise alone. The posterior mean of linear functions with
  *                     normal noise, and with other noise the best that is linear in y
  *     squares         least-squares on x_i^2 in place of x_i, for quadratic functions
  *     lasso:A         the w that minimises |y - X w|^2 / (2 k) + A |w|_1, for each A of task.lasso
+ *     logistic:A      of classes: logistic regression with the penalty A |w|^2 / 2, for each A of task.logistic
  *     tree            a regression tree of depth task.depth, grown greedily; tree-signs: on the signs of x
  *     network         a two-layer network of task.hidden_units, trained on the pairs
- *     dmmse           the posterior mean over the functions of task.pool, by the law of the noise
+ *     dmmse           the posterior mean over the functions of task.pool, by the law of the labels
  */
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
 #define ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
@@ -44,13 +48,15 @@ typedef struct icl_points_predictor {
     size_t (*count_work)(size_t dimension, size_t count, const icl_function_classes *is); /* doubles; NULL: none */
     /* Makes what is shared, freed by icl_free; NULL: nothing. */
     icl_status (*share)(const icl_function_classes *is, void **shared, icl_error *error);
+    bool gives_logits; /* of classes */
 } icl_points_predictor;
 
 extern const icl_points_predictor icl_points_zero, icl_points_averaging, icl_points_nearest, icl_points_ridge,
-    icl_points_squares, icl_points_lasso, icl_points_tree, icl_points_network, icl_points_posterior;
+    icl_points_squares, icl_points_lasso, icl_points_logistic, icl_points_tree, icl_points_network,
+    icl_points_posterior;
 
-/* The keys of those that have some, by class. */
-extern const icl_recipe_group icl_lasso_keys, icl_network_keys;
+/* The keys of those that have some. */
+extern const icl_recipe_group icl_lasso_keys, icl_logistic_keys, icl_network_keys;
 
 /* Lists the predictors of the class in is->references. */
 icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,

@@ -105,7 +105,7 @@ static void regress(const icl_points *points, double penalty, bool is_squared, d
 /* number 1: with the penalty; 0: without. */
 static void predict_ridge(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     const double scale = points->is->law.scale,
-                 variance = icl_noise_law_variance(&points->is->noise_law, points->sigma);
+                 variance = icl_noise_law_variance(&points->is->labels.noise, points->sigma);
     (void)shared;
     regress(points, number > 0 ? variance / (scale * scale) : 0, false, work, outputs);
 }
