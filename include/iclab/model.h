@@ -41,6 +41,7 @@ typedef enum icl_model_ability {
     ICL_MODEL_CUTS_SEQUENCES = 4, /* these have the gradients of single sequences: norms, and a threshold */
     ICL_MODEL_GROWS = 8,          /* icl_model_initialize_inserted, and predictions at less than its full depth */
     ICL_MODEL_DECODES = 16,       /* icl_decoder_create (decode.h) */
+    ICL_MODEL_LOOPS = 32,         /* icl_model_record_loops */
 } icl_model_ability;
 
 /* Whether this one can. */
@@ -96,6 +97,22 @@ ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape
  * the tape's. */
 ICL_API icl_variable icl_model_record(const icl_model *model, icl_tape *tape, icl_tensor parameters,
                                       icl_tensor gradient, icl_tensor inputs, size_t depth);
+
+/* Of a model that applies its layers several times: outputs are wanted behind each of the last `count` of `loops`
+ * loops, from 1 to all of them. */
+typedef struct icl_loop_window {
+    size_t loops; /* in all, whatever the model's own number is */
+    size_t count; /* of the last ones */
+} icl_loop_window;
+
+/* How often the model applies its layers; 1 for families without loops. */
+ICL_API size_t icl_model_loops(const icl_model *model);
+
+/* As icl_model_record, with outputs behind each loop of the window, the last one's last; for ICL_MODEL_LOOPS. The state
+ * that enters the window is a constant: gradients reach back through the window's loops alone (Yang, Lee, Nowak,
+ * Papailiopoulos 2024, arXiv 2311.12424, section 4). outputs holds window.count variables. */
+ICL_API void icl_model_record_loops(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                                    icl_tensor inputs, icl_loop_window window, icl_variable *outputs);
 
 /* ---- By the backend's ops for a whole model, without the tape ---- */
 

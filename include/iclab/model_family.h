@@ -23,6 +23,7 @@ struct icl_model {
     icl_task_shape shape;                       /* of the task that it answers */
     size_t dimension, context;                  /* d = p - 1 and n = T - 1, for families of in-context regression */
     size_t layers;                              /* see icl_model_layers */
+    size_t loops;                               /* see icl_model_loops; 1 unless create says otherwise */
     unsigned abilities;                         /* icl_model_ability, each its bit; 0: the tape does everything */
     icl_parameter_info *parameters;             /* [parameter_count], by icl_model_add_parameter */
     size_t parameter_count, parameter_capacity; /* likewise */
@@ -51,6 +52,10 @@ struct icl_model_family {
     /* See icl_model_predict_at_depth. The outputs are [B, S, q]. */
     icl_variable (*predict)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth);
+
+    /* See icl_model_record_loops; for ICL_MODEL_LOOPS. */
+    void (*predict_loops)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                          icl_loop_window window, icl_variable *outputs);
 
     /* Outputs [B, T, q] of the next T positions alone, inputs [B, T, p] or [B, T], for ICL_MODEL_DECODES. The memory
      * holds what those before left. See icl_decoder_step. */

@@ -24,7 +24,7 @@ static size_t sequences_of_stream(const icl_inspecting *run) {
 }
 
 size_t icl_inspect_loops(const icl_inspecting *run) {
-    return ((const icl_sequence *)run->model->state)->loops;
+    return icl_model_loops(run->model);
 }
 
 const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]) {

@@ -49,6 +49,7 @@ icl_status icl_model_create_with(const icl_model_family *family, const icl_recip
     made->family = family;
     made->shape = shape;
     made->layers = 1;
+    made->loops = 1;
     ICL_TRY(family->create(recipe, made, error));
     *model = made;
     made = NULL;
@@ -124,6 +125,10 @@ size_t icl_model_size(const icl_model *model) {
 
 size_t icl_model_layers(const icl_model *model) {
     return model->layers;
+}
+
+size_t icl_model_loops(const icl_model *model) {
+    return model->loops;
 }
 
 size_t icl_model_parameter_count(const icl_model *model) {
@@ -204,6 +209,30 @@ icl_variable icl_model_record(const icl_model *model, icl_tape *tape, icl_tensor
         predictions = icl_model_predict_at_depth(model, tape, variables, icl_tape_constant(tape, inputs), depth);
     icl_free(&variables);
     return predictions;
+}
+
+void icl_model_record_loops(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
+                            icl_tensor inputs, icl_loop_window window, icl_variable *outputs) {
+    icl_variable *variables = NULL;
+    icl_error error = {0};
+
+    for (size_t i = 0; i < window.count; i++)
+        outputs[i] = (icl_variable){-1};
+    if (!icl_model_can(model, ICL_MODEL_LOOPS) || window.count == 0 || window.count > window.loops) {
+        icl_fail(
+            &error, ICL_ERROR_INPUT,
+            "model.family = %s: outputs of the last %zu of %zu loops, expected a model with loops, and from 1 to all "
+            "of them",
+            model->family->name, window.count, window.loops);
+        icl_tape_fail(tape, &error);
+    } else if (icl_model_put_parameters(model, tape, parameters, gradient, &variables, &error) != ICL_OK) {
+        icl_tape_fail(tape, &error);
+    } else {
+        model->family->predict_loops(model, tape, variables, icl_tape_constant(tape, inputs), window, outputs);
+        for (size_t i = 0; i < window.count; i++)
+            check_outputs(model, tape, outputs[i], inputs.shape[0]);
+    }
+    icl_free(&variables);
 }
 
 bool icl_model_can(const icl_model *model, icl_model_ability ability) {

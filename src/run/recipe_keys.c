@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "run/recipe_keys.h"
 #include "task/task.h"
+#include "train/loops.h"
 #include "train/optimizer.h"
 #include "train/polish.h"
 #include "train/starts.h"
@@ -18,6 +19,7 @@ static const icl_recipe_group *const roots[] = {
     &icl_optimizer_keys,
     &icl_schedule_keys,
     &icl_trainer_keys,
+    &icl_loop_keys,
     &icl_starts_keys,
     &icl_polish_keys,
     &icl_session_keys,

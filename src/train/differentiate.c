@@ -7,6 +7,7 @@ static icl_differentiation differentiation(const icl_trainer *trainer, const icl
         .model = trainer->model,
         .tape = trainer->tape,
         .depth = icl_growth_stage_at(&trainer->growth, trainer->step).depth,
+        .window = icl_loop_window_at(&trainer->loops, trainer->step),
         .batch = batch,
         .with = {.parameters = trainer->parameters, .gradient = trainer->gradient},
     };

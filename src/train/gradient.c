@@ -1,6 +1,7 @@
 #include "train/gradient.h"
 
 #include "iclab/status.h"
+#include "train/loops.h"
 
 /* [B, 1, 1] -> [B]. */
 static icl_tensor first_axis(icl_tensor column) {
@@ -19,11 +20,6 @@ static icl_model_tensors tensors_of(const icl_differentiation *what) {
     return with;
 }
 
-static icl_variable record(const icl_differentiation *what, icl_tensor gradient) {
-    icl_tape_reset(what->tape);
-    return icl_model_record(what->model, what->tape, what->with.parameters, gradient, what->batch->inputs, what->depth);
-}
-
 static icl_status differentiate_fused(const icl_differentiation *what, icl_tensor *losses, icl_error *error) {
     const icl_model_tensors with = tensors_of(what);
 
@@ -32,9 +28,9 @@ static icl_status differentiate_fused(const icl_differentiation *what, icl_tenso
 }
 
 static icl_status differentiate_on_tape(const icl_differentiation *what, icl_tensor *losses, icl_error *error) {
-    const icl_variable outputs = record(what, what->with.gradient);
+    const icl_batch *batch = what->batch;
     const icl_variable each =
-        icl_tape_loss(what->tape, what->batch->shape.loss, outputs, what->batch->targets, what->batch->weights);
+        icl_record_losses(what, what->tape, what->with.gradient, batch->inputs, batch->targets, batch->weights);
     const icl_status status = icl_tape_backward(what->tape, each, error);
 
     if (status == ICL_OK)
@@ -55,7 +51,9 @@ icl_status icl_predict_batch(const icl_differentiation *what, icl_tensor *output
         *outputs = with.predictions;
         return icl_model_predict_fused(what->model, icl_tape_backend(what->tape), what->depth, &with, error);
     }
-    const icl_variable made = record(what, (icl_tensor){0});
+    icl_tape_reset(what->tape);
+    const icl_variable made = icl_model_record(what->model, what->tape, what->with.parameters, (icl_tensor){0},
+                                               what->batch->inputs, what->depth);
     status = icl_tape_status(what->tape, error);
     *outputs = icl_tape_value(what->tape, made);
     return status;

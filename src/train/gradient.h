@@ -10,6 +10,7 @@ typedef struct icl_differentiation {
     const icl_model *model;
     icl_tape *tape;
     size_t depth;
+    icl_loop_window window; /* of the loss; zero: behind the last loop, gradients through all (loops.h) */
     const icl_batch *batch;
 
     /* parameters and gradient [N]; losses [B], memory for model's own ops; norms [B] and threshold [1], where these

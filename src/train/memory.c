@@ -21,6 +21,7 @@ static icl_status measure(icl_trainer *trainer, size_t size, double *bytes, icl_
         .model = trainer->model,
         .tape = trainer->tape,
         .depth = icl_model_layers(trainer->model),
+        .window = trainer->loops.last,
         .batch = &batch,
         .with = {.parameters = trainer->parameters, .gradient = trainer->gradient},
     };

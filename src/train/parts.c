@@ -5,6 +5,7 @@
 #include "core/allocate.h"
 #include "iclab/model_family.h"
 #include "iclab/status.h"
+#include "train/loops.h"
 
 enum { MOST_PARTS = 64 };
 
@@ -108,14 +109,6 @@ static icl_status prepare(workplace *place, icl_backend *worker, icl_error *erro
     return place->tape ? ICL_OK : icl_tape_create(worker, &place->tape, error);
 }
 
-static icl_variable record(const work *w, const workplace *place, const walk *at, icl_tensor gradient) {
-    const icl_differentiation *what = w->what;
-
-    icl_tape_reset(place->tape);
-    return icl_model_record(what->model, place->tape, what->with.parameters, gradient,
-                            rows(what->batch->inputs, at->first, at->count), what->depth);
-}
-
 /* ---- Gradients ---- */
 
 /* Adds the gradient of the sequences at hand, with their share of the batch, to that of the part, or begins it. */
@@ -124,10 +117,9 @@ static icl_status add_sequences(const work *w, icl_backend *worker, const workpl
     const icl_batch *batch = w->what->batch;
     const double share = (double)at->count / (double)batch->size;
     const bool is_first = at->first == at->begin;
-    const icl_variable outputs = record(w, place, at, is_first ? gradient : place->gradient);
-    const icl_variable each =
-        icl_tape_loss(place->tape, batch->shape.loss, outputs, rows(batch->targets, at->first, at->count),
-                      rows(batch->weights, at->first, at->count));
+    const icl_variable each = icl_record_losses(
+        w->what, place->tape, is_first ? gradient : place->gradient, rows(batch->inputs, at->first, at->count),
+        rows(batch->targets, at->first, at->count), rows(batch->weights, at->first, at->count));
 
     ICL_CHECK(icl_tape_backward(place->tape, icl_tape_scale(place->tape, share, each), error));
     const icl_tensor losses = icl_tensor_reshape(icl_tape_value(place->tape, each), 1, &at->count);
@@ -166,12 +158,15 @@ icl_status icl_parts_differentiate(icl_parts *parts, const icl_differentiation *
 
 static icl_status predict_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     const work *w = context;
+    const icl_differentiation *what = w->what;
     workplace *place = &w->parts->workplaces[number];
     walk at = walk_begin(w, part);
 
     ICL_CHECK(prepare(place, worker, error));
     while (walk_on(w, &at)) {
-        const icl_variable outputs = record(w, place, &at, (icl_tensor){0});
+        icl_tape_reset(place->tape);
+        const icl_variable outputs = icl_model_record(what->model, place->tape, what->with.parameters, (icl_tensor){0},
+                                                      rows(what->batch->inputs, at.first, at.count), what->depth);
         ICL_CHECK(icl_tape_status(place->tape, error));
         ICL_CHECK(
             icl_copy(worker, rows(w->parts->outputs, at.first, at.count), icl_tape_value(place->tape, outputs), error));

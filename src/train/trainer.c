@@ -72,6 +72,7 @@ static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
     if (icl_growth_steps(&trainer->growth) > 0 && !icl_model_can(trainer->model, ICL_MODEL_GROWS))
         return icl_recipe_reject(recipe, "train", "growth", error,
                                  "0: this model cannot grow, as model.family = linear can unless it is tied");
+    ICL_CHECK(icl_loop_schedule_read(recipe, trainer->model, &trainer->loops, error));
     return icl_optimizer_read(recipe, &trainer->update, error);
 }
 

@@ -8,6 +8,7 @@
 #include "iclab/status.h"
 #include "iclab/train.h"
 #include "train/growth.h"
+#include "train/loops.h"
 #include "train/optimizer.h"
 #include "train/parts.h"
 #include "train/schedule.h"
@@ -44,6 +45,7 @@ struct icl_trainer {
     icl_update_params update; /* but for what follows from the step */
     icl_schedule schedule;
     icl_growth growth;
+    icl_loop_schedule loops;
     uint32_t seed;
     uint64_t step;        /* steps done */
     uint64_t total_steps; /* the budget; the schedule may end elsewhere (train.horizon) */

@@ -72,6 +72,7 @@ SEQUENCES = {
     "linear, clipped": ["mixer=linear", "activation_clip=0.4", "output_norm=none"],
     "conv": ["convolution=3", "heads=1"],
     "delta, read from the last position": ["mixer=delta", "readout=last", "width=8"],
+    "softmax, loops that end in a norm": ["mixer=softmax", "loops=3", "loop_norm=true", "injection=false"],
     "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
 }
 SMALL = [

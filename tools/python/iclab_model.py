@@ -253,6 +253,7 @@ def solve_tokens(q, k, beta, decay, ridge, iterations, xp):
 
 DEFAULTS = {
     "layers": "1", "heads": "1", "mixer": "softmax", "width": "64", "causal": "true", "loops": "1",
+    "injection": "true", "loop_norm": "false",
     "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
@@ -289,9 +290,10 @@ class Sequence:
         embedded = self.add_positions(embedded, own, xp)
         z = embedded
         for loop in range(int(self.about["loops"])):
-            z = z + embedded if loop > 0 else z
+            z = z + embedded if loop > 0 and self.about["injection"] == "true" else z
             for layer in range(self.layers):
                 z = self.block(Part(own, f"block.{layer}.", xp), self.mixers[layer], z)
+            z = self.norm(Part(own, "", xp), "norm", z) if self.about["loop_norm"] == "true" else z
         first, scored = int(self.shape["first_scored"]), int(self.shape["scored"])
         if self.about["readout"] == "last":
             z = self.decode(z[:, -1:], first, scored, own, xp)
@@ -299,7 +301,8 @@ class Sequence:
             z = z.mean(1)[:, None]
         else:
             z = z[:, first : first + scored]
-        return self.norm(Part(own, "", xp), "norm", z) @ own["readout.weight"] + own["readout.bias"]
+        z = z if self.about["loop_norm"] == "true" else self.norm(Part(own, "", xp), "norm", z)
+        return z @ own["readout.weight"] + own["readout.bias"]
 
     def decode(self, last, first, scored, own, xp):
         angles = self.angles(first + scored, last.shape[2], 10000.0)[first:]

@@ -2,7 +2,9 @@
  * model.family = sequence: stacks of mixers and feed-forward parts between an embedding and a readout.
  *
  *     e = embedding(inputs) + positions                                (embedding.c)
- *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024)
+ *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024), or z =
+ *                                           blocks(z) with model.injection = false; with model.loop_norm each loop ends
+ *                                           in the norm that otherwise the readout alone has, as theirs do
  *     outputs from z at the scored positions, the mean over all, or the last one (readout.c)
  *
  * and a block of the L with norms before:   z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
@@ -76,6 +78,8 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     ICL_TRY(icl_allocate(model->layers, sizeof *is->layers, "layers", &is->layers, error));
     ICL_TRY(icl_sequence_read_mixers(recipe, model, is->layers, error));
     ICL_TRY(icl_sequence_read_keys(recipe, model, is, error));
+    model->loops = (size_t)icl_recipe_count(recipe, "model", "loops");
+    model->abilities |= ICL_MODEL_LOOPS;
     ICL_TRY(add_parameters(model, is, error));
     model->sequences_at_once = at_once(model);
     if (is->causal && !is->pooled && !is->from_last)
@@ -137,51 +141,70 @@ static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable
         pass->watch->stage(pass->watch->user, stage, z);
 }
 
-static icl_variable run(const icl_sequence_pass *pass, icl_variable inputs) {
-    const icl_sequence *is = pass->is;
-    const size_t layers = pass->model->layers;
-    const icl_variable embedded = icl_sequence_embed(pass, inputs);
-    icl_variable z = embedded;
-
-    show_stage(pass, 0, z);
-    for (size_t loop = 0; loop < is->loops; loop++) {
-        if (loop > 0)
-            z = add(pass, z, embedded);
-        for (size_t i = 0; i < layers; i++) {
-            icl_sequence_pass here = *pass;
-            here.loop = loop;
-            here.is_last = i + 1 == layers && loop + 1 == is->loops && !is->pooled && !is->from_last;
-            z = clip(pass, apply_block(&here, &is->layers[i], z));
-            show_stage(pass, 1 + loop * layers + i, z);
-        }
-    }
-    return icl_sequence_read_out(pass, z);
+/* Adds the embedding, a prompt that every loop sees anew: only then is what is left behind a fixed point that depends
+ * on the prompt, wherever the loops began. */
+static icl_variable enter_loop(const icl_sequence_pass *pass, icl_variable z, icl_variable embedded) {
+    return pass->loop > 0 && pass->is->injection ? add(pass, z, embedded) : z;
 }
 
-static icl_variable predict_watched(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
-                                    icl_variable inputs, const icl_sequence_watch *watch) {
-    const bool all = watch && watch->stage;
+static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
+    const icl_sequence *is = pass->is;
+    const size_t layers = pass->model->layers;
 
-    return run(&(icl_sequence_pass){.model = model,
-                                    .is = model->state,
-                                    .tape = tape,
-                                    .parameters = parameters,
-                                    .first_scored = all ? 0 : model->shape.first_scored,
-                                    .scored = all ? model->shape.positions : model->shape.scored,
-                                    .watch = watch},
-               inputs);
+    for (size_t i = 0; i < layers; i++) {
+        pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && !is->pooled && !is->from_last;
+        z = clip(pass, apply_block(pass, &is->layers[i], z));
+        if (i + 1 == layers && is->loop_norm)
+            z = icl_sequence_normalize(pass, &is->final_norm, z);
+        show_stage(pass, 1 + pass->loop * layers + i, z);
+    }
+    return z;
+}
+
+/* Outputs behind the last `count` loops. is_cut: gradients end where these begin. */
+static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
+    const bool reads_scored = !pass.is->pooled && !pass.is->from_last;
+    const icl_variable embedded = icl_sequence_embed(&pass, inputs);
+    icl_variable z = embedded;
+
+    show_stage(&pass, 0, z);
+    for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
+        const size_t left = pass.loops - pass.loop; /* with this one */
+        if (is_cut && left == count && pass.loop > 0)
+            z = icl_tape_constant(pass.tape, icl_tape_value(pass.tape, z));
+        z = apply_blocks(&pass, enter_loop(&pass, z, embedded));
+        if (left <= count)
+            outputs[count - left] =
+                icl_sequence_read_out(&pass, left > 1 && reads_scored ? icl_sequence_keep_scored(&pass, z) : z);
+    }
+}
+
+static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const icl_variable *parameters) {
+    return (icl_sequence_pass){.model = model,
+                               .is = model->state,
+                               .tape = tape,
+                               .parameters = parameters,
+                               .loops = model->loops,
+                               .first_scored = model->shape.first_scored,
+                               .scored = model->shape.scored};
 }
 
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
                                   const icl_sequence_watch *watch, icl_error *error) {
-    icl_variable *variables = NULL;
+    icl_variable *variables = NULL, outputs;
     icl_status status = ICL_OK;
 
     if (model->family != &icl_sequence_model)
         return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: expected sequence, whose runs can be watched",
                         model->family->name);
     ICL_TRY(icl_model_put_parameters(model, tape, parameters, (icl_tensor){0}, &variables, error));
-    (void)predict_watched(model, tape, variables, icl_tape_constant(tape, inputs), watch);
+    icl_sequence_pass pass = pass_of(model, tape, variables);
+    pass.watch = watch;
+    if (watch && watch->stage) {
+        pass.first_scored = 0;
+        pass.scored = model->shape.positions;
+    }
+    run(pass, icl_tape_constant(tape, inputs), 1, false, &outputs);
     status = icl_tape_status(tape, error);
 done:
     icl_free(&variables);
@@ -190,20 +213,32 @@ done:
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
+    icl_variable outputs;
+
     (void)depth;
-    return predict_watched(model, tape, parameters, inputs, NULL);
+    run(pass_of(model, tape, parameters), inputs, 1, false, &outputs);
+    return outputs;
+}
+
+static void predict_loops(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
+                          icl_loop_window window, icl_variable *outputs) {
+    icl_sequence_pass pass = pass_of(model, tape, parameters);
+
+    pass.loops = window.loops;
+    run(pass, inputs, window.count, true, outputs);
 }
 
 static icl_variable step(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                          icl_model_memory *memory) {
-    return run(&(icl_sequence_pass){.model = model,
-                                    .is = model->state,
-                                    .tape = tape,
-                                    .parameters = parameters,
-                                    .memory = memory,
-                                    .first_position = icl_model_memory_position(memory),
-                                    .scored = icl_tape_value(tape, inputs).shape[1]},
-               inputs);
+    icl_sequence_pass pass = pass_of(model, tape, parameters);
+    icl_variable outputs;
+
+    pass.memory = memory;
+    pass.first_position = icl_model_memory_position(memory);
+    pass.first_scored = 0;
+    pass.scored = icl_tape_value(tape, inputs).shape[1];
+    run(pass, inputs, 1, false, &outputs);
+    return outputs;
 }
 
 static void initialize(const icl_model *model, uint32_t seed, float *values) {
@@ -216,5 +251,6 @@ const icl_model_family icl_sequence_model = {
     .destroy = destroy,
     .initialize = initialize,
     .predict = predict,
+    .predict_loops = predict_loops,
     .step = step,
 };

@@ -67,6 +67,8 @@ static const icl_recipe_key keys[] = {
     {"model", "causal", ICL_KEY_FLAG, "true", .help = "positions see those before them alone"},
     {"model", "loops", ICL_KEY_COUNT, "1", 1, 1024,
      .help = "the blocks are applied so often, each time to their last output plus the embedding"},
+    {"model", "injection", ICL_KEY_FLAG, "true", .help = "every loop adds the embedding; false: the first one alone"},
+    {"model", "loop_norm", ICL_KEY_FLAG, "false", .help = "the norm before the readout ends every loop"},
     {"model", "positions", ICL_KEY_WORD, "none", .choices = positions, .help = "what tells positions apart"},
     {"model", "norm", ICL_KEY_WORD, "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {"model", "feed_forward", ICL_KEY_WORD, "gelu", .choices = feed_forwards,
@@ -205,7 +207,8 @@ static void read_values(const icl_recipe *recipe, icl_sequence *is) {
     is->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
     is->value_width = (size_t)icl_recipe_count(recipe, "model", "value_width");
     is->causal = icl_recipe_flag(recipe, "model", "causal");
-    is->loops = (size_t)icl_recipe_count(recipe, "model", "loops");
+    is->injection = icl_recipe_flag(recipe, "model", "injection");
+    is->loop_norm = icl_recipe_flag(recipe, "model", "loop_norm");
     is->positions = (icl_positions)icl_recipe_choice(recipe, "model", "positions");
     is->position_base = icl_recipe_number(recipe, "model", "position_base");
     is->norm = (icl_sequence_norm_kind)icl_recipe_choice(recipe, "model", "norm");
@@ -302,6 +305,10 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
     ICL_CHECK(check_positions(recipe, is, reads, error));
     if (is->from_last && is->width % 2 != 0)
         return icl_recipe_reject(recipe, "model", "width", error, "an even number beside model.readout = last");
+    if (is->loop_norm && (is->norm == ICL_NORMS_NONE || is->norm_after || is->from_last))
+        return icl_recipe_reject(recipe, "model", "loop_norm", error,
+                                 "false: only with norms before the parts of a block, and outputs from each position "
+                                 "or from their mean, does the readout have a norm that a loop can end in");
     if (is->pooled && model->shape.scored != 1)
         return icl_recipe_reject(recipe, "model", "readout", error,
                                  "position: the task scores %zu positions, and their mean gives one output",

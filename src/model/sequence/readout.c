@@ -68,5 +68,7 @@ icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z
         z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
     if (is->from_last)
         z = decode(pass, z);
-    return icl_sequence_linear(pass, icl_sequence_normalize(pass, &is->final_norm, z), is->readout, is->readout_bias);
+    if (!is->loop_norm) /* else the last loop ended so */
+        z = icl_sequence_normalize(pass, &is->final_norm, z);
+    return icl_sequence_linear(pass, z, is->readout, is->readout_bias);
 }

@@ -100,7 +100,7 @@ typedef struct icl_sequence {
     size_t width, heads, key_width, value_width;
     size_t feature_width; /* numbers of a key behind its feature map */
     bool causal;
-    size_t loops;
+    bool injection, loop_norm; /* of the loops */
     icl_positions positions;
     double position_base;
     icl_sequence_norm_kind norm;
@@ -178,7 +178,7 @@ struct icl_sequence_pass {
     size_t first_position;           /* of the first one of this run */
     size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
     bool is_last;                    /* no other position of this layer is read by a later one */
-    size_t loop;                     /* how often the blocks ran before (model.loops) */
+    size_t loop, loops;              /* how often the blocks ran before, and run in all (model.loops) */
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
