@@ -211,32 +211,13 @@ static icl_variable read_delta(const icl_sequence_pass *pass, icl_variable q, ic
     return icl_tape_matmul(tape, 1, by_sum(pass, q, q), memory);
 }
 
-/* A write at a time: how far the memory shrinks depends on what it holds. */
 static icl_variable read_fwm(const icl_sequence_pass *pass, icl_variable q, icl_variable k, icl_variable v,
                              icl_variable logit) {
-    icl_tape *tape = pass->tape;
-    const icl_tensor written = icl_tape_value(tape, k), values = icl_tape_value(tape, v);
-    const icl_variable beta = icl_tape_unary(tape, ICL_SIGMOID, logit);
-    const icl_variable none = icl_tape_filled(tape, 4, (const size_t[]){1, 1, 1, written.shape[3]}, 0);
-    icl_variable memory =
-        icl_tape_filled(tape, 4, (const size_t[]){values.shape[0], 1, written.shape[3], values.shape[3]}, 0);
+    const icl_variable beta = icl_tape_unary(pass->tape, ICL_SIGMOID, logit);
+    const icl_variable memory = icl_sequence_bounded_memory(pass, k, v, beta);
 
-    for (size_t t = 0; t < written.shape[2]; t++) {
-        const icl_variable strength = icl_tape_slice(tape, beta, 2, t, 1), before = memory;
-        const icl_recurrence_variables operands = {.q = none,
-                                                   .k = icl_tape_slice(tape, k, 2, t, 1),
-                                                   .v = icl_tape_slice(tape, v, 2, t, 1),
-                                                   .beta = &strength,
-                                                   .state = &before};
-        (void)icl_tape_recurrence(tape, &(icl_recurrence_params){.delta = true, .scale = 1}, &operands, &memory);
-        if (t == 0)
-            continue;
-        const icl_variable norm = icl_tape_reduce(tape, ICL_NORM, 1u << 2 | 1u << 3, memory);
-        const icl_variable excess = icl_tape_unary(tape, ICL_RELU, icl_sequence_add_scalar(pass, norm, -1));
-        memory = icl_tape_binary(tape, ICL_DIVIDE, memory, icl_sequence_add_scalar(pass, excess, 1));
-    }
-    return icl_tape_normalize(tape, &(icl_normalize_params){ICL_NORM_LAYER, NORM_EPSILON},
-                              icl_tape_matmul(tape, 1, q, memory), NULL, NULL);
+    return icl_tape_normalize(pass->tape, &(icl_normalize_params){ICL_NORM_LAYER, NORM_EPSILON},
+                              icl_tape_matmul(pass->tape, 1, q, memory), NULL, NULL);
 }
 
 /* By the rule, behind the feature map. */

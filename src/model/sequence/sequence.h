@@ -357,4 +357,11 @@ icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequenc
 icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 
+/* ---- The memory of fast weights that is bounded (bounded_memory.c) ---- */
+
+/* M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]: M <- M +
+ * beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
+icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
+                                         icl_variable beta);
+
 #endif

@@ -1,0 +1,103 @@
+/*
+ * Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): the delta rule in a memory whose norm is
+ * 1 at most from the second write on. A write M <- (M + beta k m^T) g with the miss m = v - M^T k and g = 1 / max(1,
+ * |M + beta k m^T|_F) needs of M only what it holds under k, and its norm:
+ *
+ *     |M + beta k m^T|^2 = |M|^2 + beta m . (2 M^T k + beta |k|^2 m)
+ *
+ * So the writes of a block go by what M holds under the keys to come, P = K M, in which each write changes
+ * P <- (P + (beta K k) m^T) g, and M itself changes once behind the block: what the write t added shrinks by the g of
+ * t and of all behind it. No write makes anything that is larger than M would be.
+ */
+#include "model/sequence/sequence.h"
+
+enum { BLOCK = 16 }; /* writes: a write costs BLOCK / 2 rows of P, a block some passes over M */
+
+/* The writes of a block, one after the other. All are [B, 1, ., .]. */
+typedef struct block {
+    icl_tape *tape;
+    icl_variable v, beta, one;
+    icl_variable coupling; /* [writes, writes]: beta_j k_i . k_j */
+    icl_variable reads;    /* [writes to come, n]: P */
+    icl_variable square;   /* |M|^2 */
+    icl_variable misses[BLOCK], shrinks[BLOCK];
+} block;
+
+/* Elements from (row, column) on. */
+static icl_variable part_of(icl_tape *tape, icl_variable x, size_t row, size_t rows, size_t column, size_t columns) {
+    return icl_tape_slice(tape, icl_tape_slice(tape, x, 2, row, rows), 3, column, columns);
+}
+
+static icl_variable multiply(icl_tape *tape, icl_variable a, icl_variable b) {
+    return icl_tape_binary(tape, ICL_MULTIPLY, a, b);
+}
+
+/* |M|^2 behind the write t of the block, before it shrinks. */
+static icl_variable grown_square(const block *is, size_t t, icl_variable read, icl_variable miss) {
+    icl_tape *tape = is->tape;
+    const icl_variable gain = part_of(tape, is->coupling, t, 1, t, 1);
+    const icl_variable twice = icl_tape_scale_add(tape, 2, read, 1, multiply(tape, gain, miss));
+    const icl_variable product = icl_tape_reduce(tape, ICL_SUM, 1u << 3, multiply(tape, miss, twice));
+
+    return icl_tape_binary(tape, ICL_ADD, is->square, multiply(tape, icl_tape_slice(tape, is->beta, 2, t, 1), product));
+}
+
+static void write_one(block *is, size_t t, size_t writes, bool is_bounded) {
+    icl_tape *tape = is->tape;
+    const icl_variable read = icl_tape_slice(tape, is->reads, 2, 0, 1);
+    const icl_variable miss = icl_tape_binary(tape, ICL_SUBTRACT, icl_tape_slice(tape, is->v, 2, t, 1), read);
+    const size_t left = writes - t - 1;
+
+    is->square = grown_square(is, t, read, miss);
+    is->misses[t] = miss;
+    is->shrinks[t] = is->one;
+    if (is_bounded) {
+        const icl_variable bound = icl_tape_binary(tape, ICL_MAXIMUM, is->square, is->one);
+        is->shrinks[t] = icl_tape_unary(tape, ICL_RECIPROCAL, icl_tape_unary(tape, ICL_SQUARE_ROOT, bound));
+        is->square = icl_tape_binary(tape, ICL_DIVIDE, is->square, bound);
+    }
+    if (left == 0)
+        return;
+    const icl_variable added = icl_tape_matmul(tape, 1, part_of(tape, is->coupling, t + 1, left, t, 1), miss);
+    const icl_variable sum = icl_tape_binary(tape, ICL_ADD, icl_tape_slice(tape, is->reads, 2, 1, left), added);
+    is->reads = is_bounded ? multiply(tape, sum, is->shrinks[t]) : sum;
+}
+
+/* M behind the block. */
+static icl_variable write_memory(const block *is, size_t writes, icl_variable memory, icl_variable k) {
+    icl_tape *tape = is->tape;
+    icl_variable left[BLOCK]; /* of each write, and of all before it */
+
+    left[writes - 1] = is->shrinks[writes - 1];
+    for (size_t t = writes - 1; t-- > 0;)
+        left[t] = multiply(tape, is->shrinks[t], left[t + 1]);
+    const icl_variable misses = icl_tape_concatenate(tape, 2, writes, is->misses);
+    const icl_variable weights = multiply(tape, is->beta, icl_tape_concatenate(tape, 2, writes, left));
+    const icl_variable added =
+        icl_tape_matmul(tape, 1, icl_tape_swap_axes(tape, k, 2, 3), multiply(tape, misses, weights));
+    return icl_tape_binary(tape, ICL_ADD, multiply(tape, memory, left[0]), added);
+}
+
+icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
+                                         icl_variable beta) {
+    icl_tape *tape = pass->tape;
+    const icl_tensor keys = icl_tape_value(tape, k), values = icl_tape_value(tape, v);
+    const size_t batch = keys.shape[0], count = keys.shape[2];
+    const size_t one[] = {batch, 1, 1, 1}, state[] = {batch, 1, keys.shape[3], values.shape[3]};
+    icl_variable memory = icl_tape_filled(tape, 4, state, 0);
+    block is = {.tape = tape, .one = icl_tape_filled(tape, 4, one, 1), .square = icl_tape_filled(tape, 4, one, 0)};
+
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t writes = count - first < BLOCK ? count - first : BLOCK;
+        const icl_variable own = icl_tape_slice(tape, k, 2, first, writes);
+        is.v = icl_tape_slice(tape, v, 2, first, writes);
+        is.beta = icl_tape_slice(tape, beta, 2, first, writes);
+        is.coupling = multiply(tape, icl_tape_matmul(tape, 1, own, icl_tape_swap_axes(tape, own, 2, 3)),
+                               icl_tape_swap_axes(tape, is.beta, 2, 3));
+        is.reads = icl_tape_matmul(tape, 1, own, memory);
+        for (size_t t = 0; t < writes; t++)
+            write_one(&is, t, writes, first + t > 0);
+        memory = write_memory(&is, writes, memory, own);
+    }
+    return memory;
+}
