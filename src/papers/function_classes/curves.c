@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "papers/function_classes/garg.h"
+#include "papers/losses.h"
 #include "papers/papers.h"
 
 #define PRINTED_SOURCE "Leiay/looped_transformer, saved results"
@@ -31,7 +32,7 @@ static icl_status judge_form(icl_reproducing *run, const icl_evaluation *evaluat
                 {"averaging", "averaging", "(d + 1) / k"},
                 {"least-squares", "least squares", "1 - k / d, then 0"}};
     const icl_garg_setting *setting = icl_garg_setting_of(run);
-    const icl_score *score = icl_garg_score(evaluation, rows[predictor].name);
+    const icl_score *score = icl_reproduce_score(evaluation, rows[predictor].name);
     double worst = 0, standard_error;
     size_t at = 0;
     char note[96];
@@ -94,8 +95,8 @@ static icl_status judge_printed(icl_reproducing *run, size_t table, icl_error *e
         const char *name = printed[table].rows[i].predictor;
         char what[96];
         double own;
-        const double ours =
-            icl_garg_error(icl_garg_score(evaluation, name), printed[table].rows[i].pairs, printed[table].unit, &own);
+        const double ours = icl_garg_error(icl_reproduce_score(evaluation, name), printed[table].rows[i].pairs,
+                                           printed[table].unit, &own);
         snprintf(what, sizeof what, "%s, d = 20, after %zu pairs", name, printed[table].rows[i].pairs);
         ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "error / mean square", .ours = ours,
                           .standard_error = own, .target = printed[table].rows[i].error,
@@ -113,7 +114,7 @@ done:
 static icl_status judge_bound(icl_reproducing *run, size_t seed, const icl_evaluation *evaluation, icl_error *error) {
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const bool is_judged = run->params->scale == ICL_SCALE_SHORT;
-    const icl_score *model = icl_garg_score(evaluation, "model");
+    const icl_score *model = icl_reproduce_score(evaluation, "model");
     icl_finding finding = {.quantity = "error / d", .evidence = is_judged ? ICL_COMPUTED : ICL_EVIDENCE_NONE};
 
     for (size_t k = 0; k <= 3; k++) {
@@ -183,7 +184,7 @@ static icl_status judge_model(icl_reproducing *run, const printed_model *of, con
     for (size_t i = 0; i < sizeof of->rows / sizeof *of->rows && of->rows[i].error > 0; i++) {
         char what[96];
         double own;
-        const double ours = icl_garg_error(icl_garg_score(evaluation, "model"), of->rows[i].pairs, of->unit, &own);
+        const double ours = icl_garg_error(icl_reproduce_score(evaluation, "model"), of->rows[i].pairs, of->unit, &own);
         snprintf(what, sizeof what, "%s, 12 layers, after %zu pairs", of->name, of->rows[i].pairs);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "error / mean square", .ours = ours,
                             .standard_error = own, .target = of->rows[i].error,

@@ -1,7 +1,6 @@
 #include "papers/function_classes/garg.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { MOST_SERIES = 16 };
 
@@ -14,13 +13,6 @@ static const icl_garg_setting settings[ICL_SCALES] = {
 
 const icl_garg_setting *icl_garg_setting_of(const icl_reproducing *run) {
     return &settings[run->params->scale];
-}
-
-const icl_score *icl_garg_score(const icl_evaluation *evaluation, const char *name) {
-    for (size_t i = 0; i < evaluation->count; i++)
-        if (strcmp(evaluation->scores[i].predictor, name) == 0)
-            return &evaluation->scores[i];
-    return NULL;
 }
 
 /* x_k stands at position 2 k of 2 n + 1, and weighs (2 n + 1) / (n + 1). */

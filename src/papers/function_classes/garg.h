@@ -22,10 +22,7 @@ const icl_garg_setting *icl_garg_setting_of(const icl_reproducing *run);
     "task.d=20 model.layers=12 model.heads=8 model.width=256 train.learning_rate=0.0001 train.schedule=constant "      \
     "train.warmup=0 task.curriculum=2000 "
 
-/* The score of a predictor, or of "model"; NULL where there is none. */
-const icl_score *icl_garg_score(const icl_evaluation *evaluation, const char *name);
-
-/* Its error after `pairs` pairs over `unit`, and the standard error of that; NaN for NULL. */
+/* A predictor's error after `pairs` pairs over `unit`, and the standard error of that; NaN for NULL. */
 double icl_garg_error(const icl_score *score, size_t pairs, double unit, double *standard_error);
 
 /* Draws errors over `unit` of all predictors, with standard errors, the model called `ours`. Where bound_d is not 0,

@@ -73,7 +73,7 @@ static icl_status judge_probe(const shifting *all, const probe *of, size_t k, co
         const bool is_judged = who == 1 || run->params->scale == ICL_SCALE_SHORT;
         char what[96];
         double own;
-        const double ours = icl_garg_error(icl_garg_score(evaluation, names[who]), k, (double)d, &own);
+        const double ours = icl_garg_error(icl_reproduce_score(evaluation, names[who]), k, (double)d, &own);
         snprintf(what, sizeof what, "%s, %s, after %zu pairs", names[who], of->name, k);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "error / d", .ours = ours, .standard_error = own,
                             .target = bound,
@@ -103,7 +103,7 @@ static void add_point(shifting *all, size_t curves, size_t k, double unit, const
         const size_t at = all->used - curves + who, point = all->series[at].count++;
         all->at[at][point] = (double)k;
         all->values[at][point] =
-            icl_garg_error(icl_garg_score(evaluation, names[who]), k, unit, &all->errors[at][point]);
+            icl_garg_error(icl_reproduce_score(evaluation, names[who]), k, unit, &all->errors[at][point]);
     }
 }
 
@@ -149,10 +149,10 @@ static icl_status show_shift(const shifting *all, const shift *of, const icl_eva
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         char what[96], note[64];
         double own, other;
-        const double ours = icl_garg_error(icl_garg_score(evaluation, "model"), at[i], unit, &own);
+        const double ours = icl_garg_error(icl_reproduce_score(evaluation, "model"), at[i], unit, &own);
         snprintf(what, sizeof what, "model, %s, after %zu pairs", of->name, at[i]);
         snprintf(note, sizeof note, "least squares %.4g",
-                 icl_garg_error(icl_garg_score(evaluation, "least-squares"), at[i], unit, &other));
+                 icl_garg_error(icl_reproduce_score(evaluation, "least-squares"), at[i], unit, &other));
         ICL_CHECK(ICL_FOUND(all->run, error, .what = what, .quantity = "error / mean square", .ours = ours,
                             .standard_error = own, .note = note));
     }
