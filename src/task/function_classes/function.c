@@ -1,6 +1,7 @@
 #include "task/function_classes/function.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/recipe_keys.h"
 #include "task/draws.h"
@@ -22,12 +23,15 @@ static const icl_recipe_group support_keys = ICL_RECIPE_GROUP(support_rows),
 static const icl_recipe_group *const sparse_groups[] = {&support_keys, &icl_lasso_keys, NULL};
 static const icl_recipe_group *const network_groups[] = {&hidden_keys, &icl_network_keys, NULL};
 static const icl_recipe_group *const tree_groups[] = {&depth_keys, NULL};
+static const icl_recipe_group *const mixture_groups[] = {
+    &icl_mixture_keys, &support_keys, &icl_lasso_keys, &hidden_keys, &icl_network_keys, &depth_keys, NULL};
 
 static const icl_choice classes[] = {{"linear", ICL_CLASS_LINEAR},
                                      {"sparse", ICL_CLASS_SPARSE, sparse_groups},
                                      {"relu-network", ICL_CLASS_RELU_NETWORK, network_groups},
                                      {"decision-tree", ICL_CLASS_DECISION_TREE, tree_groups},
                                      {"quadratic", ICL_CLASS_QUADRATIC},
+                                     {"mixture", ICL_CLASS_MIXTURE, mixture_groups},
                                      {0}};
 
 static const icl_recipe_key rows[] = {
@@ -36,6 +40,20 @@ static const icl_recipe_key rows[] = {
 };
 const icl_recipe_group icl_function_keys = ICL_RECIPE_GROUP(rows);
 
+/* A mixture brings the keys of all classes into use; those of classes that it lacks keep their defaults. */
+static icl_status check_components(const icl_recipe *recipe, const icl_function_law *law, icl_error *error) {
+    for (const icl_choice *class = classes; class->word; class ++) {
+        if (class->value == ICL_CLASS_MIXTURE || icl_function_has(law, (icl_function_class) class->value))
+            continue;
+        for (const icl_recipe_group *const *group = class->keys; group && *group; group++)
+            for (const icl_recipe_key *key = (*group)->rows; key < (*group)->rows + (*group)->count; key++)
+                if (strcmp(icl_recipe_value(recipe, key->section, key->name), key->default_value) != 0)
+                    return icl_recipe_reject(recipe, key->section, key->name, error,
+                                             "%s, its default, or %s in task.mixture", key->default_value, class->word);
+    }
+    return ICL_OK;
+}
+
 icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error) {
     *law = (icl_function_law){.kind = (icl_function_class)icl_recipe_choice(recipe, "task", "class"),
                               .dimension = dimension,
@@ -43,17 +61,49 @@ icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_fun
                               .hidden = (size_t)icl_recipe_count(recipe, "task", "hidden_units"),
                               .depth = (size_t)icl_recipe_count(recipe, "task", "depth"),
                               .scale = icl_recipe_number(recipe, "task", "output_scale")};
-    if (law->kind == ICL_CLASS_SPARSE && law->support > dimension)
+    if (law->kind == ICL_CLASS_MIXTURE) {
+        ICL_CHECK(icl_mixture_read(recipe, classes, ICL_CLASS_MIXTURE, &law->mixture, error));
+        ICL_CHECK(check_components(recipe, law, error));
+    }
+    if (icl_function_has(law, ICL_CLASS_SPARSE) && law->support > dimension)
         return icl_recipe_reject(recipe, "task", "support", error, "at most the %zu coordinates of x", dimension);
     return ICL_OK;
 }
+
+size_t icl_function_components(const icl_function_law *law) {
+    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.count : 1;
+}
+
+icl_function_class icl_function_component(const icl_function_law *law, size_t i) {
+    return law->kind == ICL_CLASS_MIXTURE ? (icl_function_class)law->mixture.classes[i] : law->kind;
+}
+
+double icl_function_share(const icl_function_law *law, size_t i) {
+    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.shares[i] : 1;
+}
+
+const char *icl_function_class_name(icl_function_class kind) {
+    const icl_choice *class = classes;
+    while (class->value != (int)kind)
+        class ++;
+    return class->word;
+}
+
+bool icl_function_has(const icl_function_law *law, icl_function_class kind) {
+    for (size_t i = 0; i < icl_function_components(law); i++)
+        if (icl_function_component(law, i) == kind)
+            return true;
+    return false;
+}
+
+/* ---- Functions in doubles ---- */
 
 static size_t inner_nodes(const icl_function_law *law) {
     return ((size_t)1 << law->depth) - 1;
 }
 
-size_t icl_function_size(const icl_function_law *law) {
-    switch (law->kind) {
+static size_t size_of(const icl_function_law *law, icl_function_class kind) {
+    switch (kind) {
     case ICL_CLASS_RELU_NETWORK:
         return law->hidden * (law->dimension + 1);
     case ICL_CLASS_DECISION_TREE:
@@ -64,9 +114,22 @@ size_t icl_function_size(const icl_function_law *law) {
 }
 
 /* A word for each double, and two for each weight of a sparse function: its coordinate and its value. */
-static uint64_t count_words(const icl_function_law *law) {
-    const uint64_t words = law->kind == ICL_CLASS_SPARSE ? 2 * law->support : icl_function_size(law);
-    return (words + 3) / 4 * 4;
+static size_t words_of(const icl_function_law *law, icl_function_class kind) {
+    return kind == ICL_CLASS_SPARSE ? 2 * law->support : size_of(law, kind);
+}
+
+/* The most that a component has, and one more to say which it is. */
+static size_t largest(const icl_function_law *law, size_t (*of)(const icl_function_law *, icl_function_class)) {
+    size_t most = 0;
+    for (size_t i = 0; i < icl_function_components(law); i++) {
+        const size_t own = of(law, icl_function_component(law, i));
+        most = own > most ? own : most;
+    }
+    return most + (law->kind == ICL_CLASS_MIXTURE);
+}
+
+size_t icl_function_size(const icl_function_law *law) {
+    return largest(law, size_of);
 }
 
 static size_t draw_below(icl_words *from, size_t count) {
@@ -85,18 +148,30 @@ static void draw_sparse(const icl_function_law *law, icl_words *from, double *w)
     }
 }
 
-void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t number, double *function) {
-    const size_t size = icl_function_size(law), nodes = law->kind == ICL_CLASS_DECISION_TREE ? inner_nodes(law) : 0;
-    icl_words from = {.key = key, .next = number * count_words(law)};
+static void draw(const icl_function_law *law, icl_function_class kind, icl_words *from, double *function) {
+    const size_t size = size_of(law, kind), nodes = kind == ICL_CLASS_DECISION_TREE ? inner_nodes(law) : 0;
 
-    if (law->kind == ICL_CLASS_SPARSE) {
-        draw_sparse(law, &from, function);
+    if (kind == ICL_CLASS_SPARSE) {
+        draw_sparse(law, from, function);
         return;
     }
     for (size_t i = 0; i < nodes; i++)
-        function[i] = (double)draw_below(&from, law->dimension);
+        function[i] = (double)draw_below(from, law->dimension);
     for (size_t i = nodes; i < size; i++)
-        function[i] = icl_words_normal(&from);
+        function[i] = icl_words_normal(from);
+}
+
+void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t number, double *function) {
+    const uint64_t words = (largest(law, words_of) + 3) / 4 * 4;
+    icl_words from = {.key = key, .next = number * words};
+
+    if (law->kind == ICL_CLASS_MIXTURE) {
+        const size_t chosen = icl_mixture_choose(&law->mixture, icl_words_next(&from));
+        *function++ = (double)chosen;
+        draw(law, icl_function_component(law, chosen), &from, function);
+    } else {
+        draw(law, law->kind, &from, function);
+    }
 }
 
 static double product(const double *w, const float *x, size_t d) {
@@ -132,7 +207,11 @@ static double tree_value(const icl_function_law *law, const double *function, co
 }
 
 double icl_function_value(const icl_function_law *law, const double *function, const float *x) {
-    switch (law->kind) {
+    icl_function_class kind = law->kind;
+
+    if (kind == ICL_CLASS_MIXTURE)
+        kind = icl_function_component(law, (size_t)*function++);
+    switch (kind) {
     case ICL_CLASS_RELU_NETWORK:
         return law->scale * network_value(law, function, x);
     case ICL_CLASS_DECISION_TREE:
@@ -144,9 +223,15 @@ double icl_function_value(const icl_function_law *law, const double *function, c
     }
 }
 
+static double mean_square_of(const icl_function_law *law, icl_function_class kind) {
+    if (kind == ICL_CLASS_SPARSE)
+        return (double)law->support;
+    return kind == ICL_CLASS_DECISION_TREE ? 1 : (double)law->dimension;
+}
+
 double icl_function_mean_square(const icl_function_law *law) {
-    const double unit = law->kind == ICL_CLASS_SPARSE          ? (double)law->support
-                        : law->kind == ICL_CLASS_DECISION_TREE ? 1
-                                                               : (double)law->dimension;
-    return law->scale * law->scale * unit;
+    double sum = 0;
+    for (size_t i = 0; i < icl_function_components(law); i++)
+        sum += icl_function_share(law, i) * mean_square_of(law, icl_function_component(law, i));
+    return law->scale * law->scale * sum;
 }

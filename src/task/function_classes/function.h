@@ -7,8 +7,9 @@
  *     decision-tree   a full binary tree of depth D: each of its 2^D - 1 inner nodes asks whether one coordinate, drawn
  *                     uniformly, is above 0; each of its 2^D leaves holds a value of N(0, 1)
  *     quadratic       sum_i w_i x_i^2 / sqrt(3), w ~ N(0, I)
+ *     mixture         one of these, drawn by the weights of task.mixture (mixture.h)
  *
- * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1 and d in this order: what the paper divides errors by.
+ * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1 and d in this order, what the paper divides errors by.
  */
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
 #define ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
@@ -17,13 +18,15 @@
 
 #include "iclab/random.h"
 #include "iclab/recipe.h"
+#include "task/function_classes/mixture.h"
 
 typedef enum icl_function_class {
     ICL_CLASS_LINEAR = 0,
     ICL_CLASS_SPARSE,
     ICL_CLASS_RELU_NETWORK,
     ICL_CLASS_DECISION_TREE,
-    ICL_CLASS_QUADRATIC
+    ICL_CLASS_QUADRATIC,
+    ICL_CLASS_MIXTURE
 } icl_function_class;
 
 typedef struct icl_function_law {
@@ -33,6 +36,7 @@ typedef struct icl_function_law {
     size_t hidden;    /* h */
     size_t depth;     /* D */
     double scale;     /* of all values */
+    icl_mixture mixture;
 } icl_function_law;
 
 /* task.class and what it brings into use; task.output_scale. */
@@ -41,11 +45,19 @@ extern const icl_recipe_group icl_function_keys;
 /* Reads them. */
 icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error);
 
+/* The classes that functions are of, one or those of a mixture, and the probability of each. */
+size_t icl_function_components(const icl_function_law *law);
+icl_function_class icl_function_component(const icl_function_law *law, size_t i);
+double icl_function_share(const icl_function_law *law, size_t i);
+const char *icl_function_class_name(icl_function_class kind);
+bool icl_function_has(const icl_function_law *law, icl_function_class kind);
+
 /* The doubles of a function: w; u [h][d], then v [h]; coordinates of the inner nodes from the root down, level by
- * level, then the leaves from left to right. */
+ * level, then the leaves from left to right; of a mixture the place of its component and then what that has. */
 size_t icl_function_size(const icl_function_law *law);
 
-/* Function `number` of the key: of as many words, in full blocks of four, from number times that on. */
+/* Function `number` of the key: of as many words, and one more in a mixture, in full blocks of four, from number times
+ * that on. */
 void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t number, double *function);
 
 /* f(x) of x [d]. */

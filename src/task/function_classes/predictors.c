@@ -202,6 +202,21 @@ static icl_status add_penalized(const icl_recipe *recipe, const char *key, const
     return ICL_OK;
 }
 
+/* Where it is not ridge. */
+static void add_bayes(const icl_function_classes *is, struct icl_class_references *to) {
+    const bool is_ridge = is->law.kind == ICL_CLASS_LINEAR && is->noise_level.choice_count < 2;
+
+    if (icl_bayes_exists(is, ICL_BAYES_ALL) && !is_ridge)
+        add(to, "bayes", &icl_points_bayes, ICL_BAYES_ALL);
+    for (size_t i = 0; i < is->law.mixture.count; i++) {
+        const icl_function_class kind = icl_function_component(&is->law, i);
+        char name[NAME];
+        snprintf(name, sizeof name, "bayes:%s", icl_function_class_name(kind));
+        if (icl_bayes_exists(is, (int)kind))
+            add(to, name, &icl_points_bayes, (double)kind);
+    }
+}
+
 icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,
                                        icl_error *error) {
     struct icl_class_references *to = NULL;
@@ -216,15 +231,16 @@ icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_
         add(to, "ridge", &icl_points_ridge, 1);
     if (icl_labels_are_classes(&is->labels))
         ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, to, error));
-    if (is->law.kind == ICL_CLASS_QUADRATIC)
+    add_bayes(is, to);
+    if (icl_function_has(&is->law, ICL_CLASS_QUADRATIC))
         add(to, "squares", &icl_points_squares, 0);
-    if (is->law.kind == ICL_CLASS_SPARSE)
+    if (icl_function_has(&is->law, ICL_CLASS_SPARSE))
         ICL_CHECK(add_penalized(recipe, "lasso", &icl_points_lasso, to, error));
-    if (is->law.kind == ICL_CLASS_DECISION_TREE) {
+    if (icl_function_has(&is->law, ICL_CLASS_DECISION_TREE)) {
         add(to, "tree", &icl_points_tree, 0);
         add(to, "tree-signs", &icl_points_tree, 1);
     }
-    if (is->law.kind == ICL_CLASS_RELU_NETWORK) {
+    if (icl_function_has(&is->law, ICL_CLASS_RELU_NETWORK)) {
         is->network_steps = (size_t)icl_recipe_count(recipe, "task", "network_steps");
         is->network_rate = icl_recipe_number(recipe, "task", "network_rate");
         add(to, "network", &icl_points_network, 0);

@@ -12,6 +12,10 @@
  *     ridge           <x_k, w>, w = (X^T X + (s / c)^2 I)^-1 X^T y, s^2 the variance of the noise at the sequence's own
  *                     sigma and c = task.output_scale; with noise alone. The posterior mean of linear functions with
  *                     normal noise, and with other noise the best that is linear in y
+ *     bayes           the posterior mean where the classes are linear, sparse or quadratic and the noise normal and of
+ *                     levels that are listed, none of which it is told: what nothing beats
+ *                     that is not told. Of a mixture
+ *                     bayes:CLASS, too, which takes all functions to be of that class. (bayes.c)
  *     squares         least-squares on x_i^2 in place of x_i, for quadratic functions
  *     lasso:A         the w that minimises |y - X w|^2 / (2 k) + A |w|_1, for each A of task.lasso
  *     logistic:A      of classes: logistic regression with the penalty A |w|^2 / 2, for each A of task.logistic
@@ -52,8 +56,13 @@ typedef struct icl_points_predictor {
 } icl_points_predictor;
 
 extern const icl_points_predictor icl_points_zero, icl_points_averaging, icl_points_nearest, icl_points_ridge,
-    icl_points_squares, icl_points_lasso, icl_points_logistic, icl_points_tree, icl_points_network,
+    icl_points_bayes, icl_points_squares, icl_points_lasso, icl_points_logistic, icl_points_tree, icl_points_network,
     icl_points_posterior;
+
+/* The number of icl_points_bayes for all classes; another is a class. Whether it exists, with hypotheses that can be
+ * counted up. */
+enum { ICL_BAYES_ALL = -1 };
+bool icl_bayes_exists(const icl_function_classes *is, int only);
 
 /* The keys of those that have some. */
 extern const icl_recipe_group icl_lasso_keys, icl_logistic_keys, icl_network_keys;

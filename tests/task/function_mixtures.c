@@ -1,0 +1,267 @@
+/*
+ * Mixtures of function classes: components by their shares, and the Bayes predictor against integrals over weights on
+ * fine grids, before the first label, and beside predictors that take all functions to be of one class.
+ */
+#include "function_shown.h"
+
+/* ---- What is drawn ---- */
+
+static icl_status check_components(tap_run *tap, icl_error *error) {
+    enum { COUNT = 4096, CLASSES = 3 };
+    static const double shares[CLASSES] = {.5, .125, .375};
+    static const double squares[CLASSES] = {4, 1, 2}; /* of linear, decision-tree, sparse */
+    const icl_random_key key = {.seed = 3, .stream = 5};
+    shown all;
+    statistic chosen[CLASSES] = {{0}}, square[CLASSES] = {{0}};
+    double *function = NULL, worst = 0, sum = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, COUNT,
+                       "task.d=4 task.n=1 task.noise=0 task.class=mixture task.support=2 task.depth=2 "
+                       "task.mixture=linear:4,decision-tree,sparse:3",
+                       error));
+    const icl_function_law *law = &((const icl_function_classes *)all.task->state)->law;
+    ICL_TRY(icl_allocate(icl_function_size(law), sizeof *function, "function", &function, error));
+    for (size_t s = 0; s < COUNT; s++) {
+        icl_function_draw(law, key, s, function);
+        const size_t place = (size_t)function[0];
+        const double value = icl_function_value(law, function, x_of(&all, s, 0));
+        for (size_t c = 0; c < CLASSES; c++)
+            add(&chosen[c], c == place);
+        add(&square[place], value * value);
+        sum += pow((double)all.targets[s * all.points], 2) / COUNT;
+    }
+    for (size_t c = 0; c < CLASSES; c++) {
+        worst = fmax(worst, deviation(&chosen[c], shares[c]));
+        worst = fmax(worst, deviation(&square[c], squares[c]));
+    }
+    tap_ok(tap, worst < BOUND, "components are drawn by their weights, each with its own E f^2 (%.1f standard errors)",
+           worst);
+    tap_ok(tap, fabs(icl_function_mean_square(law) - 2.875) < 1e-12 && fabs(sum - 2.875) < .4,
+           "E f^2 is 2.875 by the shares, and %.2f of targets", sum);
+done:
+    icl_free(&function);
+    shown_close(&all);
+    return status;
+}
+
+/* ---- Bayes by integrals ---- */
+
+/* The integrals over w of N(w; 0, I) prod_(i < k) N(y_i; f_w(x_i), sigma^2) and of that times f_w(x_k), by the
+ * trapezium rule, d = 1 or 2: what a class says. Without the factors of 2 pi of the labels. */
+typedef struct integrals {
+    double total, sum;
+} integrals;
+
+typedef double value_of(const double *w, const float *x);
+
+static integrals integrate(const shown *all, size_t s, size_t k, size_t dimension, double step, double sigma,
+                           value_of *f) {
+    const int most = (int)(7 / step);
+    integrals found = {0, 0};
+
+    for (int a = -most; a <= most; a++)
+        for (int b = dimension > 1 ? -most : 0; b <= (dimension > 1 ? most : 0); b++) {
+            const double w[2] = {a * step, b * step};
+            double log_weight = -.5 * (w[0] * w[0] + w[1] * w[1]) - (double)k * log(sigma);
+            for (size_t i = 0; i < k; i++)
+                log_weight -= .5 * pow((y_of(all, s, i) - f(w, x_of(all, s, i))) / sigma, 2);
+            const double weight = exp(log_weight) * pow(step / sqrt(2 * 3.14159265358979323846), (double)dimension);
+            found.total += weight;
+            found.sum += weight * f(w, x_of(all, s, k));
+        }
+    return found;
+}
+
+static double linear(const double *w, const float *x) {
+    return 2 * w[0] * (double)x[0];
+}
+static double quadratic(const double *w, const float *x) {
+    return 2 * w[0] * (double)x[0] * (double)x[0] / sqrt(3);
+}
+static double plane(const double *w, const float *x) {
+    return w[0] * (double)x[0] + w[1] * (double)x[1];
+}
+static double outer(const double *w, const float *x) {
+    return w[0] * (double)x[0] + w[1] * (double)x[2];
+}
+static double last(const double *w, const float *x) {
+    return plane(w, x + 1);
+}
+static double first(const double *w, const float *x) {
+    return w[0] * (double)x[0];
+}
+static double second(const double *w, const float *x) {
+    return w[0] * (double)x[1];
+}
+
+/* A hypothesis by its probability. */
+typedef struct part {
+    double share, sigma, step;
+    size_t dimension;
+    value_of *f;
+} part;
+
+static icl_status check_integrals(tap_run *tap, const char *setting, const char *name, size_t sequences,
+                                  const part *parts, size_t count, icl_error *error) {
+    shown all;
+    double worst = 0;
+    size_t wrong = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, sequences, setting, error));
+    ICL_TRY(run(&all, name, error));
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 0; k < all.points; k++) {
+            double sum = 0, total = 0;
+            for (size_t i = 0; i < count; i++) {
+                const integrals own = integrate(&all, s, k, parts[i].dimension, parts[i].step,
+                                                (double)(float)parts[i].sigma, parts[i].f); /* levels are floats */
+                sum += parts[i].share * own.sum;
+                total += parts[i].share * own.total;
+            }
+            worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
+            wrong += k == 0 && output(&all, s, k) != 0;
+        }
+    tap_ok(tap, worst < 1e-10, "%s, %s: the mean by integrals over all weights (%.1e)", name, setting, worst);
+    tap_ok(tap, wrong == 0, "%s: the prior mean, 0, before the first label", name);
+done:
+    shown_close(&all);
+    return status;
+}
+
+#define ONE   "task.d=1 task.n=5 task.output_scale=2 task.class=mixture task.mixture=linear:1,quadratic:3 "
+#define PLANE "task.d=2 task.n=4 task.class=mixture task.support=1 task.mixture=sparse:2,linear:1 task.noise=0.6"
+
+static icl_status check_bayes(tap_run *tap, icl_error *error) {
+    static const double step = 1. / 128;
+    static const part one[] = {{.25, .8, step, 1, linear}, {.75, .8, step, 1, quadratic}};
+    static const part levels[] = {{.125, .3, step, 1, linear},
+                                  {.125, 1.5, step, 1, linear},
+                                  {.375, .3, step, 1, quadratic},
+                                  {.375, 1.5, step, 1, quadratic}};
+    static const part planes[] = {
+        {1. / 3, .6, 1. / 16, 2, plane}, {1. / 3, .6, step, 1, first}, {1. / 3, .6, step, 1, second}};
+
+    static const part pairs[] = {{1, .6, 1. / 16, 2, plane}, {1, .6, 1. / 16, 2, outer}, {1, .6, 1. / 16, 2, last}};
+
+    ICL_CHECK(check_integrals(tap, "task.d=3 task.n=3 task.class=sparse task.support=2 task.noise=0.6", "bayes", 3,
+                              pairs, 3, error));
+    ICL_CHECK(check_integrals(tap, ONE "task.noise=0.8", "bayes", 16, one, 2, error));
+    ICL_CHECK(check_integrals(tap, ONE "task.noise=choice:0.3,1.5", "bayes", 16, levels, 4, error));
+    ICL_CHECK(check_integrals(tap, ONE "task.noise=0.8", "bayes:quadratic", 4, one + 1, 1, error));
+    ICL_CHECK(check_integrals(tap, "task.d=1 task.n=5 task.output_scale=2 task.noise=choice:0.3,1.5", "bayes", 8,
+                              levels, 2, error));
+    ICL_CHECK(check_integrals(tap, PLANE, "bayes", 3, planes, 3, error));
+    return check_integrals(tap, "task.d=2 task.n=4 task.class=sparse task.support=1 task.noise=0.6", "bayes", 4,
+                           planes + 1, 2, error);
+}
+
+/* ---- Losses ---- */
+
+/* The loss of a predictor less that of bayes, by sequence, over all positions with a label before them. */
+static icl_status compare_with(tap_run *tap, shown *all, const char *name, const double *bayes, icl_error *error) {
+    statistic more = {0};
+
+    ICL_CHECK(run(all, name, error));
+    for (size_t s = 0; s < all->count; s++) {
+        double sum = 0;
+        for (size_t k = 1; k < all->points; k++) {
+            const double target = (double)all->targets[s * all->points + k];
+            const double theirs = output(all, s, k) - target, best = bayes[s * all->points + k] - target;
+            sum += (theirs * theirs - best * best) / (double)(all->points - 1);
+        }
+        add(&more, sum);
+    }
+    tap_ok(tap, more.sum > 0 && deviation(&more, 0) > BOUND, "%s loses %.3f more than bayes, %.0f standard errors",
+           name, more.sum / more.count, deviation(&more, 0));
+    return ICL_OK;
+}
+
+/* What is left is at right angles to the prediction, at every position: true of a mean given what was seen. */
+static void check_calibration(tap_run *tap, const shown *all) {
+    double worst = 0;
+
+    for (size_t k = 1; k < all->points; k++) {
+        statistic seen = {0};
+        for (size_t s = 0; s < all->count; s++)
+            add(&seen, output(all, s, k) * ((double)all->targets[s * all->points + k] - output(all, s, k)));
+        worst = fmax(worst, deviation(&seen, 0));
+    }
+    tap_ok(tap, worst < BOUND, "bayes: nothing of what it misses follows its prediction (%.1f standard errors)", worst);
+}
+
+static icl_status check_losses(tap_run *tap, icl_error *error) {
+    /* None that has an infinite variance where there are as many pairs as weights. */
+    static const char *const names[] = {"bayes:linear", "bayes:sparse", "bayes:quadratic",
+                                        "ridge",        "lasso:0.1",    "zero"};
+    shown all;
+    double *bayes = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, 1000,
+                       "task.d=4 task.n=8 task.class=mixture task.mixture=linear,sparse,quadratic task.support=2 "
+                       "task.noise=0.5",
+                       error));
+    ICL_TRY(icl_allocate(all.count * all.points, sizeof *bayes, "outputs", &bayes, error));
+    ICL_TRY(run(&all, "bayes", error));
+    check_calibration(tap, &all);
+    memcpy(bayes, all.outputs, all.count * all.points * sizeof *bayes);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ICL_TRY(compare_with(tap, &all, names[i], bayes, error));
+done:
+    icl_free(&bayes);
+    shown_close(&all);
+    return status;
+}
+
+/* Without noise functions of two coordinates are found from three pairs. */
+static icl_status check_exact(tap_run *tap, icl_error *error) {
+    shown all;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, 200, "task.d=6 task.n=3 task.class=sparse task.support=2 task.noise=0", error));
+    ICL_TRY(run(&all, "bayes", error));
+    const double before = loss_at(&all, 0).sum / 200, after = loss_at(&all, 3).sum / 200;
+    tap_ok(tap, before > 1 && after < .01, "sparse, without noise: %.2f, and from three pairs %.1e", before, after);
+done:
+    shown_close(&all);
+    return status;
+}
+
+/* ---- Where there is none ---- */
+
+static icl_status check_rows(tap_run *tap, const char *setting, bool has_all, bool has_linear, icl_error *error) {
+    shown all;
+    bool seen[2] = {false};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, 1, setting, error));
+    for (const icl_reference_predictor *at = all.task->family->references(all.task); at->name; at++) {
+        seen[0] = seen[0] || strcmp(at->name, "bayes") == 0;
+        seen[1] = seen[1] || strcmp(at->name, "bayes:linear") == 0;
+    }
+    tap_ok(tap, seen[0] == has_all && seen[1] == has_linear, "%s: %s, %s", setting, has_all ? "bayes" : "no bayes",
+           has_linear ? "bayes:linear" : "no bayes:linear");
+done:
+    shown_close(&all);
+    return status;
+}
+
+static icl_status check_existence(tap_run *tap, icl_error *error) {
+    ICL_CHECK(check_rows(tap, "task.noise=1", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.noise=choice:1,2", true, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=sparse task.noise=1", true, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=sparse task.d=200 task.noise=1", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=uniform:1", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.outliers=0.1", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=mixture task.label_law=signs", false, false, error));
+    return check_rows(tap, "task.class=mixture task.mixture=linear,relu-network task.noise=1", false, true, error);
+}
+
+int main(void) {
+    static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
+        check_components, check_bayes, check_losses, check_exact, check_existence};
+    return test_predictors(checks, sizeof checks / sizeof *checks);
+}
