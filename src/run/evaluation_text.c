@@ -126,15 +126,25 @@ static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
 
 /* ---- Several scored positions, and losses with an accuracy ---- */
 
+/* Of a column that has this name on top and numbers as wide as `least` below. */
+static int width_of(const char *name, int least) {
+    const int length = (int)strlen(name);
+    return length > least ? length : least;
+}
+
 static void write_means(FILE *stream, const icl_evaluation *evaluation) {
     const icl_score *model = &evaluation->scores[0];
     const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind);
     char text[16];
+    int names = 12;
 
-    fprintf(stream, "%-12s %11s %11s%s\n", "predictor", icl_loss_key(model), "+-", has_accuracy ? "    accuracy" : "");
+    for (size_t i = 0; i < evaluation->count; i++)
+        names = width_of(evaluation->scores[i].predictor, names);
+    fprintf(stream, "%-*s %11s %11s%s\n", names, "predictor", icl_loss_key(model), "+-",
+            has_accuracy ? "    accuracy" : "");
     for (size_t i = 0; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
-        fprintf(stream, "%-12s", score->predictor);
+        fprintf(stream, "%-*s", names, score->predictor);
         fprintf(stream, " %11s", icl_loss_text(score->mse, text));
         fprintf(stream, " %11s", icl_loss_text(score->se, text));
         if (has_accuracy)
@@ -161,7 +171,8 @@ static void write_curve(FILE *stream, const icl_evaluation *evaluation) {
         const size_t s = row * (count - 1) / (rows - 1);
         fprintf(stream, "%-12zu", scores[0].positions[s].position);
         for (size_t i = 0; i < evaluation->count; i++)
-            fprintf(stream, " %11s", icl_loss_text(scores[i].positions[s].loss, text));
+            fprintf(stream, " %*s", width_of(scores[i].predictor, 11),
+                    icl_loss_text(scores[i].positions[s].loss, text));
         fputc('\n', stream);
     }
 }
