@@ -59,7 +59,8 @@ typedef struct icl_side {
 /* Side tensors of in-context regression: sigma of the sequence, [B, 1, 1]. */
 #define ICL_SIDE_NOISE "noise"
 
-/* w, [B, d, 1]; of functions the direction that they depend on, [B, k, 1] in a subspace. */
+/* w, [B, d, 1]; of functions the direction that they depend on, [B, k, 1] in a subspace; of
+ * quadratic targets W, [B, d, d]. */
 #define ICL_SIDE_COEFFICIENTS "coefficients"
 
 /* The sum of e_i e_i^T over e_i = (x_i, y_i), [B, d + 1, d + 1]; with task.sampler = gram. */

@@ -17,6 +17,7 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
 /* The families: the word of task.family, the constant in the family's file, whose keys stand beside it as NAME_keys. */
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
+    FAMILY("quadratic-regression", icl_quadratic_regression)                                                           \
     FAMILY("functions", icl_functions)                                                                                 \
     FAMILY("function-classes", icl_function_classes_family)                                                            \
     FAMILY("recall", icl_recall)                                                                                       \

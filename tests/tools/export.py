@@ -53,6 +53,7 @@ SEQUENCES = {
     "linear": ["feature_map=elu+1", "normalizer=true", "output_norm=layer", "feed_forward=relu"],
     "linear, both directions": ["mixer=linear", "causal=false", "feature_map=relu", "loops=2"],
     "linear, learned features": ["mixer=linear", "feature_map=learned", "feed_forward=quadratic"],
+    "linear, no bias": ["mixer=linear", "causal=false", "embedding_bias=false", "feed_forward=quadratic"],
     "linear, tanh features": ["mixer=linear", "feature_map=tanh"],
     "linear, 5 learned features": ["mixer=linear", "feature_map=learned:5", "normalizer=true"],
     "softmax behind features": ["mixer=linear,softmax", "feature_map=learned", "normalize_keys=unit"],

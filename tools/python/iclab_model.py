@@ -286,7 +286,7 @@ class Sequence:
         if is_symbols:
             embedded = own["embedding.table"][inputs]
         else:
-            embedded = inputs @ own["embedding.weight"] + own["embedding.bias"]
+            embedded = inputs @ own["embedding.weight"] + own.get("embedding.bias", 0)
         embedded = self.add_positions(embedded, own, xp)
         z = embedded
         for loop in range(int(self.about["loops"])):

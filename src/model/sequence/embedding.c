@@ -1,7 +1,8 @@
 /*
  * Inputs to the width, and what tells positions apart.
  *
- * Coordinates: x W + b, W [p, width]. Symbols: rows of a table [V, width]. Positions, counted from 0:
+ * Coordinates: x W + b, W [p, width]; without b where model.embedding_bias = false. Symbols: rows of a table
+ * [V, width]. Positions, counted from 0:
  *
  *     learned:     a row of a table [T, width] is added
  *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
@@ -25,9 +26,10 @@ icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *
                                           0, false};
         ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->inputs, is->width}, error,
                                    "embedding.weight"));
+    }
+    if (shape->symbols == 0 && is->has_embedding_bias)
         ICL_CHECK(icl_sequence_add(builder, &is->embedding_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true},
                                    1, &is->width, error, "embedding.bias"));
-    }
     if (is->positions != ICL_POSITIONS_LEARNED)
         return ICL_OK;
     return icl_sequence_add(builder, &is->position_table,

@@ -70,6 +70,8 @@ static const icl_recipe_key keys[] = {
     {"model", "injection", ICL_KEY_FLAG, "true", .help = "every loop adds the embedding; false: the first one alone"},
     {"model", "loop_norm", ICL_KEY_FLAG, "false", .help = "the norm before the readout ends every loop"},
     {"model", "positions", ICL_KEY_WORD, "none", .choices = positions, .help = "what tells positions apart"},
+    {"model", "embedding_bias", ICL_KEY_FLAG, "true",
+     .help = "a bias beside the embedding of coordinates; without any, linear mixers see no constant"},
     {"model", "norm", ICL_KEY_WORD, "rms", .choices = norms, .help = "norms of blocks, and before the readout"},
     {"model", "feed_forward", ICL_KEY_WORD, "gelu", .choices = feed_forwards,
      .help = "what each position computes by itself"},
@@ -209,6 +211,7 @@ static void read_values(const icl_recipe *recipe, icl_sequence *is) {
     is->causal = icl_recipe_flag(recipe, "model", "causal");
     is->injection = icl_recipe_flag(recipe, "model", "injection");
     is->loop_norm = icl_recipe_flag(recipe, "model", "loop_norm");
+    is->has_embedding_bias = icl_recipe_flag(recipe, "model", "embedding_bias");
     is->positions = (icl_positions)icl_recipe_choice(recipe, "model", "positions");
     is->position_base = icl_recipe_number(recipe, "model", "position_base");
     is->norm = (icl_sequence_norm_kind)icl_recipe_choice(recipe, "model", "norm");
@@ -309,6 +312,9 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
         return icl_recipe_reject(recipe, "model", "loop_norm", error,
                                  "false: only with norms before the parts of a block, and outputs from each position "
                                  "or from their mean, does the readout have a norm that a loop can end in");
+    if (!is->has_embedding_bias && model->shape.symbols > 0)
+        return icl_recipe_reject(recipe, "model", "embedding_bias", error,
+                                 "true: the task has symbols, whose embedding is a table");
     if (is->pooled && model->shape.scored != 1)
         return icl_recipe_reject(recipe, "model", "readout", error,
                                  "position: the task scores %zu positions, and their mean gives one output",

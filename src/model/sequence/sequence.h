@@ -101,6 +101,7 @@ typedef struct icl_sequence {
     size_t feature_width; /* numbers of a key behind its feature map */
     bool causal;
     bool injection, loop_norm; /* of the loops */
+    bool has_embedding_bias;
     icl_positions positions;
     double position_base;
     icl_sequence_norm_kind norm;

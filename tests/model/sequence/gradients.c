@@ -19,6 +19,7 @@ static const char *const settings[] = {
     "mixer=linear feature_map=elu+1 normalizer=true feed_forward=swiglu output_norm=layer",
     "mixer=linear feature_map=relu feed_forward=swiglu",
     "mixer=linear feature_map=dpfp:2 normalize_keys=sum feed_forward=quadratic",
+    "mixer=linear causal=false embedding_bias=false norm=none output_norm=none feed_forward=quadratic",
     "mixer=linear feature_map=favor:3",
     "mixer=linear feature_map=learned output_gate=true",
     "mixer=linear feature_map=learned:5 output_norm=none",

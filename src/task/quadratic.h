@@ -1,0 +1,35 @@
+/* Inside the task room: quadratic targets in context (quadratic.c), for their sampler and reference predictors. */
+#ifndef ICLAB_TASK_QUADRATIC_H
+#define ICLAB_TASK_QUADRATIC_H
+
+#include "iclab/reference_predictor.h"
+#include "task/inputs.h"
+
+/* task->state. */
+typedef struct icl_quadratic {
+    icl_inputs inputs;
+    icl_random_params noise_level;
+    double scale; /* standard deviation of the entries of W, a float */
+} icl_quadratic;
+
+/* 1 / sqrt(d (d + 2)), rounded to float: then E y^2 = 1 for x ~ N(0, I). */
+double icl_quadratic_scale(size_t dimension);
+
+/*
+ * The best single step of gradient descent on the products of two coordinates, for x ~ N(0, I). With the features
+ * phi(x) = x x^T, n pairs and step lengths of their own for the part without trace and for the trace,
+ *
+ *     prediction = 1/n sum_j y_j (traceless ((x_j . x_t)^2 - r_j) + trace r_j),  r_j = |x_j|^2 |x_t|^2 / d.
+ */
+typedef struct icl_quadratic_step {
+    double traceless, trace; /* step lengths */
+    double loss;             /* E (prediction - target)^2 */
+    double loss_by_trace;    /* of the trace's step alone */
+} icl_quadratic_step;
+
+icl_quadratic_step icl_quadratic_best_step(size_t dimension, size_t context, double mean_square_noise);
+
+/* Of task->family->references: zero, ols, step, quadratic-ols, oracle. */
+const icl_reference_predictor *icl_quadratic_references(const icl_task *task);
+
+#endif
