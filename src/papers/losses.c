@@ -65,6 +65,7 @@ done:
 /* Sums over the sequences so far, of one vector. */
 typedef struct sums {
     double loss, square, excess, excess_square;
+    double product, product_square, targets, predictions; /* y y^, its square, y^2 and y^^2 */
 } sums;
 
 static double error_of(double sum, double square, double count) {
@@ -79,16 +80,34 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
     ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
     ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
     for (size_t i = 0; i < count; i++) {
-        const double miss = (double)sequences->model[i] - (double)sequences->targets[i];
-        const double loss = miss * miss;
+        const double prediction = (double)sequences->model[i], target = (double)sequences->targets[i];
+        const double loss = (prediction - target) * (prediction - target), product = prediction * target;
         if (is_first)
             first[i] = loss;
         to->loss += loss;
         to->square += loss * loss;
         to->excess += loss - first[i];
         to->excess_square += (loss - first[i]) * (loss - first[i]);
+        to->product += product;
+        to->product_square += product * product;
+        to->targets += target * target;
+        to->predictions += prediction * prediction;
     }
     return ICL_OK;
+}
+
+static icl_paired_loss loss_of(const sums *of, double n) {
+    const double size = sqrt(of->targets * of->predictions);
+    icl_paired_loss loss = {.mse = of->loss / n,
+                            .se = error_of(of->loss, of->square, n),
+                            .excess = of->excess / n,
+                            .excess_se = error_of(of->excess, of->excess_square, n)};
+
+    if (size > 0) {
+        loss.cosine = of->product / size;
+        loss.cosine_se = error_of(of->product, of->product_square, n) * n / size;
+    }
+    return loss;
 }
 
 static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, icl_trainer *trainer, size_t total,
@@ -121,8 +140,7 @@ icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer
     ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
     ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, to, error));
     for (size_t i = 0; i < count; i++)
-        losses[i] = (icl_paired_loss){to[i].loss / n, error_of(to[i].loss, to[i].square, n), to[i].excess / n,
-                                      error_of(to[i].excess, to[i].excess_square, n)};
+        losses[i] = loss_of(&to[i], n);
     ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
 done:
     icl_sequences_release(&drawn);

@@ -26,6 +26,7 @@ icl_status icl_reproduce_accuracy_as(const icl_reproducing *run, icl_trainer *tr
 typedef struct icl_paired_loss {
     double mse, se;
     double excess, excess_se; /* above the first vector's squared error, sequence by sequence: it scatters far less */
+    double cosine, cosine_se; /* E y y^ / sqrt(E y^2 E y^^2) of targets and predictions; 0 where all are 0 */
 } icl_paired_loss;
 
 /* Evaluates `count` parameter vectors of the trainer's model on the same `sequences` sequences of the run's seed, drawn

@@ -5,7 +5,8 @@
 #include "papers/reproduce.h"
 
 /* Vladymyrov et al. 2024, "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) */
-extern const icl_reproduction icl_versatile_table1, icl_versatile_profile, icl_versatile_weights, icl_versatile_layers;
+extern const icl_reproduction icl_versatile_table1, icl_versatile_profile, icl_versatile_weights, icl_versatile_layers,
+    icl_versatile_quadratic, icl_versatile_feedforward;
 
 /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for
  * in-context learning" (arXiv 2306.00297) */

@@ -13,6 +13,8 @@ static const icl_reproduction *const table[] = {
     &icl_versatile_profile,
     &icl_versatile_weights,
     &icl_versatile_layers,
+    &icl_versatile_quadratic,
+    &icl_versatile_feedforward,
     /* Ahn et al. 2023, "Transformers learn to implement preconditioned gradient descent for in-context learning" */
     &icl_precondition_theory,
     &icl_precondition_rotation,

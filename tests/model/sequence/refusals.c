@@ -59,12 +59,16 @@ static void refuse(tap_run *tap, const setting *is, const char *expected) {
 
 int main(void) {
     tap_run tap = {0};
-    setting symbols = {"mixer=softmax", small_shape, 1};
+    setting symbols = {"mixer=softmax", small_shape, 1},
+            unbiased = {"mixer=softmax embedding_bias=false", small_shape, 1};
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         refuse(&tap, &(setting){refusals[i].overrides, small_shape, 1}, refusals[i].expected);
     symbols.shape.inputs = 0;
     symbols.shape.symbols = ((size_t)1 << 24) + 1;
     refuse(&tap, &symbols, "at most 16777216 symbols");
+    unbiased.shape.inputs = 0;
+    unbiased.shape.symbols = 5;
+    refuse(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
     return tap_done(&tap);
 }
