@@ -97,6 +97,7 @@ static icl_status check_classes(tap_run *tap, icl_backend *backend, icl_error *e
     ICL_CHECK(check_class(tap, "sparse", 3, 2, backend, error));
     ICL_CHECK(check_class(tap, "relu-network", D, 2, backend, error));
     ICL_CHECK(check_class(tap, "decision-tree", 1, 1, backend, error));
+    ICL_CHECK(check_class(tap, "threshold", 1, 1, backend, error));
     return check_class(tap, "quadratic", D, 4, backend, error);
 }
 

@@ -257,6 +257,7 @@ static icl_status check_existence(tap_run *tap, icl_error *error) {
     ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.outliers=0.1", false, false, error));
     ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false, error));
     ICL_CHECK(check_rows(tap, "task.class=mixture task.label_law=signs", false, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=mixture task.mixture=threshold,linear task.noise=1", false, true, error));
     return check_rows(tap, "task.class=mixture task.mixture=linear,relu-network task.noise=1", false, true, error);
 }
 

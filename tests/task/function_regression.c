@@ -165,8 +165,86 @@ done:
     return status;
 }
 
+/* ---- Noise with tails and outliers ---- */
+
+static double normal_density(double miss, double sigma) {
+    return exp(-.5 * miss * miss / (sigma * sigma)) / sigma;
+}
+static double student_density(double label, double value) {
+    return pow(1 + pow((label - value) / .5, 2) / 3, -2);
+}
+static double wide_density(double label, double value) {
+    return .8 * normal_density(label - value, .5) + .2 * normal_density(label - value, 4);
+}
+static double multiplied_density(double label, double value) {
+    return .7 * normal_density(label - value, .5) + .3 * normal_density(label - 5 * value, 2.5);
+}
+
+typedef double density_of(double label, double value);
+
+/* The logarithm of the posterior of w, d = 1 and c = 2, from the first k pairs. */
+static double posterior_at(const shown *all, size_t s, size_t k, double w, density_of *density) {
+    double sum = -.5 * w * w / 4;
+    for (size_t i = 0; i < k; i++)
+        sum += log(density(y_of(all, s, i), w * (double)x_of(all, s, i)[0]));
+    return sum;
+}
+
+/* Its weight is where the posterior is flat and curves down, and not below what it is at ridge. */
+static icl_status check_mode(tap_run *tap, const char *noise, density_of *density, icl_error *error) {
+    const double h = 1e-4;
+    shown all;
+    double *ridge = NULL, steepest = 0;
+    size_t wrong = 0;
+    char text[200];
+    icl_status status = ICL_OK;
+
+    snprintf(text, sizeof text, "task.d=1 task.n=6 task.output_scale=2 task.noise=0.5 %s", noise);
+    ICL_TRY(shown_open(&all, 32, text, error));
+    ICL_TRY(icl_allocate(all.count * all.points, sizeof *ridge, "outputs", &ridge, error));
+    ICL_TRY(run(&all, "ridge", error));
+    memcpy(ridge, all.outputs, all.count * all.points * sizeof *ridge);
+    ICL_TRY(run(&all, "reweighted", error));
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 0; k < all.points; k++) {
+            const double x = (double)x_of(&all, s, k)[0], w = output(&all, s, k) / x;
+            const double here = posterior_at(&all, s, k, w, density);
+            const double above = posterior_at(&all, s, k, w + h, density),
+                         below = posterior_at(&all, s, k, w - h, density);
+            steepest = fmax(steepest, fabs(above - below) / (2 * h));
+            wrong += above + below > 2 * here;
+            wrong += here < posterior_at(&all, s, k, ridge[s * all.points + k] / x, density) - 1e-9;
+        }
+    tap_ok(tap, steepest < 1e-4 && wrong == 0, "reweighted, %s: a mode of the posterior (slope %.1e)", noise, steepest);
+done:
+    icl_free(&ridge);
+    shown_close(&all);
+    return status;
+}
+
+static icl_status check_reweighted(tap_run *tap, icl_error *error) {
+    shown all = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(check_mode(tap, "task.noise_law=student-t task.noise_unit=scale", student_density, error));
+    ICL_TRY(check_mode(tap, "task.outliers=0.2 task.outlier_size=4", wide_density, error));
+    ICL_TRY(check_mode(tap, "task.outliers=0.3 task.outlier_law=multiplied task.outlier_size=5", multiplied_density,
+                       error));
+    ICL_TRY(shown_open(&all, 400, "task.d=3 task.n=12 task.noise=0.3 task.outliers=0.2", error));
+    ICL_TRY(run(&all, "ridge", error));
+    const statistic ridge = loss_at(&all, 12);
+    ICL_TRY(run(&all, "reweighted", error));
+    const statistic own = loss_at(&all, 12);
+    tap_ok(tap, deviation(&ridge, own.sum / own.count) > BOUND && own.sum < ridge.sum / 3,
+           "behind twelve pairs, a fifth of them outliers: reweighted %.3f, ridge %.3f", own.sum / own.count,
+           ridge.sum / ridge.count);
+done:
+    shown_close(&all);
+    return status;
+}
+
 int main(void) {
     static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
-        check_closed_forms, check_ridge_row, check_regression, check_lasso, check_squares};
+        check_closed_forms, check_ridge_row, check_regression, check_lasso, check_squares, check_reweighted};
     return test_predictors(checks, sizeof checks / sizeof *checks);
 }

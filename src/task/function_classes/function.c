@@ -31,6 +31,7 @@ static const icl_choice classes[] = {{"linear", ICL_CLASS_LINEAR},
                                      {"relu-network", ICL_CLASS_RELU_NETWORK, network_groups},
                                      {"decision-tree", ICL_CLASS_DECISION_TREE, tree_groups},
                                      {"quadratic", ICL_CLASS_QUADRATIC},
+                                     {"threshold", ICL_CLASS_THRESHOLD},
                                      {"mixture", ICL_CLASS_MIXTURE, mixture_groups},
                                      {0}};
 
@@ -218,6 +219,8 @@ double icl_function_value(const icl_function_law *law, const double *function, c
         return law->scale * tree_value(law, function, x);
     case ICL_CLASS_QUADRATIC:
         return law->scale * square_product(function, x, law->dimension);
+    case ICL_CLASS_THRESHOLD:
+        return product(function, x, law->dimension) > 0 ? law->scale : -law->scale;
     default:
         return law->scale * product(function, x, law->dimension);
     }
@@ -226,7 +229,7 @@ double icl_function_value(const icl_function_law *law, const double *function, c
 static double mean_square_of(const icl_function_law *law, icl_function_class kind) {
     if (kind == ICL_CLASS_SPARSE)
         return (double)law->support;
-    return kind == ICL_CLASS_DECISION_TREE ? 1 : (double)law->dimension;
+    return kind == ICL_CLASS_DECISION_TREE || kind == ICL_CLASS_THRESHOLD ? 1 : (double)law->dimension;
 }
 
 double icl_function_mean_square(const icl_function_law *law) {

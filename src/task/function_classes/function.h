@@ -7,9 +7,10 @@
  *     decision-tree   a full binary tree of depth D: each of its 2^D - 1 inner nodes asks whether one coordinate, drawn
  *                     uniformly, is above 0; each of its 2^D leaves holds a value of N(0, 1)
  *     quadratic       sum_i w_i x_i^2 / sqrt(3), w ~ N(0, I)
+ *     threshold       the sign of <w, x>, -1 or 1, w ~ N(0, I): classes as values, to mix with others
  *     mixture         one of these, drawn by the weights of task.mixture (mixture.h)
  *
- * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1 and d in this order, what the paper divides errors by.
+ * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1, d and 1 in this order, what the paper divides errors by.
  */
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
 #define ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
@@ -26,6 +27,7 @@ typedef enum icl_function_class {
     ICL_CLASS_RELU_NETWORK,
     ICL_CLASS_DECISION_TREE,
     ICL_CLASS_QUADRATIC,
+    ICL_CLASS_THRESHOLD,
     ICL_CLASS_MIXTURE
 } icl_function_class;
 

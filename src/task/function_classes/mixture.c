@@ -14,8 +14,7 @@ const icl_recipe_group icl_mixture_keys = ICL_RECIPE_GROUP(rows);
 
 static icl_status reject(const icl_recipe *recipe, const char *item, size_t length, const char *why, icl_error *error) {
     return icl_recipe_reject(recipe, "task", "mixture", error,
-                             "CLASS:WEIGHT,CLASS:WEIGHT,... with two of the classes or more: %.*s %s", (int)length,
-                             item, why);
+                             "CLASS:WEIGHT,CLASS:WEIGHT,... of task.class: \"%.*s\" %s", (int)length, item, why);
 }
 
 /* One CLASS:WEIGHT of this length. */
@@ -54,8 +53,6 @@ icl_status icl_mixture_read(const icl_recipe *recipe, const icl_choice *classes,
         if (!*at)
             break;
     }
-    if (mixture->count < 2)
-        return reject(recipe, text, strlen(text), "is one", error);
     for (size_t i = 0; i < mixture->count; i++)
         total += mixture->shares[i];
     for (size_t i = 0; i < mixture->count; i++)

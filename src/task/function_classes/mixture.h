@@ -1,6 +1,7 @@
 /*
  * task.class = mixture: each function is of a class that is drawn, with probabilities in proportion to the weights of
- * task.mixture = CLASS:WEIGHT,CLASS:WEIGHT,… Without weights all are as likely.
+ * task.mixture = CLASS:WEIGHT,CLASS:WEIGHT,… Without weights all are as likely. A mixture
+ * of one is that class: for evaluating what was trained on more.
  */
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_MIXTURE_H
 #define ICLAB_TASK_FUNCTION_CLASSES_MIXTURE_H

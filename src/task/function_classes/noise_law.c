@@ -125,6 +125,25 @@ double icl_noise_law_density(const icl_noise_law *law, double label, double valu
     return larger + log((1 - law->outliers) * exp(plain - larger) + law->outliers * exp(outlier - larger));
 }
 
+/* 1 / variance of what misses by so much, on average. */
+static double precision_at(const icl_noise_law *law, double miss, double sigma) {
+    const double square = law->unit * law->unit * sigma * sigma;
+    return law->freedom > 0 ? (law->freedom + 1) / (law->freedom * square + miss * miss) : 1 / square;
+}
+
+void icl_noise_law_weigh(const icl_noise_law *law, double label, double value, double sigma, double *precision,
+                         double *seen) {
+    const double factor = law->multiplies ? law->outlier_size : 1, far = law->multiplies ? sigma : law->outlier_size;
+    const double outlier = law->outliers * exp(log_density(law, label - factor * value, factor * far) -
+                                               icl_noise_law_density(law, label, value, sigma));
+    const double share = law->outliers > 0 ? fmin(outlier, 1) : 0;
+    const double plain = (1 - share) * precision_at(law, label - value, sigma);
+    const double other = share * precision_at(law, label / factor - value, far);
+
+    *precision = plain + other;
+    *seen = (plain * label + other * label / factor) / *precision;
+}
+
 double icl_noise_law_variance(const icl_noise_law *law, double sigma) {
     const double tails = law->freedom > 2 ? law->unit * law->unit * law->freedom / (law->freedom - 2) : 1;
     const double share = law->multiplies ? 0 : law->outliers, size = law->outlier_size;

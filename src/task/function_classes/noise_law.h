@@ -42,6 +42,16 @@ double icl_noise_law_label(const icl_noise_law *law, double value, double sigma,
 /* The logarithm of the density of a label, up to a number that is the same for all labels, values and sigma > 0. */
 double icl_noise_law_density(const icl_noise_law *law, double label, double value, double sigma);
 
+/*
+ * What a label says of the value, as if its noise were normal: with precision q about t. Both are means, given what the
+ * label misses this value by, over what it can be: noise of many variances, plain or an outlier, t = y / A of one that
+ * is multiplied.
+ *
+ *     q = sum_j p_j q_j,   t = sum_j p_j q_j t_j / q,   q_j = (nu + 1) / (nu s_j^2 + (t_j - value)^2) or 1 / s_j^2
+ */
+void icl_noise_law_weigh(const icl_noise_law *law, double label, double value, double sigma, double *precision,
+                         double *seen);
+
 /* The variance of a label about the value; sigma^2 where it is infinite, and for multiplied labels. */
 double icl_noise_law_variance(const icl_noise_law *law, double sigma);
 

@@ -231,6 +231,8 @@ icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_
         add(to, "ridge", &icl_points_ridge, 1);
     if (icl_labels_are_classes(&is->labels))
         ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, to, error));
+    if (is->labels.noise.freedom > 0 || is->labels.noise.outliers > 0)
+        add(to, "reweighted", &icl_points_reweighted, 0);
     add_bayes(is, to);
     if (icl_function_has(&is->law, ICL_CLASS_QUADRATIC))
         add(to, "squares", &icl_points_squares, 0);

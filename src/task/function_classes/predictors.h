@@ -12,6 +12,8 @@
  *     ridge           <x_k, w>, w = (X^T X + (s / c)^2 I)^-1 X^T y, s^2 the variance of the noise at the sequence's own
  *                     sigma and c = task.output_scale; with noise alone. The posterior mean of linear functions with
  *                     normal noise, and with other noise the best that is linear in y
+ *     reweighted      with heavy tails or outliers: a mode of the posterior of linear functions, by the law of the
+ *                     noise
  *     bayes           the posterior mean where the classes are linear, sparse or quadratic and the noise normal and of
  *                     levels that are listed, none of which it is told: what nothing beats
  *                     that is not told. Of a mixture
@@ -56,8 +58,8 @@ typedef struct icl_points_predictor {
 } icl_points_predictor;
 
 extern const icl_points_predictor icl_points_zero, icl_points_averaging, icl_points_nearest, icl_points_ridge,
-    icl_points_bayes, icl_points_squares, icl_points_lasso, icl_points_logistic, icl_points_tree, icl_points_network,
-    icl_points_posterior;
+    icl_points_reweighted, icl_points_bayes, icl_points_squares, icl_points_lasso, icl_points_logistic, icl_points_tree,
+    icl_points_network, icl_points_posterior;
 
 /* The number of icl_points_bayes for all classes; another is a class. Whether it exists, with hypotheses that can be
  * counted up. */
