@@ -360,8 +360,8 @@ icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_seq
 
 /* ---- The memory of fast weights that is bounded (bounded_memory.c) ---- */
 
-/* M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]: M <- M +
- * beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
+/* M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]:
+ * M <- M + beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
 icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
                                          icl_variable beta);
 
