@@ -50,6 +50,10 @@ static icl_status measure_loss(void *user, icl_trainer *trainer, double *value, 
     return ICL_OK;
 }
 
+static size_t steps_of(const icl_fastweight_curve *curve, icl_scale scale) {
+    return scale == ICL_SCALE_SHORT && curve->short_steps > 0 ? curve->short_steps : most_steps[scale];
+}
+
 static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_figure *figure,
                               const icl_fastweight_curve *curve, size_t keys, icl_recipe **recipe, icl_error *error) {
     icl_recipe *made = NULL;
@@ -66,7 +70,7 @@ static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_f
     ICL_TRY(icl_reproduce_override(made, error, "eval.every=100"));
     ICL_TRY(icl_reproduce_override(made, error, "train.stop_at=0.001"));
     ICL_TRY(icl_reproduce_override(made, error, "train.stop_after=10"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", most_steps[run->params->scale]));
+    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", steps_of(curve, run->params->scale)));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
     *recipe = made;
     made = NULL;

@@ -18,6 +18,7 @@ typedef struct icl_fastweight_curve {
     const char *differs;               /* from the authors' code, so that their logs do not judge it; NULL: nothing */
     icl_scale first;                   /* scale from which on it is part of the figure */
     const char *overrides;             /* of the recipe, "section.key=value", separated by blanks; NULL: none */
+    size_t short_steps;                /* at most at scale short; 0: as many as the others */
 } icl_fastweight_curve;
 
 /* A figure: curves over S. */
