@@ -166,8 +166,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
          NULL,
          ICL_SCALE_SHORT,
          "model.directions=drawn"},
-        /* At S = 20 it is at 1.8 after 15,000 steps, five minutes of a core; a step takes a core .1 s at S = 60 and .3 s
-         * at 100. */
+        /* S = 20: 1.8 after 15,000 steps, five minutes of a core. A step takes .1 s at S = 60, .3 s at 100. */
         {"tanh, fwm",
          "fwm",
          "tanh",
