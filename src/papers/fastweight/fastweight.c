@@ -205,10 +205,10 @@ icl_status icl_fastweight_reproduce(icl_reproducing *run, const icl_fastweight_f
         const icl_fastweight_curve *curve = &figure->curves[i];
         if (run->params->scale < curve->first)
             continue;
-        ICL_CHECK(add_known(curve, places, curves, error));
         for (size_t place = 0; place < places; place++)
             if (sizes[run->params->scale] >> place & 1)
                 ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, figure, curve, place, curves, error)));
+        ICL_CHECK(add_known(curve, places, curves, error)); /* behind ours, whose colour and mark a log takes */
     }
     /* Where nothing was chosen an old picture stands. */
     return run->findings > 0 ? icl_curves_draw(run, curves, error) : ICL_OK;
