@@ -110,7 +110,7 @@ ICL_API size_t icl_model_loops(const icl_model *model);
 
 /* As icl_model_record, with outputs behind each loop of the window, the last one's last; for ICL_MODEL_LOOPS. The state
  * that enters the window is a constant: gradients reach back through the window's loops alone (Yang, Lee, Nowak,
- * Papailiopoulos 2024, arXiv 2311.12424, section 4). outputs holds window.count variables. */
+ * Papailiopoulos 2024, arXiv 2311.12424). outputs holds window.count variables. */
 ICL_API void icl_model_record_loops(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                     icl_tensor inputs, icl_loop_window window, icl_variable *outputs);
 

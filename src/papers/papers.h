@@ -40,6 +40,10 @@ extern const icl_reproduction icl_landscape_adam_sgd, icl_landscape_noise, icl_l
  * for In-context Learning?" (arXiv 2410.08292) */
 extern const icl_reproduction icl_looped_exact;
 
+/* Yang, Lee, Nowak, Papailiopoulos 2024, "Looped Transformers are Better at Learning Learning Algorithms" (arXiv
+ * 2311.12424) */
+extern const icl_reproduction icl_looped_curves;
+
 /* Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn in-context? A case study of simple function
  * classes" (arXiv 2208.01066) */
 extern const icl_reproduction icl_garg_curves, icl_garg_shifts;

@@ -33,6 +33,8 @@ static const icl_reproduction *const table[] = {
     /* Gatmiry et al. 2024, "Can Looped Transformers Learn to Implement Multi-step Gradient Descent for In-context
      * Learning?" */
     &icl_looped_exact,
+    /* Yang et al. 2024, "Looped Transformers are Better at Learning Learning Algorithms" */
+    &icl_looped_curves,
     /* Giannou et al. 2024, "How Well Can Transformers Emulate In-context Newton's Method?"; Fu et al. 2023 */
     &icl_newton_descent,
     /* Ahn, Cheng, Song et al. 2023, "Linear attention is (maybe) all you need

@@ -1,6 +1,6 @@
 /*
  * Training of models with loops: the loss behind the last loops, and more loops while training goes on (Yang, Lee,
- * Nowak, Papailiopoulos 2024, arXiv 2311.12424, section 4.1).
+ * Nowak, Papailiopoulos 2024, arXiv 2311.12424).
  *
  * With the outputs f_1, ..., f_b behind b loops the loss of a sequence is the mean of its losses at the last T of them,
  * f_(b-T+1), ..., f_b, or at all of fewer. What is right behind each of these loops is a fixed point nearly, where
