@@ -48,6 +48,10 @@ extern const icl_reproduction icl_looped_curves;
  * classes" (arXiv 2208.01066) */
 extern const icl_reproduction icl_garg_curves, icl_garg_shifts;
 
+/* Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, "What learning algorithm is in-context learning? Investigations with
+ * linear models" (arXiv 2211.15661) */
+extern const icl_reproduction icl_algorithms_distance;
+
 /* Giannou, Yang, Wang, Papailiopoulos, Lee 2024, "How Well Can Transformers Emulate In-context Newton's Method?" (arXiv
  * 2403.03183), and Fu, Chen, Jia, Sharan 2023, "Transformers Learn to Achieve Second-Order Convergence Rates for
  * In-Context Linear Regression" (arXiv 2310.17086) */

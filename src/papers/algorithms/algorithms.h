@@ -1,0 +1,83 @@
+/*
+ * What the reproduction of Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, "What learning algorithm is in-context
+ * learning?" (arXiv 2211.15661) is made of: linear algorithms, distances between predictions, implied weights.
+ *
+ * After k pairs (x_i, y_i) an algorithm predicts <w, x> for a query x, with
+ *
+ *     T gradient steps   w_(t+1) = w_t + a_t / k X^T (y - X w_t) from 0, with the best lengths for d, k and the noise
+ *     ridge              w = (X^T X + penalty I)^-1 X^T y; without a penalty least squares, the w of least norm
+ *
+ * Its distance from another at position k is the mean of (A - B)^2 over prompts and queries, the paper's squared
+ * prediction distance. For x ~ N(0, I) it is that of their weights, |w_A - w_B|^2, where both are linear.
+ */
+#ifndef ICLAB_PAPERS_ALGORITHMS_ALGORITHMS_H
+#define ICLAB_PAPERS_ALGORITHMS_ALGORITHMS_H
+
+#include <stddef.h>
+
+#include "baseline/spectrum.h"
+#include "iclab/status.h"
+
+enum { ICL_ALGORITHM_MOST_STEPS = 2 };
+
+typedef struct icl_algorithm {
+    const char *name;
+    size_t steps; /* of gradient descent; 0: ridge */
+    double penalty;
+} icl_algorithm;
+
+/* Some of them for 1 to `pairs` pairs. */
+typedef struct icl_algorithms {
+    const icl_algorithm *rows; /* [count], borrowed */
+    size_t count, dimension, pairs;
+    icl_spectrum *spectra; /* [pairs + 1], of k pairs */
+    double *lengths;       /* [pairs + 1][count][ICL_ALGORITHM_MOST_STEPS], a_t / k */
+    float *tokens;         /* [pairs + 1][d + 1] */
+    double *filter;        /* [d] */
+} icl_algorithms;
+
+/* noise_variance is what step lengths are the best for. Release with icl_algorithms_release, also after a failure. */
+icl_status icl_algorithms_create(const icl_algorithm *rows, size_t count, size_t dimension, size_t pairs,
+                                 double noise_variance, icl_algorithms *all, icl_error *error);
+void icl_algorithms_release(icl_algorithms *all);
+
+/* Their weights [count][d] after k >= 1 pairs: inputs x_i [d], rows `stride` floats apart, and labels as far apart. */
+void icl_algorithms_weights(icl_algorithms *all, size_t k, const float *inputs, const float *labels, size_t stride,
+                            double *weights);
+
+/* ---- Distances ---- */
+
+/* Predictions of several, and targets among them, for the same sequences. */
+typedef struct icl_predicted {
+    size_t sequences, positions, count;
+    double *values; /* [sequences][positions][count] */
+} icl_predicted;
+
+typedef struct icl_measured {
+    double mean, standard_error;
+} icl_measured;
+
+/* A distance, times a factor. */
+typedef struct icl_term {
+    double factor;
+    size_t a, b;
+} icl_term;
+
+/* A sum of distances, each the mean of (A - B)^2 over the sequences and over positions first to last, over `unit`. */
+icl_status icl_predicted_distance(const icl_predicted *all, const icl_term *terms, size_t count, size_t first,
+                                  size_t last, double unit, icl_measured *distance, icl_error *error);
+
+/* ---- Implied weights ---- */
+
+/* What a linear function makes of an algorithm's predictions for many queries behind the same pairs. */
+typedef struct icl_implied {
+    double square;      /* mean square of the predictions */
+    double residual;    /* the same of what the best linear function leaves */
+    double unexplained; /* an estimate of it for other queries: over queries less d; NaN where there are none more */
+} icl_implied;
+
+/* The weights [d] of the linear function nearest to predictions f_j for queries x_j, which `probes`, made for so many
+ * pairs, sees as tokens [count + 1][d + 1], rows (x_j, f_j) but for the last. */
+icl_implied icl_implied_weights(icl_spectrum *probes, const float *tokens, double *weights);
+
+#endif
