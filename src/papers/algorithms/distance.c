@@ -3,8 +3,8 @@
  * in-context learning? Investigations with linear models" (arXiv 2211.15661), the figures of squared prediction
  * distances and of implied weights, by position, depth, width and label noise.
  *
- * Linear functions, x, w ~ N(0, I_d), a label at every position. Rows about the algorithms alone have closed forms, with
- * S = X^T X of k pairs and without noise:
+ * Linear functions, x, w ~ N(0, I_d), a label at every position. Rows about the algorithms alone have closed forms,
+ * with S = X^T X of k pairs and without noise:
  *
  *     gradient step, least squares    min(k, d) / d - k / (k + d + 1), of predictions and of weights alike
  *     least squares, f(x)             1 - k / d, then 0
@@ -52,10 +52,14 @@ typedef struct cell {
     bool by_depth, by_width;
 } cell;
 
-/* By depth in the order of layers. At ci they hardly learn: that scale is for what holds for every predictor. */
+/* By depth in the order of layers. At ci they hardly learn: that scale is for what holds for every predictor. At short
+ * noise 1 is the most: two layers with noise 2 are then worse than a gradient step. */
 static const cell ci_cells[] = {{1, 16, 0, true, true}, {2, 8, 0, true, true}, {1, 16, .5, false, false}};
-static const cell short_cells[] = {{1, 64, 0, true, false},  {2, 64, 0, true, true},   {3, 64, 0, true, false},
-                                   {2, 64, 1, false, false}, {2, 64, 2, false, false}, {2, 16, 0, false, true}};
+static const cell short_cells[] = {{1, 64, 0, true, false},
+                                   {2, 64, 0, true, true},
+                                   {3, 64, 0, true, false},
+                                   {2, 64, 1, false, false},
+                                   {2, 16, 0, false, true}};
 static const cell full_cells[] = {{1, 512, 0, true, false},  {2, 512, 0, true, false},  {4, 512, 0, true, false},
                                   {8, 512, 0, true, false},  {16, 512, 0, true, true},  {16, 16, 0, false, true},
                                   {16, 32, 0, false, true},  {16, 128, 0, false, true}, {16, 512, .5, false, false},
@@ -244,9 +248,10 @@ static icl_status judge_weights(const compared *all, const char *who, bool is_mo
 
 /* ---- Which algorithm it is nearest to ---- */
 
-static size_t find_nearest(const compared *all, size_t first) {
+/* Of the rows from `first` to before `end`. */
+static size_t find_nearest(const compared *all, size_t first, size_t end) {
     size_t nearest = first;
-    for (size_t row = first; row < ROWS; row++)
+    for (size_t row = first; row < end; row++)
         if (all->mean[row].mean < all->mean[nearest].mean)
             nearest = row;
     return nearest;
@@ -262,7 +267,7 @@ static icl_status show_distance(const compared *all, size_t row, icl_error *erro
                      .standard_error = all->mean[row].standard_error, .target = .01 / (double)is->dimension,
                      .criterion = ICL_AT_MOST, .evidence = is_printed ? ICL_READ : ICL_EVIDENCE_NONE,
                      .source = is_printed ? "below .01 in all" : NULL,
-                     .note = ICL_PHRASE("nearest: %s", rows[find_nearest(all, 0)].name));
+                     .note = ICL_PHRASE("nearest: %s", rows[find_nearest(all, 0, ROWS)].name));
 }
 
 /* Nearer to one algorithm than to another, by two standard errors of the difference. */
@@ -279,11 +284,16 @@ static icl_status judge_nearer(const compared *all, size_t to, size_t than, icl_
                      .evidence = is_judged ? ICL_INFERRED : ICL_EVIDENCE_NONE, .source = SOURCE_OF_PHASES);
 }
 
-/* One layer: a gradient step. From the third on least squares rather than that. */
+/* One layer: a gradient step rather than least squares. Two to four: a ridge. From the third on least squares rather
+ * than a gradient step. */
 static icl_status judge_phase(const compared *all, icl_error *error) {
-    if (all->of->layers == 1)
+    const size_t layers = all->of->layers;
+
+    if (layers == 1)
         return judge_nearer(all, STEP, LEAST_SQUARES, error);
-    return all->of->layers >= 3 ? judge_nearer(all, LEAST_SQUARES, STEP, error) : ICL_OK;
+    if (layers <= 4)
+        ICL_CHECK(judge_nearer(all, find_nearest(all, FIRST_RIDGE, LEAST_SQUARES), LEAST_SQUARES, error));
+    return layers >= 3 ? judge_nearer(all, LEAST_SQUARES, STEP, error) : ICL_OK;
 }
 
 /* With noise: of all ridges the posterior mean. What a model has not learned makes its predictions smaller, as a larger
@@ -291,7 +301,7 @@ static icl_status judge_phase(const compared *all, icl_error *error) {
 static icl_status judge_penalty(const compared *all, icl_curves *curves, icl_error *error) {
     const icl_scale scale = all->run->params->scale;
     const double right = all->of->noise * all->of->noise;
-    const size_t nearest = find_nearest(all, FIRST_RIDGE);
+    const size_t nearest = find_nearest(all, FIRST_RIDGE, ROWS);
 
     for (size_t row = FIRST_RIDGE; row < LEAST_SQUARES; row++)
         ICL_CHECK(icl_curves_add(curves, ICL_PHRASE("noise %g", all->of->noise), ICL_SERIES_OURS, rows[row].penalty,
