@@ -10,12 +10,13 @@ normal entries of X (Stein's identity):
                                      + sum_(j=1..k) E tr W^j tr W^(k-j) prod_i tr W^(m_i)
                                      + sum_i 2 m_i E tr W^(k+m_i) prod_(h != i) tr W^(m_h)
 
-Whole numbers throughout; Newton's method in 60 digits finds the nearest minimum. Arguments: n, then d (20 and 5 if left
-out).
+Whole numbers throughout; Newton's method in 60 digits finds the nearest minimum, or saddle point, such as two equal
+steps: of several starts, more and less spread out, the least counts. Arguments: n, then d (20 and 5 if left out).
 """
 
 import sys
 from decimal import Decimal, getcontext
+from math import prod
 
 getcontext().prec = 60
 STEP = Decimal("1e-15")
@@ -125,6 +126,15 @@ def minimise(start, layers, n, d):
     return value, at
 
 
+SPREADS = [1, 1.5, 0.6, 2]
+
+
+def spread(start, power):
+    """The start with the ratios of its steps to their geometric mean raised to a power."""
+    mean = prod(start) ** (1 / len(start))
+    return [mean * (x / mean) ** power for x in start]
+
+
 STARTS = [
     (1, [0.8]),
     (2, [0.5, 1.2]),
@@ -138,7 +148,8 @@ STARTS = [
 def main():
     n, d = (int(x) for x in (sys.argv[1:3] + ["20", "5"][len(sys.argv) - 1 :]))
     for layers, start in STARTS:
-        least, values = minimise(start, layers, n, d)
+        starts = [spread(start[:layers], power) + start[layers:] for power in SPREADS]
+        least, values = min(minimise(one, layers, n, d) for one in starts)
         a = ", ".join(f"{x:.5f}" for x in values[:layers])
         b = ", ".join(f"{x:.5f}" for x in values[layers:])
         print(f"{layers} layers, {'B free' if b else 'B = 0'}: loss {least:.8f}, a {a}" + (f", b {b}" if b else ""))

@@ -4,7 +4,10 @@
  *
  * The loss has a heavy tail, so that the minimum of any fixed set may lie far from that of all sequences. Therefore as
  * many other sequences are held out: the iterate that lowers their mean loss most is taken, and only if it lowers it by
- * more than a standard error of the paired difference; else the parameters stay as the steps left them.
+ * more than a standard error of the paired difference; else the parameters stay as the steps left them. Where so few
+ * sequences carry the loss that a set's mean says little, rounds follow: each draws either set from sixteen times the
+ * sequences, keeps those that lose most where an earlier round ended, and a weighted part of the others, and goes on
+ * from the best iterate.
  */
 #ifndef ICLAB_POLISH_H
 #define ICLAB_POLISH_H
@@ -20,10 +23,10 @@ ICL_C_BEGIN
 /* What a polish found. Losses are means of the full squared error. */
 typedef struct icl_polish_result {
     uint64_t sequences;  /* that were fixed, and as many held out; 0: there was no polish */
-    uint64_t iterations; /* of L-BFGS */
+    uint64_t iterations; /* of L-BFGS, in all rounds */
     bool is_taken;       /* its iterate; else the parameters stayed */
     double loss;         /* of the held-out sequences, at the result */
-    /* The best iterate's held-out loss against that before: 1 - ratio. Negative: all were worse. */
+    /* The best iterate's held-out loss against that before, of the last round: 1 - ratio. 0: all were worse. */
     double gain;
     double gain_se; /* its standard error */
     /* How much lower than at the result the fixed sequences' own loss became, relative to that: the expected loss is

@@ -2,6 +2,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "iclab/status.h"
@@ -17,6 +19,8 @@ struct icl_objective {
     icl_tape *tape;
     size_t count, length; /* batches, and sequences in each */
     icl_batch *batches;
+    size_t tail;                     /* the first of them are of what loses most */
+    double *shares;                  /* [count]: of each batch's mean in the mean of all */
     icl_tensor parameters, gradient; /* [N] */
     icl_tensor losses;               /* [length] */
     double *part;                    /* [N]: a batch's gradient */
@@ -34,6 +38,7 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
     ICL_CHECK(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
     for (size_t i = 0; i < made->count; i++)
         ICL_CHECK(icl_batch_create(made->task, made->backend, made->purpose, made->length, &made->batches[i], error));
+    ICL_CHECK(icl_allocate(made->count, sizeof(double), "shares", &made->shares, error));
     ICL_CHECK(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
     return icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error);
 }
@@ -84,6 +89,7 @@ void icl_objective_destroy(icl_objective **objective) {
     icl_tensor_release(&gone->losses);
     icl_backend_close(&gone->backend);
     icl_free(&gone->batches);
+    icl_free(&gone->shares);
     icl_free(&gone->part);
     icl_free(&gone->last_losses);
     icl_free(objective);
@@ -97,22 +103,20 @@ size_t icl_objective_sequences(const icl_objective *objective) {
     return objective->count * objective->length;
 }
 
-icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t number, icl_error *error) {
-    for (size_t i = 0; i < objective->count; i++)
-        ICL_CHECK(icl_task_sample(objective->task, objective->backend, objective->purpose, seed,
-                                  number * objective->count + i, &objective->batches[i], error));
-    return ICL_OK;
+void icl_objective_shares(const icl_objective *objective, double *shares) {
+    for (size_t s = 0; s < icl_objective_sequences(objective); s++)
+        shares[s] = objective->shares[s / objective->length] / (double)objective->length;
 }
 
-/* ---- Gradients ---- */
+/* ---- Sequences ---- */
 
 /* Losses and gradient of one batch at the parameters on the device. losses [length] may be NULL. */
-static icl_status differentiate(icl_objective *objective, size_t batch, double *losses, icl_error *error) {
+static icl_status differentiate(icl_objective *objective, const icl_batch *batch, double *losses, icl_error *error) {
     const icl_differentiation what = {
         .model = objective->model,
         .tape = objective->tape,
         .depth = icl_model_layers(objective->model),
-        .batch = &objective->batches[batch],
+        .batch = batch,
         .with = {.parameters = objective->parameters, .gradient = objective->gradient, .losses = objective->losses},
     };
     icl_tensor each;
@@ -123,6 +127,144 @@ static icl_status differentiate(icl_objective *objective, size_t batch, double *
     return ICL_OK;
 }
 
+static icl_status sample(icl_objective *objective, uint32_t seed, uint64_t number, icl_batch *batch, icl_error *error) {
+    return icl_task_sample(objective->task, objective->backend, objective->purpose, seed, number, batch, error);
+}
+
+icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t number, icl_error *error) {
+    objective->tail = 0;
+    for (size_t i = 0; i < objective->count; i++) {
+        ICL_CHECK(sample(objective, seed, number * objective->count + i, &objective->batches[i], error));
+        objective->shares[i] = 1 / (double)objective->count;
+    }
+    return ICL_OK;
+}
+
+/* A sample from which few sequences are kept. */
+typedef struct pool {
+    uint64_t first;   /* number of its first batch */
+    size_t batches;   /* of the objective's length */
+    size_t tail;      /* batches of the objective for what loses most; the others are for the rest */
+    double *scores;   /* [batches * length] */
+    double threshold; /* the tail scores as much or more */
+    icl_batch batch;
+    double *row; /* of any of its tensors */
+    size_t kept[2], seen;
+} pool;
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Adds what each loses at `at`, in units of their mean; what is no number is out of reach of any sum. */
+static void add_scores(double *scores, const double *losses, size_t count) {
+    double sum = 0;
+
+    for (size_t s = 0; s < count; s++)
+        sum += isfinite(losses[s]) ? losses[s] : 0;
+    for (size_t s = 0; s < count; s++)
+        scores[s] += !isfinite(losses[s]) ? HUGE_VAL : sum > 0 ? losses[s] / sum * (double)count : 0;
+}
+
+static icl_status score_pool(icl_objective *objective, const double *at, uint32_t seed, pool *from, icl_error *error) {
+    const size_t length = objective->length, sequences = from->batches * length;
+    double *losses = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(sequences, sizeof *losses, "losses", &losses, error));
+    ICL_TRY(icl_tensor_write_double(objective->parameters, at, error));
+    for (size_t i = 0; i < from->batches; i++) {
+        ICL_TRY(sample(objective, seed, from->first + i, &from->batch, error));
+        ICL_TRY(differentiate(objective, &from->batch, losses + i * length, error));
+    }
+    add_scores(from->scores, losses, sequences);
+    memcpy(losses, from->scores, sequences * sizeof *losses);
+    qsort(losses, sequences, sizeof *losses, compare_doubles);
+    from->threshold = losses[sequences - from->tail * length];
+done:
+    icl_free(&losses);
+    return status;
+}
+
+static icl_status copy_row(icl_tensor to, size_t row, icl_tensor from, size_t from_row, double *values,
+                           icl_error *error) {
+    if (!from.buffer)
+        return ICL_OK;
+    ICL_CHECK(icl_tensor_read_double(icl_tensor_slice(from, 0, from_row, 1), values, error));
+    return icl_tensor_write_double(icl_tensor_slice(to, 0, row, 1), values, error);
+}
+
+static icl_status copy_sequence(icl_batch *to, size_t row, const pool *from, size_t from_row, icl_error *error) {
+    ICL_CHECK(copy_row(to->inputs, row, from->batch.inputs, from_row, from->row, error));
+    ICL_CHECK(copy_row(to->targets, row, from->batch.targets, from_row, from->row, error));
+    ICL_CHECK(copy_row(to->weights, row, from->batch.weights, from_row, from->row, error));
+    for (size_t i = 0; i < to->side_count; i++)
+        ICL_CHECK(copy_row(to->sides[i].tensor, row, from->batch.sides[i].tensor, from_row, from->row, error));
+    return ICL_OK;
+}
+
+/* Whether the next sequence of the rest is kept: `wanted` of `all`, evenly. */
+static bool is_kept(size_t seen, size_t wanted, size_t all) {
+    return (seen + 1) * wanted / all > seen * wanted / all;
+}
+
+static icl_status keep_batch(icl_objective *objective, pool *from, const double *scores, icl_error *error) {
+    const size_t length = objective->length, tail = from->tail * length;
+    const size_t wanted = objective->count * length - tail, all = from->batches * length - tail;
+
+    for (size_t s = 0; s < length; s++) {
+        const bool is_tail = scores[s] >= from->threshold && from->kept[0] < tail;
+        if (!is_tail && !is_kept(from->seen++, wanted, all))
+            continue;
+        const size_t place = is_tail ? from->kept[0]++ : tail + from->kept[1]++;
+        ICL_CHECK(copy_sequence(&objective->batches[place / length], place % length, from, s, error));
+    }
+    return ICL_OK;
+}
+
+static size_t largest_row(const icl_batch *batch) {
+    const icl_tensor *const tensors[] = {&batch->inputs, &batch->targets, &batch->weights};
+    size_t most = 0;
+
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        if (tensors[i]->buffer && icl_tensor_count(tensors[i]) / batch->size > most)
+            most = icl_tensor_count(tensors[i]) / batch->size;
+    for (size_t i = 0; i < batch->side_count; i++)
+        if (batch->sides[i].tensor.buffer && icl_tensor_count(&batch->sides[i].tensor) / batch->size > most)
+            most = icl_tensor_count(&batch->sides[i].tensor) / batch->size;
+    return most;
+}
+
+icl_status icl_objective_draw_tail(icl_objective *objective, const double *at, size_t times, double *scores,
+                                   uint32_t seed, uint64_t number, icl_error *error) {
+    const size_t count = objective->count;
+    pool from = {.batches = times * count, .tail = count / 2, .scores = scores};
+    icl_status status = ICL_OK;
+
+    if (times < 2 || from.tail == 0)
+        return icl_objective_draw(objective, seed, number, error);
+    from.first = number * from.batches;
+    ICL_TRY(icl_batch_create(objective->task, objective->backend, objective->purpose, objective->length, &from.batch,
+                             error));
+    ICL_TRY(icl_allocate(largest_row(&from.batch), sizeof(double), "a sequence", &from.row, error));
+    ICL_TRY(score_pool(objective, at, seed, &from, error));
+    for (size_t i = 0; i < from.batches; i++) {
+        ICL_TRY(sample(objective, seed, from.first + i, &from.batch, error));
+        ICL_TRY(keep_batch(objective, &from, scores + i * objective->length, error));
+    }
+    objective->tail = from.tail;
+    for (size_t i = 0; i < count; i++)
+        objective->shares[i] = (i < from.tail ? 1 : (double)(from.batches - from.tail) / (double)(count - from.tail)) /
+                               (double)from.batches;
+done:
+    icl_batch_release(&from.batch);
+    icl_free(&from.row);
+    return status;
+}
+
+/* ---- Gradients ---- */
+
 static double square(const double *vector, size_t size) {
     double sum = 0;
     for (size_t k = 0; k < size; k++)
@@ -130,51 +272,79 @@ static double square(const double *vector, size_t size) {
     return sum;
 }
 
-/* squares: the sum over batches of |g|^2; may be NULL. */
-static icl_status add_up(icl_objective *objective, const double *at, double *loss, double *gradient, double *squares,
-                         icl_error *error) {
-    const size_t size = icl_objective_size(objective), length = objective->length;
-    const double share = 1 / (double)objective->count;
-    double sum = 0;
+/* What batches first to end - 1 add to the mean's sums. */
+typedef struct sums {
+    double loss;
+    double *gradient; /* [N] */
+    double squares;   /* of what each batch adds to the gradient */
+} sums;
 
-    ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
-    for (size_t k = 0; gradient && k < size; k++)
-        gradient[k] = 0;
-    for (size_t i = 0; i < objective->count; i++) {
-        ICL_CHECK(differentiate(objective, i, loss ? objective->last_losses : NULL, error));
+static icl_status add_up(icl_objective *objective, size_t first, size_t end, sums *to, icl_error *error) {
+    const size_t size = icl_objective_size(objective), length = objective->length;
+
+    for (size_t i = first; i < end; i++) {
+        const double share = objective->shares[i];
+        double loss = 0;
+        ICL_CHECK(differentiate(objective, &objective->batches[i], objective->last_losses, error));
+        for (size_t s = 0; s < length; s++)
+            loss += objective->last_losses[s];
+        to->loss += share * loss / (double)length;
+        if (!to->gradient)
+            continue;
         ICL_CHECK(icl_tensor_read_double(objective->gradient, objective->part, error));
-        for (size_t k = 0; gradient && k < size; k++)
-            gradient[k] += share * objective->part[k];
-        if (squares)
-            *squares += square(objective->part, size);
-        for (size_t s = 0; loss && s < length; s++)
-            sum += objective->last_losses[s];
+        for (size_t k = 0; k < size; k++)
+            to->gradient[k] += share * objective->part[k];
+        to->squares += share * share * square(objective->part, size);
     }
-    if (loss)
-        *loss = sum * share / (double)length;
     return ICL_OK;
 }
 
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error) {
-    return add_up(objective, at, loss, gradient, NULL, error);
+    sums all = {.gradient = gradient};
+
+    ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
+    if (gradient)
+        memset(gradient, 0, icl_objective_size(objective) * sizeof *gradient);
+    ICL_CHECK(add_up(objective, 0, objective->count, &all, error));
+    if (loss)
+        *loss = all.loss;
+    return ICL_OK;
 }
 
-/* Of the mean of m independent g_b: (sum |g_b|^2 / m - |mean|^2) / (m - 1). */
+/* Of a stratum with m independent g_b, each of share c, whose sum is S: (c^2 sum |g_b|^2 - |S|^2 / m) m / (m - 1). */
+static icl_status add_stratum(icl_objective *objective, size_t first, size_t end, double *loss, double *gradient,
+                              double *variance, icl_error *error) {
+    const size_t size = icl_objective_size(objective);
+    const double count = (double)(end - first);
+    sums stratum = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(size, sizeof(double), "gradient", &stratum.gradient, error));
+    ICL_TRY(add_up(objective, first, end, &stratum, error));
+    *loss += stratum.loss;
+    for (size_t k = 0; k < size; k++)
+        gradient[k] += stratum.gradient[k];
+    if (count > 0)
+        *variance +=
+            count > 1 ? (stratum.squares - square(stratum.gradient, size) / count) * count / (count - 1) : (double)NAN;
+done:
+    icl_free(&stratum.gradient);
+    return status;
+}
+
 icl_status icl_objective_sampled_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                           double *variance, icl_error *error) {
-    const double count = (double)objective->count;
-    double squares = 0;
-
-    ICL_CHECK(add_up(objective, at, loss, gradient, &squares, error));
-    *variance =
-        count > 1 ? (squares / count - square(gradient, icl_objective_size(objective))) / (count - 1) : (double)NAN;
-    return ICL_OK;
+    ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
+    memset(gradient, 0, icl_objective_size(objective) * sizeof *gradient);
+    *loss = *variance = 0;
+    ICL_CHECK(add_stratum(objective, 0, objective->tail, loss, gradient, variance, error));
+    return add_stratum(objective, objective->tail, objective->count, loss, gradient, variance, error);
 }
 
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error) {
     ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
     for (size_t i = 0; i < objective->count; i++)
-        ICL_CHECK(differentiate(objective, i, losses + i * objective->length, error));
+        ICL_CHECK(differentiate(objective, &objective->batches[i], losses + i * objective->length, error));
     return ICL_OK;
 }

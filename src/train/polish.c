@@ -31,6 +31,12 @@ const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(keys);
 #define MOST_BYTES      268435456.0
 #define SHARE_OF_BUDGET 16
 
+/* Losses have a heavy tail where the mean of their squares is so many times the square of their mean: sets are then
+ * drawn from so many times the sequences, and hold the tail of these. */
+#define HEAVY          1000
+#define TIMES_IF_HEAVY 16
+#define MOST_ROUNDS    3
+
 #define CHEAP_SIZE      2048
 #define CHEAP_SEQUENCES 1048576.0
 
@@ -72,15 +78,24 @@ icl_status icl_polish_check(const icl_trainer *trainer, icl_error *error) {
 
 /* ---- The two sets ---- */
 
+typedef enum set { FIXED = 0, HELD, SETS } set;
+
+static const uint64_t numbers[SETS] = {FIXED_BATCHES, HELD_BATCHES};
+
 typedef struct polish {
     const icl_trainer *trainer;
     const volatile sig_atomic_t *stop;
     icl_task *task; /* NULL: the trainer's own */
-    icl_objective *fixed, *held;
+    icl_objective *sets[SETS];
+    bool is_heavy;        /* few sequences carry the loss */
+    double *scores[SETS]; /* [TIMES_IF_HEAVY * sequences]: how far in the tail; where it is heavy */
     size_t size;
+    double *origin;            /* [N]: where the steps ended */
     double *at, *best;         /* [N] */
-    double *before, *after;    /* [held sequences]: losses at the start and at an iterate */
-    double start, least;       /* held-out means, at the start and of the best iterate */
+    double *scale, *point;     /* [N] */
+    double *before, *after;    /* [held sequences]: losses at the origin and at an iterate */
+    double *shares;            /* [held sequences]: of each in the mean */
+    double start, least;       /* held-out means, at the origin and of the best iterate */
     double least_se;           /* of the paired difference between them */
     double last_value, lowest; /* of the fixed set: at the last check, and at all */
     int since_least;
@@ -109,66 +124,110 @@ static size_t choose_sequences(const polish *p) {
     return count > LEAST_SEQUENCES ? (size_t)count : LEAST_SEQUENCES;
 }
 
+/* How many times the mean square of the losses is the square of their mean. */
+static double heaviness(const double *losses, size_t count) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        sum += losses[i];
+        squares += losses[i] * losses[i];
+    }
+    return squares / (sum * sum) * (double)count;
+}
+
+/* p->at is where their tails are looked for. */
+static icl_status draw_set(polish *p, set which, icl_error *error) {
+    const uint32_t seed = p->trainer->seed;
+
+    return p->is_heavy ? icl_objective_draw_tail(p->sets[which], p->at, TIMES_IF_HEAVY, p->scores[which], seed,
+                                                 numbers[which], error)
+                       : icl_objective_draw(p->sets[which], seed, numbers[which], error);
+}
+
 static icl_status draw_sets(polish *p, icl_error *error) {
+    for (set which = FIXED; which < SETS; which++)
+        ICL_CHECK(draw_set(p, which, error));
+    icl_objective_shares(p->sets[HELD], p->shares);
+    return ICL_OK;
+}
+
+static icl_status create_sets(polish *p, icl_error *error) {
     const icl_objective_params of = {.task = p->task ? p->task : p->trainer->task,
                                      .model = p->trainer->model,
                                      .purpose = ICL_FOR_TRAINING,
                                      .sequences = choose_sequences(p),
                                      .beside = p->trainer->backend};
 
-    ICL_CHECK(icl_objective_create(&of, &p->fixed, error));
-    ICL_CHECK(icl_objective_draw(p->fixed, p->trainer->seed, FIXED_BATCHES, error));
-    ICL_CHECK(icl_objective_create(&of, &p->held, error));
-    return icl_objective_draw(p->held, p->trainer->seed, HELD_BATCHES, error);
+    for (set which = FIXED; which < SETS; which++)
+        ICL_CHECK(icl_objective_create(&of, &p->sets[which], error));
+    return ICL_OK;
 }
 
 static icl_status reserve(polish *p, icl_error *error) {
-    const size_t sequences = icl_objective_sequences(p->held);
+    const size_t sequences = icl_objective_sequences(p->sets[HELD]);
 
+    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->origin, error));
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->at, error));
+    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->scale, error));
+    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->point, error));
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->best, error));
     ICL_CHECK(icl_allocate(sequences, sizeof(double), "polish", &p->before, error));
+    ICL_CHECK(icl_allocate(sequences, sizeof(double), "polish", &p->shares, error));
     return icl_allocate(sequences, sizeof(double), "polish", &p->after, error);
 }
 
 static void release(polish *p) {
-    icl_objective_destroy(&p->fixed);
-    icl_objective_destroy(&p->held);
+    for (set which = FIXED; which < SETS; which++) {
+        icl_objective_destroy(&p->sets[which]);
+        icl_free(&p->scores[which]);
+    }
     icl_task_destroy(&p->task);
+    icl_free(&p->origin);
     icl_free(&p->at);
+    icl_free(&p->scale);
+    icl_free(&p->point);
     icl_free(&p->best);
     icl_free(&p->before);
     icl_free(&p->after);
+    icl_free(&p->shares);
 }
 
 /* ---- Lowering the one while watching the other ---- */
 
-static double mean_of(const double *values, size_t count) {
+/* Of held-out sequences. */
+static double mean_of(const polish *p, const double *values) {
+    const size_t count = icl_objective_sequences(p->sets[HELD]);
     double sum = 0;
     for (size_t i = 0; i < count; i++)
-        sum += values[i];
-    return sum / (double)count;
+        sum += p->shares[i] * values[i];
+    return sum;
 }
 
-/* Held-out losses at an iterate, against those at the start. */
+/* Held-out losses at an iterate, against those at the origin. */
 static icl_status check(polish *p, const double *at, icl_error *error) {
-    const size_t count = icl_objective_sequences(p->held);
+    const size_t count = icl_objective_sequences(p->sets[HELD]);
     double squares = 0;
 
-    ICL_CHECK(icl_objective_losses(p->held, at, p->after, error));
-    const double mean = mean_of(p->after, count), difference = mean - p->start;
+    ICL_CHECK(icl_objective_losses(p->sets[HELD], at, p->after, error));
+    const double mean = mean_of(p, p->after), difference = mean - p->start;
     p->since_least++;
     if (!(mean < p->least))
         return ICL_OK;
     for (size_t i = 0; i < count; i++) {
         const double residual = p->after[i] - p->before[i] - difference;
-        squares += residual * residual;
+        squares += p->shares[i] * p->shares[i] * residual * residual;
     }
     p->since_least = 0;
     p->least = mean;
-    p->least_se = sqrt(squares / ((double)count - 1) / (double)count);
-    memcpy(p->best, at, p->size * sizeof *at);
+    p->least_se = sqrt(squares);
+    memmove(p->best, at, p->size * sizeof *at); /* at may be best */
     return ICL_OK;
+}
+
+/* point = scale * at: what L-BFGS sees is in units of each part's own size. */
+static const double *to_point(const polish *p, const double *at) {
+    for (size_t i = 0; i < p->size; i++)
+        p->point[i] = p->scale[i] * at[i];
+    return p->point;
 }
 
 static icl_status evaluate(void *user, const double *at, double *value, double *gradient, icl_error *error) {
@@ -176,7 +235,10 @@ static icl_status evaluate(void *user, const double *at, double *value, double *
 
     if (p->stop && *p->stop)
         return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped while polishing");
-    return icl_objective_gradient(p->fixed, at, value, gradient, error);
+    ICL_CHECK(icl_objective_gradient(p->sets[FIXED], to_point(p, at), value, gradient, error));
+    for (size_t i = 0; i < p->size; i++)
+        gradient[i] *= p->scale[i];
+    return ICL_OK;
 }
 
 static icl_status observe(void *user, const double *at, double value, size_t iterations, bool *ends, icl_error *error) {
@@ -185,36 +247,24 @@ static icl_status observe(void *user, const double *at, double value, size_t ite
     p->lowest = value;
     if (iterations % CHECK_EVERY != 0)
         return ICL_OK;
-    ICL_CHECK(check(p, at, error));
-    *ends = p->since_least >= PATIENCE || p->last_value - value <= LEAST_DECREASE * value;
+    ICL_CHECK(check(p, to_point(p, at), error));
+    *ends = (!p->is_heavy && p->since_least >= PATIENCE) || p->last_value - value <= LEAST_DECREASE * value;
     p->last_value = value;
     return ICL_OK;
 }
 
-static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) {
-    const icl_lbfgs_params params = {.history = HISTORY, .iterations = MOST_ITERATIONS, .observe = observe};
-    icl_lbfgs_result found = {0};
+/* Whether few sequences carry the loss where the last round ended, and room for what they score. */
+static icl_status weigh(polish *p, icl_error *error) {
+    const size_t count = icl_objective_sequences(p->sets[HELD]);
 
-    ICL_CHECK(icl_objective_losses(p->held, p->at, p->before, error));
-    p->start = mean_of(p->before, icl_objective_sequences(p->held));
-    p->least = HUGE_VAL;
-    p->last_value = HUGE_VAL;
-    ICL_CHECK(icl_lbfgs_minimise(&params, p->size, evaluate, p, p->at, &found, error));
-    if (found.iterations % CHECK_EVERY != 0)
-        ICL_CHECK(check(p, p->at, error));
-    p->lowest = found.value;
-    *result = (icl_polish_result){
-        .sequences = icl_objective_sequences(p->held),
-        .iterations = found.iterations,
-        .is_taken = p->start - p->least > p->least_se,
-        .loss = p->least,
-        .gain = isfinite(p->least) ? 1 - p->least / p->start : 0,
-        .gain_se = p->least_se / p->start,
-    };
+    if (p->is_heavy)
+        return ICL_OK;
+    ICL_CHECK(icl_objective_losses(p->sets[HELD], p->at, p->after, error));
+    p->is_heavy = !(heaviness(p->after, count) <= HEAVY); /* of infinity, too */
+    for (set which = FIXED; which < SETS && p->is_heavy; which++)
+        ICL_CHECK(icl_allocate(TIMES_IF_HEAVY * count, sizeof(double), "scores", &p->scores[which], error));
     return ICL_OK;
 }
-
-/* ---- The result ---- */
 
 static double norm(const double *vector, size_t size) {
     double sum = 0;
@@ -223,15 +273,69 @@ static double norm(const double *vector, size_t size) {
     return sqrt(sum);
 }
 
+/* The root mean square of the part that a number belongs to. */
+static void choose_scale(polish *p) {
+    for (size_t part = 0; part < icl_model_parameter_count(p->trainer->model); part++) {
+        const icl_parameter_info *info = icl_model_parameter(p->trainer->model, part);
+        const double size = norm(p->at + info->offset, info->count) / sqrt((double)info->count);
+        for (size_t i = 0; i < info->count; i++)
+            p->scale[info->offset + i] = size > 0 ? size : 1;
+    }
+}
+
+/* One round: from the best point so far, on sets of its own where the tail is heavy. */
+static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) {
+    const icl_lbfgs_params params = {.history = HISTORY, .iterations = MOST_ITERATIONS, .observe = observe};
+    icl_lbfgs_result found = {0};
+
+    ICL_CHECK(draw_sets(p, error));
+    ICL_CHECK(icl_objective_losses(p->sets[HELD], p->origin, p->before, error));
+    p->start = mean_of(p, p->before);
+    p->least = HUGE_VAL;
+    p->last_value = HUGE_VAL;
+    ICL_CHECK(check(p, p->best, error));
+    choose_scale(p);
+    for (size_t i = 0; i < p->size; i++)
+        p->at[i] /= p->scale[i];
+    ICL_CHECK(icl_lbfgs_minimise(&params, p->size, evaluate, p, p->at, &found, error));
+    memcpy(p->at, to_point(p, p->at), p->size * sizeof *p->at);
+    if (found.iterations % CHECK_EVERY != 0)
+        ICL_CHECK(check(p, p->at, error));
+    p->lowest = found.value;
+    result->sequences = icl_objective_sequences(p->sets[HELD]);
+    result->iterations += found.iterations;
+    result->is_taken = p->start - p->least > p->least_se;
+    result->loss = p->least;
+    result->gain = 1 - p->least / p->start;
+    result->gain_se = p->least_se / p->start;
+    return ICL_OK;
+}
+
+/* A minimum of sequences is low at them and may be high beside them, where others lie that are as rare. Where the tail
+ * is heavy these join the next round's sets, as the points of an exchange algorithm do. */
+static icl_status lower_in_rounds(polish *p, icl_polish_result *result, icl_error *error) {
+    *result = (icl_polish_result){0};
+    ICL_CHECK(lower(p, result, error));
+    for (size_t round = 1; round < MOST_ROUNDS; round++) {
+        ICL_CHECK(weigh(p, error));
+        if (!p->is_heavy)
+            break;
+        ICL_CHECK(lower(p, result, error));
+    }
+    return ICL_OK;
+}
+
+/* ---- The result ---- */
+
 /* How far from a stationary point `at` is; p->at becomes the gradient. */
 static icl_status measure(polish *p, const double *at, icl_polish_result *result, icl_error *error) {
     double fixed = 0, variance = 0;
 
-    ICL_CHECK(icl_objective_sampled_gradient(p->held, at, &result->loss, p->at, &variance, error));
+    ICL_CHECK(icl_objective_sampled_gradient(p->sets[HELD], at, &result->loss, p->at, &variance, error));
     const double scale = norm(at, p->size) / result->loss;
     result->gradient = norm(p->at, p->size) * scale;
     result->gradient_se = sqrt(variance) * scale;
-    ICL_CHECK(icl_objective_gradient(p->fixed, at, &fixed, NULL, error));
+    ICL_CHECK(icl_objective_gradient(p->sets[FIXED], at, &fixed, NULL, error));
     result->below = 1 - p->lowest / fixed;
     return ICL_OK;
 }
@@ -243,13 +347,15 @@ icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t 
     icl_status status = ICL_OK;
 
     ICL_TRY(choose_task(&p, error));
-    ICL_TRY(draw_sets(&p, error));
+    ICL_TRY(create_sets(&p, error));
     ICL_TRY(reserve(&p, error));
     ICL_TRY(icl_allocate(p.size, sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     for (size_t i = 0; i < p.size; i++)
         p.at[i] = (double)values[i];
-    status = lower(&p, result, error);
+    memcpy(p.origin, p.at, p.size * sizeof *p.at);
+    memcpy(p.best, p.at, p.size * sizeof *p.at);
+    status = lower_in_rounds(&p, result, error);
     if (status == ICL_ERROR_INPUT) { /* no finite loss to begin with */
         *result = (icl_polish_result){0};
         status = ICL_OK;

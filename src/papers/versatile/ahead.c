@@ -71,7 +71,7 @@ static icl_status train_chain(ahead *all, icl_versatile_parameterization paramet
     for (size_t l = 1; l <= all->layers; l++) {
         const icl_versatile_cell cell = {l, parameterization, all->noise};
         icl_versatile_name(&cell, name);
-        if (icl_reproduce_wants(&run, name))
+        if (icl_reproduce_wants(&run, name) && seed - params.seed < icl_versatile_most_seeds(&cell))
             ICL_TRY(train_cell(&run, &cell, seed, error));
     }
 done:

@@ -40,6 +40,9 @@ void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_
 icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                                 icl_recipe **recipe, icl_error *error);
 
+/* How many seeds are worth training: one where all end alike. */
+size_t icl_versatile_most_seeds(const icl_versatile_cell *cell);
+
 /* The best of some seeds, chosen on sequences of their own, never on those of the final evaluation. */
 typedef struct icl_versatile_model {
     icl_trainer *trainer;
@@ -58,6 +61,10 @@ void icl_versatile_model_clear(icl_versatile_model *model);
  * *recipe are freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
 icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                                     icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
+
+/* Writes the parameters [N] of a model of any of the three kinds, of one head, that are not 0: layers that bring an
+ * interval with the eigenvalues of X X^T / n, d = 10, n = 20, near to one point. The others must be 0. */
+void icl_versatile_start_at_intervals(const icl_model *model, float *values);
 
 /* Trains all seeds of the wanted cells of a noise setting, side by side on the cores that the run's device has. On a
  * device that is not the host it does nothing: each cell is then trained when its result is needed. The bits are the
