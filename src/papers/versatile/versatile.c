@@ -147,15 +147,14 @@ static bool is_polished(const icl_versatile_cell *cell) {
     return cell->noise == CHOICE_1_3_5 && cell->parameterization == ICL_VERSATILE_DIAG && cell->layers == 7;
 }
 
-/* No steps. A polish takes a sixteenth of what the schedule's steps would draw: a full model's numbers are many, and
- * its sequences therefore few. */
-static icl_status override_polish(const icl_versatile_cell *cell, icl_recipe *recipe, icl_error *error) {
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.polish=on"));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.growth=0"));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.steps=0"));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.warmup=0"));
-    return icl_reproduce_override(recipe, error, "train.horizon=%u",
-                                  cell->parameterization == ICL_VERSATILE_FULL ? 100 : 1000);
+/* No steps. A polish takes a sixteenth of the sequences that the schedule's steps would draw. */
+static icl_status override_polish(icl_recipe *recipe, icl_error *error) {
+    static const char *const overrides[] = {"train.polish=on", "train.growth=0", "train.steps=0", "train.warmup=0",
+                                            "train.horizon=1000"};
+
+    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
+        ICL_CHECK(icl_recipe_override(recipe, overrides[i], error));
+    return ICL_OK;
 }
 
 icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
@@ -174,7 +173,7 @@ icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_
         ICL_TRY(icl_reproduce_override(made, error, "train.clip=1"));
     if (cell->parameterization == ICL_VERSATILE_FULL)
         ICL_TRY(override_start(start_of(run, cell, seed), made, error));
-    ICL_TRY(solves(cell) ? override_polish(cell, made, error) : override_steps(run, cell, seed, made, error));
+    ICL_TRY(solves(cell) ? override_polish(made, error) : override_steps(run, cell, seed, made, error));
     if (is_polished(cell))
         ICL_TRY(icl_reproduce_override(made, error, "train.polish=on"));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, seed));
@@ -306,6 +305,9 @@ done:
     return status;
 }
 
+/* Sequences that seeds are compared on. Of 20,000 none may be one of those that carry a mean. */
+static const size_t judges[ICL_SCALES] = {20000, 100000, 100000};
+
 /* Takes the candidate if it is better; frees the other. */
 static void keep_better(icl_versatile_model *model, icl_trainer **trainer, icl_recipe **recipe, uint32_t seed,
                         double loss, double *best) {
@@ -348,8 +350,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
         if (!task)
             ICL_TRY(icl_task_create(recipe, &task, error));
         if (!evaluator)
-            ICL_TRY(icl_evaluator_create(run->params->backend, task,
-                                         (size_t)icl_recipe_count(recipe, "eval", "every_sequences"), run->params->seed,
+            ICL_TRY(icl_evaluator_create(run->params->backend, task, judges[run->params->scale], run->params->seed,
                                          &evaluator, error));
         ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
         if (isnan(*loss))
