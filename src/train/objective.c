@@ -223,16 +223,16 @@ static icl_status keep_batch(icl_objective *objective, pool *from, const double 
     return ICL_OK;
 }
 
-static size_t largest_row(const icl_batch *batch) {
-    const icl_tensor *const tensors[] = {&batch->inputs, &batch->targets, &batch->weights};
-    size_t most = 0;
+static size_t larger(size_t size, const icl_tensor *tensor) {
+    const size_t count = tensor->buffer ? icl_tensor_count(tensor) / tensor->shape[0] : 0;
+    return count > size ? count : size;
+}
 
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        if (tensors[i]->buffer && icl_tensor_count(tensors[i]) / batch->size > most)
-            most = icl_tensor_count(tensors[i]) / batch->size;
+static size_t largest_row(const icl_batch *batch) {
+    size_t most = larger(larger(larger(0, &batch->inputs), &batch->targets), &batch->weights);
+
     for (size_t i = 0; i < batch->side_count; i++)
-        if (batch->sides[i].tensor.buffer && icl_tensor_count(&batch->sides[i].tensor) / batch->size > most)
-            most = icl_tensor_count(&batch->sides[i].tensor) / batch->size;
+        most = larger(most, &batch->sides[i].tensor);
     return most;
 }
 

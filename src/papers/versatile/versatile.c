@@ -72,8 +72,7 @@ static bool solves(const icl_versatile_cell *cell) {
 
 /* One layer has one minimum, and gd++ ends at one where there is noise; deep models without noise have one start. */
 size_t icl_versatile_most_seeds(const icl_versatile_cell *cell) {
-    const bool agrees =
-        cell->layers == 1 || (cell->parameterization == ICL_VERSATILE_GDPP && cell->noise > LAST_OF_LITTLE_NOISE);
+    const bool agrees = cell->layers == 1 || (cell->parameterization == ICL_VERSATILE_GDPP && cell->noise > 0);
 
     return agrees || solves(cell) ? 1 : SIZE_MAX;
 }
@@ -157,6 +156,13 @@ static icl_status override_polish(icl_recipe *recipe, icl_error *error) {
     return ICL_OK;
 }
 
+static icl_status override_clip(const icl_versatile_cell *cell, icl_recipe *recipe, icl_error *error) {
+    if (cell->noise > LAST_OF_LITTLE_NOISE)
+        return ICL_OK;
+    ICL_CHECK(icl_reproduce_override(recipe, error, "train.sequence_clip=0"));
+    return icl_reproduce_override(recipe, error, "train.clip=1");
+}
+
 icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
                                 icl_recipe **recipe, icl_error *error) {
     const char *parameterization = icl_versatile_parameterizations[cell->parameterization];
@@ -167,10 +173,7 @@ icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_
     ICL_TRY(icl_reproduce_override(made, error, "task.noise=%s", icl_versatile_noises[cell->noise].recipe));
     ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
     ICL_TRY(icl_reproduce_override(made, error, "model.parameterization=%s", parameterization));
-    if (cell->noise <= LAST_OF_LITTLE_NOISE)
-        ICL_TRY(icl_reproduce_override(made, error, "train.sequence_clip=0"));
-    if (cell->noise <= LAST_OF_LITTLE_NOISE)
-        ICL_TRY(icl_reproduce_override(made, error, "train.clip=1"));
+    ICL_TRY(override_clip(cell, made, error));
     if (cell->parameterization == ICL_VERSATILE_FULL)
         ICL_TRY(override_start(start_of(run, cell, seed), made, error));
     ICL_TRY(solves(cell) ? override_polish(made, error) : override_steps(run, cell, seed, made, error));
@@ -349,10 +352,12 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
         ICL_TRY(status);
         if (!task)
             ICL_TRY(icl_task_create(recipe, &task, error));
-        if (!evaluator)
+        if (!evaluator && seeds > 1)
             ICL_TRY(icl_evaluator_create(run->params->backend, task, judges[run->params->scale], run->params->seed,
                                          &evaluator, error));
-        ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
+        *loss = 0; /* of one seed alone */
+        if (evaluator)
+            ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
         if (isnan(*loss))
             *loss = (double)INFINITY;
         keep_better(model, &trainer, &recipe, seed, *loss, &best);
