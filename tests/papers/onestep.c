@@ -21,16 +21,17 @@ static void test_losses(tap_run *tap) {
     /* Lambda = I: G = 1 + 6 / n, and the loss is 5 (G_m / G_n^2 - 2 / G_n + 1). */
     tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, 2), 3.75, 1e-12), "identity, n = m = 2: 5 (1 - 1/4)");
     tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, 1), 4.6875, 1e-12), "n = 2, m = 1: 5 (7/16 - 1/2 + 1)");
-    tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, INFINITY), 2.8125, 1e-12), "m infinite: 5 (1 - 1/4)^2");
+    tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, (double)INFINITY), 2.8125, 1e-12),
+           "m infinite: 5 (1 - 1/4)^2");
     shifted = icl_covariate_shift_loss(spectrum, 20, 7, 1, 1);
     other = icl_prompt_length_loss(spectrum, 20, 7);
     tap_ok(tap, is_near(shifted, other, 1e-12), "without a shift the two forms agree: %g, %g", shifted, other);
     /* n infinite: predictions are c^2 times the targets, whose mean square is 5 c^2 q^2. */
-    tap_ok(tap, is_near(icl_covariate_shift_loss(identity, INFINITY, INFINITY, 2, 1), 180, 1e-12),
+    tap_ok(tap, is_near(icl_covariate_shift_loss(identity, (double)INFINITY, (double)INFINITY, 2, 1), 180, 1e-12),
            "c = 2: 20 (4 - 1)^2");
-    tap_ok(tap, is_near(icl_covariate_shift_loss(identity, INFINITY, INFINITY, .5, 3), 6.328125, 1e-12),
+    tap_ok(tap, is_near(icl_covariate_shift_loss(identity, (double)INFINITY, (double)INFINITY, .5, 3), 6.328125, 1e-12),
            "c = 1/2, the query thrice: 11.25 (3/4)^2");
-    tap_ok(tap, is_near(icl_exponential_loss(INFINITY), 5. / 3, 1e-12), "random covariances leave a third");
+    tap_ok(tap, is_near(icl_exponential_loss((double)INFINITY), 5. / 3, 1e-12), "random covariances leave a third");
     tap_ok(tap, is_near(icl_exponential_loss(20), 15. / 7, 1e-12), "with n = 20: 5 (1 - 4/7)");
 }
 

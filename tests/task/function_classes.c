@@ -40,8 +40,8 @@ static void checks(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
         "task.family=function-classes task.class=relu-network task.hidden_units=7 task.d=3 task.pool=5",
         "task.family=function-classes task.class=decision-tree task.orthant=true task.probe=opposite",
         "task.family=function-classes task.class=quadratic task.covariance=power:1 task.rotate=true task.curriculum=1",
-        "task.family=function-classes task.layout=separate task.noise=1 task.curriculum=1 task.noise_law=student-t "
-        "task.class=mixture",
+        ("task.family=function-classes task.layout=separate task.noise=1 task.curriculum=1 task.noise_law=student-t "
+         "task.class=mixture"),
         "task.family=function-classes task.class=sparse task.probe=orthogonal task.probe_at=9 task.label_law=logistic"};
     icl_error error = {0};
 

@@ -45,7 +45,7 @@ static icl_status check_definition(tap_run *tap, two_devices *both, const struct
             const double seen = (double)(i < n ? x[d] : both->seen.values[TARGETS][s]);
             worst = fmax(worst, fabs(seen - label) / (size * 2 * (double)(d + 4) * 0x1p-24));
             if (i == n && x[d] != 0)
-                worst = INFINITY;
+                worst = (double)INFINITY;
         }
     tap_ok(tap, worst <= 1, "labels and targets are x^T W x, noise beside the labels alone (%.2g)", worst);
 done:

@@ -62,8 +62,8 @@ static const char *const group_names[GROUPS] = {"softmax attention", "delta rule
 static const char *const tasks[ICL_SCALES] = {
     "task.vocabulary=16 task.length=14 task.pairs=3 train.batch=32 train.warmup=20",
     "task.vocabulary=128 task.length=48 task.pairs=12",
-    "task.vocabulary=8192 task.length=256 task.pairs=64 task.gaps=power:0.01 task.filler=random model.width=64 "
-    "train.batch=256 train.warmup=250",
+    ("task.vocabulary=8192 task.length=256 task.pairs=64 task.gaps=power:0.01 task.filler=random model.width=64 "
+     "train.batch=256 train.warmup=250"),
 };
 
 typedef struct setting {
