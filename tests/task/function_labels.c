@@ -56,6 +56,7 @@ static icl_status check_signs(tap_run *tap, icl_error *error) {
     tap_ok(tap, deviation(&flips, .2) < BOUND && deviation(&pairs, 7 * .16) < BOUND,
            "signs: a share of %.4f is wrong, beside .2, independently", flips.sum / flips.count);
     shown_close(&all);
+    icl_free(&w);
     ICL_TRY(open_with_weights(&all, 64, "task.d=3 task.n=6 task.label_law=signs", &w, error));
     for (size_t s = 0; s < all.count; s++)
         for (size_t i = 0; i < all.points; i++)
