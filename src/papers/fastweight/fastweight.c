@@ -54,6 +54,10 @@ static size_t steps_of(const icl_fastweight_curve *curve, icl_scale scale) {
     return scale == ICL_SCALE_SHORT && curve->short_steps > 0 ? curve->short_steps : most_steps[scale];
 }
 
+static size_t patience_of(const icl_fastweight_curve *curve, icl_scale scale) {
+    return scale == ICL_SCALE_SHORT && curve->short_patience > 0 ? curve->short_patience : 10;
+}
+
 static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_figure *figure,
                               const icl_fastweight_curve *curve, size_t keys, icl_recipe **recipe, icl_error *error) {
     icl_recipe *made = NULL;
@@ -69,7 +73,7 @@ static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_f
         ICL_TRY(icl_reproduce_override_all(made, curve->overrides, error));
     ICL_TRY(icl_reproduce_override(made, error, "eval.every=100"));
     ICL_TRY(icl_reproduce_override(made, error, "train.stop_at=0.001"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.stop_after=10"));
+    ICL_TRY(icl_reproduce_override(made, error, "train.stop_after=%zu", patience_of(curve, run->params->scale)));
     ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", steps_of(curve, run->params->scale)));
     ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
     *recipe = made;

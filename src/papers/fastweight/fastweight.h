@@ -19,6 +19,7 @@ typedef struct icl_fastweight_curve {
     icl_scale first;                   /* scale from which on it is part of the figure */
     const char *overrides;             /* of the recipe, "section.key=value", separated by blanks; NULL: none */
     size_t short_steps;                /* at most at scale short; 0: as many as the others */
+    size_t short_patience;             /* evaluations without a lower loss that end it at scale short; 0: 10 */
 } icl_fastweight_curve;
 
 /* A figure: curves over S. */
