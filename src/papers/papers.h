@@ -44,6 +44,10 @@ extern const icl_reproduction icl_looped_exact;
  * 2311.12424) */
 extern const icl_reproduction icl_looped_curves;
 
+/* Raventos, Paul, Chen, Ganguli 2023, "Pretraining task diversity and the emergence of non-Bayesian in-context
+ * learning for regression" (arXiv 2306.15063) */
+extern const icl_reproduction icl_diversity_threshold;
+
 /* Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn in-context? A case study of simple function
  * classes" (arXiv 2208.01066) */
 extern const icl_reproduction icl_garg_curves, icl_garg_shifts;

@@ -53,6 +53,9 @@ static const icl_reproduction *const table[] = {
     /* Garg et al. 2022, "What Can Transformers Learn In-Context? A Case Study of Simple Function Classes" */
     &icl_garg_curves,
     &icl_garg_shifts,
+    /* Raventos et al. 2023, "Pretraining task diversity and the emergence of non-Bayesian in-context learning for
+     * regression" */
+    &icl_diversity_threshold,
     /* Akyurek et al. 2022, "What learning algorithm is in-context learning? Investigations with linear models" */
     &icl_algorithms_distance,
     /* von Oswald et al. 2023, "Uncovering mesa-optimization algorithms in Transformers" */
