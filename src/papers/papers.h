@@ -44,6 +44,10 @@ extern const icl_reproduction icl_looped_exact;
  * 2311.12424) */
 extern const icl_reproduction icl_looped_curves;
 
+/* Bai, Chen, Wang, Xiong, Mei 2023, "Transformers as statisticians: provable in-context learning with in-context
+ * algorithm selection" (arXiv 2306.04637) */
+extern const icl_reproduction icl_statisticians_selection;
+
 /* Raventos, Paul, Chen, Ganguli 2023, "Pretraining task diversity and the emergence of non-Bayesian in-context
  * learning for regression" (arXiv 2306.15063) */
 extern const icl_reproduction icl_diversity_threshold;
