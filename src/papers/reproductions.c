@@ -53,8 +53,8 @@ static const icl_reproduction *const table[] = {
     /* Garg et al. 2022, "What Can Transformers Learn In-Context? A Case Study of Simple Function Classes" */
     &icl_garg_curves,
     &icl_garg_shifts,
-    /* Bai et al. 2023, "Transformers as Statisticians: Provable In-Context Learning with In-Context Algorithm Selection"
-     */
+    /* Bai et al. 2023, "Transformers as Statisticians: Provable In-Context Learning with In-Context Algorithm
+     * Selection" */
     &icl_statisticians_selection,
     /* Raventos et al. 2023, "Pretraining task diversity and the emergence of non-Bayesian in-context learning for
      * regression" */

@@ -3,8 +3,9 @@
  * provable in-context learning with in-context algorithm selection" (arXiv 2306.04637), noisy linear functions with two
  * levels of noise, sections 4 and 5.
  *
- * y = <w, x> + sigma e with w ~ N(0, I / d). Knowing sigma, ridge regression of penalty sigma^2 d is the best predictor.
- * After n pairs, with s_i the eigenvalues of X^T X, that of penalty a errs, the noise of the query's label included, by
+ * y = <w, x> + sigma e with w ~ N(0, I / d). Knowing sigma, ridge regression of penalty sigma^2 d is the best
+ * predictor. After n pairs, with s_i the eigenvalues of X^T X, that of penalty a errs, the noise of the query's label
+ * included, by
  *
  *     sigma^2 + E sum_i (a^2 / d + sigma^2 s_i) / (s_i + a)^2
  *
@@ -61,6 +62,19 @@ static double square_of(icl_algorithms *with, const float *tokens, double target
     return miss * miss;
 }
 
+static icl_status make_task(double noise, icl_task **task, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("garg", &recipe, error));
+    ICL_TRY(icl_reproduce_override_all(recipe, PAPER, error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%g", noise));
+    ICL_TRY(icl_task_create(recipe, task, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
 /* The mean square of what ridge of this penalty misses, and its standard error, with the noise of the query's label. */
 static icl_status sample_ridge(const icl_reproducing *run, const ridge_case *is, size_t chunks, icl_measured *found,
                                icl_error *error) {
@@ -69,14 +83,10 @@ static icl_status sample_ridge(const icl_reproducing *run, const ridge_case *is,
     double sum = 0, square = 0, weights[D];
     icl_algorithms with = {0};
     icl_sequences drawn = {0};
-    icl_recipe *recipe = NULL;
     icl_task *task = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("garg", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, PAPER, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%g", is->noise));
-    ICL_TRY(icl_task_create(recipe, &task, error));
+    ICL_TRY(make_task(is->noise, &task, error));
     ICL_TRY(icl_algorithms_create(&row, 1, D, PAIRS, 0, &with, error));
     ICL_TRY(icl_sequences_create(run->params->backend, task, run->params->seed, &drawn, error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
@@ -96,7 +106,6 @@ done:
     icl_sequences_release(&drawn);
     icl_algorithms_release(&with);
     icl_task_destroy(&task);
-    icl_recipe_destroy(&recipe);
     return status;
 }
 
