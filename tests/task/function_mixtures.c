@@ -3,6 +3,7 @@
  * fine grids, before the first label, and beside predictors that take all functions to be of one class.
  */
 #include "function_shown.h"
+#include "task/function_classes/noise_levels.h"
 
 /* ---- What is drawn ---- */
 
@@ -157,6 +158,76 @@ static icl_status check_bayes(tap_run *tap, icl_error *error) {
                            planes + 1, 2, error);
 }
 
+/* ---- An unknown level of noise ---- */
+
+/* y_0 … y_(k-1) of f(x) = w phi(x), w ~ N(0, 1), given sigma: their likelihood by the lemma of Sherman and Morrison,
+ * without the factors of 2 pi, and that times E f(x_k). One weight, so that nothing is a recursion. */
+static integrals given_level(const shown *all, size_t s, size_t k, double sigma, value_of *f) {
+    const double one[1] = {1}, precision = 1 / (sigma * sigma);
+    double squares = 0, products = 0, features = 0;
+
+    for (size_t i = 0; i < k; i++) {
+        const double phi = f(one, x_of(all, s, i)), y = y_of(all, s, i);
+        squares += y * y;
+        products += y * phi;
+        features += phi * phi;
+    }
+    const double variance = 1 / (1 + features * precision), mean = variance * products * precision;
+    const double density =
+        exp(-(double)k * log(sigma) + .5 * log(variance) - .5 * precision * (squares - products * mean));
+    return (integrals){density, density * mean * f(one, x_of(all, s, k))};
+}
+
+/* sigma ~ U[0, S] by the midpoint rule, which has no nodes in common with the predictor's. */
+static icl_status check_uniform(tap_run *tap, const char *setting, double largest, const part *parts, size_t count,
+                                icl_error *error) {
+    enum { LEVELS = 20000 };
+    shown all;
+    double worst = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(shown_open(&all, 12, setting, error));
+    ICL_TRY(run(&all, "bayes", error));
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 0; k < all.points; k++) {
+            double sum = 0, total = 0;
+            for (size_t l = 0; l < LEVELS; l++)
+                for (size_t i = 0; i < count; i++) {
+                    const integrals own = given_level(&all, s, k, largest * (l + .5) / LEVELS, parts[i].f);
+                    sum += parts[i].share * own.sum;
+                    total += parts[i].share * own.total;
+                }
+            worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
+        }
+    tap_ok(tap, worst < 3e-6, "bayes, %s: the mean by an integral over sigma (%.1e)", setting, worst);
+done:
+    shown_close(&all);
+    return status;
+}
+
+static icl_status check_levels(tap_run *tap, icl_error *error) {
+    static const part both[] = {{.25, 0, 0, 1, linear}, {.75, 0, 0, 1, quadratic}};
+
+    for (size_t kind = 0; kind < 3; kind++) {
+        const icl_random_params laws[] = {{.distribution = ICL_UNIFORM, .high = 3},
+                                          {.distribution = ICL_UNIFORM, .high = 0},
+                                          {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
+        static const double means[] = {1.5, 0, 1.5}, squares[] = {3, 0, 2.5};
+        double total = 0, mean = 0, square = 0, share;
+        for (size_t i = 0; i < icl_noise_level_count(&laws[kind], 40); i++) {
+            const double level = icl_noise_level(&laws[kind], 40, i, &share);
+            total += share;
+            mean += share * level;
+            square += share * level * level;
+        }
+        tap_ok(tap, fabs(total - 1) < 1e-9 && fabs(mean - means[kind]) < 3e-6 && fabs(square - squares[kind]) < 1e-6,
+               "law %zu of the level: probabilities %.12f, mean %.8f, mean square %.8f", kind, total, mean, square);
+    }
+    ICL_CHECK(check_uniform(tap, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:1", 1, both, 1, error));
+    ICL_CHECK(check_uniform(tap, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:4", 4, both, 1, error));
+    return check_uniform(tap, ONE "task.noise=uniform:2", 2, both, 2, error);
+}
+
 /* ---- Losses ---- */
 
 /* The loss of a predictor less that of bayes, by sequence, over all positions with a label before them. */
@@ -253,7 +324,10 @@ static icl_status check_existence(tap_run *tap, icl_error *error) {
     ICL_CHECK(check_rows(tap, "task.noise=choice:1,2", true, false, error));
     ICL_CHECK(check_rows(tap, "task.class=sparse task.noise=1", true, false, error));
     ICL_CHECK(check_rows(tap, "task.class=sparse task.d=200 task.noise=1", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=uniform:1", false, false, error));
+    ICL_CHECK(
+        check_rows(tap, "task.class=mixture task.mixture=linear,quadratic task.noise=uniform:1", true, true, error));
+    ICL_CHECK(check_rows(tap, "task.noise=uniform:1", true, false, error));
+    ICL_CHECK(check_rows(tap, "task.class=sparse task.d=20 task.noise=uniform:1", false, false, error));
     ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.outliers=0.1", false, false, error));
     ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false, error));
     ICL_CHECK(check_rows(tap, "task.class=mixture task.label_law=signs", false, false, error));
@@ -263,6 +337,6 @@ static icl_status check_existence(tap_run *tap, icl_error *error) {
 
 int main(void) {
     static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
-        check_components, check_bayes, check_losses, check_exact, check_existence};
+        check_components, check_bayes, check_levels, check_losses, check_exact, check_existence};
     return test_predictors(checks, sizeof checks / sizeof *checks);
 }

@@ -1,6 +1,6 @@
 /*
  * The posterior mean where functions are linear in Gaussian weights, once one knows which hypothesis h holds: the class
- * among those of a mixture, the coordinates that a sparse function reads, the noise level of task.noise = choice:… With
+ * among those of a mixture, the coordinates that a sparse function reads, the noise level (noise_levels.h). With
  * features phi of h, f(x) = <w, phi(x)> with w ~ N(0, I):
  *
  *     E f(x_k) = sum_h p_h <m_h, phi(x_k)>,   p_h in proportion to P(h) P(y_0 … y_(k-1) | h),
@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "task/function_classes/noise_levels.h"
 #include "task/function_classes/predictors.h"
 
 #define SQRT_1_3 0.57735026918962576451
@@ -53,10 +54,10 @@ static bool is_gaussian(icl_function_class kind) {
 }
 
 bool icl_bayes_exists(const icl_function_classes *is, int only) {
+    const double levels = (double)icl_noise_level_count(&is->noise_level, is->prompt.points - 1);
     double count = 0;
 
-    if (icl_labels_are_classes(&is->labels) || is->labels.noise.freedom > 0 || is->labels.noise.outliers > 0 ||
-        is->noise_level.distribution != ICL_CHOICE)
+    if (icl_labels_are_classes(&is->labels) || is->labels.noise.freedom > 0 || is->labels.noise.outliers > 0)
         return false;
     for (size_t i = 0; i < icl_function_components(&is->law); i++) {
         const icl_function_class kind = icl_function_component(&is->law, i);
@@ -64,7 +65,7 @@ bool icl_bayes_exists(const icl_function_classes *is, int only) {
             continue;
         if (!is_gaussian(kind))
             return false;
-        count += count_supports(&is->law, kind) * is->noise_level.choice_count;
+        count += count_supports(&is->law, kind) * levels;
     }
     return count > 0 && count <= MOST_HYPOTHESES;
 }
@@ -155,17 +156,20 @@ static size_t count_work(size_t dimension, size_t count, const icl_function_clas
 /* Of one class: every support and level. */
 static void follow_class(const icl_points *points, icl_function_class kind, double share, hypothesis *h, evidence *at) {
     const icl_function_classes *is = points->is;
-    const icl_random_params *levels = &is->noise_level;
+    const size_t labels = is->prompt.points - 1, levels = icl_noise_level_count(&is->noise_level, labels);
     const double least = LEAST_VARIANCE * icl_function_mean_square(&is->law);
 
     h->kind = kind;
     h->size = kind == ICL_CLASS_SPARSE ? is->law.support : points->dimension;
-    h->prior = log(share / (count_supports(&is->law, kind) * levels->choice_count));
+    const double support_share = share / count_supports(&is->law, kind);
     for (size_t j = 0; j < h->size; j++)
         h->support[j] = j;
     do
-        for (size_t l = 0; l < levels->choice_count; l++) {
-            h->variance = fmax((double)levels->choices[l] * (double)levels->choices[l], least);
+        for (size_t l = 0; l < levels; l++) {
+            double level_share;
+            const double sigma = icl_noise_level(&is->noise_level, labels, l, &level_share);
+            h->prior = log(support_share * level_share);
+            h->variance = fmax(sigma * sigma, least);
             follow(points, h, at);
         }
     while (advance(h->support, h->size, points->dimension));

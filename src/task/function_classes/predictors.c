@@ -7,6 +7,7 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "numeric/parallel.h"
+#include "task/function_classes/noise_levels.h"
 #include "task/numbers.h"
 
 enum { MOST_REFERENCES = 36, MOST_PENALTIES = 12, NAME = 32 };
@@ -202,9 +203,10 @@ static icl_status add_penalized(const icl_recipe *recipe, const char *key, const
     return ICL_OK;
 }
 
-/* Where it is not ridge. */
+/* Where it is not ridge, which is told the level. */
 static void add_bayes(const icl_function_classes *is, struct icl_class_references *to) {
-    const bool is_ridge = is->law.kind == ICL_CLASS_LINEAR && is->noise_level.choice_count < 2;
+    const bool is_ridge =
+        is->law.kind == ICL_CLASS_LINEAR && icl_noise_level_count(&is->noise_level, is->prompt.points - 1) < 2;
 
     if (icl_bayes_exists(is, ICL_BAYES_ALL) && !is_ridge)
         add(to, "bayes", &icl_points_bayes, ICL_BAYES_ALL);

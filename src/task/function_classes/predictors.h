@@ -14,9 +14,9 @@
  *                     normal noise, and with other noise the best that is linear in y
  *     reweighted      with heavy tails or outliers: a mode of the posterior of linear functions, by the law of the
  *                     noise
- *     bayes           the posterior mean where the classes are linear, sparse or quadratic, the noise normal and its
- *                     levels a list: no predictor that is not told the level is better. Of a mixture bayes:CLASS, too,
- *                     which takes all functions to be of that class. (bayes.c)
+ *     bayes           the posterior mean where the classes are linear, sparse or quadratic and the noise is normal: no
+ *                     predictor that is not told the level is better. Of a mixture bayes:CLASS, too, which takes all
+ *                     functions to be of that class. (bayes.c)
  *     squares         least-squares on x_i^2 in place of x_i, for quadratic functions
  *     lasso:A         the w that minimises |y - X w|^2 / (2 k) + A |w|_1, for each A of task.lasso
  *     logistic:A      of classes: logistic regression with the penalty A |w|^2 / 2, for each A of task.logistic
