@@ -66,6 +66,7 @@ typedef struct icl_predict_params {
     size_t prompts;            /* whose predictions are averaged where there are more rows; 0: 16 */
     uint32_t seed;             /* of the order of rows */
     icl_predict_inputs inputs; /* how they are shown */
+    bool without_held_out;     /* predictions alone: no row is held out, folds and repeats are not read */
     void (*report)(void *user, double share); /* of the work that is done, in [0, 1]; may be NULL */
     void *user;                               /* handed to the calls above */
 } icl_predict_params;
@@ -94,14 +95,16 @@ typedef struct icl_standardization {
 /* Predictions and how good they are. */
 typedef struct icl_predict_outcome {
     size_t features, dimension, trained_context; /* of the table; d and n of the model */
-    size_t labelled, folds, repeats;             /* rows with a target, and how they were held out */
+    size_t labelled, folds, repeats;             /* rows with a target, and how they were held out; 0: not at all */
     size_t context, prompts;                     /* of the fit to all labelled rows */
     bool whitened;                               /* the features */
     double label_scale;                          /* of that fit: standard deviation of the labels that the model sees */
     icl_standardization standardization;         /* of that fit */
     double ridge_penalty;                        /* likewise */
 
-    size_t *rows;                             /* [labelled], in the table */
+    size_t *rows; /* [labelled], in the table */
+
+    /* Without held-out rows both arrays are NULL, and scores and not_finite are zero. */
     double *heldout;                          /* [labelled][ICL_PREDICTORS], predictions averaged over the repeats */
     double *squares;                          /* [labelled][ICL_PREDICTORS], squared errors averaged over the repeats */
     icl_predict_score scores[ICL_PREDICTORS]; /* of the held-out rows */

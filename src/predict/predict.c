@@ -228,6 +228,13 @@ static void add_repeat(icl_predict_outcome *outcome, const icl_table *table, con
     }
 }
 
+static icl_status allocate_held_out(icl_predict_outcome *outcome, icl_error *error) {
+    ICL_CHECK(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions",
+                           &outcome->heldout, error));
+    return icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares,
+                        error);
+}
+
 static icl_status hold_out(prediction_run *run, icl_error *error) {
     icl_predict_outcome *outcome = run->outcome;
     const size_t count = outcome->labelled;
@@ -235,6 +242,7 @@ static icl_status hold_out(prediction_run *run, icl_error *error) {
     double *predictions = NULL;
     icl_status status;
 
+    ICL_TRY(allocate_held_out(outcome, error));
     ICL_TRY(icl_allocate(count, sizeof *places, "order of rows", &places, error));
     ICL_TRY(icl_allocate(count, sizeof *order, "order of rows", &order, error));
     ICL_TRY(icl_allocate(count, sizeof *training, "order of rows", &training, error));
@@ -253,6 +261,7 @@ static icl_status hold_out(prediction_run *run, icl_error *error) {
         }
         add_repeat(outcome, run->params->table, places, predictions);
     }
+    ICL_TRY(icl_predict_score_all(outcome, error));
 done:
     icl_free(&places);
     icl_free(&order);
@@ -338,11 +347,11 @@ static icl_status check_features(const prediction_run *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Rows of a fold, or those to be predicted. */
+/* Rows of a fold, or those to be predicted; at least 1. */
 static size_t most_queries(const prediction_run *run) {
     const icl_predict_outcome *outcome = run->outcome;
     const icl_predict_params *params = run->params;
-    const size_t fold = (outcome->labelled + outcome->folds - 1) / outcome->folds;
+    const size_t fold = outcome->folds > 0 ? (outcome->labelled + outcome->folds - 1) / outcome->folds : 1;
     const size_t unlabelled = params->fresh ? params->fresh->rows : params->table->rows - outcome->labelled;
     return fold > unlabelled ? fold : unlabelled;
 }
@@ -382,24 +391,22 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
 
-    outcome->folds = params->folds > 0 ? params->folds : FOLDS;
+    if (!params->without_held_out)
+        outcome->folds = params->folds > 0 ? params->folds : FOLDS;
     outcome->features = params->table->columns - 1;
     outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_CHECK(check_features(run, error));
     ICL_CHECK(find_labelled(params->table, outcome, error));
-    outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
+    if (!params->without_held_out)
+        outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
     ICL_CHECK(
         icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run), &run->prompter, error));
     measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;
-    ICL_CHECK(allocate_fit(run, error));
-    ICL_CHECK(icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out predictions",
-                           &outcome->heldout, error));
-    return icl_allocate(outcome->labelled * ICL_PREDICTORS, sizeof(double), "held-out errors", &outcome->squares,
-                        error);
+    return allocate_fit(run, error);
 }
 
 icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error) {
@@ -410,8 +417,8 @@ icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **o
     ICL_TRY(icl_allocate(1, sizeof *made, "predictions", &made, error));
     run.outcome = made;
     ICL_TRY(prepare(&run, error));
-    ICL_TRY(hold_out(&run, error));
-    ICL_TRY(icl_predict_score_all(made, error));
+    if (!params->without_held_out)
+        ICL_TRY(hold_out(&run, error));
     ICL_TRY(predict_unlabelled(&run, error));
     made->standardization = run.fit.standardization;
     run.fit.standardization = (icl_standardization){0};

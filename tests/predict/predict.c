@@ -353,6 +353,31 @@ static void check_refusals(tap_run *tap, const icl_predict_params *good) {
            error.message);
 }
 
+/* Predictions alone are the same bits as beside held-out errors, and read neither folds nor repeats. */
+static void check_without_held_out(tap_run *tap, const icl_predict_params *good) {
+    double values[2 * FEATURES] = {101, 0.003, -2.5, 80, 0.02, 0};
+    size_t lines[2] = {2, 3};
+    const icl_table fresh = {.name = table_name, .rows = 2, .columns = FEATURES, .values = values, .lines = lines};
+    icl_predict_params params = *good;
+    icl_predict_outcome *with, *without;
+
+    params.fresh = &fresh;
+    with = predict_or_exit(&params);
+    params.without_held_out = true;
+    params.folds = ROWS + 1;
+    without = predict_or_exit(&params);
+    tap_ok(tap,
+           with->predicted == 2 && without->predicted == 2 &&
+               memcmp(with->predictions, without->predictions, 2 * ICL_PREDICTORS * sizeof(double)) == 0,
+           "predictions without held-out rows are those with them");
+    tap_ok(tap,
+           with->heldout && with->folds == ROWS && !without->heldout && !without->squares && without->folds == 0 &&
+               without->repeats == 0 && without->scores[0].mse == 0,
+           "and nothing is held out");
+    icl_predict_outcome_destroy(&with);
+    icl_predict_outcome_destroy(&without);
+}
+
 /* Features that say nothing: constant ones, and copies of another, cost nothing. */
 static void check_degenerate(tap_run *tap, const icl_predict_params *good) {
     double values[ROWS * COLUMNS];
@@ -435,6 +460,7 @@ int main(int argc, char **argv) {
     check_prompts(&tap, backend, raw_folder, raw, &table);
     check_refusals(&tap, &params);
     check_degenerate(&tap, &params);
+    check_without_held_out(&tap, &params);
     icl_recipe_destroy(&mean);
     icl_recipe_destroy(&raw);
     icl_backend_close(&backend);
