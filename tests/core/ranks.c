@@ -1,8 +1,10 @@
-/* Ranks: how work is divided, and what holds without any others. A world of several is tests/tools/ranks.sh. */
+/* Ranks: how work is divided, what holds without any others, and, among threads, what becomes everybody's. Processes are
+ * tests/tools/ranks.sh. */
 #include "iclab/ranks.h"
 
 #include "core/allocate.h"
 #include "tap.h"
+#include "thread_ranks.h"
 
 /* Every item has one owner, in order, and nobody has two more than another. */
 static bool divides(size_t count, size_t ranks) {
@@ -19,6 +21,88 @@ static bool divides(size_t count, size_t ranks) {
         most = last - first > most ? last - first : most;
     }
     return next == count && most - least <= 1;
+}
+
+/* ---- Several ---- */
+
+enum { RANKS = 3 };
+
+/* What each brings, and what it has in the end. */
+typedef struct agreement {
+    icl_status brings[RANKS], gets[RANKS];
+    icl_error errors[RANKS];
+    uint64_t numbers[RANKS];
+} agreement;
+
+static void agree(const icl_ranks *ranks, void *user) {
+    agreement *all = user;
+    icl_error *error = &all->errors[ranks->index];
+
+    all->gets[ranks->index] = icl_ranks_agree(ranks, all->brings[ranks->index], error);
+}
+
+static void check_same(const icl_ranks *ranks, void *user) {
+    agreement *all = user;
+    all->gets[ranks->index] = icl_ranks_check_same(ranks, all->numbers[ranks->index], "it", &all->errors[ranks->index]);
+}
+
+/* The first rank that failed speaks for all, whichever it is. */
+static void test_agreement(tap_run *tap) {
+    for (size_t first = 0; first <= RANKS; first++) {
+        agreement all = {{ICL_OK}, {ICL_OK}, {{0}}, {0}};
+        char expected[32];
+        bool good = true;
+        for (size_t i = first; i < RANKS; i++) {
+            all.brings[i] = i == first ? ICL_ERROR_IO : ICL_ERROR_INPUT;
+            snprintf(all.errors[i].message, sizeof all.errors[i].message, "rank %zu has failed", i);
+        }
+        snprintf(expected, sizeof expected, "rank %zu has failed", first);
+        good = thread_ranks_run(RANKS, agree, &all);
+        for (size_t i = 0; i < RANKS; i++)
+            good = good && all.gets[i] == (first < RANKS ? ICL_ERROR_IO : ICL_OK) &&
+                   strcmp(all.errors[i].message, first < RANKS ? expected : "") == 0;
+        tap_ok(tap, good, "failures from rank %zu on: all get its status, and \"%s\"", first, all.errors[0].message);
+    }
+}
+
+static void test_sameness(tap_run *tap) {
+    for (size_t other = 1; other <= RANKS; other++) {
+        agreement all = {{ICL_OK}, {ICL_OK}, {{0}}, {5, 5, 5}};
+        char expected[32];
+        if (other < RANKS)
+            all.numbers[other] = 6;
+        snprintf(expected, sizeof expected, "rank %zu has other bits", other);
+        bool good = thread_ranks_run(RANKS, check_same, &all);
+        for (size_t i = 0; i < RANKS; i++)
+            good = good &&
+                   (other < RANKS ? all.gets[i] == ICL_ERROR_DEVICE && strstr(all.errors[i].message, expected) != NULL
+                                  : all.gets[i] == ICL_OK);
+        tap_ok(tap, good, "numbers of which that of rank %zu is another: %s", other, all.errors[0].message);
+    }
+}
+
+/* Rank 0's text, of another length than theirs; and rows of everybody. */
+static void share(const icl_ranks *ranks, void *user) {
+    bool *good = user;
+    char *text = NULL;
+    double rows[5] = {0};
+    size_t first, last;
+
+    good[ranks->index] = icl_duplicate(ranks->index == 0 ? "the text of rank 0" : "mine", &text, NULL) == ICL_OK &&
+                         icl_ranks_share_text(ranks, &text, NULL) == ICL_OK && strcmp(text, "the text of rank 0") == 0;
+    icl_free(&text);
+    icl_ranks_part(ranks, 5, &first, &last);
+    for (size_t i = first; i < last; i++)
+        rows[i] = (double)i + 1;
+    good[ranks->index] = icl_ranks_gather_rows(ranks, rows, 5, 1, NULL) == ICL_OK && good[ranks->index];
+    for (size_t i = 0; i < 5; i++)
+        good[ranks->index] = good[ranks->index] && rows[i] == (double)i + 1;
+}
+
+static void test_sharing(tap_run *tap) {
+    bool good[RANKS] = {false};
+    tap_ok(tap, thread_ranks_run(RANKS, share, good) && good[0] && good[1] && good[2],
+           "a text of rank 0, and rows of all");
 }
 
 int main(void) {
@@ -45,5 +129,8 @@ int main(void) {
                rows[1] == 2,
            "and has all there is");
     icl_free(&text);
+    test_agreement(&tap);
+    test_sameness(&tap);
+    test_sharing(&tap);
     return tap_done(&tap);
 }

@@ -322,6 +322,51 @@ static void test_initial_values(tap_run *tap) {
     icl_model_destroy(&model);
 }
 
+/* A start's values without noise: those of every part, in its order. */
+static bool starts_at(tap_run *tap, const setting *is, float *values) {
+    icl_model *model = NULL;
+    icl_error error = {0};
+    const bool made = tap_status(tap, make_model(is, "descent", "0", &model, &error), &error, "a start without noise");
+
+    if (made)
+        icl_model_initialize(model, 1, values);
+    icl_model_destroy(&model);
+    return made;
+}
+
+/* Heads add up, so that several begin with the products of one, each with the same share; and a single layer of gd++
+ * begins as the first of several, and not as the last, which is another. */
+static void test_descent_start(tap_run *tap) {
+    enum { HEADS = 3, GDPP_PARTS = 3 /* p_x, p_y, q */ };
+    float one[MAX_SIZE], heads[MAX_SIZE], layers[MAX_SIZE];
+    bool is_shared = true;
+
+    if (!starts_at(tap, &(setting){DIAG, true, 1, 1, 10, 20, 1}, one) ||
+        !starts_at(tap, &(setting){DIAG, true, HEADS, 1, 10, 20, 1}, heads))
+        return;
+    for (size_t row = 0; row < 2; row++) {
+        double sum = 0;
+        for (size_t head = 0; head < HEADS; head++)
+            sum += (double)heads[4 * head + row] * (double)heads[4 * head + 2];
+        is_shared = is_shared && fabs(sum - (double)one[row] * (double)one[2]) < 1e-7 &&
+                    fabs((double)heads[row] * (double)heads[2] - sum / HEADS) < 1e-7;
+    }
+    tap_ok(tap, is_shared && fabs((double)one[0] * (double)one[2] + 0.18) < 1e-7, "%d heads share the product of one",
+           HEADS);
+    if (!starts_at(tap, &(setting){GDPP, true, 1, 1, 10, 20, 1}, one) ||
+        !starts_at(tap, &(setting){GDPP, true, 1, 3, 10, 20, 1}, layers))
+        return;
+    tap_note("gd++: %g %g %g; of three: %g %g %g, %g %g %g, %g %g %g", (double)one[0], (double)one[1], (double)one[2],
+             (double)layers[0], (double)layers[1], (double)layers[2], (double)layers[3], (double)layers[4],
+             (double)layers[5], (double)layers[6], (double)layers[7], (double)layers[8]);
+    tap_ok(tap, memcmp(one, layers, GDPP_PARTS * sizeof *one) == 0 && fabs((double)(one[0] * one[2]) + 0.18) < 1e-7,
+           "one layer of gd++ begins as the first of three");
+    tap_ok(tap,
+           memcmp(one, layers + GDPP_PARTS, GDPP_PARTS * sizeof *one) == 0 &&
+               memcmp(one, layers + 2 * GDPP_PARTS, GDPP_PARTS * sizeof *one) != 0,
+           "so does the second, and the third, the last, does not");
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
@@ -340,6 +385,7 @@ int main(int argc, char **argv) {
     test_symmetries(&tap, backend);
     test_depth(&tap, backend);
     test_initial_values(&tap);
+    test_descent_start(&tap);
     tap_ok(&tap, icl_backend_get_statistics(backend).bytes_live == 0, "everything was given back");
     icl_backend_close(&backend);
     return tap_done(&tap);

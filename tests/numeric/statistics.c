@@ -8,6 +8,7 @@
 int main(void) {
     tap_run tap = {0};
     double odd[] = {5, 1, 3}, even[] = {4, 1, (double)NAN, 2}, tail[] = {100, 1, 2, 3, (double)NAN, 4, 5, 6, 7, 8};
+    double powers[] = {2, 16, 1, 8, 4};
     const double steps[] = {1, 2, 3, 6};
 
     tap_ok(&tap, icl_median(odd, 3) == 3, "the median of three is the middle one");
@@ -17,5 +18,10 @@ int main(void) {
     tap_ok(&tap, icl_mean(steps, 4) == 3, "mean");
     tap_ok(&tap, fabs(icl_standard_error(steps, 4) - sqrt(14.0 / 3 / 4)) < 1e-15 && icl_standard_error(steps, 1) == 0,
            "its standard error, 0 for one value");
+    /* Hill's estimator: the mean of ln(x / x_(k + 1)) over the k largest, and one over it. */
+    tap_ok(&tap,
+           fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&
+               fabs(icl_tail_index(powers, 5, 4) - 4 / (10 * log(2))) < 1e-15,
+           "the tail index of powers of two");
     return tap_done(&tap);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "same_bits.h"
+#include "task/covariance.h"
 #include "task/streams.h"
 
 enum { BATCH = 29, BATCHES = 12 };
@@ -120,10 +121,37 @@ done:
     return status;
 }
 
+/* ---- The subspace ---- */
+
+/* task.rotation_seed decides which directions functions see. */
+static void check_rotation(tap_run *tap) {
+    enum { D = 5 };
+    double *expected = NULL;
+    icl_error error = {0};
+    char overrides[128];
+
+    for (uint32_t seed = 1; seed <= 2; seed++) {
+        icl_task *task = NULL;
+        double worst = 0;
+        snprintf(overrides, sizeof overrides, FAMILY "task.d=%d task.n=7 task.subspace=2 task.rotation_seed=%u", D,
+                 (unsigned)seed);
+        icl_status status = make_task(overrides, &task, &error);
+        if (status == ICL_OK)
+            status = icl_random_rotation(D, seed, &expected, &error);
+        for (size_t i = 0; status == ICL_OK && i < (size_t)D * D; i++)
+            worst = fmax(worst, fabs(icl_task_get_prior(task)->subspace_rotation[i] - (double)(float)expected[i]));
+        tap_ok(tap, status == ICL_OK && worst == 0, "the subspace is that of task.rotation_seed = %u %s",
+               (unsigned)seed, error.message);
+        icl_free(&expected);
+        icl_task_destroy(&task);
+    }
+}
+
 static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
     icl_error error = {0};
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         tap_status(tap, compare_recipe(tap, &recipes[i], backend, cpu, &error), &error, "sampling runs");
+    check_rotation(tap);
 }
 
 int main(int count, char **arguments) {

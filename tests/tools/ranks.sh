@@ -94,6 +94,14 @@ on 4 train --resume "$work/parts" --steps 40 --device cpu --quiet
 expect 0 "the rest on 4"
 same_run parts "in three parts"
 
+# What a checkpoint holds beside parameters goes to every rank: the threshold that sequences are cut at.
+clip=(--set train.sequence_clip=0.1 --set task.sampler=gram --device cpu --quiet)
+run train "$work/tiny.ini" --out "$work/cut" "${clip[@]}"
+run train "$work/tiny.ini" --out "$work/cut-parts" "${clip[@]}" --steps 17
+on 2 train --resume "$work/cut-parts" --steps 40 --device cpu --quiet
+expect 0 "sequences are cut by 2 ranks that go on"
+same "$work/cut/checkpoint/state.safetensors" "$work/cut-parts/checkpoint/state.safetensors" "at the same threshold"
+
 on 2 train "$work/tiny.ini" --set train.slices=1 --out "$work/r" --device cpu
 [[ $code -eq 2 && $(grep -c 'train.slices = 1: expected at least one for each of the 2 ranks' "$work/err") -eq 1 &&
     ! -e $work/r ]]

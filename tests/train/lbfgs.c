@@ -74,6 +74,58 @@ static void check(tap_run *tap, const char *name, icl_lbfgs_function *function, 
            name);
 }
 
+/* A quadratic that has no value for a while: what the line search asks for in vain. `from`: the first call without. */
+enum { SEARCH = 40, IN_VAIN = 12 };
+
+typedef struct outage {
+    calls counted;
+    size_t from;
+    double before[2][SIZE], behind[SIZE]; /* the first two points asked for in vain, and the first one behind them */
+} outage;
+
+static icl_status without_value(void *user, const double *at, double *value, double *gradient, icl_error *error) {
+    outage *o = user;
+    ICL_CHECK(quadratic(&o->counted, at, value, gradient, error));
+    const size_t call = o->counted.count;
+    if (call == o->from || call == o->from + 1)
+        memcpy(o->before[call - o->from], at, sizeof o->behind);
+    if (call == o->from + SEARCH)
+        memcpy(o->behind, at, sizeof o->behind);
+    if (call >= o->from && call < o->from + SEARCH)
+        *value = (double)NAN;
+    return ICL_OK;
+}
+
+/* Where a line search finds nothing, the search begins anew along the gradient, and forgets what it knew. The trials
+ * halve the step: the point they left is twice the second less the first. */
+static void test_restart(tap_run *tap) {
+    const icl_lbfgs_params params = {.iterations = 2000, .tolerance = 1e-9};
+    outage o = {.from = IN_VAIN};
+    calls c = {0};
+    double at[SIZE], left[SIZE], gradient[SIZE], value, norm = 0, worst = 0;
+    icl_lbfgs_result result;
+    icl_error error = {0};
+
+    for (size_t i = 0; i < SIZE; i++)
+        at[i] = 3;
+    if (!tap_status(tap, icl_lbfgs_minimise(&params, SIZE, without_value, &o, at, &result, &error), &error,
+                    "a search in vain"))
+        return;
+    for (size_t i = 0; i < SIZE; i++)
+        worst = fmax(worst, fabs(at[i] - (double)i));
+    tap_ok(tap, result.has_converged && worst <= 1e-4, "the minimum is found nevertheless: within %.1e", worst);
+    for (size_t i = 0; i < SIZE; i++)
+        left[i] = 2 * o.before[1][i] - o.before[0][i];
+    (void)quadratic(&c, left, &value, gradient, &error);
+    for (size_t i = 0; i < SIZE; i++)
+        norm += gradient[i] * gradient[i];
+    norm = fmax(sqrt(norm), 1);
+    worst = 0;
+    for (size_t i = 0; i < SIZE; i++)
+        worst = fmax(worst, fabs(o.behind[i] - (left[i] - gradient[i] / norm)));
+    tap_ok(tap, worst < 1e-9, "the next point lies along the gradient, a step of 1 away: within %.1e", worst);
+}
+
 static void test_ends(tap_run *tap) {
     calls c = {0}, failing = {.fail_at = 5};
     double at[SIZE] = {-1.2, 1}, nowhere[SIZE] = {-1}, before, after, gradient[SIZE];
@@ -105,6 +157,7 @@ int main(void) {
     check(&tap, "Rosenbrock's function", rosenbrock, 1, 0, false, 1e-7);
     check(&tap, "curvatures from 1e-4 to 1e5", quadratic, 0, 3, true, 1e-4);
     check(&tap, "a function with an edge", barrier, 5, .05, false, 1e-8);
+    test_restart(&tap);
     test_ends(&tap);
     return tap_done(&tap);
 }

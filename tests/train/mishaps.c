@@ -128,6 +128,76 @@ static void test_giving_up(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, give_up(backend, 13, 20, &error) == 55, "and through a checkpoint");
 }
 
+/* ---- The mean loss of a run ---- */
+
+enum { RUN = 20 };
+
+/* Deep sums of single sequences: from one to the next, losses are orders of magnitude apart. */
+static const char *const wide[] = {"task.d=4",
+                                   "task.n=6",
+                                   "task.noise=fixed:0",
+                                   "train.batch=1",
+                                   "train.steps=500",
+                                   "train.warmup=0",
+                                   "model.layers=4",
+                                   "model.scale=raw",
+                                   "model.space=composed",
+                                   "train.learning_rate=1e-12",
+                                   NULL};
+
+/* What RUN steps lose one by one with all parameters at `value`, NaN where that is not finite, and their number. */
+static icl_status lose_alone(icl_trainer *trainer, icl_training_state *state, double value, double losses[RUN],
+                             int *finite, icl_error *error) {
+    for (size_t i = 0; i < state->size; i++)
+        state->vectors[0][i] = value;
+    ICL_CHECK(icl_trainer_write_state(trainer, state, error));
+    *finite = 0;
+    for (int i = 0; i < RUN; i++) {
+        ICL_CHECK(icl_trainer_run(trainer, 1, error));
+        losses[i] = icl_trainer_progress(trainer).loss;
+        *finite += isfinite(losses[i]);
+    }
+    return ICL_OK;
+}
+
+/* Looks for parameters at which about half of the steps overflow. */
+static icl_status lose_some(tap_run *tap, icl_trainer *trainer, icl_training_state *state, icl_error *error) {
+    const bool is_double = icl_backend_capabilities(trainer->backend)->element_size == sizeof(double);
+    double losses[RUN], mean = 0, low = -10, high = is_double ? 20 : 5; /* logarithms */
+    int finite = 0;
+
+    for (int trial = 0; trial < 60 && (finite < RUN / 4 || finite > 3 * RUN / 4); trial++) {
+        const double middle = (low + high) / 2;
+        ICL_CHECK(lose_alone(trainer, state, exp(middle), losses, &finite, error));
+        *(finite > RUN / 2 ? &low : &high) = middle;
+    }
+    for (int i = 0; i < RUN; i++)
+        mean += isfinite(losses[i]) ? losses[i] / finite : 0;
+    ICL_CHECK(icl_trainer_write_state(trainer, state, error));
+    ICL_CHECK(icl_trainer_run(trainer, RUN, error));
+    const double loss = icl_trainer_progress(trainer).loss;
+    tap_ok(tap, finite > 0 && finite < RUN && fabs(loss / mean - 1) < 1e-6,
+           "the mean loss of a run is that of its %d finite steps, of %d: %g, %g", finite, RUN, loss, mean);
+    return ICL_OK;
+}
+
+static void test_mean_loss(tap_run *tap, icl_backend *backend) {
+    icl_training_state state = {0};
+    icl_trainer *trainer = NULL;
+    icl_error error = {0};
+    icl_status status = make_trainer(backend, wide, &trainer, &error);
+
+    if (status == ICL_OK)
+        status = icl_training_state_create(trainer, &state, &error);
+    if (status == ICL_OK)
+        status = icl_trainer_read_state(trainer, &state, &error);
+    if (status == ICL_OK)
+        status = lose_some(tap, trainer, &state, &error);
+    tap_status(tap, status, &error, "steps of which some overflow");
+    icl_training_state_clear(&state);
+    icl_trainer_destroy(&trainer);
+}
+
 /* ---- Clipping by sequence ---- */
 
 /* icl_track_threshold on the host, from the norms of the step. */
@@ -212,6 +282,7 @@ int main(int argc, char **argv) {
     test_skipping(&tap, backend, sgd, "sgd");
     test_skipping(&tap, backend, composed, "on the tape");
     test_giving_up(&tap, backend);
+    test_mean_loss(&tap, backend);
     test_sequence_clip(&tap, backend);
     icl_backend_close(&backend);
     return tap_done(&tap);

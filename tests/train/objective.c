@@ -96,6 +96,34 @@ static icl_status test_points(tap_run *tap, sets *s, icl_error *error) {
     return ICL_OK;
 }
 
+/* ---- Which sequences ---- */
+
+static bool share_losses(const double *a, const double *b, size_t count) {
+    for (size_t i = 0, k = 0; i < count && k < count;) {
+        if (a[i] == b[k])
+            return true;
+        a[i] > b[k] ? i++ : k++; /* both fall */
+    }
+    return false;
+}
+
+/* Draws of neighbouring numbers have no sequence in common, nor have those that keep tails, of more sequences. */
+static icl_status test_draws(tap_run *tap, sets *s, icl_error *error) {
+    for (int keeps_tails = 0; keeps_tails < 2; keeps_tails++) {
+        for (uint64_t number = 1; number <= 2; number++) {
+            double *losses = number == 1 ? s->losses : s->kept;
+            memset(s->scores, 0, sizeof s->scores);
+            ICL_CHECK(keeps_tails ? icl_objective_draw_tail(s->few, s->at, TIMES, s->scores, SEED, number, error)
+                                  : icl_objective_draw(s->few, SEED, number, error));
+            ICL_CHECK(icl_objective_losses(s->few, s->at, losses, error));
+            qsort(losses, KEPT, sizeof *losses, compare);
+        }
+        tap_ok(tap, s->losses[0] > s->losses[KEPT - 1] && !share_losses(s->losses, s->kept, KEPT),
+               "two draws%s share no sequence", keeps_tails ? " that keep tails" : "");
+    }
+    return ICL_OK;
+}
+
 static icl_status test_all(tap_run *tap, sets *s, icl_backend *backend, icl_error *error) {
     float values[SIZE];
 
@@ -108,7 +136,8 @@ static icl_status test_all(tap_run *tap, sets *s, icl_backend *backend, icl_erro
     ICL_CHECK(icl_objective_draw(s->all, SEED, NUMBER, error));
     ICL_CHECK(icl_objective_draw_tail(s->few, s->at, TIMES, s->scores, SEED, NUMBER, error));
     ICL_CHECK(test_mean(tap, s, error));
-    return test_points(tap, s, error);
+    ICL_CHECK(test_points(tap, s, error));
+    return test_draws(tap, s, error);
 }
 
 int main(void) {
