@@ -10,6 +10,7 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
+#include "papers/cells.h"
 #include "papers/share.h"
 #include "picture.h"
 #include "progress.h"
@@ -27,7 +28,7 @@ typedef struct reproduce_options {
     size_t scale; /* icl_scale */
     option_count seed, workers;
     device_options device;
-    bool json, list;
+    bool json, list, cells;
     char *command_line;
 } reproduce_options;
 
@@ -212,6 +213,72 @@ done:
     return status;
 }
 
+/* ---- Cells ---- */
+
+static bool is_chosen(const reproduce_options *options, const char *cell) {
+    return !options->only || strstr(cell, options->only);
+}
+
+static icl_status print_cell(const reproduce_options *options, const char *cell, icl_error *error) {
+    icl_json json = {0};
+
+    if (!options->json) {
+        printf("%s\n", cell);
+        return ICL_OK;
+    }
+    icl_json_text(&json, "reproduction", options->name);
+    icl_json_text(&json, "scale", icl_scale_name((icl_scale)options->scale));
+    icl_json_text(&json, "cell", cell);
+    return print_json_line(&json, error);
+}
+
+static icl_status print_cells(const reproduce_options *options, icl_error *error) {
+    const icl_reproduce_params params = params_of(options, "");
+    const icl_reproduction *reproduction = NULL;
+    icl_cells cells = {0};
+    size_t matched;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduction_find(options->name, &reproduction, error));
+    ICL_TRY(icl_cells_list(reproduction, &params, &cells, error));
+    if (options->only)
+        ICL_TRY(icl_cells_check(&cells, reproduction, options->only, &matched, error));
+    for (size_t i = 0; i < cells.count; i++)
+        if (is_chosen(options, cells.names[i]))
+            ICL_TRY(print_cell(options, cells.names[i], error));
+    if (cells.count == 0 && !options->json)
+        printf("%s runs as a whole: it has no cells to choose among\n", options->name);
+    status = finish_output(error);
+done:
+    icl_cells_release(&cells);
+    return status;
+}
+
+/* Before anything is trained: a text that no cell contains is refused, and one that several contain is told. */
+static icl_status check_only(const reproduce_options *options, bool is_quiet, icl_error *error) {
+    const icl_reproduce_params params = params_of(options, "");
+    const icl_reproduction *reproduction = NULL;
+    icl_cells cells = {0};
+    size_t matched = 0;
+    icl_status status = ICL_OK;
+
+    if (!options->only)
+        return ICL_OK;
+    ICL_TRY(icl_reproduction_find(options->name, &reproduction, error));
+    ICL_TRY(icl_cells_list(reproduction, &params, &cells, error));
+    ICL_TRY(icl_cells_check(&cells, reproduction, options->only, &matched, error));
+    if (matched == 1 || is_quiet)
+        goto done;
+    fprintf(stderr, "iclab: --only %s stands in the names of %zu of %zu cells:", options->only, matched, cells.count);
+    for (size_t i = 0; i < cells.count; i++)
+        if (is_chosen(options, cells.names[i]))
+            fprintf(stderr, " %s", cells.names[i]);
+    fputc('\n', stderr);
+done:
+    icl_cells_release(&cells);
+    return status;
+}
+
 /* ---- Trainings, shared by workers ---- */
 
 /* The reproductions that were asked for, with their folders. */
@@ -307,6 +374,8 @@ static icl_status reproduce(const reproduce_options *options, const icl_ranks *r
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *all, "reproductions", &all, error));
+    ICL_TRY(
+        icl_ranks_agree(ranks, check_only(options, options->device.quiet || !icl_ranks_is_first(ranks), error), error));
     ICL_TRY(icl_ranks_agree(ranks, choose(options, all, error), error));
     if (ranks->count > 1 || !options->workers.given || options->workers.value > 1)
         ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, all, ranks, error), error));
@@ -325,6 +394,8 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
                         "reproduce: NAME is missing (iclab reproduce --list has them; all runs every one)");
     if (options->only && options->name && strcmp(options->name, "all") == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: expected one NAME, not all", options->only);
+    if (options->cells && (!options->name || strcmp(options->name, "all") == 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --cells: expected one NAME beside it, not all");
     if (options->seed.given && (options->seed.value == 0 || options->seed.value > UINT32_MAX / 2))
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --seed %" PRIu64 ": expected 1 to %" PRIu32,
                         options->seed.value, UINT32_MAX / 2);
@@ -358,7 +429,12 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
-    status = options.list ? print_list(options.json, &error) : reproduce(&options, &ranks, &missed, &error);
+    if (options.list)
+        status = print_list(options.json, &error);
+    else if (options.cells)
+        status = print_cells(&options, &error);
+    else
+        status = reproduce(&options, &ranks, &missed, &error);
 done:
     icl_free(&options.command_line);
     return finish(&ranks, status, &error, missed);
@@ -383,6 +459,8 @@ static const option table[] = {
      offsetof(reproduce_options, scale)},
     {"--only", OPTION_TEXT, "TEXT", "only the cells whose name contains it, such as L4-diag",
      offsetof(reproduce_options, only)},
+    {"--cells", OPTION_FLAG, NULL, "list the cells of NAME at this scale, which --only chooses among, and run nothing",
+     offsetof(reproduce_options, cells)},
     {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)",
      offsetof(reproduce_options, seed)},
     {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",

@@ -58,20 +58,25 @@ done:
 }
 
 /* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are
- * the same as 2,000. */
-static icl_status apply_counts(icl_recipe *recipe, const train_options *options, icl_error *error) {
+ * the same as 2,000. `held`: the steps of the folder that is resumed, or 0; a run that keeps them keeps its recipe, so
+ * that a reproduction, or whoever else made the folder, still knows it. */
+static icl_status apply_counts(icl_recipe *recipe, const train_options *options, uint64_t held, icl_error *error) {
+    uint64_t end;
+
     if (options->seed.given)
         ICL_CHECK(override_count(recipe, "train.seed", options->seed.value, error));
-    if (icl_recipe_count(recipe, "train", "horizon") == 0)
-        ICL_CHECK(override_count(recipe, "train.horizon", icl_recipe_count(recipe, "train", "steps"), error));
+    end = held > 0 ? held : icl_recipe_count(recipe, "train", "steps");
     if (options->steps.given)
         ICL_CHECK(override_count(recipe, "train.steps", options->steps.value, error));
+    if (icl_recipe_count(recipe, "train", "horizon") == 0 && icl_recipe_count(recipe, "train", "steps") != held)
+        ICL_CHECK(override_count(recipe, "train.horizon", end, error));
     return ICL_OK;
 }
 
 static icl_status read_recipe(training *run, icl_error *error) {
     const train_options *options = run->options;
     icl_status status = ICL_OK;
+    uint64_t held = 0;
     char *path = NULL;
 
     ICL_TRY(icl_recipe_create_complete(&run->recipe, error));
@@ -80,6 +85,7 @@ static icl_status read_recipe(training *run, icl_error *error) {
     if (options->resume) {
         ICL_TRY(icl_run_read_recipe(options->resume, run->recipe, error));
         ICL_TRY(icl_run_read_recipe_name(options->resume, &run->recipe_name, error));
+        held = icl_recipe_count(run->recipe, "train", "steps");
         if (path)
             fprintf(stderr, "iclab: resuming with the recipe of %s; %s is not read\n", options->resume, path);
     } else {
@@ -89,7 +95,7 @@ static icl_status read_recipe(training *run, icl_error *error) {
     ICL_TRY(apply_overrides(run->recipe, &options->overrides, error));
     if (options->init)
         ICL_TRY(override_init(run->recipe, options->init, error));
-    ICL_TRY(apply_counts(run->recipe, options, error));
+    ICL_TRY(apply_counts(run->recipe, options, held, error));
 done:
     icl_free(&path);
     return status;

@@ -5,21 +5,71 @@
 
 #include "iclab/nearest.h"
 #include "iclab/number.h"
+#include "iclab/recipe.h"
+#include "iclab/text.h"
 
 #define MAX_OPTIONS 32
 
-static icl_status unknown_option(const subcommand *line, const char *given, icl_error *error) {
-    const char *names[MAX_OPTIONS] = {"--help"};
+/* ---- Options that do not exist ---- */
+
+/* Whether "layers" or "learning-rate" names the key. */
+static bool names_key(const char *word, const icl_recipe_key *key) {
+    size_t i = 0;
+
+    for (; word[i] != '\0' && key->name[i] != '\0'; i++)
+        if (word[i] != key->name[i] && !(word[i] == '-' && key->name[i] == '_'))
+            return false;
+    return word[i] == '\0' && key->name[i] == '\0';
+}
+
+/* An option --KEY, where a recipe's SECTION.KEY was meant: what sets it, with the value that was given. Empty where it
+ * is no key. */
+static icl_status suggest_keys(const char *word, const char *value, icl_text *hint, icl_error *error) {
+    const icl_recipe_key *key;
+
+    for (size_t i = 0; (key = icl_recipe_known_key(i)) != NULL; i++)
+        if (names_key(word, key))
+            ICL_CHECK(icl_text_print(hint, error, "%s--set %s.%s=%s", hint->length > 0 ? " or " : "", key->section,
+                                     key->name, value));
+    return ICL_OK;
+}
+
+/* "--layers" of a command that reads recipes: ICL_ERROR_INPUT with the --set that was meant, ICL_OK where no key has
+ * that name. */
+static icl_status refuse_key(const subcommand *line, const char *name, const char *value, icl_error *error) {
+    icl_text hint = {0};
+    bool sets = false;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < line->option_count; i++)
+        sets = sets || strcmp(line->options[i].name, "--set") == 0;
+    ICL_TRY(suggest_keys(name + strspn(name, "-"), value, &hint, error));
+    if (hint.length > 0)
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          sets ? "%s: unknown option %s: a recipe's key; expected %s"
+                               : "%s: unknown option %s: a recipe's key, which iclab train RECIPE %s sets",
+                          line->name, name, hint.bytes);
+done:
+    icl_text_release(&hint);
+    return status;
+}
+
+/* `next` is the argument behind it, or NULL. */
+static icl_status unknown_option(const subcommand *line, const char *given, const char *next, icl_error *error) {
+    const char *names[MAX_OPTIONS] = {"--help"}, *equals = strchr(given, '=');
     char name[64];
     size_t count = 1;
 
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    ICL_CHECK(refuse_key(line, name, equals ? equals + 1 : next && next[0] != '-' ? next : "VALUE", error));
     for (size_t i = 0; i < line->option_count && count < MAX_OPTIONS; i++)
         names[count++] = line->options[i].name;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     return icl_fail(error, ICL_ERROR_INPUT,
                     "%s: unknown option %s; the nearest known one is %s (iclab %s --help lists them)", line->name, name,
                     icl_nearest(name, names, count), line->name);
 }
+
+/* ---- Reading ---- */
 
 /* The option that `argument` names, alone or before '='; NULL if there is none. */
 static const option *find_option(const subcommand *line, const char *argument) {
@@ -85,7 +135,7 @@ static icl_status read_option(const subcommand *line, int count, char *const *ar
     void *target;
 
     if (!chosen)
-        return unknown_option(line, argument, error);
+        return unknown_option(line, argument, *at + 1 < count ? arguments[*at + 1] : NULL, error);
     target = (char *)options + chosen->target;
     if (chosen->type == OPTION_FLAG) {
         bool *flag = target;

@@ -66,7 +66,7 @@ typedef struct subcommand {
 
 /* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand
  * anywhere; "--" ends them; both "--name value" and "--name=value" do. ICL_ERROR_INPUT names
- * the nearest known option. */
+ * the nearest known option, and for a word that is a recipe's key the --set that sets it. */
 icl_status read_command_line(const subcommand *line, int count, char *const *arguments, void *options,
                              icl_error *error);
 

@@ -234,6 +234,19 @@ static char *trim(char *text) {
     return text;
 }
 
+/* "layers=4": what was meant is the key's full name. */
+static icl_status refuse_assignment(const icl_recipe *recipe, const char *assignment, icl_error *error) {
+    const size_t length = strcspn(assignment, "=");
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        if (strlen(key->name) == length && strncmp(key->name, assignment, length) == 0)
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: expected section.key=value, here %s.%s%s", assignment,
+                            key->section, key->name, assignment[length] == '=' ? assignment + length : "=value");
+    }
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: expected section.key=value", assignment);
+}
+
 icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_error *error) {
     icl_status status = ICL_OK;
     char *copy = NULL, *equals, *dot;
@@ -244,7 +257,7 @@ icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_e
         *equals = '\0';
     dot = strchr(copy, '.');
     if (!equals || !dot) {
-        status = icl_fail(error, ICL_ERROR_INPUT, "%s: expected section.key=value", assignment);
+        status = refuse_assignment(recipe, assignment, error);
         goto done;
     }
     *dot = '\0';

@@ -7,6 +7,7 @@
 
 #include "iclab/file.h"
 #include "iclab/host.h"
+#include "papers/cells.h"
 #include "papers/record.h"
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
@@ -21,6 +22,10 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
 }
 
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell) {
+    if (run->cells) {
+        icl_cells_note(run->cells, cell);
+        return false;
+    }
     return !run->params->only || strstr(cell, run->params->only);
 }
 

@@ -128,6 +128,7 @@ typedef struct icl_reproducing {
     icl_curve_row *curves; /* of the figures drawn by icl_curves_draw */
     size_t curve_count, curve_capacity;
     struct icl_training_share *share; /* where workers share the trainings (share.h): it judges and draws nothing */
+    struct icl_cells *cells;          /* where cells are only listed (cells.h): it notes names, and wants none */
 } icl_reproducing;
 
 struct icl_reproduction {
@@ -153,7 +154,7 @@ typedef struct icl_reproduce_summary {
 } icl_reproduce_summary;
 
 /* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left
- * nothing. ICL_ERROR_INTERRUPTED when stopped: what is finished stands. */
+ * nothing (icl_cells_check of cells.h says so before anything is trained). ICL_ERROR_INTERRUPTED when stopped: what is finished stands. */
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error);
 
@@ -165,7 +166,8 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
 /* The same for a finding with these fields: ICL_FOUND(run, error, .what = "3 layers", .ours = loss). */
 #define ICL_FOUND(run, error, ...) icl_reproduce_found(run, &(icl_finding){__VA_ARGS__}, error)
 
-/* Whether a cell of that name is wanted (params->only). */
+/* Whether a cell of that name is wanted (params->only). Asked for every cell of the scale, and before
+ * icl_reproduce_judges: `--cells` lists what was asked for. */
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
 
 /* The command that does it again, with scale and seed. */

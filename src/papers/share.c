@@ -55,6 +55,8 @@ static icl_status work_beside_others(icl_reproducing *run, const icl_shared_work
     bool finished = false, is_given = false;
     icl_status status = ICL_OK;
 
+    if (run->cells) /* no cell needs it: a list of their names trains nothing and looks into no folder */
+        return icl_reproduce_leave(run, error);
     ICL_TRY(work->find(work->context, &finished, error));
     if (!finished && !run->share->counts)
         ICL_TRY(claim(run, work->name, &lock, error));

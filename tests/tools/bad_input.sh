@@ -51,7 +51,9 @@ set_refused task.covariance=spectrum:1,1,1,1,1,1,1,1,1,-1 'positive'
 set_refused task.sampler=wishart 'task.sampler'
 set_refused eval.predictors=orakel 'oracle'
 set_refused eval.predictors=gd:0 'gd:0'
-set_refused task 'expected section.key=value'
+set_refused task 'expected section.key=value$'
+set_refused layers=4 'expected section.key=value, here model.layers=4$'
+set_refused layers 'here model.layers=value$'
 
 refuse 2 'eval.predictors = ols: expected nothing: functions has no' 'functions have no reference predictors' \
     window --set eval.predictors=ols
@@ -174,9 +176,10 @@ refused 2 'no tensor layer.1' "a model of another recipe"
 run eval "$work/run" --set task.d=5
 refused 2 'is a model for .*11 coordinates.*: expected one for .*6 coordinates' "a model of another dimension"
 run train --resume "$work/run" --steps 9 --set train.learning_rate=0.5
-refused 2 'learning_rate' "resuming with another learning rate"
+refused 2 'override: train.learning_rate = 0.5: expected [0-9.]+, with which .*/run/checkpoint/.* was trained' \
+    "resuming with another learning rate"
 run train --resume "$work/run" --steps 9 --seed 2
-refused 2 'seed' "resuming with another seed"
+refused 2 'override: train.seed = 2: expected 1, with which' "resuming with another seed"
 run train --resume "$work/run" --steps 2
 refused 2 'already at step 3' "resuming to an earlier step"
 damage recipe.ini cut_short

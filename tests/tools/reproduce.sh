@@ -37,9 +37,45 @@ check_list() {
     run reproduce versatile-table1 --seed 0 --out "$work/r"
     refused 2 "seed 0: expected 1" "seed 0"
     run reproduce versatile-table1 --scale ci --only L9 --device cpu --quiet --json --out "$work/r"
-    refused 2 "no cell's name contains that" "--only that matches nothing"
+    refused 2 "no cell's name contains that; the nearest known one is L1-gd\+\+" "--only that matches nothing"
+    ! [[ -e $work/r ]]
+    ok $? "and nothing is begun then"
+    check_cells
     check_resumption
     check_side_by_side
+}
+
+# Cells are listed as they run; a text that several contain is told, one that a single one contains is not.
+check_cells() {
+    run reproduce versatile-table1 --cells --scale ci
+    expect 0 "--cells"
+    printf '%s\n' predictors-uniform5 L{1,2}-{gd++,diag,full}-uniform5 | cmp -s - "$work/out"
+    ok $? "lists each cell of the scale once, in its order"
+    run reproduce versatile-table1 --cells --scale full --only choice1-3 --json
+    [[ $code -eq 0 && $(wc -l <"$work/out") -gt 1 && $(grep -c '"cell":"[^"]*choice1-3' "$work/out") -eq \
+        $(wc -l <"$work/out") ]]
+    ok $? "of another scale, by --only, as JSON"
+    run reproduce versatile-table1 --cells --only nonsense
+    refused 2 "nearest known one is " "--cells with nonsense"
+    run reproduce all --cells
+    refused 2 "expected one NAME" "--cells of all"
+    run reproduce looped-exact --scale ci --only -L2 --device cpu --out "$work/several"
+    grep -q -- '--only -L2 stands in the names of 4 of 8 cells: untied-d5-n20-L2 ' "$work/err"
+    ok $? "a text of several names is told"
+    run reproduce looped-exact --scale ci --only untied-d5-n20-L1 --device cpu --out "$work/single"
+    expect 0 "one cell by its name"
+    ! grep -q 'stands in the names' "$work/err"
+    ok $? "which is not told"
+    # Of every reproduction at every scale, in seconds: nothing is trained, and every cell of ci has a name.
+    local name scale without=0
+    for name in $("$ICLAB" reproduce --list --json | sed 's/.*"name":"\([^"]*\)".*/\1/'); do
+        for scale in ci short full; do
+            run reproduce "$name" --cells --scale "$scale"
+            [[ $code -eq 0 && -s $work/out ]] || { without=$((without + 1)); echo "# $name $scale"; }
+        done
+    done
+    [[ $without -eq 0 ]]
+    ok $? "every reproduction lists its cells at every scale"
 }
 
 # A run that is there is evaluated anew and not trained again; another recipe in its folder is refused.
@@ -54,6 +90,14 @@ check_resumption() {
     ! grep -q "training L1-gd++" "$work/err"
     ok $? "the second time it is not"
     same <(grep '"ours"' "$work/first") <(grep '"ours"' "$work/out") "and comes out the same, digit for digit"
+    local trained=$work/again/versatile-table1-ci/runs/L1-gd++-uniform5-seed1
+    cp "$trained/recipe.ini" "$work/recipe.ini"
+    run train --resume "$trained" --device cpu --quiet
+    expect 0 "train --resume goes into its folder"
+    same "$work/recipe.ini" "$trained/recipe.ini" "and leaves its recipe, horizon and all"
+    run "${cell[@]}"
+    ! grep -q "training L1-gd++" "$work/err"
+    ok $? "so that the reproduction knows it still"
     for arguments in "--list --json" \
         "versatile-table1 --scale ci --only L1-gd++ --device cpu --json --quiet --out $work/again"; do
         code=0

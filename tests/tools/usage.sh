@@ -45,6 +45,14 @@ run eval
 refused 2 'RUN is missing' "eval without a run"
 run train x --sed 3
 refused 2 'unknown option --sed; the nearest known one is --se' "an unknown option"
+run train x --layers 4
+refused 2 "unknown option --layers: a recipe's key; expected --set model.layers=4$" "a recipe's key as an option"
+run eval x --learning-rate=0.1
+refused 2 'expected --set train.learning_rate=0.1$' "another, with a dash, and its value behind ="
+run train x --noise --quiet
+refused 2 'expected --set task.noise=VALUE$' "and without its value"
+run reproduce x --layers 4
+refused 2 'which iclab train RECIPE --set model.layers=4 sets' "of a command without --set"
 run devices --jsn
 refused 2 'unknown option --jsn; the nearest known one is --json' "an unknown option of devices"
 run devices extra

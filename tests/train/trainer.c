@@ -281,6 +281,10 @@ static void test_foreign_checkpoints(tap_run *tap, icl_backend *backend) {
                                               NULL};
     static const char *const other_model[] = {SMALL, "model.parameterization=full", "model.layers=3", NULL};
     static const char *const other_task[] = {SMALL, "model.parameterization=full", "model.layers=2", "task.n=7", NULL};
+    static const char *const same_schedule[] = {
+        SMALL, "model.parameterization=full", "model.layers=2", "train.steps=70", "train.horizon=60", NULL};
+    static const char *const other_schedule[] = {SMALL, "model.parameterization=full", "model.layers=2",
+                                                 "train.horizon=61", NULL};
     static const char *const longer[] = {
         SMALL, "model.parameterization=full", "model.layers=2", "train.steps=70", "eval.every=3", NULL};
     icl_trainer *trainer = NULL;
@@ -291,9 +295,15 @@ static void test_foreign_checkpoints(tap_run *tap, icl_backend *backend) {
         status = icl_trainer_save(trainer, file_path(), &error);
     tap_status(tap, status, &error, "save");
     icl_trainer_destroy(&trainer);
-    refuse(tap, backend, other_batch, "batch = 32");
-    refuse(tap, backend, other_model, "layers = 2");
-    refuse(tap, backend, other_task, "n = 6");
+    refuse(tap, backend, other_batch, "train.batch = 64: expected 32, with which");
+    refuse(tap, backend, other_model, "model.layers = 3: expected 2, with which");
+    refuse(tap, backend, other_task, "task.n = 7: expected 6, with which");
+    refuse(tap, backend, other_schedule, "train.horizon = 61: expected 0, with which");
+    status = make_trainer(backend, same_schedule, &trainer, &error);
+    if (status == ICL_OK)
+        status = icl_trainer_restore(trainer, file_path(), &error);
+    tap_status(tap, status, &error, "train.horizon = 60 is the schedule of 60 steps");
+    icl_trainer_destroy(&trainer);
     status = make_trainer(backend, longer, &trainer, &error);
     if (status == ICL_OK)
         status = icl_trainer_restore(trainer, file_path(), &error);

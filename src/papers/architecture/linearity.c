@@ -170,7 +170,7 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "controls"))
+    if (icl_reproduce_wants(run, "controls") && icl_reproduce_judges(run))
         ICL_CHECK(icl_linear_maps_judge(run, error));
     for (size_t kind = 0; kind < budgets[run->params->scale].kinds; kind++)
         if (icl_reproduce_wants(run, kinds[kind].name))

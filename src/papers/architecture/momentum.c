@@ -111,7 +111,7 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "exact"))
+    if (icl_reproduce_wants(run, "exact") && icl_reproduce_judges(run))
         ICL_CHECK(icl_momentum_judge_exact(run, error));
     for (size_t task = 0; task < TASKS; task++)
         if (tasks[task].steps[run->params->scale] > 0 && icl_reproduce_wants(run, tasks[task].name))

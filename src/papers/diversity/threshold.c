@@ -224,7 +224,7 @@ done:
 static icl_status judge_predictors(icl_reproducing *run, icl_error *error) {
     static const pool_row rows[] = {{4, 1.29, .053, .94, 16, 2}, {4096, .52, .256, .17, 3, 1}};
 
-    if (!icl_reproduce_judges(run) || !icl_reproduce_wants(run, "predictors"))
+    if (!icl_reproduce_wants(run, "predictors") || !icl_reproduce_judges(run))
         return ICL_OK;
     ICL_CHECK(judge_ridge(run, error));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

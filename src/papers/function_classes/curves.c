@@ -243,7 +243,7 @@ done:
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t table = 0; table < 2 && run->params->scale != ICL_SCALE_CI; table++)
-        if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "predictors"))
+        if (icl_reproduce_wants(run, "predictors") && icl_reproduce_judges(run))
             ICL_CHECK(judge_printed(run, table, error));
     for (size_t seed = 1; seed <= icl_garg_setting_of(run)->seeds; seed++)
         if (icl_reproduce_wants(run, "linear"))

@@ -197,7 +197,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     const bool is_ci = run->params->scale == ICL_SCALE_CI;
 
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++)
-        if (icl_reproduce_wants(run, sweeps[i].name) && (!is_ci || i == 1))
+        if ((!is_ci || i == 1) && icl_reproduce_wants(run, sweeps[i].name))
             ICL_CHECK(reproduce_sweep(run, &sweeps[i], error));
     return ICL_OK;
 }

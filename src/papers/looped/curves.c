@@ -358,7 +358,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     snprintf(title, sizeof title, "Errors from d pairs on, by loops at test time: %zu were trained", all.is->loops);
     choose_loops(&all);
     for (model_kind kind = LOOPED; kind < MODELS; kind++)
-        if (icl_reproduce_wants(run, models[kind].name) && (kind != LAST_LOOP || run->params->scale != ICL_SCALE_CI))
+        if ((kind != LAST_LOOP || run->params->scale != ICL_SCALE_CI) && icl_reproduce_wants(run, models[kind].name))
             ICL_TRY(icl_reproduce_next(run, run_model(&all, kind, error)));
     if (icl_reproduce_judges(run))
         ICL_TRY(judge(&all, error));

@@ -120,7 +120,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         if (icl_reproduce_wants(run, name))
             ICL_TRY(train_depths(run, seed, &curves, error));
     }
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "descent"))
+    if (icl_reproduce_wants(run, "descent") && icl_reproduce_judges(run))
         ICL_TRY(add_descents(run, budgets[run->params->scale].layers, &curves, error));
     if (curves.count > 0)
         ICL_TRY(icl_curves_draw(run, &curves, error));

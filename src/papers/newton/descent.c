@@ -255,7 +255,7 @@ static icl_status reproduce_regression(icl_reproducing *run, icl_error *error) {
                                     .log_y = true}};
     icl_status status = ICL_OK;
 
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "newton"))
+    if (icl_reproduce_wants(run, "newton") && icl_reproduce_judges(run))
         ICL_TRY(judge_newton(run, &curves, error));
     for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++)
         ICL_TRY(icl_reproduce_next(run, reproduce_layers(run, layers, &curves, error)));
@@ -268,10 +268,10 @@ done:
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "inverse"))
+    if (icl_reproduce_wants(run, "inverse") && icl_reproduce_judges(run))
         ICL_CHECK(follow_residual(run, error));
     ICL_CHECK(reproduce_regression(run, error));
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "logistic"))
+    if (icl_reproduce_wants(run, "logistic") && icl_reproduce_judges(run))
         ICL_CHECK(icl_newton_judge_logistic(run, budgets[run->params->scale].problems, error));
     return ICL_OK;
 }

@@ -342,7 +342,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t i = 0; i < CELLS; i++)
         if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
             ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
-    if (!icl_reproduce_judges(run) || !icl_reproduce_wants(run, "random"))
+    if (!icl_reproduce_wants(run, "random") || !icl_reproduce_judges(run))
         return ICL_OK;
     ICL_CHECK(judge_random(run, 20, budgets[run->params->scale].sequences, error));
     return run->params->scale == ICL_SCALE_CI

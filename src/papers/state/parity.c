@@ -83,7 +83,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         .kinds = kinds,
     };
 
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "hand"))
+    if (icl_reproduce_wants(run, "hand") && icl_reproduce_judges(run))
         ICL_CHECK(judge_by_hand(run, error));
     return icl_state_judge_training(run, &training, error);
 }

@@ -122,7 +122,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         .kinds = kinds,
     };
 
-    if (icl_reproduce_judges(run) && icl_reproduce_wants(run, "hand")) {
+    if (icl_reproduce_wants(run, "hand") && icl_reproduce_judges(run)) {
         ICL_CHECK(judge_by_hand(run, "s3", 3, false, error));
         ICL_CHECK(judge_by_hand(run, "a5", 5, true, error));
         ICL_CHECK(judge_by_hand(run, "s5", 5, false, error));

@@ -113,7 +113,7 @@ static icl_status judge_ridge(icl_reproducing *run, icl_error *error) {
     const size_t chunks = run->params->scale == ICL_SCALE_CI ? 8 : 64;
     static const double published[NOISES] = {.1150, .2666}; /* noise .1 with the penalties of .1 and of .5 */
 
-    if (!icl_reproduce_judges(run) || !icl_reproduce_wants(run, "ridge"))
+    if (!icl_reproduce_wants(run, "ridge") || !icl_reproduce_judges(run))
         return ICL_OK;
     for (size_t noise = 0; noise < NOISES; noise++)
         for (size_t of = 0; of < NOISES; of++) {

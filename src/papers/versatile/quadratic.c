@@ -230,7 +230,7 @@ static icl_status reproduce_predictors(icl_reproducing *run, icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    if (!icl_reproduce_judges(run) || !icl_reproduce_wants(run, fresh.name))
+    if (!icl_reproduce_wants(run, fresh.name) || !icl_reproduce_judges(run))
         return ICL_OK;
     ICL_TRY(icl_reproduce_evaluate_seed(run, &fresh, &evaluation, error));
     for (size_t i = 1; i < evaluation->count; i++)

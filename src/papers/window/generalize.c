@@ -170,8 +170,9 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     matrix all;
 
     ICL_CHECK(fill_matrix(run, &extents[run->params->scale], &all, error));
-    for (size_t test = 0; test < TASKS && icl_reproduce_judges(run); test++) {
-        if (!is_asked_for(run, test) || !icl_reproduce_wants(run, classes[test / CONSTANTS]))
+    for (size_t test = 0; test < TASKS; test++) {
+        if (!is_asked_for(run, test) || !icl_reproduce_wants(run, classes[test / CONSTANTS]) ||
+            !icl_reproduce_judges(run))
             continue;
         ICL_CHECK(judge_class(run, &all, test, error));
         for (size_t constant = extents[run->params->scale].first; constant < CONSTANTS; constant++)

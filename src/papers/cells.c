@@ -1,0 +1,67 @@
+#include "papers/cells.h"
+
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/nearest.h"
+#include "papers/record.h"
+#include "papers/share.h"
+
+void icl_cells_release(icl_cells *cells) {
+    for (size_t i = 0; i < cells->count; i++)
+        icl_free(&cells->names[i]);
+    icl_free(&cells->names);
+    *cells = (icl_cells){0};
+}
+
+static icl_status add(icl_cells *cells, const char *name, icl_error *error) {
+    ICL_CHECK(icl_grow(&cells->names, cells->count, &cells->capacity, sizeof *cells->names, "names of cells", error));
+    ICL_CHECK(icl_duplicate(name, &cells->names[cells->count], error));
+    cells->count++;
+    return ICL_OK;
+}
+
+void icl_cells_note(icl_cells *cells, const char *name) {
+    for (size_t i = 0; i < cells->count; i++)
+        if (strcmp(cells->names[i], name) == 0)
+            return;
+    if (cells->status == ICL_OK)
+        cells->status = add(cells, name, &cells->error);
+}
+
+icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
+                          icl_error *error) {
+    icl_training_share share = {.counts = true};
+    icl_reproduce_params own = *params;
+    icl_reproducing run = {.params = &own, .reproduction = reproduction, .share = &share, .cells = cells};
+    icl_status status = ICL_OK;
+
+    own.backend = NULL;
+    own.say = NULL;
+    own.seed = own.seed == 0 ? 1 : own.seed;
+    /* One thread: what trains ahead on several cores asks for cells, too. */
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &own.backend, error));
+    ICL_TRY(icl_reproduce_next(&run, reproduction->run(&run, error)));
+    if (cells->status != ICL_OK)
+        status = icl_fail(error, cells->status, "%s", cells->error.message);
+done:
+    icl_record_release(&run);
+    icl_backend_close(&own.backend);
+    return status;
+}
+
+icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
+                           size_t *matched, icl_error *error) {
+    *matched = 0;
+    for (size_t i = 0; i < cells->count; i++)
+        *matched += strstr(cells->names[i], only) != NULL;
+    if (*matched > 0)
+        return ICL_OK;
+    if (cells->count == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: %s has no cells to choose among", only,
+                        reproduction->name);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "reproduce: --only %s: no cell's name contains that; the nearest known one is %s "
+                    "(iclab reproduce %s --cells lists them)",
+                    only, icl_nearest(only, (const char *const *)cells->names, cells->count), reproduction->name);
+}
