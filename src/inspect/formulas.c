@@ -46,20 +46,25 @@ static icl_status write_formula(const layer_view *view, size_t n, icl_text *text
     return ICL_OK;
 }
 
-/* "name (loss +0.12 without it)" */
+/* "name (loss +0.12 without it)", or, where a heavy tail leaves the mean unsure, "(median loss +0.12 without it)". */
 static icl_status add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error) {
+    static const char *const losses[ICL_JUDGES] = {"loss", "median loss", "trimmed mean of the loss"};
     const char *before = text->length > 0 ? ", " : "";
+    char verdict[ICL_INSPECT_VERDICT];
 
-    if (!isfinite(effect->cost))
+    if (!isfinite(effect->costs[ICL_JUDGE_MEAN].value))
         return icl_text_print(text, error, "%s%s (predictions are not finite without it)", before, name);
-    if (fabs(effect->cost) <= 2 * effect->standard_error)
-        return icl_text_print(text, error, "%s%s (no measurable loss)", before, name);
-    return icl_text_print(text, error, "%s%s (loss %+.3g without it)", before, name, effect->cost);
+    for (int judge = 0; judge < ICL_JUDGES; judge++)
+        if (icl_inspect_judged(effect, (icl_inspect_judge)judge) != 0)
+            return icl_text_print(text, error, "%s%s (%s %+.3g without it)", before, name, losses[judge],
+                                  effect->costs[judge].value);
+    return icl_text_print(text, error, "%s%s (%s)", before, name, icl_inspect_verdict(effect, verdict));
 }
 
 /* NaN and infinity, what cannot be done without, first. */
 static double weight_of(const icl_inspect_effect *effect) {
-    return isfinite(effect->cost) ? effect->cost : HUGE_VAL;
+    const double cost = effect->costs[ICL_JUDGE_MEAN].value;
+    return isfinite(cost) ? cost : HUGE_VAL;
 }
 
 /* The roles of the terms that act, the dearest first. */

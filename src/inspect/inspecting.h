@@ -9,6 +9,7 @@
 #include "iclab/recipe.h"
 #include "iclab/text.h"
 #include "iclab/train.h"
+#include "numeric/statistics.h"
 #include "probe/linear_layers.h"
 #include "report/report.h"
 
@@ -98,18 +99,40 @@ double icl_inspect_product(const double *weights, const float *query, size_t d);
 enum { ICL_PRUNE_LAYER = ICL_LINEAR_TERMS, ICL_PRUNE_BEYOND_SCALARS, ICL_PRUNE_PER_LAYER };
 enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE_PER_MODEL };
 
+/* By what sequences are summed up: a few of a heavy tail decide their mean, and none of the others. */
+typedef enum icl_inspect_judge {
+    ICL_JUDGE_MEAN = 0,
+    ICL_JUDGE_MEDIAN,
+    ICL_JUDGE_TRIMMED, /* the mean without the tenth at either end */
+    ICL_JUDGES
+} icl_inspect_judge;
+
 /* What a pruning does. */
 typedef struct icl_inspect_effect {
-    double moved;                /* root mean square of the prediction's change, over that of the prediction */
-    double cost, standard_error; /* of the squared error, above the whole model's on the same sequences */
+    double moved; /* root mean square of the prediction's change, over that of the prediction */
+    /* By each judge: the rise of the squared error, pruned less whole on the same sequence. */
+    icl_location costs[ICL_JUDGES];
 } icl_inspect_effect;
+
+/* Sums up `count` paired differences of squared errors, which it sorts. */
+void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect);
+
+/* Whether a judge sees the loss rise (1) or fall (-1) by more than two standard errors; otherwise 0. */
+int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge);
+
+/* Which judges say so: "mean, median". Returns text. */
+enum { ICL_INSPECT_VERDICT = 160 };
+const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged, char text[ICL_INSPECT_CELL]);
+
+/* "the loss needs it (mean, median, trimmed mean)". Returns text. */
+const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]);
 
 typedef struct icl_inspect_effects {
     size_t depth;
-    double loss, loss_error; /* the whole model's squared error */
-    double size, residual;   /* root mean squares of its predictions, and of what the device's differ by from <w, x> */
-    icl_inspect_effect *of;  /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
-    double *typical;         /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
+    icl_location losses[ICL_JUDGES]; /* the whole model's squared error, by each judge */
+    double size, residual;  /* root mean squares of its predictions, and of what the device's differ by from <w, x> */
+    icl_inspect_effect *of; /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
+    double *typical;        /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
 } icl_inspect_effects;
 
 /* Measures all of them on the sample, and fills sample->weights. Released in any case. */

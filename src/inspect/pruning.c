@@ -4,11 +4,11 @@
  * sequence: the standard error counts only in what the two models do not share.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "inspect/inspecting.h"
 #include "numeric/parallel.h"
-#include "numeric/statistics.h"
 
 /* Predictions that move by less than this share of their size have not changed: the layers are taken
  * apart in double precision. */
@@ -71,6 +71,7 @@ static double square(double value) {
 
 static void summarize_whole(measuring *m) {
     const icl_inspect_sample *sample = m->sample;
+    icl_inspect_effect loss; /* above no error at all */
     double size = 0, residual = 0;
 
     for (size_t i = 0; i < sample->count; i++) {
@@ -78,8 +79,8 @@ static void summarize_whole(measuring *m) {
         size += square(m->whole[i]);
         residual += square(m->whole[i] - sample->predictions[i]);
     }
-    m->into->loss = icl_mean(m->values, sample->count);
-    m->into->loss_error = icl_standard_error(m->values, sample->count);
+    icl_inspect_judge_differences(m->values, sample->count, &loss);
+    memcpy(m->into->losses, loss.costs, sizeof loss.costs);
     m->into->size = sqrt(size / (double)sample->count);
     m->into->residual = sqrt(residual / (double)sample->count);
 }
@@ -94,10 +95,8 @@ static void summarize_pruning(measuring *m, size_t index) {
         m->values[i] = square(predictions[i] - target) - square(m->whole[i] - target);
         moved += square(predictions[i] - m->whole[i]);
     }
-    m->into->of[index] =
-        (icl_inspect_effect){.moved = m->into->size > 0 ? sqrt(moved / (double)count) / m->into->size : 0,
-                             .cost = icl_mean(m->values, count),
-                             .standard_error = icl_standard_error(m->values, count)};
+    m->into->of[index].moved = m->into->size > 0 ? sqrt(moved / (double)count) / m->into->size : 0;
+    icl_inspect_judge_differences(m->values, count, &m->into->of[index]);
 }
 
 static void summarize_changes(measuring *m) {

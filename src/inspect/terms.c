@@ -47,25 +47,24 @@ static const char *idle_reason(const section *s, size_t layer, icl_linear_term t
     return "nothing";
 }
 
-static const char *verdict_of(const icl_inspect_effect *of) {
-    if (icl_inspect_does_nothing(of))
-        return "nothing";
-    if (!isfinite(of->cost))
-        return "predictions are not finite without it";
-    if (of->cost > 2 * of->standard_error)
-        return "the loss needs it";
-    return of->cost < -2 * of->standard_error ? "the loss is lower without it" : "no measurable loss";
-}
-
 /* ---- Writing ---- */
 
 static icl_status report_effect(icl_inspecting *run, size_t layer, const char *what, const icl_inspect_effect *of,
                                 const char *note, icl_error *error) {
+    static const char *const quantities[ICL_JUDGES] = {"pruned: squared error above the model's",
+                                                       "pruned: median of the squared error's rise",
+                                                       "pruned: trimmed mean of the squared error's rise"};
+    char verdict[ICL_INSPECT_VERDICT];
+
+    icl_inspect_verdict(of, verdict);
     ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what,
-                                .quantity = "pruned: predictions move by, relative", .value = of->moved, .note = note));
-    return ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what,
-                             .quantity = "pruned: squared error above the model's", .value = of->cost,
-                             .standard_error = of->standard_error, .note = verdict_of(of));
+                                .quantity = "pruned: predictions move by, relative", .value = of->moved,
+                                .note = note ? note : verdict));
+    for (int judge = 0; judge < ICL_JUDGES; judge++)
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what, .quantity = quantities[judge],
+                                    .value = of->costs[judge].value, .standard_error = of->costs[judge].standard_error,
+                                    .note = verdict));
+    return ICL_OK;
 }
 
 /* Of what does nothing the rounding is not shown. */
@@ -73,15 +72,25 @@ static const char *moved_text(const icl_inspect_effect *of, char text[ICL_INSPEC
     return icl_inspect_does_nothing(of) ? "0" : icl_inspect_number(of->moved, text);
 }
 
-static const char *cost_text(const icl_inspect_effect *of, char text[ICL_INSPECT_CELL]) {
-    return icl_inspect_does_nothing(of) ? "0" : icl_inspect_measured(of->cost, of->standard_error, text);
+static const char *cost_text(const icl_inspect_effect *of, icl_inspect_judge judge, char text[ICL_INSPECT_CELL]) {
+    const icl_location *cost = &of->costs[judge];
+    return icl_inspect_does_nothing(of) ? "0" : icl_inspect_measured(cost->value, cost->standard_error, text);
 }
 
 static icl_status write_effect(icl_inspecting *run, size_t layer, const char *what, const char *coefficient,
                                const char *moves, const icl_inspect_effect *of, const char *role, icl_error *error) {
-    char number[ICL_INSPECT_CELL], moved[ICL_INSPECT_CELL], cost[ICL_INSPECT_CELL];
-    const char *const cells[] = {number, what,          coefficient, moves, moved_text(of, moved), cost_text(of, cost),
-                                 role,   verdict_of(of)};
+    char number[ICL_INSPECT_CELL], moved[ICL_INSPECT_CELL], costs[ICL_JUDGES][ICL_INSPECT_CELL];
+    char verdict[ICL_INSPECT_VERDICT];
+    const char *const cells[] = {number,
+                                 what,
+                                 coefficient,
+                                 moves,
+                                 moved_text(of, moved),
+                                 cost_text(of, ICL_JUDGE_MEAN, costs[0]),
+                                 cost_text(of, ICL_JUDGE_MEDIAN, costs[1]),
+                                 cost_text(of, ICL_JUDGE_TRIMMED, costs[2]),
+                                 role,
+                                 icl_inspect_verdict(of, verdict)};
 
     snprintf(number, sizeof number, "%zu", layer + 1);
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
@@ -107,7 +116,7 @@ static icl_status write_layer(const section *s, size_t layer, icl_error *error) 
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         const icl_inspect_effect *of = effect_of(s, layer, ICL_PRUNE_LAYER + i);
-        ICL_CHECK(report_effect(s->run, layer + 1, more[i], of, verdict_of(of), error));
+        ICL_CHECK(report_effect(s->run, layer + 1, more[i], of, NULL, error));
         ICL_CHECK(write_effect(s->run, layer, more[i], "", "", of, "", error));
     }
     return ICL_OK;
@@ -120,6 +129,8 @@ static icl_status write_table(const section *s, icl_error *error) {
                                                 {"moves the context by", true},
                                                 {"pruned: predictions move by", true},
                                                 {"pruned: loss rises by", true},
+                                                {"its median", true},
+                                                {"trimmed mean", true},
                                                 {"what it does", false},
                                                 {"verdict", false}};
 
@@ -135,40 +146,56 @@ static icl_status write_whole(const section *s, icl_error *error) {
     static const char *const names[ICL_PRUNE_PER_MODEL] = {"the four numbers of every layer alone",
                                                            "of these w_xx and w_yx: GD++ with its own constants",
                                                            "of these w_yx: gradient descent with its own steps"};
-    static const icl_report_column columns[] = {
-        {"pruned to", false}, {"predictions move by", true}, {"loss rises by", true}, {"verdict", false}};
+    static const icl_report_column columns[] = {{"pruned to", false},    {"predictions move by", true},
+                                                {"loss rises by", true}, {"its median", true},
+                                                {"trimmed mean", true},  {"verdict", false}};
     const icl_inspect_effects *effects = s->effects;
 
     ICL_CHECK(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < ICL_PRUNE_PER_MODEL; i++) {
         const icl_inspect_effect *of = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
-        char moved[ICL_INSPECT_CELL], cost[ICL_INSPECT_CELL];
-        const char *const cells[] = {names[i], moved_text(of, moved), cost_text(of, cost), verdict_of(of)};
-        ICL_CHECK(report_effect(s->run, 0, names[i], of, verdict_of(of), error));
+        char moved[ICL_INSPECT_CELL], costs[ICL_JUDGES][ICL_INSPECT_CELL], verdict[ICL_INSPECT_VERDICT];
+        const char *const cells[] = {names[i],
+                                     moved_text(of, moved),
+                                     cost_text(of, ICL_JUDGE_MEAN, costs[0]),
+                                     cost_text(of, ICL_JUDGE_MEDIAN, costs[1]),
+                                     cost_text(of, ICL_JUDGE_TRIMMED, costs[2]),
+                                     icl_inspect_verdict(of, verdict)};
+        ICL_CHECK(report_effect(s->run, 0, names[i], of, NULL, error));
         ICL_CHECK(icl_inspect_table_row(s->run, ICL_TONE_PLAIN, cells, error));
     }
     return icl_inspect_table_end(s->run, error);
 }
 
 static icl_status write_loss(const section *s, icl_error *error) {
+    static const char *const quantities[ICL_JUDGES] = {"squared error", "median squared error",
+                                                       "trimmed mean of the squared error"};
     const icl_inspect_effects *effects = s->effects;
-    char loss[ICL_INSPECT_CELL];
+    char losses[ICL_JUDGES][ICL_INSPECT_CELL];
 
-    ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .what = "model", .quantity = "squared error", .value = effects->loss,
-                                .standard_error = effects->loss_error));
+    for (int judge = 0; judge < ICL_JUDGES; judge++) {
+        const icl_location *loss = &effects->losses[judge];
+        icl_inspect_measured(loss->value, loss->standard_error, losses[judge]);
+        ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .what = "model", .quantity = quantities[judge], .value = loss->value,
+                                    .standard_error = loss->standard_error));
+    }
     ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .what = "model",
                                 .quantity = "device's predictions against the layers taken apart, relative",
                                 .value = effects->size > 0 ? effects->residual / effects->size : 0));
-    return icl_inspect_paragraph(s->run, error,
-                                 "The model's squared error is %s. Each part is taken away alone: how far "
-                                 "predictions move, as a share of their size (root mean squares), and what "
-                                 "the squared error rises by on the same sequences, with one standard "
-                                 "error of that difference. The median change of the context is that of "
-                                 "the x or y that a term adds to, over their own size. Taken apart in "
-                                 "double precision, the layers predict what the device does to %.1g of its "
-                                 "size.",
-                                 icl_inspect_measured(effects->loss, effects->loss_error, loss),
-                                 effects->size > 0 ? effects->residual / effects->size : 0);
+    ICL_CHECK(icl_inspect_paragraph(
+        s->run, error,
+        "The model's squared error is %s, its median %s, its trimmed mean %s. Each part is taken away alone: how far "
+        "predictions move, as a share of their size (root mean squares), and what the squared error rises by on the "
+        "same sequences, with one standard error of that difference. The median change of the context is that of the "
+        "x or y that a term adds to, over their own size. Taken apart in double precision, the layers predict what the "
+        "device does to %.1g of its size.",
+        losses[ICL_JUDGE_MEAN], losses[ICL_JUDGE_MEDIAN], losses[ICL_JUDGE_TRIMMED],
+        effects->size > 0 ? effects->residual / effects->size : 0));
+    return icl_inspect_paragraph(
+        s->run, error,
+        "A verdict rests on the paired differences, pruned less whole on one sequence, summed up in three ways, and "
+        "names those that lie more than two standard errors from 0: the mean, which a few sequences of a heavy tail "
+        "can decide or drown; the median; and the trimmed mean, without the tenth of the sequences at either end.");
 }
 
 /* Rows are layers, columns the parts that are taken away. */
@@ -211,9 +238,15 @@ static icl_status write_details(const section *s, icl_error *error) {
         const bool is_last = i + 1 == ICL_PRUNE_PER_MODEL;
         char cost[ICL_INSPECT_CELL], loss[ICL_INSPECT_CELL];
         /* Of models that are one, the simplest. */
-        if (!icl_inspect_does_nothing(of) && (is_last || of->cost != of[1].cost))
-            ICL_CHECK(icl_text_print(details, error, " Pruned to %s, its squared error of %s rises by %s.", names[i],
-                                     icl_inspect_number(effects->loss, loss), cost_text(of, cost)));
+        if (icl_inspect_does_nothing(of) ||
+            (!is_last && of->costs[ICL_JUDGE_MEAN].value == of[1].costs[ICL_JUDGE_MEAN].value))
+            continue;
+        ICL_CHECK(icl_text_print(details, error, " Pruned to %s, its squared error of %s rises by %s", names[i],
+                                 icl_inspect_number(effects->losses[ICL_JUDGE_MEAN].value, loss),
+                                 cost_text(of, ICL_JUDGE_MEAN, cost)));
+        if (icl_inspect_judged(of, ICL_JUDGE_MEAN) == 0)
+            ICL_CHECK(icl_text_print(details, error, ", its median by %s", cost_text(of, ICL_JUDGE_MEDIAN, cost)));
+        ICL_CHECK(icl_text_print(details, error, "."));
     }
     return ICL_OK;
 }

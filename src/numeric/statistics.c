@@ -48,6 +48,40 @@ double icl_standard_error(const double *values, size_t count) {
     return count > 1 ? sqrt(square / (double)(count - 1) / (double)count) : 0;
 }
 
+static icl_location two_errors_about(double value, double standard_error) {
+    return (icl_location){value, standard_error, value - 2 * standard_error, value + 2 * standard_error};
+}
+
+icl_location icl_locate_mean(const double *values, size_t count) {
+    return two_errors_about(icl_mean(values, count), icl_standard_error(values, count));
+}
+
+icl_location icl_locate_median(double *values, size_t count) {
+    const double median = icl_median(values, count), reach = sqrt((double)count), middle = (double)count / 2;
+    double low, high;
+
+    if (count == 0)
+        return two_errors_about(median, (double)NAN);
+    low = values[middle > reach ? (size_t)(middle - reach) : 0];
+    high = values[middle + reach < (double)count ? (size_t)(middle + reach) : count - 1];
+    return (icl_location){median, (high - low) / 4, low, high};
+}
+
+icl_location icl_locate_middle_mean(double *values, size_t count, double share) {
+    const size_t cut = (size_t)(share * (double)count), kept = count - 2 * cut;
+    double mean, winsorized, square = 0;
+
+    icl_sort_ascending(values, count);
+    mean = icl_mean(values + cut, kept);
+    winsorized = ((double)kept * mean + (double)cut * (values[cut] + values[count - 1 - cut])) / (double)count;
+    for (size_t i = 0; i < count; i++) {
+        const double pulled = values[i < cut ? cut : i + cut >= count ? count - 1 - cut : i];
+        square += (pulled - winsorized) * (pulled - winsorized);
+    }
+    square = count > 1 ? square / (double)(count - 1) / (double)count : 0;
+    return two_errors_about(mean, sqrt(square) / (1 - 2 * (double)cut / (double)count));
+}
+
 double icl_slope(const double *x, const double *y, size_t count, double *standard_error) {
     const double x_mean = icl_mean(x, count), y_mean = icl_mean(y, count);
     double xx = 0, xy = 0, residual = 0;

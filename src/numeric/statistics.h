@@ -16,6 +16,22 @@ double icl_lower_median(double *values, size_t count);
 /* The mean without the largest `share` of the values, 0 <= share < 1. Sorts the values. */
 double icl_trimmed_mean(double *values, size_t count, double share);
 
+/* A location, its standard error, and the interval of two standard errors about it. */
+typedef struct icl_location {
+    double value, standard_error, low, high;
+} icl_location;
+
+/* The median; the interval is that of the order statistics at n / 2 -+ sqrt(n), which holds the population's median in
+ * 95 % of all samples whatever its distribution, and the standard error a quarter of its width. Sorts the values. */
+icl_location icl_locate_median(double *values, size_t count);
+
+/* The mean without the `share` of the values at either end, 0 <= share < 0.5, with the standard error of Tukey and
+ * McLaughlin (1963): that of the values with each end pulled in to the last one kept. Sorts the values. */
+icl_location icl_locate_middle_mean(double *values, size_t count, double share);
+
+/* The mean with its standard error. */
+icl_location icl_locate_mean(const double *values, size_t count);
+
 /* Mean, and its standard error (0 for a single value). */
 double icl_mean(const double *values, size_t count);
 double icl_standard_error(const double *values, size_t count);

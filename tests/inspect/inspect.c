@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "fixture.h"
+#include "inspect/inspecting.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "run/sequences.h"
 
@@ -219,6 +220,86 @@ static void test_cost(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* ---- Verdicts, with heavy tails ---- */
+
+enum { PAIRS = 1000 };
+
+/* The verdict of differences: their bulk from -1/2 to 1/2 about `middle`, and in `wild` of them `tail`. */
+static const char *judge(double middle, size_t wild, double tail, char verdict[ICL_INSPECT_VERDICT]) {
+    double differences[PAIRS];
+    icl_inspect_effect effect = {.moved = 1};
+
+    for (size_t i = 0; i < PAIRS; i++)
+        differences[i] = i < wild ? tail : middle + (double)i / (PAIRS - 1) - 0.5;
+    icl_inspect_judge_differences(differences, PAIRS, &effect);
+    return icl_inspect_verdict(&effect, verdict);
+}
+
+static void test_judges(tap_run *tap) {
+    static const struct {
+        double middle;
+        size_t wild;
+        double tail;
+        const char *verdict;
+    } cases[] = {
+        {.2, 0, 0, "the loss needs it (mean, median, trimmed mean)"},
+        {-.2, 0, 0, "the loss is lower without it (mean, median, trimmed mean)"},
+        {0, 0, 0, "no measurable loss (mean, median, trimmed mean)"},
+        {0, 1, 1e12, "no measurable loss (mean, median, trimmed mean)"},
+        {.2, 1, 1e12, "the loss needs it (median, trimmed mean)"},
+        {.2, 1, -1e12, "the loss needs it (median, trimmed mean)"},
+        {-.2, 1, 1e12, "the loss is lower without it (median, trimmed mean)"},
+        {0, 20, 1e3, "the loss needs it (mean)"},
+        {-.2, 20, 1e3, "the loss needs it (mean), and is lower without it (median, trimmed mean)"},
+        {.2, 20, -1e3, "the loss needs it (median, trimmed mean), and is lower without it (mean)"},
+        {.2, 20, (double)NAN, "predictions are not finite without it"},
+    };
+    char verdict[ICL_INSPECT_VERDICT];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tap_ok(tap, strcmp(judge(cases[i].middle, cases[i].wild, cases[i].tail, verdict), cases[i].verdict) == 0,
+               "a rise of %g, and of %g in %zu of %d: %s", cases[i].middle, cases[i].tail, cases[i].wild, PAIRS,
+               verdict);
+    tap_ok(tap,
+           strcmp(icl_inspect_verdict(&(icl_inspect_effect){.moved = 1e6}, verdict),
+                  "predictions move far, in too few sequences to measure the loss") == 0,
+           "predictions that move a millionfold, with losses that cannot be told apart: %s", verdict);
+    tap_ok(tap, strcmp(icl_inspect_verdict(&(icl_inspect_effect){.moved = 0}, verdict), "nothing") == 0,
+           "what moves no prediction: %s", verdict);
+}
+
+/* Inputs whose squared norm has a heavy tail: a step that is right for most sequences is far too large for a few, which
+ * drown the mean, or, of a larger step, decide it. Beside it a slight turn of the gradient, for the better as often as
+ * for the worse. */
+static void test_heavy_tail(tap_run *tap, double rate, const char *verdict) {
+    static const char *const overrides[] = {"model.layers=1",  "model.parameterization=full", "task.noise=fixed:0.1",
+                                            "model.scale=raw", "task.inputs=gamma:0.3,10",    NULL};
+    const float turn = 1e-4F;
+    fixture f = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, "inputs of a heavy tail")) {
+        float *q = f.values + (size_t)WIDTH * WIDTH;
+        icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){1, &rate, NULL}, D, N, f.values);
+        q[1] += turn;
+        q[WIDTH] -= turn;
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            const char *said = note_of(&f, 1, "all of the layer", "above the model's");
+            note_formulas(&f, 1);
+            tap_ok(tap, strcmp(said, verdict) == 0, "a step of %g, without which the loss rises by %.3g -+ %.2g: %s",
+                   rate, value_of(&f, 1, "all of the layer", "above the model's"),
+                   find(&f, 1, "all of the layer", "above the model's")->standard_error, said);
+            said = note_of(&f, 1, "all but the four numbers", "above the model's");
+            tap_ok(tap, strcmp(said, "no measurable loss (mean, median, trimmed mean)") == 0, "the turn: %s", said);
+            tap_ok(tap,
+                   strstr(note_of(&f, 1, "formula", ""), "gradient step (median loss +") != NULL ||
+                       strstr(verdict, "(mean"),
+                   "the formula's words name the median where the mean cannot tell");
+        }
+    }
+    close_fixture(&f);
+}
+
 /* ---- Attention over labels ---- */
 
 static void test_window(tap_run *tap) {
@@ -272,6 +353,10 @@ int main(void) {
     test_idle_layer(&tap);
     test_preconditioned(&tap);
     test_cost(&tap);
+    test_judges(&tap);
+    test_heavy_tail(&tap, .01, "the loss needs it (median, trimmed mean)");
+    test_heavy_tail(&tap, .02, "the loss needs it (median), and is lower without it (mean, trimmed mean)");
+    test_heavy_tail(&tap, .005, "the loss needs it (mean, median, trimmed mean)");
     test_window(&tap);
     test_linear_attention(&tap);
     return tap_done(&tap);

@@ -5,6 +5,43 @@
 
 #include "tap.h"
 
+/* Of -1, 0, … 9998, with one value far out. */
+static void test_locations(tap_run *tap) {
+    enum { COUNT = 10000 };
+    static double values[COUNT];
+    icl_location median, middle, mean;
+
+    for (int i = 0; i < COUNT; i++)
+        values[i] = i == 17 ? 1e12 : i - 1.0;
+    mean = icl_locate_mean(values, COUNT);
+    median = icl_locate_median(values, COUNT);
+    middle = icl_locate_middle_mean(values, COUNT, 0.1);
+    tap_ok(tap, mean.value > 1e7 && mean.low < 0 && mean.high > 1e8, "one value takes the mean with it: %g -+ %g",
+           mean.value, mean.standard_error);
+    tap_ok(tap, median.value == 4999.5 && median.low == 4900 && median.high == 5100 && median.standard_error == 50,
+           "not the median, whose interval is of order statistics: %g in %g to %g", median.value, median.low,
+           median.high);
+    tap_ok(tap, middle.value == 4999.5, "nor the mean of the middle: %g", middle.value);
+}
+
+static void test_middle_mean(tap_run *tap) {
+    double values[] = {-100, 1, 2, 4, 9, 10, 11, 12, 13, 500}, few[] = {3, 1};
+    /* Each end pulled in: 1 1 2 4 9 10 11 12 13 13. */
+    const double winsorized[] = {1, 1, 2, 4, 9, 10, 11, 12, 13, 13};
+    icl_location is = icl_locate_middle_mean(values, 10, 0.1);
+
+    tap_ok(tap, is.value == 62.0 / 8, "the mean of the middle eight of ten");
+    tap_ok(tap, fabs(is.standard_error - icl_standard_error(winsorized, 10) / 0.8) < 1e-12, "its standard error: %g",
+           is.standard_error);
+    tap_ok(tap, fabs(is.high - is.value - 2 * is.standard_error) < 1e-12 && is.low + is.high == 2 * is.value,
+           "and two of them either way");
+    is = icl_locate_middle_mean(few, 2, 0.1);
+    tap_ok(tap, is.value == 2 && is.standard_error == 1, "of two values, none is left out");
+    is = icl_locate_median(few, 2);
+    tap_ok(tap, is.value == 2 && is.low == 1 && is.high == 3, "their median lies between them");
+    tap_ok(tap, isnan(icl_locate_median(few, 0).value), "and of none it is NaN");
+}
+
 int main(void) {
     tap_run tap = {0};
     double odd[] = {5, 1, 3}, even[] = {4, 1, (double)NAN, 2}, tail[] = {100, 1, 2, 3, (double)NAN, 4, 5, 6, 7, 8};
@@ -23,5 +60,7 @@ int main(void) {
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&
                fabs(icl_tail_index(powers, 5, 4) - 4 / (10 * log(2))) < 1e-15,
            "the tail index of powers of two");
+    test_locations(&tap);
+    test_middle_mean(&tap);
     return tap_done(&tap);
 }

@@ -1,0 +1,59 @@
+/*
+ * What a pruning costs, judged thrice. Losses of linear transformers have heavy tails: of ten thousand sequences a few
+ * may hold nearly all of the mean and of its standard error, so that a mean alone can neither see what every sequence
+ * needs nor what hurts only those few.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inspect/inspecting.h"
+
+#define TRIMMED_SHARE 0.1
+
+/* Predictions that move by more than their own size are not idle, whatever their losses come to. */
+#define LARGE_MOVE 1.0
+
+void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect) {
+    effect->costs[ICL_JUDGE_MEAN] = icl_locate_mean(differences, count);
+    effect->costs[ICL_JUDGE_MEDIAN] = icl_locate_median(differences, count);
+    effect->costs[ICL_JUDGE_TRIMMED] = icl_locate_middle_mean(differences, count, TRIMMED_SHARE);
+}
+
+int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge) {
+    const icl_location *cost = &effect->costs[judge];
+    return (cost->low > 0) - (cost->high < 0);
+}
+
+const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged, char text[ICL_INSPECT_CELL]) {
+    static const char *const names[ICL_JUDGES] = {"mean", "median", "trimmed mean"};
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int judge = 0; judge < ICL_JUDGES; judge++)
+        if (icl_inspect_judged(effect, (icl_inspect_judge)judge) == judged)
+            used += (size_t)snprintf(text + used, ICL_INSPECT_CELL - used, "%s%s", used > 0 ? ", " : "", names[judge]);
+    return text;
+}
+
+const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]) {
+    char needing[ICL_INSPECT_CELL], better[ICL_INSPECT_CELL];
+
+    icl_inspect_judges_name(effect, 1, needing);
+    icl_inspect_judges_name(effect, -1, better);
+    if (icl_inspect_does_nothing(effect))
+        snprintf(text, ICL_INSPECT_VERDICT, "nothing");
+    else if (!isfinite(effect->costs[ICL_JUDGE_MEAN].value))
+        snprintf(text, ICL_INSPECT_VERDICT, "predictions are not finite without it");
+    else if (needing[0] && better[0])
+        snprintf(text, ICL_INSPECT_VERDICT, "the loss needs it (%s), and is lower without it (%s)", needing, better);
+    else if (needing[0])
+        snprintf(text, ICL_INSPECT_VERDICT, "the loss needs it (%s)", needing);
+    else if (better[0])
+        snprintf(text, ICL_INSPECT_VERDICT, "the loss is lower without it (%s)", better);
+    else if (effect->moved > LARGE_MOVE)
+        snprintf(text, ICL_INSPECT_VERDICT, "predictions move far, in too few sequences to measure the loss");
+    else
+        snprintf(text, ICL_INSPECT_VERDICT, "no measurable loss (mean, median, trimmed mean)");
+    return text;
+}
