@@ -263,21 +263,23 @@ static icl_status draw(const comparison *c, icl_error *error) {
                               .y_label = "model", .count = 2, .series = series);
 }
 
+const char *icl_inspect_nearness(double share) {
+    return share <= ROUNDING ? "is, to rounding,"
+           : share <= NEARLY ? "is nearly"
+           : share <= CLOSE  ? "comes close to"
+                             : "is none of the classical algorithms compared; nearest is";
+}
+
 static icl_status conclude(const comparison *c, icl_error *error) {
     const candidate *is = &c->candidates[c->best];
     const char *constants = icl_predictors_constants(c->predictors, c->best);
     const double share = is->distance / c->size;
-    char words[160], how[160];
+    char words[160];
 
     if (c->size == 0)
         return icl_text_print(&c->run->lead, error, "The model predicts 0, whatever the context.");
     spell(icl_predictors_name(c->predictors, c->best), words, sizeof words);
-    snprintf(how, sizeof how, "%s",
-             share <= ROUNDING ? "is, to rounding,"
-             : share <= NEARLY ? "is nearly"
-             : share <= CLOSE  ? "comes close to"
-                               : "is none of the classical algorithms compared; nearest is");
-    ICL_CHECK(icl_text_print(&c->run->lead, error, "The model %s %s", how, words));
+    ICL_CHECK(icl_text_print(&c->run->lead, error, "The model %s %s", icl_inspect_nearness(share), words));
     if (constants[0] != '\0')
         ICL_CHECK(icl_text_print(&c->run->lead, error, " (%s)", constants));
     ICL_CHECK(icl_text_print(&c->run->lead, error, ": predictions differ by %.2g of their size (root mean squares).",

@@ -181,6 +181,10 @@ icl_status icl_inspect_formulas(icl_inspecting *run, const icl_linear_layers *la
 icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
                                   const icl_inspect_descent *descent, icl_error *error);
 
+/* What is said of a model whose predictions differ from an algorithm's by this share of their mean square: "is, to
+ * rounding,", "is nearly", "comes close to", or that it is none of them. */
+const char *icl_inspect_nearness(double share);
+
 /* A sequence model: all that follows. */
 icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error);
 

@@ -1,5 +1,5 @@
-/* Ranks: how work is divided, what holds without any others, and, among threads, what becomes everybody's. Processes are
- * tests/tools/ranks.sh. */
+/* Ranks: how work is divided, what holds without any others, and, among threads, what becomes everybody's.
+ * Processes are tests/tools/ranks.sh. */
 #include "iclab/ranks.h"
 
 #include "core/allocate.h"

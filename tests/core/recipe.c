@@ -2,6 +2,7 @@
 #include "iclab/recipe.h"
 
 #include "core/allocate.h"
+#include "core/recipe_store.h"
 #include "iclab/nearest.h"
 #include "scratch.h"
 #include "tap.h"
@@ -182,6 +183,14 @@ static bool same_values(const icl_recipe *a, const icl_recipe *b) {
     return same;
 }
 
+static bool same_origins(const icl_recipe *a, const icl_recipe *b) {
+    bool same = true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        same = same && strcmp(icl_recipe_origin(a, keys[i].section, keys[i].name),
+                              icl_recipe_origin(b, keys[i].section, keys[i].name)) == 0;
+    return same;
+}
+
 static void check_writing(tap_run *tap) {
     icl_recipe *recipe = make(), *back = make(), *copy = NULL;
     icl_error error = {0};
@@ -223,6 +232,10 @@ static void check_writing(tap_run *tap) {
 
     tap_status(tap, icl_recipe_clone(recipe, &copy, &error), &error, "clone");
     tap_ok(tap, same_values(recipe, copy), "the clone is the same");
+    tap_ok(tap,
+           same_origins(recipe, copy) && strcmp(icl_recipe_origin(copy, "train", "rate"), "override") == 0 &&
+               strcmp(icl_recipe_origin(copy, "task", "d"), "default") == 0,
+           "and knows where each value came from");
     icl_recipe_override(copy, "task.d=99", NULL);
     tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 10, "and independent");
     icl_recipe_destroy(&copy);

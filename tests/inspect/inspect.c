@@ -344,6 +344,23 @@ static void test_linear_attention(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* The words for a distance, on both sides of where they change. */
+static void test_nearness(tap_run *tap) {
+    static const struct {
+        double limit;
+        const char *up_to, *beyond;
+    } changes[] = {{1e-10, "is, to rounding,", "is nearly"},
+                   {1e-3, "is nearly", "comes close to"},
+                   {.05, "comes close to", "is none of the classical algorithms compared; nearest is"}};
+
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *up_to = icl_inspect_nearness(changes[i].limit);
+        const char *beyond = icl_inspect_nearness(changes[i].limit * (1 + 1e-9));
+        tap_ok(tap, strcmp(up_to, changes[i].up_to) == 0 && strcmp(beyond, changes[i].beyond) == 0,
+               "up to a share of %g a model %s, beyond it %s", changes[i].limit, up_to, beyond);
+    }
+}
+
 int main(void) {
     tap_run tap = {0};
 
@@ -359,5 +376,6 @@ int main(void) {
     test_heavy_tail(&tap, .005, "the loss needs it (mean, median, trimmed mean)");
     test_window(&tap);
     test_linear_attention(&tap);
+    test_nearness(&tap);
     return tap_done(&tap);
 }

@@ -208,6 +208,31 @@ static void test_choice(tap_run *tap, const char *folder) {
            "a choice that leaves nothing: %s", error.message);
 }
 
+static icl_status find_and_fail(icl_reproducing *run, icl_error *error) {
+    ICL_CHECK(ICL_FOUND(run, error, .what = "one", .quantity = "new", .ours = 1));
+    return icl_fail(error, ICL_ERROR_DEVICE, "the second cell fails");
+}
+
+/* No report beside findings that it does not have: it goes with the first new one, and not before. */
+static void test_old_report(tap_run *tap, const char *folder) {
+    const icl_reproduction at_once = {.name = "failing", .run = fail_at_once},
+                           later = {.name = "failing", .run = find_and_fail};
+    const icl_reproduce_params params = {.folder = folder};
+    icl_reproduce_summary summary;
+    char *report = NULL;
+    icl_error error = {0};
+
+    if (!tap_status(tap, icl_path_join(folder, "report.html", &report, &error), &error, "a path"))
+        return;
+    (void)icl_reproduce(&at_once, &params, &summary, &error);
+    tap_ok(tap, icl_path_exists(report), "a run without findings leaves the old ones their report");
+    tap_ok(tap,
+           icl_reproduce(&later, &params, &summary, &error) == ICL_ERROR_DEVICE && summary.findings == 1 &&
+               !icl_path_exists(report),
+           "one that ends behind its first finding has none");
+    icl_free(&report);
+}
+
 static void test_failures(tap_run *tap, const char *folder) {
     const icl_reproduction failing = {.name = "failing", .run = fail_at_once};
     const volatile sig_atomic_t stop = SIGINT;
@@ -260,6 +285,7 @@ int main(void) {
     test_run(&tap, folder);
     test_choice(&tap, folder);
     test_failures(&tap, folder);
+    test_old_report(&tap, folder);
     remove_file(folder, "findings.csv");
     remove_file(folder, "curve.csv");
     remove_file(folder, "curve.gp");

@@ -184,6 +184,54 @@ static void check_ends(tap_run *tap, icl_backend *backend, scratch_folder *scrat
            "an end by evaluations without any: %s", error.message);
 }
 
+/* ---- metrics.csv ---- */
+
+/* A warm-up of four steps, and half of the rate with each step: step k, from 0, has 0.02 / 2^k, in the warm-up times
+ * (k + 1) / 4. */
+static double expected_rate(size_t k) {
+    return 0.02 / pow(2, (double)k) * (k < 4 ? (double)(k + 1) / 4 : 1);
+}
+
+/* Each row has the learning rate that its own step was done with. */
+static void check_rates(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    char folder[512], *table = NULL;
+    size_t good = 0, rows = 0;
+    icl_error error = {0};
+    icl_status status = make_recipe("train.steps=6", &recipe, &error);
+    static const char *const overrides[] = {"train.warmup=4",       "train.learning_rate=0.02", "train.schedule=step",
+                                            "train.step_every=1",   "train.step_factor=0.5",    "train.horizon=0",
+                                            "train.metrics_every=1"};
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "rates"));
+    for (size_t i = 0; i < sizeof overrides / sizeof *overrides && status == ICL_OK; i++)
+        status = icl_recipe_override(recipe, overrides[i], &error);
+    const icl_session_params params = {.backend = backend, .folder = folder, .recipe = recipe};
+    if (status == ICL_OK)
+        status = icl_session_prepare(&params, &trainer, &error);
+    if (status == ICL_OK)
+        status = icl_run_create(folder, recipe, &error);
+    if (status == ICL_OK)
+        status = icl_session_train(&params, trainer, &error);
+    if (status == ICL_OK)
+        status = read_table(folder, &table, &error);
+    tap_status(tap, status, &error, "six steps with rates that change");
+    for (const char *line = table ? strchr(table, '\n') : NULL; line && line[1];
+         line = strchr(line + 1, '\n'), rows++) {
+        double step = 0, loss = 0, norm = 0, rate = 0;
+        if (rows < 6 && sscanf(line + 1, "%lf,%lf,%lf,%lf", &step, &loss, &norm, &rate) == 4) {
+            tap_note("step %g: learning rate %g", step, rate);
+            good += step == (double)rows + 1 && fabs(rate - expected_rate(rows)) < 1e-12;
+        }
+    }
+    tap_ok(tap, rows == 6 && good == 6, "every row has the rate of its own step");
+    icl_free(&table);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    scratch_remove_run(scratch, "rates");
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -205,6 +253,7 @@ int main(int argc, char **argv) {
     check_snapshots(&tap, backend, folder, "in two pieces");
     scratch_remove_run(&scratch, "parts");
     check_ends(&tap, backend, &scratch);
+    check_rates(&tap, backend, &scratch);
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);

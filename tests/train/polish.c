@@ -153,8 +153,8 @@ done:
     return status;
 }
 
-/* From layers of very different sizes, which units of their own make alike. A factor that is left out of the gradient, or
- * another scale, takes another number of iterations. */
+/* From layers of very different sizes, which units of their own make alike. A factor that is left out of the gradient,
+ * or another scale, takes another number of iterations. */
 static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *first) {
     icl_trainer *trainer = NULL;
     polished p = {{0}};
