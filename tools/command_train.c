@@ -31,7 +31,8 @@ typedef struct training {
     icl_backend *backend;
     icl_trainer *trainer;
     char *folder;
-    char *recipe_name; /* as the run was first given it */
+    icl_run_claim *claim; /* on the folder; NULL where its file system has no locks */
+    char *recipe_name;    /* as the run was first given it */
     char *command_line;
     progress_printer progress;
     double step_memory;            /* bytes */
@@ -204,11 +205,35 @@ static icl_status open_share_of_device(training *run, icl_error *error) {
     return open_device(&device, &run->backend, error);
 }
 
-/* A folder that holds a run is refused, with the options that serve instead. */
-static icl_status create_folder(const training *run, icl_error *error) {
-    icl_error refused = {0};
-    const icl_status status = icl_run_create(run->folder, run->recipe, &refused);
+/* Until the command ends. A file system without locks is no reason not to train. */
+static icl_status claim_folder(training *run, icl_error *error) {
+    icl_error failure = {0};
+    const icl_status status = icl_run_claim_take(run->folder, &run->claim, &failure);
 
+    if (status != ICL_ERROR_IO || !icl_path_exists(run->folder))
+        return status == ICL_OK ? status : icl_fail(error, status, "%s", failure.message);
+    if (!run->quiet)
+        fprintf(stderr, "iclab: %s: nothing keeps another process from training there\n", failure.message);
+    return ICL_OK;
+}
+
+static icl_status claim_and_create(training *run, icl_error *error) {
+    ICL_CHECK(claim_folder(run, error));
+    return icl_run_create(run->folder, run->recipe, error);
+}
+
+/* A folder that holds a run, or where one begins at this moment, is refused, with the options that serve instead. One
+ * that the command chose itself gives way to the next. */
+static icl_status create_folder(training *run, icl_error *error) {
+    icl_error refused = {0};
+    icl_status status = claim_and_create(run, &refused);
+
+    while (status == ICL_ERROR_INPUT && !run->options->out) {
+        icl_run_claim_release(&run->claim);
+        icl_free(&run->folder);
+        ICL_CHECK(choose_folder(run, error));
+        status = claim_and_create(run, &refused);
+    }
     if (status == ICL_ERROR_INPUT)
         return icl_fail(error, status, "%s (--out names another, --resume %s goes on with it)", refused.message,
                         run->folder);
@@ -274,7 +299,7 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
 }
 
 static icl_status train(training *run, icl_error *error) {
-    const icl_session_params session = {
+    icl_session_params session = {
         .backend = run->backend,
         .recipe = run->recipe,
         .folder = run->folder,
@@ -287,6 +312,7 @@ static icl_status train(training *run, icl_error *error) {
     icl_status status;
 
     ICL_CHECK(open_run(run, &session, error));
+    session.folder = run->folder; /* the next one, if another run took the first */
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
@@ -341,6 +367,8 @@ static icl_status run_training(training *run, icl_error *error) {
         status = read_recipe(run, error);
     if (run->is_first && status == ICL_OK)
         status = choose_folder(run, error);
+    if (run->is_first && status == ICL_OK && run->options->resume)
+        status = claim_folder(run, error);
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
     ICL_TRY(share_recipe(run, error));
     status = open_share_of_device(run, error);
@@ -384,6 +412,7 @@ static int finish(training *run, icl_status status, const icl_error *error) {
     icl_trainer_destroy(&run->trainer);
     icl_backend_close(&run->backend);
     icl_recipe_destroy(&run->recipe);
+    icl_run_claim_release(&run->claim);
     icl_free(&run->folder);
     icl_free(&run->recipe_name);
     icl_free(&run->command_line);

@@ -8,6 +8,7 @@
  *     model.safetensors             the named matrices
  *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
  *     checkpoint/state.safetensors  all that the next step depends on
+ *     lock                          while a process trains there, or after one that was killed
  *     report.html, loss.*, adjusted.*   at the end, by iclab train: all of it to look at (run_report.h)
  */
 #ifndef ICLAB_RUN_H
@@ -30,6 +31,18 @@ ICL_C_BEGIN
 #define ICL_RUN_MODEL      "model.safetensors"
 #define ICL_RUN_SNAPSHOTS  "snapshots"
 #define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
+#define ICL_RUN_LOCK       "lock"
+
+/* A run folder in which no other process trains as long as this one holds the claim. */
+typedef struct icl_run_claim icl_run_claim;
+
+/* Claims a folder, which is made where it is missing, before a run is created in it or gone on with. A claim ends with
+ * its process, however that ends; one process does not exclude itself. ICL_ERROR_INPUT while another process holds it,
+ * ICL_ERROR_IO if the folder cannot be made or its file system has no locks. */
+ICL_API icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error);
+
+/* Gives the claim back, and sets *claim to NULL; NULL claims are allowed. */
+ICL_API void icl_run_claim_release(icl_run_claim **claim);
 
 /* Where the numbers of a run come from, beside version, commit and compiler: for run.json and the report. */
 typedef struct icl_run_facts {
@@ -53,7 +66,7 @@ ICL_API icl_run_facts icl_run_facts_collect(const icl_backend *backend, const ic
                                             const icl_trainer *trainer);
 
 /* Makes the folder and writes its recipe. ICL_ERROR_INPUT if it already holds a run, ICL_ERROR_IO if
- * it cannot be written. */
+ * it cannot be written. Two processes that may begin a run at once claim the folder before. */
 ICL_API icl_status icl_run_create(const char *folder, const icl_recipe *recipe, icl_error *error);
 
 /* Replaces the recipe of a run that goes on with another budget. */

@@ -2,41 +2,101 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
 
 struct icl_lock {
+    char *path;
     int file;
 };
 
-icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
+/* Whether the path still names the open file: its last holder may have removed it in between. */
+static bool is_there(const icl_lock *lock) {
+    struct stat opened, named;
+
+    return fstat(lock->file, &opened) == 0 && lstat(lock->path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/* *held: by this process, from now on. */
+static icl_status take(icl_lock *lock, bool *held, icl_error *error) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int failure;
+
+    *held = false;
+    for (;;) {
+        lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (lock->file < 0)
+            return icl_file_fail(error, "open", lock->path, errno);
+        *held = fcntl(lock->file, F_SETLK, &whole) == 0;
+        failure = *held ? 0 : errno;
+        if (*held && is_there(lock))
+            return ICL_OK;
+        close(lock->file);
+        if (failure == EACCES || failure == EAGAIN)
+            return ICL_OK;
+        if (failure != 0)
+            return icl_file_fail(error, "lock", lock->path, failure);
+    }
+}
+
+icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
     icl_status status = ICL_OK;
     icl_lock *made = NULL;
+    bool held = false;
 
     *lock = NULL;
     ICL_TRY(icl_allocate(1, sizeof *made, "lock", &made, error));
-    made->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (made->file < 0) {
-        status = icl_file_fail(error, "open", path, errno);
-        goto done;
-    }
-    if (fcntl(made->file, F_SETLK, &whole) == 0) {
+    ICL_TRY(icl_duplicate(path, &made->path, error));
+    ICL_TRY(take(made, &held, error));
+    if (held) {
         *lock = made;
-        return ICL_OK;
+        made = NULL;
     }
-    if (errno != EACCES && errno != EAGAIN)
-        status = icl_file_fail(error, "lock", path, errno);
-    close(made->file);
 done:
+    if (made)
+        icl_free(&made->path);
     icl_free(&made);
     return status;
 }
 
+static icl_status refuse_link(const char *path, icl_error *error) {
+    struct stat found;
+
+    if (lstat(path, &found) == 0 && S_ISLNK(found.st_mode))
+        return icl_file_fail(error, "lock files in", path, ELOOP);
+    return ICL_OK;
+}
+
+icl_status icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *claims = NULL, *path = NULL;
+
+    *lock = NULL;
+    ICL_TRY(icl_path_join(folder, "claims", &claims, error));
+    ICL_TRY(refuse_link(claims, error));
+    ICL_TRY(icl_folder_create(claims, error));
+    ICL_TRY(icl_path_join(claims, name, &path, error));
+    ICL_TRY(icl_lock_try(path, lock, error));
+done:
+    icl_free(&claims);
+    icl_free(&path);
+    return status;
+}
+
 void icl_lock_release(icl_lock **lock) {
-    if (*lock)
+    if (*lock) {
         close((*lock)->file);
+        icl_free(&(*lock)->path);
+    }
     icl_free(lock);
+}
+
+void icl_lock_remove(icl_lock **lock) {
+    if (*lock)
+        (void)unlink((*lock)->path);
+    icl_lock_release(lock);
 }

@@ -13,9 +13,16 @@
 typedef struct icl_lock icl_lock;
 
 /* Takes the lock of the file, which is made where it is missing and stays, empty. *lock is NULL with ICL_OK while
- * another process holds it; otherwise it is given back with icl_lock_release. ICL_ERROR_IO where there are no locks. */
+ * another process holds it; otherwise it is given back with icl_lock_release or icl_lock_remove. ICL_ERROR_IO where
+ * there are no locks, or where the path is a symbolic link, which could make or open a file anywhere. */
 icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error);
 
+/* The same of folder/claims/NAME, in a folder that is made where it is missing and must not be a symbolic link. */
+icl_status icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error);
+
 void icl_lock_release(icl_lock **lock);
+
+/* Removes the file, too. Who had opened it before sees that, and takes the lock of a new one. */
+void icl_lock_remove(icl_lock **lock);
 
 #endif

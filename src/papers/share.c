@@ -33,19 +33,8 @@ bool icl_reproduce_judges(const icl_reproducing *run) {
 
 /* ---- Work ---- */
 
-/* claims/NAME in the reproduction's folder. */
 static icl_status claim(const icl_reproducing *run, const char *name, icl_lock **lock, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *claims = NULL, *path = NULL;
-
-    ICL_TRY(icl_path_join(run->params->folder, "claims", &claims, error));
-    ICL_TRY(icl_folder_create(claims, error));
-    ICL_TRY(icl_path_join(claims, name, &path, error));
-    ICL_TRY(icl_lock_try(path, lock, error));
-done:
-    icl_free(&claims);
-    icl_free(&path);
-    return status;
+    return icl_lock_claim(run->params->folder, name, lock, error);
 }
 
 /* Does what nobody has finished or does now. The lock comes first: only its holder knows that what is not finished is

@@ -151,14 +151,42 @@ done:
     return status;
 }
 
+/* A file system without locks is no reason not to train. */
+static icl_status claim(const char *folder, icl_run_claim **claim, icl_error *error) {
+    icl_error failure = {0};
+    const icl_status status = icl_run_claim_take(folder, claim, &failure);
+
+    return status == ICL_OK || status == ICL_ERROR_IO ? ICL_OK : icl_fail(error, status, "%s", failure.message);
+}
+
+/* Nothing is claimed, and no folder made, before a recipe that cannot be trained is refused; nor is a run that came to
+ * its end, which any number of processes may load. */
+static icl_status prepare(icl_session_params *session, icl_run_claim **held, icl_trainer **trainer, icl_error *error) {
+    bool finished;
+
+    ICL_CHECK(icl_cell_find(session->folder, session->recipe, &session->resume, error));
+    ICL_CHECK(icl_cell_is_finished(session->folder, session->recipe, &finished, error));
+    if (session->resume && !finished)
+        ICL_CHECK(claim(session->folder, held, error));
+    ICL_CHECK(icl_session_prepare(session, trainer, error));
+    if (session->resume)
+        return ICL_OK;
+    ICL_CHECK(claim(session->folder, held, error));
+    ICL_CHECK(icl_cell_find(session->folder, session->recipe, &session->resume, error));
+    if (!session->resume)
+        return ICL_OK;
+    icl_trainer_destroy(trainer); /* another process began it in between, and left it */
+    return icl_session_prepare(session, trainer, error);
+}
+
 static icl_status train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error) {
     icl_session_params session = params->session;
     run_times times = {.start = icl_clock_seconds()};
+    icl_run_claim *held = NULL;
     bool finished = false;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_cell_find(session.folder, session.recipe, &session.resume, error));
-    ICL_TRY(icl_session_prepare(&session, trainer, error));
+    ICL_TRY(prepare(&session, &held, trainer, error));
     session.has_start = params->initial != NULL;
     if (params->initial && icl_trainer_progress(*trainer).step == 0)
         ICL_TRY(icl_trainer_set_parameters(*trainer, params->initial, error));
@@ -182,6 +210,7 @@ static icl_status train(const icl_cell_params *params, icl_trainer **trainer, ic
     else if (status == ICL_ERROR_INTERRUPTED || status == ICL_ERROR_DIVERGED)
         (void)write_facts(params, *trainer, &times, status == ICL_ERROR_INTERRUPTED ? "interrupted" : "diverged", NULL);
 done:
+    icl_run_claim_release(&held);
     return status;
 }
 

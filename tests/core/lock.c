@@ -2,9 +2,11 @@
 #include "core/lock.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "iclab/file.h"
 #include "tap.h"
 
 #include "scratch.h"
@@ -44,6 +46,29 @@ static pid_t hold(const char *path) {
     return child;
 }
 
+/* A folder that others can write may hold links to anywhere. */
+static void check_links(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    icl_lock *lock = NULL;
+    char target[512], folder[512], link[512];
+
+    snprintf(target, sizeof target, "%s", scratch_path(scratch, "victim"));
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "sweep"));
+    snprintf(link, sizeof link, "%s", scratch_path(scratch, "link"));
+    tap_ok(tap,
+           symlink(target, link) == 0 && icl_lock_try(link, &lock, &error) == ICL_ERROR_IO && !lock &&
+               !icl_path_exists(target),
+           "a symbolic link makes no file elsewhere: %s", error.message);
+    tap_ok(tap, icl_lock_claim(folder, "cell", &lock, &error) == ICL_OK && lock, "a claim in a folder of its own");
+    icl_lock_remove(&lock);
+    snprintf(link, sizeof link, "%s", scratch_path(scratch, "sweep/claims"));
+    tap_ok(tap,
+           rmdir(link) == 0 && mkdir(target, 0777) == 0 && symlink(target, link) == 0 &&
+               icl_lock_claim(folder, "cell", &lock, &error) == ICL_ERROR_IO && !lock && rmdir(target) == 0 &&
+               unlink(link) == 0,
+           "a folder of claims that is a link gets none: %s", error.message);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -69,6 +94,12 @@ int main(void) {
     }
     tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_OK && lock, "free once that is killed");
     icl_lock_release(&lock);
+    icl_lock_remove(&lock);
+    snprintf(path, sizeof path, "%s", scratch_path(&scratch, "lock"));
+    tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_OK && lock, "taken again");
+    icl_lock_remove(&lock);
+    tap_ok(&tap, !icl_path_exists(path) && !lock, "a lock that is removed leaves no file");
+    check_links(&tap, &scratch);
 
     snprintf(path, sizeof path, "%s", scratch_path(&scratch, "missing/lock"));
     tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_ERROR_IO && !lock, "no such folder: %s", error.message);

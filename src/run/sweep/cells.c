@@ -19,7 +19,6 @@
 #include "run/cell.h"
 
 #define RESULT "result.json"
-#define CLAIMS "claims"
 
 /* How long to wait before looking again at cells that others hold. */
 #define WAIT_NANOSECONDS 100000000
@@ -330,11 +329,8 @@ static icl_status claim_and_work(worker *w, size_t cell, const char *cell_folder
     icl_status status = ICL_OK;
     icl_sweep_result result;
     icl_lock *claim = NULL;
-    char *claims = NULL, *path = NULL;
 
-    ICL_TRY(icl_path_join(params->folder, CLAIMS, &claims, error));
-    ICL_TRY(icl_path_join(claims, icl_path_name(cell_folder), &path, error));
-    ICL_TRY(icl_lock_try(path, &claim, error));
+    ICL_TRY(icl_lock_claim(params->folder, icl_path_name(cell_folder), &claim, error));
     if (!claim)
         goto done;
     ICL_TRY(read_result(cell_folder, &result, error));
@@ -343,8 +339,6 @@ static icl_status claim_and_work(worker *w, size_t cell, const char *cell_folder
     *finished = true;
 done:
     icl_lock_release(&claim);
-    icl_free(&path);
-    icl_free(&claims);
     return status;
 }
 
@@ -378,12 +372,9 @@ done:
 icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error) {
     worker w = {.params = params};
     icl_status status = ICL_OK;
-    char *claims = NULL;
     bool *finished = NULL;
     size_t left;
 
-    ICL_TRY(icl_path_join(params->folder, CLAIMS, &claims, error));
-    ICL_TRY(icl_folder_create(claims, error));
     ICL_TRY(icl_allocate(icl_sweep_cells(params->sweep), sizeof *finished, "cells of a sweep", &finished, error));
     for (;;) {
         ICL_TRY(work_through(&w, finished, &left, error));
@@ -393,6 +384,5 @@ icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error)
     }
 done:
     icl_free(&finished);
-    icl_free(&claims);
     return status;
 }
