@@ -8,53 +8,83 @@
 #include "prediction.h"
 #include "progress.h"
 
-#define HEADER_WORDS    "auto|yes|no"
-#define SEPARATOR_WORDS "comma|semicolon|tab"
-#define INPUTS_WORDS    "auto|standardized|whitened"
+#define HEADER_WORDS  "auto|yes|no"
+#define DECIMAL_WORDS "auto|point|comma"
+#define IMPUTE_WORDS  "none|mean|median"
+#define INPUTS_WORDS  "auto|standardized|whitened"
 
 typedef struct predict_options {
-    const char *folder, *data, *target, *columns, *fresh, *out;
-    size_t header, separator, inputs; /* icl_table_header, a word, icl_predict_inputs */
+    const char *folder, *data, *target, *columns, *excluded, *fresh, *out, *separator;
+    size_t header, decimal, impute, inputs; /* icl_table_header, icl_decimal, icl_impute, icl_predict_inputs */
     option_count folds, repeats, context, prompts, seed;
-    bool predicts_empty, json;
+    bool predicts_empty, drops_missing, one_hot, json;
     device_options device;
 } predict_options;
 
 /* ---- Tables ---- */
 
-static char separator_of(const predict_options *options) {
-    static const char separators[] = {',', ';', '\t'};
-    return separators[options->separator];
+/* A word or a character; 0 where it is to be recognised. */
+static icl_status read_separator(const predict_options *options, char *separator, icl_error *error) {
+    static const char known[] = {',', ';', '\t', '|', ' '};
+    const char *given = options->separator;
+
+    *separator = 0;
+    if (!given)
+        return ICL_OK;
+    for (size_t i = 0; i < sizeof known; i++)
+        if (strcmp(icl_separator_word(known[i]), given) == 0)
+            *separator = known[i];
+    if (*separator == 0 && strlen(given) == 1 && !strchr("\"\n\r", *given) && (unsigned char)*given < 0x80)
+        *separator = *given;
+    if (*separator == 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predict: --separator %s: expected comma, semicolon, tab, pipe, space or one character", given);
+    return ICL_OK;
+}
+
+/* How both tables are read. */
+static icl_status table_params(const predict_options *options, icl_table_params *params, icl_error *error) {
+    *params = (icl_table_params){
+        .decimal = (icl_decimal)options->decimal,
+        .header = (icl_table_header)options->header,
+        .missing = options->drops_missing ? ICL_MISSING_DROPPED
+                   : options->impute > 0  ? ICL_MISSING_KEPT
+                                          : ICL_MISSING_REFUSED,
+    };
+    return read_separator(options, &params->source.separator, error);
 }
 
 static icl_status read_data(const predict_options *options, icl_table **table, icl_error *error) {
-    icl_table_params params = {
-        .source = {.path = options->data, .separator = separator_of(options)},
-        .header = (icl_table_header)options->header,
-        .target = options->target,
-        .missing_targets = options->predicts_empty,
-    };
-    char **columns = NULL;
-    icl_status status = ICL_OK;
+    icl_table_params params;
+    char **columns = NULL, **excluded = NULL;
+    icl_status status;
 
+    ICL_TRY(table_params(options, &params, error));
+    params.source.path = options->data;
+    params.target = options->target;
+    params.missing_targets = options->predicts_empty;
+    params.one_hot = options->one_hot;
     if (options->columns)
         ICL_TRY(icl_csv_split(options->columns, "--columns", &columns, &params.column_count, error));
+    if (options->excluded)
+        ICL_TRY(icl_csv_split(options->excluded, "--exclude", &excluded, &params.excluded_count, error));
     params.columns = (const char *const *)columns;
+    params.excluded = (const char *const *)excluded;
     ICL_TRY(icl_table_read(&params, table, error));
 done:
     icl_free(&columns);
+    icl_free(&excluded);
     return status;
 }
 
 /* The rows to predict: the data's features by name, or by number where it has no names. */
 static icl_status read_fresh(const predict_options *options, const icl_table *data, icl_table **table,
                              icl_error *error) {
-    const icl_table_params params = {
-        .source = {.path = options->fresh, .separator = separator_of(options)},
-        .header = (icl_table_header)options->header,
-        .columns = (const char *const *)data->names,
-        .column_count = data->columns - 1,
-    };
+    icl_table_params params;
+
+    ICL_CHECK(table_params(options, &params, error));
+    params.source.path = options->fresh;
+    params.like = data;
     return icl_table_read(&params, table, error);
 }
 
@@ -78,6 +108,10 @@ static icl_status check_usage(const predict_options *options, icl_error *error) 
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: --new and --predict: expected one of them: rows of another file, or those "
                         "whose target is empty");
+    if (options->drops_missing && options->impute > 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predict: --drop-missing and --impute: expected one of them: rows with a missing value are "
+                        "left out, or it is filled in");
     if (options->fresh && strcmp(options->fresh, "-") == 0 && strcmp(options->data, "-") == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predict: --data - and --new -: expected at most one of them from standard input");
@@ -107,6 +141,7 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         .prompts = (size_t)options->prompts.value,
         .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
         .inputs = (icl_predict_inputs)options->inputs,
+        .impute = (icl_impute)options->impute,
         .report = report,
         .user = &progress,
     };
@@ -121,12 +156,14 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         return status;
     if (options->predicts_empty && outcome->predicted == 0 && !options->device.quiet)
         fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
-    const prediction_print print = {outcome, table, fresh ? fresh->name : NULL, params.seed};
+    const prediction_print print = {outcome,     table, fresh ? fresh->name : NULL,
+                                    params.seed, fresh, options->impute == ICL_IMPUTE_MEAN ? "mean" : "median"};
+    /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
+    ICL_TRY(options->json ? print_prediction_json(&print, error) : print_prediction(&print, error));
     if (options->out)
         ICL_TRY(write_prediction(&print, options->out, &is_undrawn, error));
     if (is_undrawn && !options->device.quiet)
         fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
-    ICL_TRY(options->json ? print_prediction_json(&print, error) : print_prediction(&print, error));
 done:
     icl_predict_outcome_destroy(&outcome);
     return status;
@@ -172,19 +209,32 @@ static const positional positionals[] = {
     {"RUN", "the folder of a training run", true, offsetof(predict_options, folder)}};
 
 static const option table[] = {
-    {"--data", OPTION_TEXT, "FILE", "a CSV file of numbers (UTF-8), or - for standard input",
+    {"--data", OPTION_TEXT, "FILE", "a table as a CSV file (UTF-8), or - for standard input",
      offsetof(predict_options, data)},
     {"--target", OPTION_TEXT, "COLUMN", "what is predicted: a column's name, or its number from 1",
      offsetof(predict_options, target)},
     {"--columns", OPTION_TEXT, "A,B,...",
      "the features, by name or number, quoted where a name has a comma (default: every column but the "
-     "target)",
+     "target and those that are no features)",
      offsetof(predict_options, columns)},
+    {"--exclude", OPTION_TEXT, "A,B,...", "columns that are no features, likewise",
+     offsetof(predict_options, excluded)},
+    {"--one-hot", OPTION_FLAG, NULL,
+     "make a column of 0 and 1 for each category of a column of text, up to 64, instead of leaving it out",
+     offsetof(predict_options, one_hot)},
+    {"--drop-missing", OPTION_FLAG, NULL, "leave rows out in which a value is missing",
+     offsetof(predict_options, drops_missing)},
+    {"--impute", OPTION_WORD, IMPUTE_WORDS,
+     "fill missing features in, by the rows that are learned from alone (default none: they are refused)",
+     offsetof(predict_options, impute)},
     {"--header", OPTION_WORD, HEADER_WORDS,
      "whether the first line has names (default auto: yes where none of it is a number)",
      offsetof(predict_options, header)},
-    {"--separator", OPTION_WORD, SEPARATOR_WORDS, "between fields (default comma)",
+    {"--separator", OPTION_TEXT, "SEP",
+     "between fields: comma, semicolon, tab, pipe, space, or a character (default: recognised)",
      offsetof(predict_options, separator)},
+    {"--decimal", OPTION_WORD, DECIMAL_WORDS, "before a number's fraction (default auto: what the numbers show)",
+     offsetof(predict_options, decimal)},
     {"--predict", OPTION_FLAG, NULL, "predict the rows whose target is empty, from all the others",
      offsetof(predict_options, predicts_empty)},
     {"--new", OPTION_TEXT, "FILE",
@@ -221,18 +271,28 @@ const subcommand command_predict = {
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
-             "come from these alone. The model sees features as it saw inputs in training: standardized, "
-             "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
-             "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
-             "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-             "A cell that is empty, NA or no number is an error with its line and column, in every column used; "
-             "so is an empty target without --predict. The recipe predict trains a suitable model in seconds: "
-             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
-             "table of N rows.\n\n"
-             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
-             "per column (column, number, role, mean, deviation), per predicted row (file, line, and each "
-             "predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
-             "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted).",
+    .notes =
+        "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
+        "come from these alone. The model sees features as it saw inputs in training: standardized, "
+        "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
+        "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
+        "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
+        "Tables are taken as they come: the separator, decimal commas, thousands that stand apart where that is "
+        "unambiguous, % and currencies are recognised. Text, columns that say nothing (one value, or none) and "
+        "identifiers are left out, unless --columns names them. What was done is said, line by line. A value that "
+        "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers or a date is an error of one "
+        "line that names the option that helps; so is an empty target without --predict. With --impute a "
+        "missing feature becomes the mean or median of the rows that a prediction is learned from; rows held out "
+        "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own separator and decimal "
+        "mark, preparation.csv what was done to the table, omitted.csv the rows left out.\n\n"
+        "The recipe predict trains a suitable model in seconds: "
+        "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
+        "table of N rows.\n\n"
+        "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
+        "per column (column, number, role, mean, deviation, source, unit, fill), per step taken with a table (step, "
+        "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
+        "line, and each predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
+        "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
+        "separator, decimal, omitted, impute).",
     .run = run,
 };

@@ -30,7 +30,9 @@ static void print_data(const prediction_print *print) {
     else
         printf("the model is shown %zu row%s, %zu times", outcome->context, outcome->context == 1 ? "" : "s",
                outcome->prompts);
-    printf(" (trained on %zu)\n\n", outcome->trained_context);
+    printf(" (trained on %zu)\n", outcome->trained_context);
+    print_steps(print);
+    printf("\n");
 }
 
 static void print_scores(const icl_predict_outcome *outcome) {
@@ -133,6 +135,10 @@ static icl_status print_column_json(const prediction_print *print, size_t column
     icl_json_text(&json, "role", column + 1 < table->columns ? "feature" : "target");
     icl_json_number(&json, "mean", print->outcome->standardization.means[column]);
     icl_json_number(&json, "deviation", print->outcome->standardization.deviations[column]);
+    icl_json_text(&json, "source", table->sources[column]);
+    icl_json_text(&json, "unit", table->units[column]);
+    if (print->outcome->fills && column + 1 < table->columns)
+        icl_json_number(&json, "fill", print->outcome->fills[column]);
     return print_json_line(&json, error);
 }
 
@@ -165,6 +171,10 @@ static icl_status print_data_json(const prediction_print *print, icl_error *erro
     icl_json_number(&json, "ridge_penalty", outcome->ridge_penalty);
     icl_json_count(&json, "not_finite", outcome->not_finite);
     icl_json_count(&json, "predicted", outcome->predicted);
+    icl_json_text(&json, "separator", icl_separator_word(print->table->separator));
+    icl_json_text(&json, "decimal", print->table->decimal == ICL_DECIMAL_COMMA ? "comma" : "point");
+    icl_json_count(&json, "omitted", print->table->omission_count);
+    icl_json_text(&json, "impute", outcome->fills ? print->impute : NULL);
     return print_json_line(&json, error);
 }
 
@@ -173,6 +183,7 @@ icl_status print_prediction_json(const prediction_print *print, icl_error *error
         ICL_CHECK(print_score_json(print, i, error));
     for (size_t i = 0; i < print->table->columns; i++)
         ICL_CHECK(print_column_json(print, i, error));
+    ICL_CHECK(print_steps_json(print, error));
     for (size_t i = 0; i < print->outcome->predicted; i++)
         ICL_CHECK(print_prediction_row_json(print, i, error));
     ICL_CHECK(print_data_json(print, error));

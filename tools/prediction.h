@@ -3,20 +3,34 @@
 #define ICLAB_TOOLS_PREDICTION_H
 
 #include "iclab/predict.h"
+#include "iclab/text.h"
 
 typedef struct prediction_print {
     const icl_predict_outcome *outcome;
     const icl_table *table;
     const char *fresh; /* the file of the rows predicted; NULL: the table's own */
     uint32_t seed;
+    const icl_table *fresh_table; /* of that file, or NULL */
+    const char *impute;           /* the rule by which missing features are filled in, where some are */
 } prediction_print;
 
 /* To stdout: tables for people, or one JSON object a line. */
 icl_status print_prediction(const prediction_print *print, icl_error *error);
 icl_status print_prediction_json(const prediction_print *print, icl_error *error);
 
+/* What was done to the tables: to stdout as lines or as JSON objects; into a folder as preparation.csv and, where rows
+ * were left out, omitted.csv. */
+void print_steps(const prediction_print *print);
+icl_status print_steps_json(const prediction_print *print, icl_error *error);
+icl_status write_steps(const prediction_print *print, const char *folder, icl_error *error);
+
 /* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made;
- * and the figure predicted. *is_undrawn becomes true where there is no gnuplot to draw it. */
+ * what was done to the tables; and the figure predicted. heldout.csv and predictions.csv have the separator and the
+ * decimal mark of the table whose rows they are about, and its order of rows; a row to be predicted that was left out
+ * has no numbers. *is_undrawn becomes true where there is no gnuplot to draw it. */
 icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error);
+
+/* Writes folder/name. */
+icl_status write_prediction_file(const char *folder, const char *name, const icl_text *text, icl_error *error);
 
 #endif

@@ -1,28 +1,57 @@
 /* What iclab predict writes into a folder. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "iclab/csv.h"
 #include "iclab/figure.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
+#include "iclab/number.h"
 #include "iclab/text.h"
 #include "picture.h"
 #include "prediction.h"
 
-/* Opens folder/name with the header's columns, and behind them the predictors'. */
-static icl_status create_csv(const char *folder, const char *name, const char *columns, icl_csv **csv,
-                             icl_error *error) {
-    char header[256];
+/* ---- Rows as the table has them ---- */
+
+/* Adds a number with the table's decimal mark, in quotes where it holds the separator; NaN as nothing, which blanks
+ * between fields cannot show. */
+static icl_status add_number(const icl_table *table, double value, icl_text *text, icl_error *error) {
+    char digits[ICL_NUMBER_CAPACITY], *point;
+
+    ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
+    if (isnan(value))
+        return icl_text_print(text, error, "%s", table->separator == ' ' ? "NA" : "");
+    icl_format_number(value, digits);
+    point = strchr(digits, '.');
+    if (point && table->decimal == ICL_DECIMAL_COMMA)
+        *point = ',';
+    return icl_text_print(text, error, strchr(digits, table->separator) ? "\"%s\"" : "%s", digits);
+}
+
+static icl_status add_numbers(const icl_table *table, const double *values, size_t count, icl_text *text,
+                              icl_error *error) {
+    for (size_t i = 0; i < count; i++)
+        ICL_CHECK(add_number(table, values[i], text, error));
+    return icl_text_print(text, error, "\n");
+}
+
+/* The header: line, "target" where there is one, and the predictors. */
+static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
+    ICL_CHECK(icl_text_print(text, error, "line"));
+    if (has_target)
+        ICL_CHECK(icl_text_print(text, error, "%ctarget", table->separator));
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        ICL_CHECK(icl_text_print(text, error, "%c%s", table->separator, icl_predictor_name(i)));
+    return icl_text_print(text, error, "\n");
+}
+
+icl_status write_prediction_file(const char *folder, const char *name, const icl_text *text, icl_error *error) {
     char *path = NULL;
     icl_status status;
 
-    snprintf(header, sizeof header, "%s", columns);
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
-        snprintf(header + strlen(header), sizeof header - strlen(header), ",%s", icl_predictor_name(i));
     ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_csv_create(path, header, csv, error));
+    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
 done:
     icl_free(&path);
     return status;
@@ -31,19 +60,19 @@ done:
 static icl_status write_heldout(const prediction_print *print, const char *folder, icl_error *error) {
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->table;
-    icl_csv *csv = NULL;
+    icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(create_csv(folder, "heldout.csv", "line,target", &csv, error));
+    ICL_TRY(add_header(table, true, &text, error));
     for (size_t i = 0; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
-        double values[1 + ICL_PREDICTORS] = {table->values[(row + 1) * table->columns - 1]};
-        memcpy(values + 1, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS * sizeof *values);
-        ICL_TRY(icl_csv_row(csv, table->lines[row], values, 1 + ICL_PREDICTORS, error));
+        ICL_TRY(icl_text_print(&text, error, "%zu", table->lines[row]));
+        ICL_TRY(add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
+        ICL_TRY(add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
-    ICL_TRY(icl_csv_flush(csv, error));
+    ICL_TRY(write_prediction_file(folder, "heldout.csv", &text, error));
 done:
-    icl_csv_destroy(&csv);
+    icl_text_release(&text);
     return status;
 }
 
@@ -51,7 +80,6 @@ static icl_status write_standardization(const prediction_print *print, const cha
     const icl_standardization *standardization = &print->outcome->standardization;
     const icl_table *table = print->table;
     icl_text text = {0};
-    char *path = NULL;
     icl_status status;
 
     ICL_TRY(icl_text_print(&text, error, "column,number,role,mean,deviation\n"));
@@ -62,25 +90,37 @@ static icl_status write_standardization(const prediction_print *print, const cha
         ICL_TRY(icl_text_number_field(&text, standardization->means[i], ",", error));
         ICL_TRY(icl_text_number_field(&text, standardization->deviations[i], "\n", error));
     }
-    ICL_TRY(icl_path_join(folder, "standardization.csv", &path, error));
-    ICL_TRY(icl_file_write(path, text.bytes, text.length, error));
+    ICL_TRY(write_prediction_file(folder, "standardization.csv", &text, error));
 done:
     icl_text_release(&text);
-    icl_free(&path);
     return status;
 }
 
+/* Rows that were to be predicted, in the order of their lines: those left out have no numbers. */
 static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
+    static const double nothing[ICL_PREDICTORS] = {NAN, NAN, NAN, NAN, NAN};
     const icl_predict_outcome *outcome = print->outcome;
-    icl_csv *csv = NULL;
+    const icl_table *table = print->fresh_table ? print->fresh_table : print->table;
+    const icl_table_omission *omission = table->omissions, *end = omission + table->omission_count;
+    icl_text text = {0};
     icl_status status;
 
-    ICL_TRY(create_csv(folder, "predictions.csv", "line", &csv, error));
-    for (size_t i = 0; i < outcome->predicted; i++)
-        ICL_TRY(icl_csv_row(csv, outcome->lines[i], outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, error));
-    ICL_TRY(icl_csv_flush(csv, error));
+    ICL_TRY(add_header(table, false, &text, error));
+    for (size_t i = 0; i <= outcome->predicted; i++) {
+        const size_t line = i < outcome->predicted ? outcome->lines[i] : SIZE_MAX;
+        for (; omission < end && omission->line < line; omission++)
+            if (!omission->has_target) {
+                ICL_TRY(icl_text_print(&text, error, "%zu", omission->line));
+                ICL_TRY(add_numbers(table, nothing, ICL_PREDICTORS, &text, error));
+            }
+        if (i == outcome->predicted)
+            break;
+        ICL_TRY(icl_text_print(&text, error, "%zu", line));
+        ICL_TRY(add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
+    }
+    ICL_TRY(write_prediction_file(folder, "predictions.csv", &text, error));
 done:
-    icl_csv_destroy(&csv);
+    icl_text_release(&text);
     return status;
 }
 
@@ -125,12 +165,13 @@ done:
 }
 
 icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error) {
-    const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
+    const icl_drawing drawing = {folder, "iclab predict", draw_or_say, is_undrawn};
 
     ICL_CHECK(icl_folder_create(folder, error));
     ICL_CHECK(write_heldout(print, folder, error));
     ICL_CHECK(write_standardization(print, folder, error));
     if (print->outcome->predicted > 0)
         ICL_CHECK(write_predictions(print, folder, error));
+    ICL_CHECK(write_steps(print, folder, error));
     return draw_heldout(print, &drawing, error);
 }

@@ -53,6 +53,13 @@ typedef enum icl_predict_inputs {
     ICL_INPUTS_WHITENED,
 } icl_predict_inputs;
 
+/* What a missing feature becomes: see icl_table_params.missing. */
+typedef enum icl_impute {
+    ICL_IMPUTE_NONE = 0, /* it is refused */
+    ICL_IMPUTE_MEAN,     /* of the feature in the rows that are learned from; rows held out tell it nothing */
+    ICL_IMPUTE_MEDIAN,   /* likewise */
+} icl_impute;
+
 /* What to predict from what. */
 typedef struct icl_predict_params {
     icl_backend *backend;     /* runs the model */
@@ -67,6 +74,7 @@ typedef struct icl_predict_params {
     uint32_t seed;             /* of the order of rows */
     icl_predict_inputs inputs; /* how they are shown */
     bool without_held_out;     /* predictions alone: no row is held out, folds and repeats are not read */
+    icl_impute impute;         /* fills in features that are NaN */
     void (*report)(void *user, double share); /* of the work that is done, in [0, 1]; may be NULL */
     void *user;                               /* handed to the calls above */
 } icl_predict_params;
@@ -101,6 +109,7 @@ typedef struct icl_predict_outcome {
     double label_scale;                          /* of that fit: standard deviation of the labels that the model sees */
     icl_standardization standardization;         /* of that fit */
     double ridge_penalty;                        /* likewise */
+    double *fills;                               /* [features], likewise: what missing ones become; NULL: none is */
 
     size_t *rows; /* [labelled], in the table */
 

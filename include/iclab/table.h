@@ -1,5 +1,6 @@
 /*
- * Tables of numbers from CSV files: chosen columns, every cell a finite number, or one line that says which is not.
+ * Tables of numbers from CSV files as people have them: chosen columns, every cell a finite number, or one line that
+ * says which is not and what helps.
  */
 #ifndef ICLAB_TABLE_H
 #define ICLAB_TABLE_H
@@ -23,7 +24,7 @@ typedef struct icl_csv_source {
     const char *path; /* of the file; "-" for standard input */
     const char *text; /* instead of a file: `size` bytes, borrowed, for which `path` stands in messages */
     size_t size;      /* of the text */
-    char separator;   /* 0: a comma */
+    char separator;   /* between fields; ' ': any number of blanks; 0: icl_table_read recognises it, else a comma */
 } icl_csv_source;
 
 /* Whether the first record names the columns. */
@@ -33,31 +34,89 @@ typedef enum icl_table_header {
     ICL_HEADER_NO,
 } icl_table_header;
 
-/* What to read. */
-typedef struct icl_table_params {
-    icl_csv_source source;      /* where it stands */
-    icl_table_header header;    /* of its first record */
-    const char *const *columns; /* [column_count], names or numbers from 1; a name comes before a number */
-    size_t column_count;        /* 0: every column but the target */
-    const char *target;         /* likewise, the last column of the table; NULL: there is none */
-    bool missing_targets;       /* an empty target is NaN in the table, instead of refused */
-} icl_table_params;
+/* What stands before the fraction of a number. */
+typedef enum icl_decimal {
+    ICL_DECIMAL_AUTO = 0, /* what the table's numbers show, a point where they show nothing */
+    ICL_DECIMAL_POINT,    /* thousands may then stand apart by commas, blanks or apostrophes */
+    ICL_DECIMAL_COMMA,    /* by points, blanks or apostrophes */
+} icl_decimal;
+
+/* What becomes of a missing value: an empty cell, NA, N/A, NaN, null, ?, - and the like. */
+typedef enum icl_missing {
+    ICL_MISSING_REFUSED = 0,
+    ICL_MISSING_DROPPED, /* its row is left out */
+    ICL_MISSING_KEPT,    /* a feature's is NaN in the table; a target's is refused */
+} icl_missing;
+
+/* What was done to a table on the way from its text to numbers. */
+typedef struct icl_table_step {
+    /* "separator", "decimal", "trailing", "named", "left-out", "one-hot", "unit", "thousands", "missing", "dropped" */
+    const char *what;
+    size_t number; /* of the column, from 1; 0: the whole table */
+    size_t count;  /* of the cells, rows or categories that it is about; 0: it has none */
+    char *text;    /* the same for people, in one line */
+} icl_table_step;
+
+/* A row that was left out. */
+typedef struct icl_table_omission {
+    size_t line;
+    bool has_target;
+} icl_table_omission;
 
 /* Numbers in rows and columns. */
 typedef struct icl_table {
     char *name;           /* of the source, for messages */
     bool has_header;      /* the first record named the columns */
-    size_t rows, columns; /* those chosen, in that order; a target is the last one */
+    char separator;       /* between its fields */
+    icl_decimal decimal;  /* point or comma */
+    size_t rows, columns; /* those used, in the order asked for; a target is the last one */
     double *values;       /* [rows][columns] */
     size_t *lines;        /* [rows], in the file */
-    char **names;         /* [columns], printable, in UTF-8; the number as text where the file has no names */
-    size_t *numbers;      /* [columns], from 1 */
+    /* [columns], printable, in UTF-8, all different: a second x is x.2; the number as text where the file has no names;
+     * "sex=male" of a category. */
+    char **names;
+    size_t *numbers;               /* [columns], from 1, of the column in the file: categories of one share it */
+    char **sources;                /* [columns], the name of that column */
+    char **levels;                 /* [columns], the text where the column is 1, and 0 elsewhere; NULL: numbers */
+    char **units;                  /* [columns], "%", "$", … that was taken off its numbers; "" for none */
+    icl_table_omission *omissions; /* [omission_count], rows with a missing value that was not kept */
+    size_t omission_count;
+    icl_table_step *steps; /* [step_count], in the order in which they were taken */
+    size_t step_count;
 } icl_table;
 
-/* Reads a table. Fails with ICL_ERROR_INPUT at the first thing that is wrong: records of different lengths, an unknown
- * or ambiguous column, a cell that is missing (empty, NA, NaN, ?, …) or is not a decimal number, a table above the
- * limits or without rows. */
+/* What to read. Messages name what helps as the command iclab predict calls it: --separator, --decimal, … */
+typedef struct icl_table_params {
+    icl_csv_source source;       /* where it stands */
+    icl_decimal decimal;         /* of its numbers */
+    icl_table_header header;     /* of its first record */
+    const char *const *columns;  /* [column_count], names or numbers from 1; a name comes before a number */
+    size_t column_count;         /* 0: every column but the target and those left out by what they hold */
+    const char *const *excluded; /* [excluded_count], likewise: columns that are no features */
+    size_t excluded_count;
+    const char *target;    /* likewise, the last column of the table; NULL: there is none */
+    bool missing_targets;  /* a missing target is NaN in the table, instead of refused or dropped */
+    icl_missing missing;   /* what becomes of missing values */
+    bool one_hot;          /* text becomes a column of 0 and 1 for each of its categories, up to 64 */
+    const icl_table *like; /* instead of columns: the columns of another table, all but its last, the target */
+} icl_table_params;
+
+/*
+ * Reads a table as people have it. Separator (comma, semicolon, tab, bar, blanks), decimal mark, thousands, units in
+ * front of numbers or behind them, and what its columns hold are recognised; whatever was done stands in `steps`.
+ * Columns that are no features are left out, unless params->columns names them: text that is not to become categories,
+ * the same value in every row, none in any row, identifiers (text that is different in every row; whole numbers that
+ * rise from row to row in a column called id, index, … or nothing).
+ *
+ * Fails with ICL_ERROR_INPUT at the first thing that is wrong, in one line that says where, and which option helps:
+ * records of different lengths, an unknown or ambiguous column, a missing value, text among numbers, dates, a target of
+ * text, two decimal marks, numbers such as "1,234" alone, two units in one column, a table above the limits or without
+ * rows.
+ */
 ICL_API icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error);
+
+/* "comma", "semicolon", "tab", "pipe" or "space"; NULL for a separator without a name. */
+ICL_API const char *icl_separator_word(char separator);
 
 /* NULL is allowed. */
 ICL_API void icl_table_destroy(icl_table **table);

@@ -89,21 +89,30 @@ const char *icl_csv_reader_name(const icl_csv_reader *reader) {
     return reader->name;
 }
 
+void icl_csv_reader_separate(icl_csv_reader *reader, char separator) {
+    reader->separator = separator;
+}
+
 /* ---- Bytes ---- */
 
+/* A whole block, also of a pipe that gives less at once, so that the first is a sample of the file. */
 static void refill(icl_csv_reader *reader) {
-    ssize_t count;
+    size_t used = 0;
+    ssize_t count = 1;
 
     if (reader->file < 0)
         return;
-    do
-        count = read(reader->file, reader->block, BLOCK_BYTES);
-    while (count < 0 && errno == EINTR);
-    if (count < 0)
-        reader->failure = errno;
+    while (used < BLOCK_BYTES && count != 0) {
+        count = read(reader->file, reader->block + used, BLOCK_BYTES - used);
+        if (count < 0 && errno != EINTR) {
+            reader->failure = errno;
+            break;
+        }
+        used += count > 0 ? (size_t)count : 0;
+    }
     reader->bytes = reader->block;
     reader->position = 0;
-    reader->available = count > 0 ? (size_t)count : 0;
+    reader->available = used;
 }
 
 /* The next byte, which stays; AT_END or CANNOT_READ. */
@@ -135,12 +144,18 @@ static bool is_line_end(int byte) {
     return byte == '\n' || byte == '\r';
 }
 
+/* Blanks between fields separate them, however many there are. */
+static bool has_blank_separator(const icl_csv_reader *reader) {
+    return reader->separator == ' ';
+}
+
 static bool is_blank(const icl_csv_reader *reader, int byte) {
-    return (byte == ' ' || byte == '\t') && byte != reader->separator;
+    return (byte == ' ' || byte == '\t') && (byte != reader->separator || has_blank_separator(reader));
 }
 
 static bool ends_field(const icl_csv_reader *reader, int byte) {
-    return byte < 0 || byte == reader->separator || is_line_end(byte);
+    return byte < 0 || byte == reader->separator || is_line_end(byte) ||
+           (has_blank_separator(reader) && is_blank(reader, byte));
 }
 
 /* ---- Fields ---- */
@@ -150,9 +165,10 @@ static icl_status check_byte(const icl_csv_reader *reader, int byte, icl_error *
     if (byte == CANNOT_READ)
         return icl_file_fail(error, "read", reader->name, reader->failure);
     if (byte == '\0')
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s:%zu: a NUL byte: expected text (a spreadsheet is to be exported as CSV in UTF-8)",
-                        reader->name, reader->line);
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s:%zu: a NUL byte: expected text (a spreadsheet is to be exported as CSV in UTF-8, for --data)",
+            reader->name, reader->line);
     if (reader->record_bytes >= ICL_CSV_MAX_RECORD)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: a record that goes on for more than %zu bytes: expected shorter lines, or a "
@@ -219,8 +235,11 @@ static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
         }
         ICL_CHECK(keep_quoted(reader, byte, error));
     }
-    ICL_CHECK(skip_blanks(reader, error));
     byte = peek(reader);
+    if (!has_blank_separator(reader)) {
+        ICL_CHECK(skip_blanks(reader, error));
+        byte = peek(reader);
+    }
     ICL_CHECK(check_byte(reader, byte, error));
     if (!ends_field(reader, byte))
         return icl_fail(error, ICL_ERROR_INPUT,
@@ -246,10 +265,24 @@ static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
     return ICL_OK;
 }
 
-/* Reads one field and what ends it; *is_last: that was the line's end, or the file's. */
-static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
+/* Takes what ends a field; *is_last: that was the line's end, or the file's. */
+static icl_status end_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
     int byte;
 
+    if (has_blank_separator(reader))
+        ICL_CHECK(skip_blanks(reader, error));
+    byte = peek(reader);
+    *is_last = byte < 0 || is_line_end(byte);
+    if (byte == CANNOT_READ)
+        return check_byte(reader, byte, error);
+    if (is_line_end(byte))
+        take_line_end(reader);
+    else if (byte == reader->separator)
+        take(reader);
+    return ICL_OK;
+}
+
+static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
     if (reader->count == ICL_CSV_MAX_COLUMNS)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu columns: expected at most that many",
                         reader->name, reader->record_line, ICL_CSV_MAX_COLUMNS);
@@ -257,18 +290,18 @@ static icl_status read_field(icl_csv_reader *reader, bool *is_last, icl_error *e
     ICL_CHECK(skip_blanks(reader, error));
     ICL_CHECK(peek(reader) == '"' ? read_quoted(reader, error) : read_plain(reader, error));
     ICL_CHECK(add(reader, '\0', error));
-    byte = peek(reader);
-    *is_last = byte != reader->separator;
-    if (is_line_end(byte))
-        take_line_end(reader);
-    else if (byte >= 0)
-        take(reader);
-    else if (byte == CANNOT_READ)
-        return check_byte(reader, byte, error);
-    return ICL_OK;
+    return end_field(reader, is_last, error);
 }
 
 /* ---- Records ---- */
+
+icl_status icl_csv_reader_sample(icl_csv_reader *reader, const char **bytes, size_t *size, icl_error *error) {
+    if (peek(reader) == CANNOT_READ)
+        return icl_file_fail(error, "read", reader->name, reader->failure);
+    *bytes = reader->bytes;
+    *size = reader->available < BLOCK_BYTES ? reader->available : BLOCK_BYTES;
+    return ICL_OK;
+}
 
 /* Skips a byte order mark; the other encodings' are refused. */
 static icl_status begin_file(icl_csv_reader *reader, icl_error *error) {
@@ -276,8 +309,11 @@ static icl_status begin_file(icl_csv_reader *reader, icl_error *error) {
     const int first = peek(reader);
 
     if (first == 0xFE || first == 0xFF)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s:1: not UTF-8 (it looks like UTF-16): expected UTF-8 text",
-                        reader->name);
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s:1: not UTF-8 (it looks like UTF-16): expected UTF-8 text: iconv -f UTF-16 -t UTF-8 %s | iclab "
+            "predict … --data - reads it",
+            reader->name, reader->name);
     for (size_t i = 0; i < sizeof mark && peek(reader) == mark[i]; i++)
         take(reader);
     return ICL_OK;

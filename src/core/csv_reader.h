@@ -1,5 +1,5 @@
 /*
- * Records of comma-separated text (RFC 4180), one at a time: a file of any size takes no more memory
+ * Records of separated text (RFC 4180, with any separator; a blank stands for any number of blanks), one at a time: a file of any size takes no more memory
  * than its longest record.
  *
  * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or
@@ -34,6 +34,13 @@ icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **re
 
 /* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
 icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
+
+/* What the source begins with, [*size] bytes, before its first record is read; afterwards, what is at hand. They live
+ * until the next call. */
+icl_status icl_csv_reader_sample(icl_csv_reader *reader, const char **bytes, size_t *size, icl_error *error);
+
+/* Names another separator, for the records to come. */
+void icl_csv_reader_separate(icl_csv_reader *reader, char separator);
 
 /* What messages call the source. */
 const char *icl_csv_reader_name(const icl_csv_reader *reader);

@@ -20,7 +20,7 @@ static void add(icl_json *json, const char *name, cJSON *value) {
 }
 
 void icl_json_text(icl_json *json, const char *name, const char *value) {
-    add(json, name, cJSON_CreateString(value));
+    add(json, name, value ? cJSON_CreateString(value) : cJSON_CreateNull());
 }
 
 void icl_json_flag(icl_json *json, const char *name, bool value) {

@@ -12,6 +12,7 @@ const char *icl_predictor_name(size_t predictor) {
 void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
     if (*outcome) {
         icl_standardization_release(&(*outcome)->standardization);
+        icl_free(&(*outcome)->fills);
         icl_free(&(*outcome)->rows);
         icl_free(&(*outcome)->heldout);
         icl_free(&(*outcome)->squares);

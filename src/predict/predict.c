@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "predict/imputation.h"
 #include "predict/outcome.h"
 #include "predict/prompts.h"
 #include "predict/references.h"
@@ -37,6 +38,8 @@ typedef struct row_fit {
 typedef struct prediction_run {
     const icl_predict_params *params;
     icl_predict_outcome *outcome;
+    icl_filled_table table, fresh; /* of the params; fresh.original: NULL where there is none */
+    double *fill_work;             /* [labelled]; NULL: nothing is missing */
     icl_prompter prompter;
     double input_square, signal_square; /* of the model's prior: see measure_prior */
     row_fit fit;
@@ -118,9 +121,21 @@ static icl_status reserve_context(prediction_run *run, icl_error *error) {
     return ICL_OK;
 }
 
+/* Fills in what is missing, everywhere, by what these rows have. */
+static void fill_missing(prediction_run *run, const icl_table_rows *rows) {
+    const icl_table_rows original = {run->table.original, rows->indices, rows->count};
+
+    if (!run->fill_work)
+        return;
+    icl_imputation_fit(&original, run->outcome->features, run->params->impute, run->fill_work, run->outcome->fills);
+    icl_imputation_apply(&run->table, run->outcome->fills);
+    icl_imputation_apply(&run->fresh, run->outcome->fills);
+}
+
 static icl_status fit_rows(prediction_run *run, const icl_table_rows *rows, icl_error *error) {
     row_fit *fit = &run->fit;
 
+    fill_missing(run, rows);
     plan_prompts(run, rows->count);
     ICL_CHECK(reserve_context(run, error));
     ICL_CHECK(icl_standardization_fit(&fit->standardization, rows, error));
@@ -201,7 +216,7 @@ static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, 
 /* Predicts items [first, end) of `order` from the others. */
 static icl_status predict_fold(prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
                                size_t *training, double *predictions, icl_error *error) {
-    const icl_table *table = run->params->table;
+    const icl_table *table = &run->table.table;
     const size_t count = run->outcome->labelled;
     const icl_table_rows rows = {table, training, count - (end - first)};
     const icl_table_rows queries = {table, order + first, end - first};
@@ -274,9 +289,9 @@ done:
 
 static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
-    const icl_table *table = params->fresh ? params->fresh : params->table;
+    const icl_table *table = params->fresh ? &run->fresh.table : &run->table.table;
     icl_predict_outcome *outcome = run->outcome;
-    const icl_table_rows rows = {params->table, outcome->rows, outcome->labelled};
+    const icl_table_rows rows = {&run->table.table, outcome->rows, outcome->labelled};
     size_t *indices = NULL;
     icl_status status;
 
@@ -319,17 +334,31 @@ static icl_status find_labelled(const icl_table *table, icl_predict_outcome *out
         most = fmax(most, value);
     }
     if (outcome->labelled < FEWEST_ROWS)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d", table->name,
-                        outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d in --data%s",
+                        table->name, outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS,
+                        table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
     if (outcome->labelled < outcome->folds)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows", table->name,
-                        outcome->labelled, outcome->folds);
+                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows: --folds %zu",
+                        table->name, outcome->labelled, outcome->folds, outcome->labelled);
     if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: column %zu (%s): the target is the same in every row: expected one that varies",
+                        "%s: column %zu (%s): the target is the same in every row: expected one that varies; --target "
+                        "names another",
                         table->name, table->numbers[target], table->names[target]);
     return ICL_OK;
+}
+
+/* What brings features back. */
+static const char *hint_of_left_out(const icl_table *table) {
+    size_t left_out = 0;
+
+    for (size_t i = 0; i < table->step_count; i++) {
+        if (strstr(table->steps[i].text, "--one-hot"))
+            return "; --one-hot makes columns of text";
+        left_out += strcmp(table->steps[i].what, "left-out") == 0;
+    }
+    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
 }
 
 static icl_status check_features(const prediction_run *run, icl_error *error) {
@@ -337,12 +366,12 @@ static icl_status check_features(const prediction_run *run, icl_error *error) {
     const size_t features = run->outcome->features, d = run->outcome->dimension;
 
     if (features == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature",
-                        table->name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
+                        table->name, hint_of_left_out(table));
     if (features > d)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu features: expected at most %zu, the d of the model in %s; choose columns, or "
-                        "train a model with task.d = %zu",
+                        "%s: %zu features: expected at most %zu, the d of the model in %s; --columns and --exclude "
+                        "choose among them, or train a model with --set task.d=%zu",
                         table->name, features, d, run->params->folder, features);
     return ICL_OK;
 }
@@ -373,6 +402,9 @@ static void release_run(prediction_run *run) {
     icl_prompter_release(&run->prompter);
     icl_standardization_release(&run->fit.standardization);
     icl_references_release(&run->fit.references);
+    icl_filled_table_release(&run->table);
+    icl_filled_table_release(&run->fresh);
+    icl_free(&run->fill_work);
     icl_free(&run->fit.row);
     icl_free(&run->fit.rotated);
     icl_free(&run->fit.inputs);
@@ -380,6 +412,19 @@ static void release_run(prediction_run *run) {
     icl_free(&run->fit.queries);
     icl_free(&run->fit.outcomes);
     icl_free(&run->fit.shown);
+}
+
+static icl_status prepare_filling(prediction_run *run, icl_error *error) {
+    const icl_predict_params *params = run->params;
+    const size_t features = run->outcome->features;
+
+    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
+    if (params->fresh)
+        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
+    if (run->table.hole_count + run->fresh.hole_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
+    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
 }
 
 static size_t default_repeats(size_t rows) {
@@ -398,6 +443,7 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_CHECK(check_features(run, error));
     ICL_CHECK(find_labelled(params->table, outcome, error));
+    ICL_CHECK(prepare_filling(run, error));
     if (!params->without_held_out)
         outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
     ICL_CHECK(

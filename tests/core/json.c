@@ -34,6 +34,10 @@ int main(void) {
 
     tap_ok(&tap, icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{}") == 0, "an empty object");
     icl_free(&text);
+    icl_json_text(&json, "nothing", NULL);
+    tap_ok(&tap, icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{\"nothing\":null}") == 0,
+           "a text that is NULL is null");
+    icl_free(&text);
     icl_json_count(&json, "a", 1);
     tap_ok(&tap, icl_json_finish(&json, true, &text, &error) == ICL_OK && strcmp(text, "{\n\t\"a\":\t1\n}\n") == 0,
            "one member a line");

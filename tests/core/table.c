@@ -1,29 +1,10 @@
 /* Tables read from CSV text: values and lines against what was written, limits, and the message of every refusal. */
-#include "iclab/table.h"
 #include "core/csv_reader.h"
-
-#include <math.h>
 
 #include "core/allocate.h"
 #include "core/printable.h"
 #include "scratch.h"
-#include "tap.h"
-
-static icl_table_params from_text(const char *text, const char *target) {
-    return (icl_table_params){
-        .source = {.path = "data.csv", .text = text, .size = strlen(text)},
-        .target = target,
-    };
-}
-
-static bool holds(const icl_table *table, size_t rows, size_t columns, const double *values) {
-    if (!table || table->rows != rows || table->columns != columns)
-        return false;
-    for (size_t i = 0; i < rows * columns; i++)
-        if (table->values[i] != values[i] && !(isnan(values[i]) && isnan(table->values[i])))
-            return false;
-    return true;
-}
+#include "table_text.h"
 
 /* The text is read as these values. */
 static void check_values(tap_run *tap, const char *name, const icl_table_params *params, size_t rows, size_t columns,
@@ -100,16 +81,6 @@ static void check_columns(tap_run *tap) {
 
 /* ---- Refusals ---- */
 
-static void check_refusal(tap_run *tap, const icl_table_params *params, const char *message) {
-    icl_table *table = NULL;
-    icl_error error = {0};
-    const icl_status status = icl_table_read(params, &table, &error);
-
-    if (!tap_ok(tap, status == ICL_ERROR_INPUT && !table && strstr(error.message, message), "refused: %s", message))
-        tap_note("%s", status == ICL_OK ? "it was read" : error.message);
-    icl_table_destroy(&table);
-}
-
 static void check_messages(tap_run *tap) {
     static const struct {
         const char *text, *message;
@@ -122,19 +93,24 @@ static void check_messages(tap_run *tap) {
         {"a,y\n1,2\n,2\n", "data.csv:3: column 1 (a): a missing value \"\""},
         {"a,y\n1,NaN\n", "data.csv:2: column 2 (y): a missing value \"NaN\""},
         {"a,y\n1,n/A\n", "data.csv:2: column 2 (y): a missing value \"n/A\""},
-        {"a,y\n1,heavy\n", "data.csv:2: column 2 (y): text \"heavy\": expected a decimal number"},
-        {"a,y\n1,0x10\n", "data.csv:2: column 2 (y): text \"0x10\""},
-        {"a,y\n1,inf\n", "data.csv:2: column 2 (y): text \"inf\""},
+        {"a,y\n1,heavy\n", "data.csv:2: column 2 (y): the target is text (\"heavy\"): expected a column of numbers for "
+                           "--target"},
+        {"a,y\n1,2024-01-31\n", "data.csv:2: column 2 (y): the target is a date (\"2024-01-31\")"},
+        {"a,y\n1,2\n2,3\n3,0x10\n",
+         "data.csv:4: column 2 (y): text \"0x10\": expected a decimal number; --target names"},
+        {"a,y\n1,2\n2,3\ninf,3\n", "data.csv:4: column 1 (a): text \"inf\": expected a decimal number; --exclude a "
+                                   "leaves the column out"},
         {"a,y\n1,1e999\n", "data.csv:2: column 2 (y): text \"1e999\""},
         {"a,y\n1,-1e101\n", "data.csv:2: column 2 (y): too large a number"},
-        {"a,y\n1,\"1,5\"\n", "with a point and no commas"},
         {"a,y\n1,\"2\n", "data.csv:2: column 2: a quote that is never closed"},
         {"a,y\n1,\"2\"3\n", "data.csv:2: column 2: text behind a closing quote"},
         {"a,y\n1,2\"\n", "data.csv:2: column 2: a quote within a field"},
-        {"a,y,y\n1,2,3\n", "2 columns are named \"y\": expected the number of one, from 1 to 3"},
+        {"a,y,y\n1,2,3\n",
+         "2 columns are named \"y\": expected for --target the number of one, from 1 to 3: the first is 2"},
         {"Year,b\n1,2\n", "data.csv:1: no column \"y\" (nearest: \"b\")"},
-        {"1,2\n3,4\n", "expected a number from 1 to 2, because the first line has no names"},
-        {"a;y\n1;2\n", "is it separated by semicolons?"},
+        {"1,2\n3,4\n", "expected for --target a number from 1 to 2, because the first line has no names"},
+        {"a:y\n1:2\n3:4\n", "are fields separated so: --separator ':'?"},
+        {"a\n1\n", "no column \"y\" in a file of one column (\"a\"): --separator says what stands between fields"},
         {"a,2,y\n1,2,3\n", "data.csv:1: text in column 1 and a number in column 2"},
         {"\xFF\xFE", "data.csv:1: not UTF-8"},
     };

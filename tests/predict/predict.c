@@ -282,6 +282,54 @@ static void check_leaks(tap_run *tap, const icl_predict_params *params, double *
     tap_ok(tap, is_equal, "no prediction knows the target of the row held out");
 }
 
+/* The mean of a column without two rows, which may be one. */
+static double mean_without(const double *values, size_t column, size_t row, size_t other) {
+    double sum = 0;
+
+    for (size_t i = 0; i < ROWS; i++)
+        sum += i == row || i == other ? 0 : values[i * COLUMNS + column];
+    return sum / (double)(row == other ? ROWS - 1 : ROWS - 2);
+}
+
+/* A row's feature is missing. When each row is held out in turn, it is filled in by the rows that are neither this one
+ * nor the one held out: predictions are those of the table filled in so by hand. */
+static void check_imputation(tap_run *tap, const icl_predict_params *good, double *values) {
+    enum { ROW = 7, OTHER = 3, COLUMN = 1 };
+    double *hole = values + ROW * COLUMNS + COLUMN;
+    const double kept = *hole;
+    icl_predict_params params = *good;
+    icl_predict_outcome *seen, *expected;
+    icl_error error = {0};
+
+    *hole = (double)NAN;
+    tap_ok(tap, icl_predict(&params, &seen, &error) == ICL_ERROR_INPUT && strstr(error.message, "--impute"), "%s",
+           error.message);
+    params.impute = ICL_IMPUTE_MEAN;
+    seen = predict_or_exit(&params);
+    tap_ok(tap, near(seen->fills[COLUMN], mean_without(values, COLUMN, ROW, ROW), 1e-12), "the last fill: %g",
+           seen->fills[COLUMN]);
+    for (size_t turn = 0; turn < 2; turn++) {
+        const size_t held_out = turn == 0 ? ROW : OTHER;
+        bool is_equal = true;
+        *hole = mean_without(values, COLUMN, ROW, held_out);
+        expected = predict_or_exit(good);
+        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+            is_equal = is_equal && near(seen->heldout[held_out * ICL_PREDICTORS + i],
+                                        expected->heldout[held_out * ICL_PREDICTORS + i], i == 0 ? 1e-5 : 1e-9);
+        tap_ok(tap, is_equal, "%s is predicted as from the table filled in without it",
+               turn == 0 ? "the row with the hole" : "another row");
+        icl_predict_outcome_destroy(&expected);
+    }
+    *hole = (double)NAN;
+    params.impute = ICL_IMPUTE_MEDIAN;
+    expected = predict_or_exit(&params);
+    tap_ok(tap, expected->fills[COLUMN] != seen->fills[COLUMN] && expected->scores[0].mse != seen->scores[0].mse,
+           "the median is another rule");
+    icl_predict_outcome_destroy(&expected);
+    icl_predict_outcome_destroy(&seen);
+    *hole = kept;
+}
+
 static void check_errors_of_rows(tap_run *tap, const icl_table *table, const icl_predict_outcome *outcome) {
     double mse = 0, difference = 0, variance = 0;
     const size_t ols = 1 + ICL_REFERENCE_OLS;
@@ -455,6 +503,7 @@ int main(int argc, char **argv) {
     check_errors_of_rows(&tap, &table, outcome);
     icl_predict_outcome_destroy(&outcome);
     check_leaks(&tap, &params, values);
+    check_imputation(&tap, &params, values);
     check_model(&tap, backend, mean_folder, mean, &table);
     check_raw_sums(&tap, backend, raw_folder, raw);
     check_prompts(&tap, backend, raw_folder, raw, &table);

@@ -1,0 +1,19 @@
+/* What was done to a table on the way from its text to numbers, one step after the other. */
+#ifndef ICLAB_CORE_TABLE_STEPS_H
+#define ICLAB_CORE_TABLE_STEPS_H
+
+#include "iclab/table.h"
+
+/* Steps under construction. Zero: none. */
+typedef struct icl_steps {
+    icl_table_step *steps;
+    size_t count, capacity;
+} icl_steps;
+
+/* Adds one; what it says is printed by the format. */
+icl_status icl_add_step(icl_steps *steps, const icl_table_step *step, icl_error *error, const char *format, ...)
+    ICL_PRINTF(4, 5);
+
+void icl_release_steps(icl_table_step **steps, size_t count);
+
+#endif

@@ -1,0 +1,264 @@
+/*
+ * Tables as they come: the same numbers in every dialect, what is recognised, left out, dropped and made of text, each
+ * with its step; and the message of what cannot be read, which names an option that then reads it.
+ */
+#include "table_text.h"
+
+static const char *step_of(const icl_table *table, const char *what, size_t number) {
+    for (size_t i = 0; i < table->step_count; i++)
+        if (strcmp(table->steps[i].what, what) == 0 && table->steps[i].number == number)
+            return table->steps[i].text;
+    return NULL;
+}
+
+/* Reads a table with these values, whose first step of this kind, if any, says this. */
+static void check_read(tap_run *tap, const char *name, const icl_table_params *params, size_t rows, size_t columns,
+                       const double *values, const char *what, size_t number, const char *says) {
+    icl_table *table = NULL;
+    icl_error error = {0};
+
+    if (icl_table_read(params, &table, &error) != ICL_OK)
+        tap_note("%s", error.message);
+    const char *step = table && what ? step_of(table, what, number) : NULL;
+    if (!tap_ok(tap, holds(table, rows, columns, values) && (!what || (step && strstr(step, says))), "%s", name)) {
+        tap_note("%zu x %zu: %s", table ? table->rows : 0, table ? table->columns : 0, step ? step : "no such step");
+        for (size_t i = 0; table && i < table->rows * table->columns; i++)
+            tap_note("%g", table->values[i]);
+    }
+    icl_table_destroy(&table);
+}
+
+/* ---- Dialects ---- */
+
+static void check_dialects(tap_run *tap) {
+    static const double values[] = {1.5, 2, 3, -4.25, 1234.5, 6, 0.5, 7, 8};
+    static const struct {
+        const char *name, *text, *step, *says;
+    } same[] = {
+        {"commas", "a,b,y\n1.5,2,3\n-4.25,1234.5,6\n0.5,7,8\n", NULL, NULL},
+        {"semicolons and decimal commas", "a;b;y\n1,5;2;3\n-4,25;1234,5;6\n0,5;7;8\n", "separator", "semicolons"},
+        {"tabs", "a\tb\ty\n1.5\t2\t3\n-4.25\t1234.5\t6\n0.5\t7\t8\n", "separator", "tabs"},
+        {"tabs and decimal commas", "a\tb\ty\n1,5\t2\t3\n-4,25\t1234,5\t6\n0,5\t7\t8\n", "decimal", "comma"},
+        {"bars", "a|b|y\n1.5|2|3\n-4.25|1234.5|6\n0.5|7|8\n", "separator", "pipes"},
+        {"blanks", "a b  y\n 1.5 2 3 \n-4.25  1234.5\t6\n0.5 7 8", "separator", "spaces"},
+        {"blanks and decimal commas", "a b y\n1,5 2 3\n-4,25 1234,5 6\n0,5 7 8\n", "decimal", "comma"},
+        {"quotes between blanks", "\"a\" \"b\" y\n\"1.5\" 2 3\n-4.25 1234.5 6\n0.5 7 8\n", "separator", "spaces"},
+        {"commas and quoted decimal commas", "a,b,y\n\"1,5\",2,3\n\"-4,25\",\"1234,5\",6\n\"0,5\",7,8\n", "decimal",
+         "comma"},
+        {"a byte order mark, CRLF, separators at ends",
+         "\xEF\xBB\xBF"
+         "a;b;y\r\n1,5;2;3;\r\n-4,25;1234,5;6;\r\n0,5;7;8;\r\n",
+         "trailing", "3 lines"},
+        {"thousands that the fraction shows", "a;b;y\n1,5;2;3\n-4,25;1.234,5;6\n0,5;7;8\n", "decimal", "comma"},
+        {"thousands by blanks", "a;b;y\n1.5;2;3\n-4.25;1 234.5;6\n0.5;7;8\n", "separator", "semicolons"},
+        {"line ends within a quoted name", "a,\"b\n2\",y\n1.5,2,3\n-4.25,1234.5,6\n0.5,7,8\n", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const icl_table_params params = from_text(same[i].text, "y");
+        check_read(tap, same[i].name, &params, 3, 3, values, same[i].step, 0, same[i].says);
+    }
+    icl_table_params params = from_text("a:b:y\n1.5:2:3\n-4.25:1234.5:6\n0.5:7:8\n", "y");
+    check_refusal(tap, &params, "--separator ':'");
+    params.source.separator = ':';
+    check_read(tap, "colons, when told so", &params, 3, 3, values, "separator", 0, "':'");
+    params = from_text("1,5;2;3\n-4,25;1234,5;6\n0,5;7;8\n", "y");
+    params.target = "3";
+    check_read(tap, "no names, decimal commas", &params, 3, 3, values, "decimal", 0, "comma");
+    params = from_text("y\n1,5\n2,25\n3,5\n", "y");
+    check_read(tap, "one column of decimal commas", &params, 3, 1, (double[]){1.5, 2.25, 3.5}, "decimal", 0, "comma");
+}
+
+static void check_thousands(tap_run *tap) {
+    icl_table_params params = from_text("a;y\n1,234;1\n5,678;2\n", "y");
+
+    check_refusal(tap, &params, "data.csv:2: column 1 (a): a comma that is a decimal mark or stands between thousands");
+    params.decimal = ICL_DECIMAL_POINT;
+    check_read(tap, "--decimal point: between thousands", &params, 2, 2, (double[]){1234, 1, 5678, 2}, "thousands", 1,
+               "2 numbers");
+    params.decimal = ICL_DECIMAL_COMMA;
+    check_read(tap, "--decimal comma: fractions", &params, 2, 2, (double[]){1.234, 1, 5.678, 2}, "decimal", 0, "");
+    params = from_text("a;y\n1,234;1.5\n5,678;2\n", "y");
+    check_read(tap, "another column's point tells", &params, 2, 2, (double[]){1234, 1.5, 5678, 2}, "thousands", 1, "");
+    params = from_text("a;y\n1,234;1\n5,678,901;2\n", "y");
+    check_read(tap, "so do millions", &params, 2, 2, (double[]){1234, 1, 5678901, 2}, "thousands", 1, "");
+    params = from_text("a;y\n1.234;1,5\n5.678;2\n", "y");
+    check_read(tap, "points beside a decimal comma", &params, 2, 2, (double[]){1234, 1.5, 5678, 2}, "thousands", 1, "");
+    params = from_text("a;y\n1.234;1\n5.678;2\n", "y");
+    check_read(tap, "points alone are decimal", &params, 2, 2, (double[]){1.234, 1, 5.678, 2}, NULL, 0, NULL);
+    params = from_text("a;b;y\n1,5;1.5;1\n2;3;2\n", "y");
+    check_refusal(tap, &params,
+                  "data.csv:2: column 1 (a): a decimal comma, where line 2 has a decimal point in column 2");
+    params.excluded = (const char *const[]){"a"};
+    params.excluded_count = 1;
+    check_read(tap, "without one of the columns", &params, 2, 2, (double[]){1.5, 1, 3, 2}, NULL, 0, NULL);
+}
+
+static void check_units(tap_run *tap) {
+    icl_table_params params = from_text("a;b;y\n5 %;$1,200.5;1\n7%;$3;2\n", "y");
+
+    check_read(tap, "units are taken off", &params, 2, 3, (double[]){5, 1200.5, 1, 7, 3, 2}, "unit", 2, "in $");
+    params = from_text("a,y\n5%,1\n0.05,2\n7%,3\n", "y");
+    check_refusal(tap, &params, "data.csv:3: column 1 (a): \"0.05\" where other numbers of the column are in %");
+    params = from_text("a,y\n5,1%\n6,0.02\n", "y");
+    check_refusal(tap, &params, "another --target has");
+}
+
+/* ---- Columns ---- */
+
+static void check_left_out(tap_run *tap) {
+    icl_table_params params = from_text("id,name,c,e,sex,x,y\n1,ann,3,,m,4,5\n2,bob,3,,f,6,7\n3,cid,3,,m,8,9\n", "y");
+    const double bare[] = {4, 5, 6, 7, 8, 9};
+
+    check_read(tap, "identifiers", &params, 3, 2, bare, "left-out", 1, "identifier");
+    check_read(tap, "names", &params, 3, 2, bare, "left-out", 2, "another text in every row");
+    check_read(tap, "constants", &params, 3, 2, bare, "left-out", 3, "the same number");
+    check_read(tap, "empty columns", &params, 3, 2, bare, "left-out", 4, "no value");
+    check_read(tap, "and text are left out", &params, 3, 2, bare, "left-out", 5, "--one-hot");
+    params.one_hot = true;
+    check_read(tap, "text taken apart", &params, 3, 4, (double[]){0, 1, 4, 5, 1, 0, 6, 7, 0, 1, 8, 9}, "one-hot", 5,
+               "sex=f, sex=m");
+    params.columns = (const char *const[]){"id", "c"};
+    params.column_count = 2;
+    check_read(tap, "what is asked for stays", &params, 3, 3, (double[]){1, 3, 5, 2, 3, 7, 3, 3, 9}, NULL, 0, NULL);
+    params.one_hot = false;
+    params.columns = (const char *const[]){"sex"};
+    params.column_count = 1;
+    check_refusal(tap, &params, "data.csv:2: column 5 (sex): text \"m\": expected numbers; --one-hot makes a column");
+    params = from_text("x,x,,y\n1,2,3,4\n5,6,7,8\n", "y");
+    check_read(tap, "names twice and none", &params, 2, 4, (double[]){1, 2, 3, 4, 5, 6, 7, 8}, "named", 2, "\"x.2\"");
+    check_read(tap, "names twice and none", &params, 2, 4, (double[]){1, 2, 3, 4, 5, 6, 7, 8}, "named", 3,
+               "\"column 3\"");
+    params.columns = (const char *const[]){"x.2"};
+    params.column_count = 1;
+    check_read(tap, "by the name given", &params, 2, 2, (double[]){2, 4, 6, 8}, NULL, 0, NULL);
+    params.columns = (const char *const[]){"x"};
+    check_refusal(tap, &params, "2 columns are named \"x\": expected for --columns the number of one");
+    params = from_text("t,x,y\n2024-01-01,1,2\n2024-01-02,3,4\n", "y");
+    check_refusal(tap, &params,
+                  "data.csv:2: column 1 (t): a date or time \"2024-01-01\": expected numbers; --exclude t");
+    params.excluded = (const char *const[]){"t"};
+    params.excluded_count = 1;
+    check_read(tap, "without the dates", &params, 2, 2, (double[]){1, 2, 3, 4}, NULL, 0, NULL);
+    params.excluded = (const char *const[]){"y"};
+    check_refusal(tap, &params, "column 3 is the target and excluded");
+    params.excluded = (const char *const[]){"z"};
+    check_refusal(tap, &params, "expected for --exclude a name of the first line");
+}
+
+/* A column is text when more than half of its values are; up to that, a text is a mistake. */
+static void check_halves(tap_run *tap) {
+    icl_table_params params = from_text("a,x,y\n1,1,2\n2,3,4\nb,5,6\nc,7,8\n", "y");
+
+    check_refusal(tap, &params, "data.csv:4: column 1 (a): text \"b\": expected a decimal number; --exclude a");
+    params = from_text("a,x,y\n1,1,2\nd,3,4\nb,5,6\nb,7,8\n", "y");
+    check_read(tap, "text by a majority", &params, 4, 2, (double[]){1, 2, 3, 4, 5, 6, 7, 8}, "left-out", 1,
+               "3 categories");
+}
+
+static void check_categories(tap_run *tap) {
+    enum { MOST = 64 };
+    icl_table_params params;
+    icl_table *table = NULL;
+    icl_error error = {0};
+
+    for (size_t levels = MOST; levels <= MOST + 1; levels++) {
+        char text[4096] = "c,y\n";
+        for (size_t row = 0; row < 2 * levels; row++)
+            sprintf(text + strlen(text), "k%zu,%zu\n", row % levels, row);
+        params = from_text(text, "y");
+        params.one_hot = true;
+        tap_ok(tap,
+               icl_table_read(&params, &table, &error) == ICL_OK && table->columns == (levels > MOST ? 1 : MOST + 1),
+               "%zu categories: %s", levels, levels > MOST ? "left out" : "columns");
+        icl_table_destroy(&table);
+    }
+    params = from_text("c,y\nb,1\na,2\nb,3\n", "y");
+    params.one_hot = true;
+    tap_ok(tap,
+           icl_table_read(&params, &table, &error) == ICL_OK && strcmp(table->names[0], "c=a") == 0 &&
+               strcmp(table->levels[1], "b") == 0 && strcmp(table->sources[1], "c") == 0 && table->numbers[1] == 1 &&
+               !table->levels[2],
+           "columns know their category");
+    icl_table_destroy(&table);
+}
+
+/* ---- Missing values ---- */
+
+static void check_missing(tap_run *tap) {
+    const char *text = "a,s,y\n1,u,2\nNA,v,3\n4,?,5\n6,u,\n7,v,8\n";
+    const double nan = (double)NAN;
+    icl_table_params params = from_text(text, "y");
+    icl_table *table = NULL;
+    icl_error error = {0};
+
+    params.one_hot = true;
+    check_refusal(
+        tap, &params,
+        "data.csv:3: column 1 (a): a missing value \"NA\": expected a number; --drop-missing leaves such rows "
+        "out, --impute median fills them in");
+    params.missing = ICL_MISSING_DROPPED;
+    check_read(tap, "dropped", &params, 2, 4, (double[]){1, 1, 0, 2, 7, 0, 1, 8}, "dropped", 0,
+               "3 rows with a missing value left out: lines 3, 4, 5");
+    params.missing_targets = true;
+    check_read(tap, "but for targets to predict", &params, 3, 4, (double[]){1, 1, 0, 2, 6, 1, 0, nan, 7, 0, 1, 8},
+               "dropped", 0, "lines 3, 4");
+    params.missing = ICL_MISSING_KEPT;
+    check_read(tap, "kept", &params, 5, 4,
+               (double[]){1, 1, 0, 2, nan, 0, 1, 3, 4, nan, nan, 5, 6, 1, 0, nan, 7, 0, 1, 8}, "missing", 2,
+               "1 missing value");
+    params.missing_targets = false;
+    check_refusal(tap, &params,
+                  "data.csv:5: column 3 (y): a missing value \"\": expected a number; --predict predicts");
+    params = from_text(text, "y");
+    params.missing = ICL_MISSING_DROPPED;
+    tap_ok(tap,
+           icl_table_read(&params, &table, &error) == ICL_OK && table->omission_count == 2 &&
+               table->omissions[0].line == 3 && table->omissions[0].has_target && table->omissions[1].line == 5 &&
+               !table->omissions[1].has_target,
+           "rows left out are known; a gap in a column that is left out costs no row");
+    icl_table_destroy(&table);
+    params = from_text("a,b,y\n,1,1\n2,,2\n,2,3\n3,,4\n", "y");
+    params.missing = ICL_MISSING_DROPPED;
+    check_refusal(tap, &params, "every row has a missing value: expected rows that are whole; --impute median");
+}
+
+/* ---- Another table with the same columns ---- */
+
+static void check_like(tap_run *tap) {
+    icl_table_params params = from_text("s;p;x;y\nu;5%;1,5;2\nv;6%;2,5;3\nu;7%;3,5;5\n", "y"), other;
+    icl_table *table = NULL;
+    icl_error error = {0};
+
+    params.one_hot = true;
+    tap_status(tap, icl_table_read(&params, &table, &error), &error, "data");
+    other = from_text("x,p,s\n1.25,8%,v\n", "y");
+    other.like = table;
+    other.target = NULL;
+    check_read(tap, "in another order and dialect", &other, 1, 4, (double[]){0, 1, 8, 1.25}, NULL, 0, NULL);
+    other.source = from_text("x;p;s\n1.250;8%;v\n", "y").source;
+    check_read(tap, "a mark that can be either is the data's", &other, 1, 4, (double[]){0, 1, 8, 1250}, NULL, 0, NULL);
+    other.source = from_text("x,p,s\n1.25,0.08,v\n", "y").source;
+    check_refusal(tap, &other, "numbers in no unit, where those of --data are in %");
+    other.source = from_text("x,p,s\n1.25,8%,w\n", "y").source;
+    check_refusal(tap, &other,
+                  "data.csv:2: column 3 (s): a category that --data lacks, \"w\": expected a category; "
+                  "--drop-missing");
+    other.source = from_text("x,p\n1.25,8%\n", "y").source;
+    check_refusal(tap, &other, "no column \"s\"");
+    icl_table_destroy(&table);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    check_dialects(&tap);
+    check_thousands(&tap);
+    check_units(&tap);
+    check_left_out(&tap);
+    check_halves(&tap);
+    check_categories(&tap);
+    check_missing(&tap);
+    check_like(&tap);
+    return tap_done(&tap);
+}
