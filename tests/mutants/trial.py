@@ -1,0 +1,149 @@
+"""One change at a time: planted in a tree, built, and given to the tests that reach it until one of them fails."""
+
+import hashlib
+import pathlib
+import re
+
+import reach
+import suite
+import tree
+
+# As users build it, so that equal object code means what it says there. LeakSanitizer is a matter of linking alone.
+OPTIONS = ["-Dc_link_args=-fsanitize=leak"]
+# Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
+BUILD = "source/build"
+LEAKS = "hard_rss_limit_mb=6000"
+KNOWN_LEAKS = "tests/setups/leaks.txt"
+SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it took hangs
+
+
+class Tried:
+    """What tests do without a change, in trees: known once for all of them."""
+
+    def __init__(self):
+        self.good, self.bad = {}, {}
+
+
+class Trial:
+    def __init__(self, root, folder, number, tried, say):
+        self.tree = tree.Tree(root, pathlib.Path(folder, f"tree-{number}"), BUILD, OPTIONS)
+        self.tried, self.say = tried, say
+        known = self.tree.root / KNOWN_LEAKS
+        suppressed = f"suppressions={known}:print_suppressions=0:" if known.is_file() else ""
+        self.extra = {"LSAN_OPTIONS": suppressed + LEAKS}
+
+    def prepare(self):
+        self.tree.synchronize()
+        self.tree.configure()
+        self.outputs = {}  # {file: its objects}, of the library and the command
+        for entry in suite.read_json(self.tree.build / "compile_commands.json"):
+            path = (self.tree.build / entry["file"]).resolve()
+            if path.is_relative_to(self.tree.source):
+                file = path.relative_to(self.tree.source).as_posix()
+                if not file.startswith("tests/"):
+                    self.outputs.setdefault(file, []).append(entry["output"])
+        built = self.tree.ninja(*self._objects_of(None))
+        if built.returncode:
+            raise RuntimeError(f"{self.tree.build} does not build:\n{built.stdout[-3000:]}")
+        self.tests = suite.read_tests(self.tree.source, self.tree.build)
+        self.objects = {}
+        self._changed_objects(self._objects_of(None))
+        self.includers = self._read_includes()
+
+    def _read_includes(self):
+        """{header: files that include it}"""
+        found = {}
+        for path in (*self.tree.source.glob("src/**/*.[ch]"), *self.tree.source.glob("tools/*.[ch]")):
+            file = path.relative_to(self.tree.source)
+            for name in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+                for base in (self.tree.source / "src", path.parent, self.tree.source / "include"):
+                    if (base / name).is_file():
+                        header = (base / name).relative_to(self.tree.source).as_posix()
+                        found.setdefault(header, []).append(file.as_posix())
+        return found
+
+    def _objects_of(self, file):
+        return self.outputs.get(file) or [name for names in self.outputs.values() for name in names]
+
+    def _changed_objects(self, names):
+        """Those that hold something else than when they were last looked at without a change."""
+        changed = []
+        for name in names:
+            path = self.tree.build / name
+            stamp = path.stat().st_mtime_ns
+            known = self.objects.get(name)
+            if known and known[0] == stamp:
+                continue
+            content = hashlib.sha256(path.read_bytes()).digest()
+            if known and known[1] != content:
+                changed.append(name)
+            else:
+                self.objects[name] = stamp, content
+        return changed
+
+    # ---- A change ----
+
+    def try_change(self, change, covered, totals, seconds):
+        """A dict: verdict, by, why, tests. Verdicts: refused (by the compiler), equivalent, unreached, caught,
+        survived."""
+        path = self.tree.source / change.file
+        original = path.read_bytes()
+        changed = original[:change.start] + change.replacement + original[change.end:]
+        path.write_bytes(changed)
+        try:
+            objects = self._objects_of(change.file)
+            if self.tree.ninja(*objects).returncode:
+                return {"verdict": "refused"}
+            if not self._changed_objects(objects):
+                return {"verdict": "equivalent", "why": "the same object code"}
+            reaching = covered.reaching(change, original, self.includers.get(change.file, ()))
+            return self._run_tests(self._order(reaching, covered, totals), covered, seconds, path, original, changed)
+        finally:
+            path.write_bytes(original)
+
+    def _order(self, reaching, covered, totals):
+        """Quick tests and those that run little else first."""
+        names = [name for name in reaching if name in self.tests]
+        first = [name for name in names if not reach.LAST & self.tests[name].suites]
+        cost = {name: (covered.tests[name]["seconds"] + 0.3) * totals[name] / reaching[name] for name in names}
+        return sorted(first or names, key=cost.get)
+
+    def _run_tests(self, order, covered, seconds, path, original, changed):
+        spent, count = 0, 0
+        for name in order:
+            if name in self.tried.bad:
+                continue
+            taken = covered.tests[name]["seconds"]
+            if count and spent + taken > seconds:
+                continue
+            outcome = self._run(name, taken)
+            if outcome.verdict != "passed" or outcome.skips > covered.tests[name]["skips"]:
+                if self._is_good(name, taken, path, original, changed):
+                    return {"verdict": "caught", "by": name, "why": outcome.why or "skipped", "tests": count + 1,
+                            "hung": outcome.verdict == "hung"}
+                continue
+            spent += taken
+            count += 1
+        if not count:
+            return {"verdict": "unreached", "tests": 0}
+        return {"verdict": "survived", "tests": count, "left": len(order) - count}
+
+    def _run(self, name, taken):
+        test = self.tests[name]
+        built = self.tree.ninja(*test.programs)
+        if built.returncode:
+            return suite.Outcome("failed", 0, 0, "a program of the test does not build")
+        return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, self.extra)
+
+    def _is_good(self, name, taken, path, original, changed):
+        """Whether the test passes without the change: asked once for each test that fails with one."""
+        if name not in self.tried.good:
+            path.write_bytes(original)
+            outcome = self._run(name, taken)
+            path.write_bytes(changed)
+            if outcome.verdict == "passed":
+                self.tried.good[name] = True
+            else:
+                self.tried.bad[name] = outcome.why
+                self.say(f"{name} fails here without a fault, left out: {outcome.why}")
+        return name in self.tried.good
