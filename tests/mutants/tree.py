@@ -29,8 +29,10 @@ class Tree:
         self.build = self.folder / build
 
     def synchronize(self):
-        """Makes source what the user's tree is, and touches only what differs."""
+        """Makes source what the user's tree is, and touches only what differs. As an archive of it would, the copy
+        says which commit it is of."""
         wanted = files_of(self.root)
+        commit = run(["git", "-C", str(self.root), "log", "-1", "--format=%H %cs"]).stdout
         self.source.mkdir(parents=True, exist_ok=True)
         for path in self.source.rglob("*"):
             name = path.relative_to(self.source)
@@ -39,8 +41,9 @@ class Tree:
         for name in wanted:
             theirs, ours = self.root / name, self.source / name
             ours.parent.mkdir(parents=True, exist_ok=True)
-            if not ours.is_file() or ours.read_bytes() != theirs.read_bytes():
-                shutil.copyfile(theirs, ours)
+            content = commit.encode() if name == ".commit" and commit else theirs.read_bytes()
+            if not ours.is_file() or ours.read_bytes() != content:
+                ours.write_bytes(content)
             shutil.copymode(theirs, ours)
 
     def configure(self):
