@@ -63,7 +63,11 @@ class Session:
     # ---- Drawing ----
 
     def draw(self):
-        self.rooms = sample.read_changes(self.root, sample.files_of(self.root))
+        # All that follows is of one copy, whatever is edited meanwhile.
+        self.reach = reach.Reach(self.root, self.folder)
+        self.reach.tree.synchronize()
+        self.copy = self.reach.tree.source
+        self.rooms = sample.read_changes(self.copy, sample.files_of(self.copy))
         everything = {(change.file, change.before, change.after) for units in self.rooms.values()
                       for found in units.values() for change in found}
         self.listed = {}
@@ -134,7 +138,7 @@ class Session:
                 reason = self.listed.get((change.file, change.before, change.after))
                 known = {"verdict": "listed", "why": reason} if reason else kept.get(tuple(key_of(change)))
                 if known is None and tried is None:
-                    tried = trial.Trial(self.root, self.folder, number, self.tried, self.say)
+                    tried = trial.Trial(self.copy, self.folder, number, self.tried, self.say)
                     tried.prepare()
                 result = known or tried.try_change(change, self.reach, totals, self.options.seconds)
                 self.finish(change, result, known is None)
@@ -150,7 +154,6 @@ class Session:
                     print_change(change._asdict())
             return 0
         self.failure = None
-        self.reach = reach.Reach(self.root, self.folder)
         if not self.options.collected:
             self.reach.collect(self.options.jobs, self.say)
         self.tried = trial.Tried()

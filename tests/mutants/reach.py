@@ -67,7 +67,7 @@ class Reach:
     def __init__(self, root, folder):
         self.tree = tree.Tree(root, folder, "coverage", OPTIONS)
         self.path = pathlib.Path(folder, "reach.json.gz")
-        # tests: {name: {seconds, skips, verdict, sources, files: {file: [digest, lines that ran]}}};
+        # tests: {name: {seconds, cpu, skips, verdict, sources, files: {file: [digest, lines that ran]}}};
         # files: {"file digest": {lines, functions: {name: [first, last]}}}
         self.tests, self.files = {}, {}
         if self.path.is_file():
@@ -86,7 +86,6 @@ class Reach:
 
     def collect(self, jobs, say):
         """Runs every test that is new or has changed since it was run."""
-        self.tree.synchronize()
         self.tree.configure()
         tests = {name: test for name, test in suite.read_tests(self.tree.source, self.tree.build).items()
                  if not test.suites & LEFT_OUT}
@@ -137,8 +136,8 @@ class Reach:
             for file, lines in self._gcov[name, key].items():
                 files[file] = files.get(file, 0) | lines
         shutil.rmtree(folder)
-        entry = {"seconds": round(outcome.seconds, 2), "skips": outcome.skips, "verdict": outcome.verdict,
-                 "why": outcome.why, "state": self._state(test), "suites": sorted(test.suites),
+        entry = {"seconds": round(outcome.seconds, 2), "cpu": round(outcome.cpu, 2), "skips": outcome.skips,
+                 "verdict": outcome.verdict, "why": outcome.why, "state": self._state(test), "suites": sorted(test.suites),
                  "files": {file: [self._digest(file), hex(lines)] for file, lines in files.items() if lines}}
         return test.name, entry
 

@@ -74,6 +74,7 @@ def check_changes(tap, work):
     every = [change for units in rooms.values() for found in units.values() for change in found]
     tap.ok(set(rooms) == {"below", "above", "tools"}, "rooms are the folders of src/, and tools", set(rooms))
     covered = reach.Reach(root, work / "kept")
+    covered.tree.synchronize()
     covered.collect(2, lambda text: print(f"# {text}"))
     one = trial.Trial(root, work / "kept", 0, trial.Tried(), lambda text: print(f"# {text}"))
     one.prepare()

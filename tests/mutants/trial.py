@@ -105,7 +105,7 @@ class Trial:
         """Quick tests and those that run little else first."""
         names = [name for name in reaching if name in self.tests]
         first = [name for name in names if not reach.LAST & self.tests[name].suites]
-        cost = {name: (covered.tests[name]["seconds"] + 0.3) * totals[name] / reaching[name] for name in names}
+        cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] for name in names}
         return sorted(first or names, key=cost.get)
 
     def _run_tests(self, order, covered, seconds, path, original, changed):
@@ -113,8 +113,8 @@ class Trial:
         for name in order:
             if name in self.tried.bad:
                 continue
-            taken = covered.tests[name]["seconds"]
-            if count and spent + taken > seconds:
+            taken, cpu = covered.tests[name]["seconds"], covered.tests[name]["cpu"]
+            if count and spent + cpu > seconds:
                 continue
             outcome = self._run(name, taken)
             if outcome.verdict != "passed" or outcome.skips > covered.tests[name]["skips"]:
@@ -122,7 +122,7 @@ class Trial:
                     return {"verdict": "caught", "by": name, "why": outcome.why or "skipped", "tests": count + 1,
                             "hung": outcome.verdict == "hung"}
                 continue
-            spent += taken
+            spent += cpu
             count += 1
         if not count:
             return {"verdict": "unreached", "tests": 0}
@@ -132,7 +132,7 @@ class Trial:
         test = self.tests[name]
         built = self.tree.ninja(*test.programs)
         if built.returncode:
-            return suite.Outcome("failed", 0, 0, "a program of the test does not build")
+            return suite.Outcome("failed", 0, 0, 0, "a program of the test does not build")
         return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, self.extra)
 
     def _is_good(self, name, taken, path, original, changed):
