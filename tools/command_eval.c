@@ -79,7 +79,7 @@ static icl_status write_report(const eval_options *options, const icl_evaluation
                            .command_line = options->command_line,
                            .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed")};
     const icl_grid_report report = {
-        .folder = folder, .grid = grid, .facts = &facts, .draw = draw_or_say, .user = &missing_gnuplot};
+        .folder = folder, .grid = grid, .facts = &facts, .draw = draw_figure, .user = &missing_gnuplot};
     icl_status status = ICL_OK;
     char *name = NULL;
 

@@ -50,7 +50,7 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
     printer *p = user;
 
     progress_clear(&p->progress);
-    return draw_or_say(&p->missing_gnuplot, folder, script, error);
+    return draw_figure(&p->missing_gnuplot, folder, script, error);
 }
 
 /* ---- Running ---- */

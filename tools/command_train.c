@@ -174,7 +174,7 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
         .recipe = run->recipe,
         .facts = &facts,
         .evaluation = evaluation,
-        .draw = draw_or_say,
+        .draw = draw_figure,
         .user = &missing_gnuplot,
     };
     const icl_status status = icl_run_report_write(&report, error);

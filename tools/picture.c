@@ -2,58 +2,145 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "iclab/file.h"
+#include "iclab/text.h"
 
-/* What a shell answers for a command that it does not find. */
-#define NOT_FOUND 127
+/* ---- The program ---- */
 
-static int run_gnuplot(const char *folder, const char *script) {
-    if (chdir(folder) != 0)
-        return 1;
-    execlp("gnuplot", "gnuplot", script, (char *)NULL);
-    return errno == ENOENT ? NOT_FOUND : 1;
+static bool is_program(const char *path) {
+    struct stat found;
+
+    return stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, X_OK) == 0;
 }
 
-icl_status draw_picture(const char *folder, const char *script, bool *drawn, icl_error *error) {
+/* The gnuplot of PATH, NULL where there is none. Elements that are empty or relative are passed over: in the folder of
+ * a picture they would name a program that lies there. */
+static icl_status find_gnuplot(char **program, icl_error *error) {
+    const char *element = getenv("PATH");
+    icl_text path = {0};
+    icl_status status = ICL_OK;
+
+    *program = NULL;
+    for (; element && *element != '\0'; element += strcspn(element, ":"), element += *element == ':') {
+        if (*element != '/')
+            continue;
+        path.length = 0;
+        ICL_TRY(icl_text_print(&path, error, "%.*s/gnuplot", (int)strcspn(element, ":"), element));
+        if (is_program(path.bytes)) {
+            *program = path.bytes;
+            return ICL_OK;
+        }
+    }
+done:
+    icl_text_release(&path);
+    return status;
+}
+
+/* Without the settings of the user, or of a file that lies in the folder. */
+static int run_gnuplot(const char *program, const char *folder, const char *script) {
+    if (chdir(folder) == 0)
+        execl(program, "gnuplot", "-d", script, (char *)NULL);
+    return 1;
+}
+
+static icl_status run(const char *program, const char *folder, const char *script, icl_error *error) {
     int state = 0;
     pid_t child;
 
-    *drawn = false;
     fflush(stdout);
     fflush(stderr);
     child = fork();
     if (child == 0)
-        _exit(run_gnuplot(folder, script));
+        _exit(run_gnuplot(program, folder, script));
     if (child < 0)
         return icl_file_fail(error, "start gnuplot for", script, errno);
     while (waitpid(child, &state, 0) < 0)
         if (errno != EINTR)
             return icl_file_fail(error, "wait for gnuplot of", script, errno);
-    if (WIFEXITED(state) && WEXITSTATUS(state) == NOT_FOUND)
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return ICL_OK;
-    *drawn = WIFEXITED(state) && WEXITSTATUS(state) == 0;
-    return *drawn ? ICL_OK
-                  : icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
+    return icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
 }
 
-icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error) {
-    bool *missing = user, drawn = false;
-    const icl_status status = draw_picture(folder, script, &drawn, error);
+/* ---- What it drew ---- */
 
-    *missing = *missing || (status == ICL_OK && !drawn);
+typedef struct picture_kind {
+    const char *suffix, *end; /* what the last bytes of a whole picture hold */
+    size_t length;
+} picture_kind;
+
+static const picture_kind kinds[] = {{".svg", "</svg>", 6}, {".png", "IEND", 4}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* gnuplot does not look whether its writes succeed: on a disk that is full it ends well. */
+static bool is_whole(const char *path, const picture_kind *kind) {
+    enum { LAST = 16 };
+    char last[LAST] = {0};
+    FILE *file = fopen(path, "rb");
+    size_t length = 0;
+
+    if (file && fseek(file, -LAST, SEEK_END) == 0)
+        length = fread(last, 1, sizeof last, file);
+    if (file)
+        (void)fclose(file);
+    for (size_t i = 0; i + kind->length <= length; i++)
+        if (memcmp(last + i, kind->end, kind->length) == 0)
+            return true;
+    return false;
+}
+
+/* folder/STEM.SUFFIX, where the script is STEM.gp. */
+static icl_status path_of(const char *folder, const char *script, const char *suffix, char **path, icl_error *error) {
+    const char *dot = strrchr(script, '.');
+    icl_text name = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(
+        icl_text_print(&name, error, "%.*s%s", (int)(dot ? (size_t)(dot - script) : strlen(script)), script, suffix));
+    ICL_TRY(icl_path_join(folder, name.bytes, path, error));
+done:
+    icl_text_release(&name);
     return status;
 }
 
-icl_status draw_or_say(void *user, const char *folder, const char *script, icl_error *error) {
-    icl_error failure = {0};
-    const icl_status status = draw_figure(user, folder, script, &failure);
+/* Leaves no half of a picture. */
+static icl_status check_pictures(const char *folder, const char *script, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL;
 
-    if (status == ICL_ERROR_IO) {
-        fprintf(stderr, "iclab: %s\n", failure.message);
-        return ICL_OK;
+    for (size_t i = 0; i < KINDS; i++) {
+        ICL_CHECK(path_of(folder, script, kinds[i].suffix, &path, error));
+        if (!is_whole(path, &kinds[i])) {
+            (void)remove(path);
+            if (status == ICL_OK)
+                status = icl_fail(error, ICL_ERROR_IO, "%s was not drawn whole: expected room on its disk", path);
+        }
+        icl_text_free(&path);
     }
-    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s", failure.message);
+    return status;
+}
+
+icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error) {
+    icl_error failure = {0};
+    bool *missing = user;
+    char *program = NULL;
+    icl_status status = find_gnuplot(&program, error);
+
+    if (status != ICL_OK)
+        return status;
+    *missing = *missing || !program;
+    if (program)
+        status = run(program, folder, script, &failure);
+    if (program && status == ICL_OK)
+        status = check_pictures(folder, script, &failure);
+    if (status != ICL_OK)
+        fprintf(stderr, "iclab: %s\n", failure.message);
+    icl_text_free(&program);
+    return ICL_OK;
 }

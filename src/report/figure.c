@@ -106,7 +106,7 @@ static icl_status add_plot(icl_text *script, const icl_figure *figure, icl_error
         ICL_CHECK(add_style(script, series, is_published && colour > 0 ? colour - 1 : colour, error));
         colour += !is_published;
         ICL_CHECK(icl_text_print(script, error, " title "));
-        ICL_CHECK(icl_text_quote(script, series->label, ICL_SCRIPT_QUOTE, error));
+        ICL_CHECK(icl_script_text(script, series->label, error));
     }
     return icl_text_print(script, error, "\n");
 }

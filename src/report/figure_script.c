@@ -4,7 +4,25 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/printable.h"
 #include "iclab/file.h"
+
+/* Bytes that gnuplot takes as they are in double quotes; those of UTF-8 are, too. */
+static bool is_plain(unsigned char byte) {
+    return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= 'a' && byte <= 'z') || (byte != '\0' && strchr(" .,:;()+-*/=_<>|!?%^~&[]#$", byte) != NULL);
+}
+
+icl_status icl_script_text(icl_text *script, const char *text, icl_error *error) {
+    enum { LONGEST = 1024 };
+    char clean[LONGEST];
+
+    ICL_CHECK(icl_text_append(script, "\"", 1, error));
+    for (const char *c = icl_printable(text, clean, sizeof clean); *c != '\0'; c++)
+        ICL_CHECK(is_plain((unsigned char)*c) ? icl_text_append(script, c, 1, error)
+                                              : icl_text_print(script, error, "\\%03o", (unsigned)(unsigned char)*c));
+    return icl_text_append(script, "\"", 1, error);
+}
 
 icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                             size_t width, size_t height, icl_error *error) {
@@ -19,7 +37,7 @@ icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const 
                              "set output '%s.'.kind\n"
                              "set title ",
                              width, height, name));
-    ICL_CHECK(icl_text_quote(script, title, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(icl_script_text(script, title, error));
     return icl_text_print(script, error, " noenhanced\n");
 }
 
@@ -40,8 +58,21 @@ icl_status icl_script_label(icl_text *script, const char *axis, const char *labe
     if (!label)
         return ICL_OK;
     ICL_CHECK(icl_text_print(script, error, "set %slabel ", axis));
-    ICL_CHECK(icl_text_quote(script, label, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(icl_script_text(script, label, error));
     return icl_text_print(script, error, " noenhanced\n");
+}
+
+/* The name of a place on an axis is a format to gnuplot. */
+static icl_status add_tick(icl_text *script, const char *name, icl_error *error) {
+    icl_text format = {0};
+    icl_status status = ICL_OK;
+
+    for (; *name != '\0'; name++)
+        ICL_TRY(icl_text_append(&format, *name == '%' ? "%%" : name, *name == '%' ? 2 : 1, error));
+    ICL_TRY(icl_script_text(script, format.bytes ? format.bytes : "", error));
+done:
+    icl_text_release(&format);
+    return status;
 }
 
 icl_status icl_script_names(icl_text *script, const char *axis, const char *const *names, size_t count,
@@ -49,7 +80,7 @@ icl_status icl_script_names(icl_text *script, const char *axis, const char *cons
     ICL_CHECK(icl_text_print(script, error, "set %stics scale 0 (", axis));
     for (size_t i = 0; i < count; i++) {
         ICL_CHECK(icl_text_append(script, ", ", i > 0 ? 2 : 0, error));
-        ICL_CHECK(icl_text_quote(script, names[i], ICL_SCRIPT_QUOTE, error));
+        ICL_CHECK(add_tick(script, names[i], error));
         ICL_CHECK(icl_text_print(script, error, " %zu", i));
     }
     return icl_text_print(script, error, ")\n");

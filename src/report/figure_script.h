@@ -5,14 +5,15 @@
 #include "iclab/figure.h"
 #include "iclab/text.h"
 
-/* What quotes a string in gnuplot such that nothing in it is special. */
-#define ICL_SCRIPT_QUOTE '\''
+/* A string of gnuplot's, in double quotes, that stands for this text whatever it holds. gnuplot misreads quotes that
+ * are doubled inside the braces of a loop, so that a column's name could end the script. */
+icl_status icl_script_text(icl_text *script, const char *text, icl_error *error);
 
 /* What every script begins with: gnuplot runs the rest twice, once for each kind of picture, of so many pixels. */
 icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                             size_t width, size_t height, icl_error *error);
 
-/* "set xlabel '…'"; nothing where the label is NULL. */
+/* "set xlabel \"…\""; nothing where the label is NULL. */
 icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error);
 
 /* "set xtics (…)": names at 0, 1, … */

@@ -81,7 +81,7 @@ static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, si
     const double largest = largest_of(figure->count, figure->maps);
 
     ICL_CHECK(icl_text_print(script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
-    ICL_CHECK(icl_text_quote(script, figure->title, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(icl_script_text(script, figure->title, error));
     ICL_CHECK(icl_text_print(script, error, " noenhanced\n%sunset key\n", figure->amounts ? "" : "set size square\n"));
     ICL_CHECK(figure->amounts ? add_amount_scale(script, figure, largest, error)
                               : add_signed_scale(script, largest, error));
@@ -104,7 +104,7 @@ static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_
     const bool is_line = map->rows == 1 || map->columns == 1;
 
     ICL_CHECK(icl_text_print(script, error, "set title "));
-    ICL_CHECK(icl_text_quote(script, map->label, ICL_SCRIPT_QUOTE, error));
+    ICL_CHECK(icl_script_text(script, map->label, error));
     ICL_CHECK(icl_text_print(script, error, " noenhanced\n"));
     ICL_CHECK(add_names(script, "x", map->column_names, map->columns, error));
     ICL_CHECK(add_names(script, "y", map->row_names, map->rows, error));

@@ -71,10 +71,10 @@ static void check_curves(tap_run *tap, scratch_folder *scratch) {
            "the data, with quotes doubled and fields left empty");
     tap_ok(tap,
            holds(scratch, "curve.gp",
-                 (const char *const[]){"set title 'it''s system(''x'')' noenhanced\n", "set ylabel 'loss'",
+                 (const char *const[]){"set title \"it\\047s system(\\047x\\047)\" noenhanced\n", "set ylabel \"loss\"",
                                        "set logscale y\n", "set key outside below height 1.5 ",
                                        "yerrorlines pointtype 7", "with points pointtype 6", "dashtype 3",
-                                       "pointinterval 1", "title 'it''s theirs'", NULL}),
+                                       "pointinterval 1", "title \"it\\047s theirs\"", NULL}),
            "the script: labels stay strings, and marks and dashes tell the series apart");
     seen.status = ICL_ERROR_IO;
     tap_ok(tap, icl_figure_write(&drawing, &figure, &error) == ICL_ERROR_IO, "a failure to draw is passed on");
@@ -96,7 +96,7 @@ static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, holds(scratch, "map-1.csv", (const char *const[]){"1,-2\n,0\n", NULL}), "the data of one map");
     tap_ok(tap,
            holds(scratch, "map.gp",
-                 (const char *const[]){"largest = 2\n", "('x''1' 0, 'y' 1)", "set cblabel 'weight'",
+                 (const char *const[]){"largest = 2\n", "(\"x\\0471\" 0, \"y\" 1)", "set cblabel \"weight\"",
                                        "with image pixels, ", "'map-2.csv' matrix with image\n", "sign($3)", NULL}),
            "the script: one scale, names, signs in small maps");
     tap_ok(tap, holds(scratch, "map.gp", (const char *const[]){"'map-3.csv' matrix using", "with boxxyerror", NULL}),
@@ -128,7 +128,7 @@ static void check_names(tap_run *tap, scratch_folder *scratch) {
                                .title = "t",
                                .count = 1,
                                .series = &series,
-                               .x_names = (const char *const[]){"it's", "b"},
+                               .x_names = (const char *const[]){"it's", "50%"},
                                .x_name_count = 2};
     const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
     icl_error error = {0};
@@ -136,7 +136,8 @@ static void check_names(tap_run *tap, scratch_folder *scratch) {
     tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "words along x");
     tap_ok(tap,
            holds(scratch, "words.gp",
-                 (const char *const[]){"set xtics scale 0 ('it''s' 0, 'b' 1)\n", "set xrange [-0.5:1.5]\n", NULL}),
+                 (const char *const[]){"set xtics scale 0 (\"it\\047s\" 0, \"50%%\" 1)\n", "set xrange [-0.5:1.5]\n",
+                                       NULL}),
            "the script names them");
 }
 

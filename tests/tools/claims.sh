@@ -21,7 +21,8 @@ wait_for() { # FILE LINES
 
 # ---- While a run trains ----
 held=$work/held
-"$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --out "$held" >/dev/null 2>"$work/holder" </dev/null &
+"$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --out "$held" \
+    >/dev/null 2>"$work/holder" </dev/null &
 holder=$!
 wait_for "$held/metrics.csv" 2
 ok $? "a run trains"

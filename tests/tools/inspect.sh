@@ -111,8 +111,8 @@ for quantity in 'gate: median' 'eigenvalue: least' 'effective rank at the end' l
     [[ $(grep -c "\"quantity\":\"$quantity\"" "$work/out") -ge 2 ]]
     ok $? "its heads' $quantity"
 done
-grep -q "'layer 3, head 1'" "$work/sequence/inspect/attention.gp" &&
-    grep -q "'layer 3, head 2'" "$work/sequence/inspect/attention.gp"
+grep -q '"layer 3, head 1"' "$work/sequence/inspect/attention.gp" &&
+    grep -q '"layer 3, head 2"' "$work/sequence/inspect/attention.gp"
 ok $? "each map of attention has its head's name"
 grep -q '^Layers of softmax: ' "$work/sequence/inspect/inspect.md"
 ok $? "why softmax has none is said"
