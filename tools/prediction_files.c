@@ -165,7 +165,7 @@ done:
 }
 
 icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error) {
-    const icl_drawing drawing = {folder, "iclab predict", draw_or_say, is_undrawn};
+    const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
 
     ICL_CHECK(icl_folder_create(folder, error));
     ICL_CHECK(write_heldout(print, folder, error));
