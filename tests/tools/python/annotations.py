@@ -1,0 +1,21 @@
+"""The package's types hold, by mypy.
+
+Argument: the folder tools/python.
+"""
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+
+import tap
+
+if importlib.util.find_spec("mypy"):
+    with tempfile.TemporaryDirectory() as cache:
+        line = [sys.executable, "-m", "mypy", "--cache-dir", cache]
+        ran = subprocess.run(line, check=False, capture_output=True, text=True, cwd=sys.argv[1])
+    tap.ok(ran.returncode == 0, "mypy finds nothing")
+    print("\n".join("# " + text for text in (ran.stdout + ran.stderr).splitlines()[-20:]))
+else:
+    tap.skip("types", "mypy is not installed")
+tap.done()

@@ -1,0 +1,303 @@
+"""The Python package over the library: the same bits as the command, failures with the library's line, Ctrl-C, memory.
+
+Arguments: the command, the folder of recipes.
+"""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import tap
+from tap import ok, refused
+
+SMALL = {"d": 3, "n": 6, "batch": 16, "model.layers": 2, "growth": 0, "warmup": 1, "eval.sequences": 300,
+         "eval.fit_sequences": 50, "eval.every": 5, "predictors": "ols,ridge"}
+
+
+def settings(values):
+    names = {"d": "task.d", "n": "task.n", "predictors": "eval.predictors"}
+    full = {names.get(key, key if "." in key else "train." + key): value for key, value in values.items()}
+    return [word for key, value in full.items() for word in ("--set", f"{key}={value}")]
+
+
+def run_command(*arguments):
+    return subprocess.run([command, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def check_training(work):
+    """The same recipe, seed and steps: the same files, byte for byte."""
+    line = ["train", "quickstart", "--device", "cpu", "--steps", "20", "--json", "--out", f"{work}/command", "--quiet"]
+    printed = run_command(*line, *settings(SMALL))
+    seen = []
+    run = iclab.train("quickstart", device="cpu", steps=20, out=f"{work}/python", progress=seen.append, **SMALL)
+    for name in ("model.safetensors", "metrics.csv", "recipe.ini"):
+        ok(read(f"{work}/command/{name}") == read(f"{work}/python/{name}"), f"{name} is the command's")
+    rows = [json.loads(row) for row in printed.splitlines() if '"predictor"' in row]
+    same = [row["mse"] for row in rows] == run.evaluation["mse"].tolist()
+    ok(same and len(rows) == 3, f"its evaluation, too: {run.evaluation['mse'].tolist()}")
+    ok(run.status == "finished" and os.path.exists(f"{work}/python/report.html"), "the run is finished, with a report")
+    metrics = run.metrics
+    ok(metrics["step"].tolist() == list(range(1, 21)) and metrics["loss"].dtype == numpy.float64, "metrics are arrays")
+    evaluated = numpy.flatnonzero(~numpy.isnan(metrics["eval_half_adjusted"])) + 1
+    ok(evaluated.tolist() == [5, 10, 15, 20], f"empty fields are NaN: evaluations at {evaluated.tolist()}")
+    ok(len(seen) > 1 and seen[-1].step == 20 and seen[-1].total_steps == 20, f"{len(seen)} reports of progress")
+    html = run._repr_html_()
+    ok("<table>" in html and "finished" in html and "ridge" in html, "a notebook shows a table")
+    again = iclab.evaluate(f"{work}/command", device="cpu")
+    ok(again["mse"].tolist() == run.evaluation["mse"].tolist(), "evaluate gives it again")
+    other = run.evaluate(device="cpu", n=12)
+    ok(other["mse"][0] != again["mse"][0], "and another number for another context")
+    return run
+
+
+def check_sampling(run, work):
+    """The sequences of `iclab eval --predictions`, and training data that depends on step and seed alone."""
+    path = f"{work}/prompts.safetensors"
+    run_command("eval", os.fspath(run), "--device", "cpu", "--quiet", "--set", "eval.sequences=100",
+                "--predictions", path)
+    asked = iclab_model.read(path)[1]
+    batch = iclab.sample(run.recipe, purpose="evaluation")
+    ok(batch.inputs.shape == (2048, 7, 4) and (batch.inputs[:100] == asked["tokens"]).all(), "the command's sequences")
+    ok((batch.targets[:100, 0, 0] == asked["targets"]).all(), "with their targets")
+    outputs = run.outputs(batch.inputs, device="cpu")
+    ok((outputs[:100, 0, 0] == asked["predictions"]).all(), "and the model's outputs, bit by bit")
+    doubles = iclab.sample(run.recipe, 8, purpose="evaluation", device="ref").inputs
+    ok(doubles.dtype == numpy.float64 and (doubles == iclab.sample(run.recipe, 8, purpose="evaluation").inputs).all(),
+       "ref draws the same numbers, as doubles")
+    one, two = (iclab.sample(run.recipe, 4, step=step, sampler="tokens").inputs for step in (0, 1))
+    ok((one != two).any(), "another step, other sequences")
+    gram = iclab.sample(run.recipe, 4, sampler="gram")
+    ok(gram.inputs is None and gram.sides["gram"].shape == (4, 4, 4), "Gram matrices where the recipe draws those")
+    symbols = iclab.sample("recall", 3)
+    ok(symbols.inputs.dtype.kind == "i" or symbols.inputs.ndim == 3, f"another task: {symbols.shape}")
+    longer = iclab.sample(run.recipe, 5, purpose="evaluation", n=11).inputs
+    close = numpy.allclose(run.outputs(longer, device="cpu")[:, 0, 0], run.model.predict(longer), rtol=1e-4, atol=1e-5)
+    ok(close, "a context longer than those of training")
+    with refused(iclab.InputError, "expected [B, 7, 4]", "sequences of another width"):
+        run.outputs(numpy.zeros((2, 7, 9)), device="cpu")
+    with refused(iclab.InputError, "training, evaluation, fitting", "another purpose"):
+        iclab.sample(run.recipe, purpose="testing")
+
+
+def check_prediction(run, work):
+    """The numbers of `iclab predict`, and none paid for that was not asked for."""
+    random = numpy.random.default_rng(1)
+    features = random.standard_normal((20, 3))
+    targets = features @ [1, -2, 0.5] + 0.1 * random.standard_normal(20)
+    rows = [",".join(map(repr, [*map(float, row), float(target)])) for row, target in zip(features, targets)]
+    with open(f"{work}/data.csv", "w", encoding="utf-8") as file:
+        file.write("\n".join(["a,b,c,y", *rows]) + "\n")
+    printed = run_command("predict", os.fspath(run), "--data", f"{work}/data.csv", "--target", "y", "--json",
+                          "--device", "cpu", "--quiet", "--folds", "4", "--repeats", "2")
+    mse = [row["mse"] for row in map(json.loads, printed.splitlines()) if "mse" in row]
+    found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2, seed=1)
+    default = json.loads(printed.splitlines()[-1])["seed"]
+    found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2, seed=default)
+    ok(found.scores["mse"].tolist() == mse and len(mse) == 5, f"held-out errors are the command's: {mse}")
+    alone = run.predict(features, targets, features[:3], device="cpu", held_out=False)
+    ok(all((alone[name] == found[name]).all() for name in found), "predictions alone are the same")
+    ok(alone.scores.row_count == 0 and found.held_out.row_count == 20, "without rows held out there are no scores")
+    hidden = numpy.where(numpy.arange(20) < 17, targets, numpy.nan)
+    unlabelled = run.predict(features, hidden, device="cpu", held_out=False)
+    ok(unlabelled.row_count == 3, "rows without a target are predicted")
+    with refused(iclab.InputError, "task.d = 5", "more features than the model has"):
+        run.predict(numpy.zeros((20, 5)), targets, device="cpu")
+    with refused(iclab.InputError, "one for each row", "too few targets"):
+        run.predict(features, targets[:5], device="cpu")
+
+
+def check_regressor(run):
+    """Without and with scikit-learn."""
+    random = numpy.random.default_rng(2)
+    features = random.standard_normal((25, 3))
+    targets = features @ [1, -2, 0.5]
+    regressor = iclab.InContextRegressor(run).fit(features, targets)
+    predicted = run.predict(features, targets, features[:4], device="cpu", held_out=False)["model"]
+    ok((regressor.predict(features[:4]) == predicted).all(), "the regressor predicts what the run does")
+    copy = pickle.loads(pickle.dumps(regressor))
+    ok((copy.predict(features[:4]) == predicted).all(), "a pickled one, too")
+    ok(regressor.score(features, targets) < 1, "it has a score")
+    constant = iclab.InContextRegressor(run).fit(features, numpy.full(25, 7.0)).predict(features[:2])
+    ok(constant.tolist() == [7, 7], "a constant target is predicted")
+    ok(regressor.get_params()["context"] == 0, "parameters by name")
+
+
+def check_models(run, work):
+    """Every kind of file holds the same numbers."""
+    iclab.convert(run, f"{work}/model.npz")
+    iclab.convert(f"{work}/model.npz", f"{work}/model.safetensors")
+    back = iclab.load(f"{work}/model.safetensors")
+    ok(all((back.tensors[name] == values).all() for name, values in run.parameters.items()), "NumPy's archive and back")
+    saved = iclab.save(f"{work}/saved", run.parameters, run.recipe)
+    ok(saved.evaluate(device="cpu")["mse"][0] == run.evaluate(device="cpu")["mse"][0], "a saved model is a run")
+    other = iclab.save(f"{work}/changed", {k: 2 * v for k, v in run.parameters.items()}, run.recipe)
+    ok(other.evaluate(device="cpu")["mse"][0] != run.evaluate(device="cpu")["mse"][0], "of its own numbers")
+    with refused(iclab.InputError, "safetensors", "a kind of file that there is not"):
+        iclab.convert(run, f"{work}/model.onnx")
+    if not torch:
+        tap.skip("PyTorch", "PyTorch is not installed")
+        return
+    iclab.convert(run, f"{work}/model.pt")
+    state = torch.load(f"{work}/model.pt", weights_only=True)["state_dict"]
+    ok(all((state[name].numpy() == values).all() for name, values in run.parameters.items()), "PyTorch's state")
+    torch.save(iclab.state_dict(run), f"{work}/alone.pt")
+    iclab.convert(f"{work}/alone.pt", f"{work}/alone.safetensors", recipe=run.recipe)
+    alone = iclab.load(f"{work}/alone.safetensors")
+    kept = all((alone.tensors[name] == values).all() for name, values in run.parameters.items())
+    ok(kept and alone.about == run.model.about, "a state that stands alone, with a recipe")
+    with refused(iclab.InputError, "recipe=", "a state that stands alone"):
+        iclab.convert(f"{work}/alone.pt", f"{work}/none.safetensors")
+
+
+def check_refusals(work):
+    """Failures are exceptions with the library's line."""
+    with refused(iclab.InputError, "nearest is layers", "a keyword that there is not"):
+        iclab.train("quickstart", layrs=2)
+    with refused(iclab.InputError, "model.layers", "an unknown key of a section"):
+        iclab.train("quickstart", model__layrs=2)
+    with refused(iclab.InputError, "expected a whole number from 1", "a value that the key does not take"):
+        iclab.Recipe("quickstart", layers=0)
+    ok(iclab.Recipe("quickstart", layers=1)["model.layers"] == 1, "and the least one that it takes")
+    with refused(iclab.InputError, "quickstart", "a recipe that there is not"):
+        iclab.train("quickstrat")
+    with refused(iclab.InputError, "already holds a run", "a folder that holds a run"):
+        iclab.train("quickstart", out=f"{work}/python", device="cpu", steps=1)
+    with refused(ValueError, "not a run", "a folder that holds none"):
+        iclab.Run(work)
+    with refused(iclab.DeviceError, "opencl:9.9", "a device that there is not"):
+        iclab.open_device("opencl:9.9")
+    ok(issubclass(iclab.FileError, OSError) and issubclass(iclab.InputError, ValueError), "kinds that Python knows")
+    recipe = pickle.loads(pickle.dumps(iclab.Recipe("quickstart", noise="fixed:0.25")))
+    ok(recipe["task.noise"] == "fixed:0.25" and dict(recipe)["train.clip"] == recipe["train.clip"], "a pickled recipe")
+
+
+def check_interrupt(work):
+    """Ctrl-C stops after the steps in flight; the run goes on to the bits of one that was never stopped."""
+    few = {**SMALL, "eval.every": 0}
+    whole = iclab.train("quickstart", device="cpu", steps=60, out=f"{work}/whole", evaluate=False, **few)
+    stopped = None
+    try:
+        iclab.train("quickstart", device="cpu", steps=10**7, out=f"{work}/stopped", **few,
+                    progress=lambda now: now.step > 20 and os.kill(os.getpid(), signal.SIGINT))
+    except KeyboardInterrupt as interrupt:
+        stopped = interrupt.run
+    ok(stopped is not None and stopped.status == "interrupted", f"Ctrl-C ends a training: {stopped!r}")
+    done = int(stopped.metrics["step"][-1])
+    ok(20 < done < 10**7, f"after step {done}")
+    ends = done + 10
+    gone_on = stopped.resume(device="cpu", steps=ends, evaluate=False)
+    again = iclab.train("quickstart", device="cpu", steps=ends, out=f"{work}/again", evaluate=False, **few)
+    same = all((gone_on.parameters[name] == values).all() for name, values in again.parameters.items())
+    ok(same and gone_on.status == "finished", "and it goes on as if it had not been stopped")
+
+    def fail(_):
+        raise ZeroDivisionError("of the caller")
+
+    with refused(ZeroDivisionError, "of the caller", "what the callback raises ends it, too"):
+        iclab.train("quickstart", device="cpu", steps=10**7, out=f"{work}/raised", progress=fail, **few)
+    ok(iclab.Run(f"{work}/raised").status == "interrupted", "with a checkpoint")
+    failures = []
+
+    def train_there():
+        try:
+            iclab.train("quickstart", device="cpu", steps=60, out=f"{work}/thread", evaluate=False, **few)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=train_there), threading.Thread(target=lambda: whole.evaluate(device="cpu"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same = read(f"{work}/thread/model.safetensors") == read(f"{work}/whole/model.safetensors")
+    ok(not failures and same, f"two threads share a device {failures}")
+
+
+def check_comparison():
+    compared = iclab.compare("cpu", op="argmax")
+    verdicts = set(compared["verdict"])
+    ok(compared.passed and compared.row_count > 10 and "PASS" in verdicts, f"{compared.title}: {sorted(verdicts)}")
+    with refused(iclab.InputError, "no such op", "an operation that there is not"):
+        iclab.compare("cpu", op="no such op")
+    steps = iclab.compare_training("quickstart", "cpu", steps=2, **SMALL)
+    ok(steps.passed and steps["mode"].tolist() == ["forced"] * 2 + ["free"] * 2, f"training: {steps.title}")
+
+
+def check_reproduction(work):
+    listed = iclab.reproductions()
+    ok("gd-construction" in listed["name"], f"{listed.row_count} reproductions")
+    said = []
+    found = iclab.reproduce("gd-construction", scale="ci", out=f"{work}/papers", device="cpu", log=said.append)
+    ok(found.passed and "met" in found["judgement"] and (found.folder / "report.html").exists(),
+       f"one of them: {found.row_count} numbers, {len(said)} lines said")
+    with refused(iclab.InputError, "gd-construction", "one that there is not"):
+        iclab.reproduce("gd-constructoin", scale="ci", out=f"{work}/papers")
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory(run):
+    """A thousand predictions of both kinds hold no more than the hundred before them: a leak of a kilobyte shows."""
+    if not os.path.exists("/proc/self/statm"):
+        tap.skip("memory", "no /proc/self/statm")
+        return
+    random = numpy.random.default_rng(3)
+    features = random.standard_normal((12, 3))
+    regressor = iclab.InContextRegressor(run).fit(features, features.sum(1))
+    inputs = iclab.sample(run.recipe, 4, purpose="evaluation").inputs
+
+    def predict(times):
+        for i in range(times):
+            regressor.predict(features[: 1 + i % 5])
+            run.outputs(inputs[: 1 + i % 3], device="cpu")
+
+    predict(200)
+    before = resident()
+    predict(1000)
+    grown = resident() - before
+    ok(grown < 512 * 1024, f"1,000 predictions leave {grown / 1024:.0f} KiB more")
+
+
+command, recipes = sys.argv[1:]
+os.environ["ICLAB_RECIPES"] = recipes
+try:
+    import numpy
+except ImportError:
+    tap.skip("the Python package", "numpy is not installed")
+    tap.done()
+import iclab  # noqa: E402
+import iclab_model  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+with tempfile.TemporaryDirectory() as work:
+    ok(iclab.__version__ in run_command("--version"), f"version {iclab.__version__}")
+    listed = iclab.devices()
+    ok(listed["device"][0] == "cpu" and bool(listed["usable"][0]), f"{listed.row_count} devices")
+    trained = check_training(work)
+    check_sampling(trained, work)
+    check_prediction(trained, work)
+    check_regressor(trained)
+    check_models(trained, work)
+    check_refusals(work)
+    check_interrupt(work)
+    check_comparison()
+    check_reproduction(work)
+    check_memory(trained)
+tap.done()

@@ -1,0 +1,84 @@
+"""iclab, the lab of in-context learning, in Python.
+
+    run = iclab.train("quickstart", layers=2, steps=1000)
+    run.metrics["loss"], run.evaluation["half_adjusted"]
+    run.predict(features, targets, fresh)["model"]
+    iclab.sample("quickstart", 64).inputs
+
+The page tools/reference/python.md begins with what one needs first. Failures are exceptions with the library's line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iclab_model import Model
+
+from ._devices import Device, devices, open_device
+from ._library import version as _version
+from .comparison import Comparison, compare, compare_training
+from .errors import DeviceError, DivergedError, Error, FileError, InputError, InterruptedTraining, OutOfMemoryError
+from .evaluation import Evaluation
+from .models import convert, load, save, state_dict
+from .prediction import Prediction
+from .recipes import Recipe, recipe_keys
+from .reproductions import Reproduction, reproduce, reproductions
+from .runs import Run, evaluate, predict
+from .tables import Table, example_table
+from .tasks import Batch, TaskShape, sample, task_shape
+from .training import Progress, resume, train
+
+if TYPE_CHECKING:
+    from .regressor import InContextRegressor
+
+__version__ = _version()
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "Device",
+    "DeviceError",
+    "DivergedError",
+    "Error",
+    "Evaluation",
+    "FileError",
+    "InContextRegressor",
+    "InputError",
+    "InterruptedTraining",
+    "Model",
+    "OutOfMemoryError",
+    "Prediction",
+    "Progress",
+    "Recipe",
+    "Reproduction",
+    "Run",
+    "Table",
+    "TaskShape",
+    "compare",
+    "compare_training",
+    "convert",
+    "devices",
+    "evaluate",
+    "example_table",
+    "load",
+    "open_device",
+    "predict",
+    "recipe_keys",
+    "reproduce",
+    "reproductions",
+    "resume",
+    "sample",
+    "save",
+    "state_dict",
+    "task_shape",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The regressor comes with its first use, because it brings scikit-learn where that is installed."""
+    if name == "InContextRegressor":
+        from .regressor import InContextRegressor
+
+        return InContextRegressor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

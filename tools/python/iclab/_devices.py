@@ -1,0 +1,148 @@
+"""Devices, listed and opened. A device is opened once in a process, because its self-test takes time, and used by one
+thread at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import threading
+import weakref
+from typing import Any, Callable
+
+from . import _library as library
+from .tables import Table
+
+_logger = logging.getLogger("iclab")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+def _log(_user: int, level: int, message: bytes) -> None:
+    _logger.log(_LEVELS[level], "%s", library.words(message))
+
+
+_log_callback = library.callback("icl_log_callback", "", _log)
+
+
+def _log_struct() -> Any:
+    level = library.constants["ICL_LOG_INFO"]
+    return library.struct("icl_log", callback=library.address_of(_log_callback), level=level)
+
+
+def devices() -> Table:
+    """Lists what exists, each with the verdict of its self-test; the host's first."""
+    rows, count = ctypes.c_void_p(), ctypes.c_size_t()
+    log = _log_struct()
+    library.call("icl_devices_list", ctypes.byref(log), ctypes.byref(rows), ctypes.byref(count))
+    try:
+        found = (library.declared.struct("icl_device") * count.value).from_address(rows.value or 0)
+        return Table.from_rows([_describe(device) for device in found])
+    finally:
+        library.function("icl_devices_free")(ctypes.byref(rows))
+
+
+def _describe(device: Any) -> dict[str, Any]:
+    about = device.capabilities
+    kind = library.words(library.function("icl_device_kind_name")(about.kind))
+    return {
+        "device": library.words(about.spec),
+        "name": library.words(about.name),
+        "kind": kind,
+        "platform": library.words(about.platform),
+        "driver": library.words(about.driver),
+        "compute_units": about.compute_units,
+        "global_memory": about.global_memory,
+        "usable": bool(device.usable),
+        "verdict": library.words(device.verdict),
+    }
+
+
+class Device:
+    """A device that is open. `with device:` takes it for this thread; what it holds ends when nothing refers to it."""
+
+    def __init__(self, spec: str | None) -> None:
+        self.pointer = ctypes.c_void_p()
+        params = library.struct(
+            "icl_backend_params", spec=None if spec is None else library.encoded(spec), log=_log_struct()
+        )
+        library.call("icl_backend_open", ctypes.byref(params), ctypes.byref(self.pointer))
+        self.process = os.getpid()
+        self._lock = threading.Lock()
+        self._condemned: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        about = library.at("icl_capabilities", library.function("icl_backend_capabilities")(self.pointer))
+        self.spec, self.name = library.words(about.spec), library.words(about.name)
+        self.is_double = about.element_size == 8
+        weakref.finalize(self, _close, self.pointer, self.process)
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return self.pointer
+
+    def __repr__(self) -> str:
+        return f"<iclab device {self.spec}: {self.name}>"
+
+    def __enter__(self) -> Device:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._condemned:
+            end, arguments = self._condemned.pop()
+            end(*arguments)
+        self._lock.release()
+
+    def end(self, end: Callable[..., None], *arguments: Any) -> None:
+        """Frees something of this device: now, or after the call that is using it. Collection of garbage may come at
+        any time and in any thread."""
+        if os.getpid() != self.process:
+            return  # a forked process has none of the threads
+        self._condemned.append((end, arguments))
+        if self._lock.acquire(blocking=False):
+            self.__exit__()
+
+
+def _close(pointer: ctypes.c_void_p, process: int) -> None:
+    if os.getpid() == process:
+        library.function("icl_backend_close")(ctypes.byref(pointer))
+
+
+_open: dict[str | None, Device] = {}
+_opening = threading.Lock()
+
+
+def open_device(device: str | Device | None = None) -> Device:
+    """The device of a spec ("cpu", "ref", "opencl:TEXT", "auto"); None: $ICLAB_DEVICE, else "auto"."""
+    if isinstance(device, Device):
+        return device
+    spec = device or os.environ.get("ICLAB_DEVICE") or None
+    with _opening:
+        found = _open.get(spec)
+        if found is None or found.process != os.getpid():
+            found = _open[spec] = Device(spec)
+        return found
+
+
+class Handle:
+    """An object of the library: its address, destroyed with the last reference. What it uses stays until then."""
+
+    def __init__(self, destroy: str, device: Device | None = None) -> None:
+        self.pointer = ctypes.c_void_p()
+        self.device = device
+        weakref.finalize(self, _destroy, destroy, self.pointer, device)
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        """As an argument: the call keeps the object until it returns."""
+        return self.pointer
+
+    @property
+    def slot(self) -> Any:
+        """For the function that makes it."""
+        return ctypes.byref(self.pointer)
+
+
+def _destroy(function: str, pointer: ctypes.c_void_p, device: Device | None) -> None:
+    if device is None:
+        library.function(function)(ctypes.byref(pointer))
+    else:
+        device.end(library.function(function), ctypes.byref(pointer))

@@ -1,0 +1,111 @@
+"""The shared library: where it lies, its functions, and what it gives back.
+
+ctypes releases the interpreter's lock during every call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from typing import Any, Callable
+
+from . import errors
+from ._declarations import Declarations
+
+HERE = pathlib.Path(__file__).resolve().parent
+INSTALLED = HERE / "_native"  # what Meson installs, in a wheel
+SOURCES = HERE.parents[2]
+
+
+def _find() -> tuple[pathlib.Path, pathlib.Path]:
+    """The library's file, and the folder of its headers."""
+    headers = INSTALLED / "include" / "iclab"
+    if not headers.is_dir():
+        headers = SOURCES / "include" / "iclab"
+    named = os.environ.get("ICLAB_LIBRARY")
+    if named:
+        return pathlib.Path(named), headers
+    for suffix in ("so*", "dylib"):
+        for path in sorted((INSTALLED / "lib").glob(f"libiclab*.{suffix}")):
+            return path, headers
+    raise ImportError(
+        f"iclab: no shared library in {INSTALLED / 'lib'}: install the package (pip install tools/python), "
+        "or name the library of a build in ICLAB_LIBRARY"
+    )
+
+
+path, headers = _find()
+declared = Declarations(headers)
+constants = declared.constants
+_loaded = ctypes.CDLL(str(path))
+_functions: dict[str, Any] = {}
+
+
+def function(name: str) -> Any:
+    """A function of the library, with the types that its header declares."""
+    if name not in _functions:
+        found = getattr(_loaded, name)
+        found.restype, found.argtypes = declared.signature(name)
+        _functions[name] = found
+    return _functions[name]
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function that returns an icl_status and takes an icl_error last."""
+    error = struct("icl_error")
+    status = function(name)(*arguments, ctypes.byref(error))
+    if status != constants["ICL_OK"]:
+        raise errors.failure(status, error.message.decode("utf-8", "replace"))
+
+
+def struct(kind: str, /, **members: Any) -> Any:
+    """A struct of that name, zero but for these members."""
+    made = declared.struct(kind)()
+    for member, value in members.items():
+        setattr(made, member, value)
+    return made
+
+
+def at(name: str, address: int) -> Any:
+    """The struct that lies at an address; it stays the library's."""
+    return declared.struct(name).from_address(address)
+
+
+def take_text(name: str, *arguments: Any) -> str:
+    """Calls a function that writes a text of its own to its last argument before the error, and frees that."""
+    text = ctypes.c_void_p()
+    call(name, *arguments, ctypes.byref(text))
+    try:
+        return ctypes.string_at(text.value or 0).decode("utf-8", "replace") if text.value else ""
+    finally:
+        function("icl_text_free")(ctypes.byref(text))
+
+
+def words(result: bytes | None) -> str:
+    """A text that the library owns."""
+    return (result or b"").decode("utf-8", "replace")
+
+
+def encoded(text: str | os.PathLike[str]) -> bytes:
+    return os.fsencode(text)
+
+
+def callback(kind: str, member: str, of: Callable[..., Any]) -> Any:
+    """Of a struct's member, or of a function type where there is no member. Keep it while it may be called."""
+    return declared.callback(kind, member)(of)
+
+
+def address_of(pointer: Any) -> ctypes.c_void_p:
+    """For members that hold addresses."""
+    return ctypes.cast(pointer, ctypes.c_void_p)
+
+
+def version() -> str:
+    """Of the library that runs."""
+    return words(function("icl_version")())
+
+
+_headers_version = ".".join(str(constants[f"ICL_VERSION_{part}"]) for part in ("MAJOR", "MINOR", "PATCH"))
+if version() != _headers_version:
+    raise ImportError(f"iclab: {path} is version {version()}: expected {_headers_version}, that of {headers}")

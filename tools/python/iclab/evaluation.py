@@ -1,0 +1,67 @@
+"""Evaluations: a model beside the reference predictors on the same fresh sequences."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import Any
+
+from . import _library as library
+from ._devices import Device, Handle
+from .recipes import Recipe
+from .tables import Table
+
+
+class Evaluation(Table):
+    """A row for each predictor, the model's first, with the columns of `iclab eval --json`. `positions` has a row for
+    each predictor and scored position, where there are several. str() is the command's table."""
+
+    positions: Table
+    sequences: int
+    _text: str
+
+    @classmethod
+    def of(cls, device: Device, trainer: Handle, recipe: Recipe) -> Evaluation:
+        """Evaluates a trainer's model. The caller has the device."""
+        handle = Handle("icl_evaluation_destroy")
+        library.call("icl_evaluate", device, trainer, recipe, handle.slot)
+        assert handle.pointer.value
+        return cls.from_library(handle.pointer)
+
+    @classmethod
+    def from_library(cls, pointer: ctypes.c_void_p) -> Evaluation:
+        evaluation = library.at("icl_evaluation", pointer.value or 0)
+        score = library.declared.struct("icl_score")
+        scores = (score * evaluation.count).from_address(evaluation.scores)
+        rows = [json.loads(library.take_text("icl_score_json", ctypes.byref(one))) for one in scores]
+        count = evaluation.sequences
+        made = cls.from_rows(rows, f"on {count:,} fresh sequences")
+        assert isinstance(made, Evaluation)
+        made.sequences = count
+        made.positions = Table.from_rows([row for one in scores for row in _positions(one)])
+        made._text = library.take_text("icl_evaluation_table", pointer)
+        return made
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The model's row."""
+        return self.row(0)
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _positions(score: Any) -> list[dict[str, Any]]:
+    kind = library.declared.struct("icl_position_score")
+    if score.position_count == 0:
+        return []
+    return [
+        {
+            "predictor": library.words(score.predictor),
+            "position": one.position,
+            "loss": one.loss,
+            "se": one.se,
+            "accuracy": one.accuracy,
+        }
+        for one in (kind * score.position_count).from_address(score.positions)
+    ]

@@ -1,0 +1,228 @@
+"""Run folders: what a training left, as arrays and tables, and the model at work."""
+
+from __future__ import annotations
+
+import ctypes
+import html
+import json
+import os
+import pathlib
+import weakref
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy
+
+import iclab_model
+
+from . import _library as library
+from . import _tensors as tensors
+from ._devices import Device, Handle, open_device
+from .errors import InputError
+from .evaluation import Evaluation
+from .prediction import Prediction, Rows, predict_rows
+from .recipes import Recipe
+from .tables import Table
+from .tasks import TaskShape, shape_at
+
+if TYPE_CHECKING:
+    from .training import ProgressCallback
+
+Folder = Union[str, "os.PathLike[str]", "Run"]
+
+
+class Run:
+    """A run folder, of `iclab train`, iclab.train or iclab.save."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = pathlib.Path(folder)
+        self.recipe = Recipe.of_run(folder)
+        self.evaluation: Evaluation | None = None
+        self._loaded: _LoadedModel | None = None
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled or copied run is the same folder."""
+        return Run, (os.fspath(self.folder),)
+
+    # ---- What it left ----
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """run.json: version, commit, device, seed, times, and how the training ended."""
+        path = self.folder / "run.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    @property
+    def status(self) -> str:
+        """running, finished, interrupted or diverged; "" where the folder does not say."""
+        return str(self.facts.get("status", ""))
+
+    @property
+    def metrics(self) -> Table:
+        """metrics.csv: a column for each number, a row for each step."""
+        return Table.from_csv(self.folder / "metrics.csv")
+
+    @property
+    def parameters(self) -> dict[str, numpy.ndarray[Any, Any]]:
+        """The model's named matrices, in double precision."""
+        tensors_by_name: dict[str, numpy.ndarray[Any, Any]] = iclab_model.read(self.folder / "model.safetensors")[1]
+        return tensors_by_name
+
+    @property
+    def model(self) -> iclab_model.Model:
+        """The model in NumPy alone, and in PyTorch, differentiable: Model.predict."""
+        return iclab_model.Model(self.folder / "model.safetensors")
+
+    # ---- The model at work ----
+
+    def evaluate(self, *, device: str | Device | None = None, **overrides: Any) -> Evaluation:
+        """The model beside the reference predictors on fresh sequences, as `iclab eval` has it; keywords change keys
+        of the run's recipe."""
+        recipe = self.recipe.changed(**overrides)
+        opened = open_device(device)
+        loaded = _load(self.folder, recipe, opened)
+        with opened:
+            evaluation = Evaluation.of(opened, loaded, recipe)
+        if not overrides:
+            self.evaluation = evaluation
+        return evaluation
+
+    def outputs(self, inputs: Any, *, device: str | Device | None = None) -> numpy.ndarray[Any, Any]:
+        """Outputs [B, S, q] of the model for sequences of one's own: inputs [B, T, p] or symbols [B, T], as in a
+        Batch. Contexts of regression may have another length than those of training."""
+        symbols = numpy.ndim(inputs) == 2
+        values = numpy.ascontiguousarray(inputs, numpy.float32) if symbols else tensors.contiguous(inputs)
+        opened = open_device(device)
+        loaded = self._loaded
+        if loaded is None or loaded.device is not opened or not loaded.takes(values.shape):
+            loaded = self._loaded = _LoadedModel(self, opened, values.shape)
+        return loaded.outputs(values)
+
+    def predict(
+        self,
+        features: Any,
+        targets: Any,
+        fresh: Any = None,
+        *,
+        device: str | Device | None = None,
+        held_out: bool = True,
+        folds: int = 0,
+        repeats: int = 0,
+        context: int = 0,
+        prompts: int = 0,
+        seed: int = 0,
+        inputs: str = "auto",
+    ) -> Prediction:
+        """In-context predictions for a table of one's own, beside least squares and ridge, as `iclab predict` has them.
+
+        features [m, p] and targets [m] are what the model sees; predicted are the rows of `fresh`, or those whose
+        target is NaN. held_out: also measure errors on rows that are held out, which takes most of the time. The other
+        keywords are those of icl_predict_params, 0 its defaults.
+        """
+        return predict_rows(
+            self.folder,
+            self.recipe,
+            Rows(features, targets),
+            None if fresh is None else Rows(fresh),
+            device=device,
+            held_out=held_out,
+            folds=folds,
+            repeats=repeats,
+            context=context,
+            prompts=prompts,
+            seed=seed,
+            inputs=inputs,
+        )
+
+    def resume(
+        self,
+        *,
+        device: str | Device | None = None,
+        steps: int | None = None,
+        progress: ProgressCallback = None,
+        evaluate: bool = True,
+    ) -> Run:
+        """Goes on with the training: iclab.resume."""
+        from .training import resume
+
+        return resume(self.folder, device=device, steps=steps, progress=progress, evaluate=evaluate)
+
+    # ---- In a notebook ----
+
+    def __repr__(self) -> str:
+        return f"<iclab run {self.folder}: {self.status or 'model alone'}>"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts
+        shown = {name: facts[name] for name in ("status", "steps", "seed", "device", "device_name") if name in facts}
+        line = ", ".join(f"{html.escape(name)}: {html.escape(str(value))}" for name, value in shown.items())
+        table = self.evaluation._repr_html_() if self.evaluation else ""
+        return f"<p><b>{html.escape(str(self.folder))}</b> {line}</p>{table}"
+
+
+def as_run(run: Folder) -> Run:
+    return run if isinstance(run, Run) else Run(run)
+
+
+def evaluate(run: Folder, *, device: str | Device | None = None, **overrides: Any) -> Evaluation:
+    """Run.evaluate of a run or of its folder."""
+    return as_run(run).evaluate(device=device, **overrides)
+
+
+def predict(run: Folder, features: Any, targets: Any, fresh: Any = None, **options: Any) -> Prediction:
+    """Run.predict of a run or of its folder."""
+    return as_run(run).predict(features, targets, fresh, **options)
+
+
+# ---- A model on a device ----
+
+
+def _load(folder: pathlib.Path, recipe: Recipe, device: Device) -> Handle:
+    trainer = Handle("icl_trainer_destroy", device)
+    with device:
+        library.call("icl_trained_load", device, library.encoded(folder), recipe, trainer.slot)
+    return trainer
+
+
+class _LoadedModel:
+    """A run's model on a device, with a batch for sequences of one shape."""
+
+    def __init__(self, run: Run, device: Device, shape: tuple[int, ...]) -> None:
+        self.device = device
+        self._trainer = _load(run.folder, run.recipe, device)
+        self.shape = self._get_shape()
+        is_regression = self.shape.scored == 1 and self.shape.first_scored == self.shape.positions - 1
+        if is_regression and len(shape) == 3 and shape[1] not in (self.shape.positions, 0, 1):
+            self._trainer = _load(run.folder, run.recipe.changed(**{"task.n": shape[1] - 1}), device)
+            self.shape = self._get_shape()
+        expected = (self.shape.positions,) if self.shape.symbols else (self.shape.positions, self.shape.inputs)
+        if shape[1:] != expected or shape[0] == 0:
+            raise InputError(
+                f"inputs of shape {list(shape)}: expected [B, {', '.join(map(str, expected))}], B of 1 or more, the "
+                f"task of {run.folder}"
+            )
+        self._inputs_shape = shape
+        self._batch = library.struct("icl_batch")
+        task = library.function("icl_trainer_task")(self._trainer)
+        purpose = library.constants["ICL_FOR_EVALUATION"]
+        with device:
+            library.call("icl_batch_create", task, device, purpose, shape[0], ctypes.byref(self._batch))
+        weakref.finalize(self, device.end, library.function("icl_batch_release"), ctypes.byref(self._batch))
+
+    def _get_shape(self) -> TaskShape:
+        task = library.function("icl_trainer_task")(self._trainer)
+        return shape_at(library.function("icl_task_get_shape")(task))
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        return shape == self._inputs_shape
+
+    def outputs(self, inputs: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+        made = numpy.empty((inputs.shape[0], self.shape.scored, self.shape.outputs), numpy.float32)
+        with self.device:
+            tensors.write(self._batch.inputs, inputs)
+            library.call(
+                "icl_trainer_predict", self._trainer, ctypes.byref(self._batch), tensors.pointer(made)
+            )
+        return made

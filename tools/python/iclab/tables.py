@@ -1,0 +1,109 @@
+"""Tables: columns by name as arrays of NumPy, shown as text and in notebooks."""
+
+from __future__ import annotations
+
+import csv
+import html
+import math
+import os
+from typing import Any, Iterator, Mapping, Sequence
+
+import numpy
+
+
+def _array(values: Sequence[Any]) -> numpy.ndarray[Any, Any]:
+    """None is NaN among numbers. Lists and texts stay objects."""
+    plain = [math.nan if value is None else value for value in values]
+    if all(isinstance(value, (bool, numpy.bool_)) for value in plain):
+        return numpy.array(plain, bool)
+    if all(isinstance(value, (int, numpy.integer)) and not isinstance(value, bool) for value in plain):
+        return numpy.array(plain, numpy.int64)
+    if all(isinstance(value, (int, float, numpy.number)) for value in plain):
+        return numpy.array(plain, numpy.float64)
+    made = numpy.empty(len(plain), object)
+    made[:] = ["" if value is None else value for value in values]
+    return made
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (float, numpy.floating)):
+        return "" if math.isnan(value) else f"{value:.5g}"
+    return str(value)
+
+
+class Table(Mapping[str, "numpy.ndarray[Any, Any]"]):
+    """table["mse"] is a column; table.rows() gives dictionaries."""
+
+    def __init__(self, columns: Mapping[str, Any], title: str = "") -> None:
+        self.title = title
+        self._columns = {
+            name: values if isinstance(values, numpy.ndarray) else _array(values) for name, values in columns.items()
+        }
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return cls({name: [row.get(name) for row in rows] for name in names}, title)
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], title: str = "") -> Table:
+        """A file that iclab wrote: an empty field is NaN."""
+        with open(path, newline="", encoding="utf-8") as file:
+            names, *rows = csv.reader(file)
+        columns: dict[str, Any] = {}
+        for i, name in enumerate(names):
+            texts = [row[i] for row in rows]
+            try:
+                columns[name] = numpy.array([float(text) if text else math.nan for text in texts])
+            except ValueError:
+                columns[name] = texts
+        return cls(columns, title)
+
+    def __getitem__(self, name: str) -> numpy.ndarray[Any, Any]:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        """Of columns, as in any mapping; `row_count` is that of rows."""
+        return len(self._columns)
+
+    @property
+    def row_count(self) -> int:
+        return len(next(iter(self._columns.values()))) if self._columns else 0
+
+    def row(self, index: int) -> dict[str, Any]:
+        return {name: values[index] for name, values in self._columns.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [self.row(i) for i in range(self.row_count)]
+
+    def _cells(self, most: int) -> list[list[str]]:
+        """The first rows and the last, at most `most` of them, with dots between."""
+        count = self.row_count
+        kept = list(range(count)) if count <= most else [*range(most // 2), -1, *range(count - most // 2, count)]
+        return [["…" if i < 0 else _text(values[i]) for values in self._columns.values()] for i in kept]
+
+    def __repr__(self) -> str:
+        lines = [list(self._columns), *self._cells(20)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self._columns))]
+        shown = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+        return "\n".join([self.title] * bool(self.title) + shown)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self._cells(60)
+        )
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def example_table(name: str) -> Table:
+    """A table that iclab brings along: "swiss" or "states"; tools/data/README.md says what they hold."""
+    from . import _library as library
+
+    folder = library.INSTALLED / "share" / "iclab" / "data"
+    folder = folder if folder.is_dir() else library.SOURCES / "tools" / "data"
+    return Table.from_csv(folder / f"{name}.csv", name)

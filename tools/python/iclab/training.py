@@ -1,0 +1,257 @@
+"""Training from Python: the command's session, with a callback for progress, ended cleanly by Ctrl-C."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Union
+
+from . import _library as library
+from ._devices import Device, Handle, open_device
+from .errors import DivergedError, InterruptedTraining
+from .evaluation import Evaluation
+from .recipes import Recipe, Source
+from .runs import Run
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a training reports after each few steps: icl_session_progress in include/iclab/session.h."""
+
+    step: int
+    total_steps: int
+    loss: float
+    learning_rate: float
+    skipped_steps: int
+    dropped_sequences: int
+    evaluation: float
+    adjusted: bool
+    evaluated: bool
+    steps_per_second: float
+    seconds_left: float
+
+
+ProgressCallback = Optional[Callable[[Progress], Any]]
+
+
+def train(
+    recipe: Source,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    device: str | Device | None = None,
+    steps: int | None = None,
+    seed: int | None = None,
+    init: str | os.PathLike[str] | None = None,
+    progress: ProgressCallback = None,
+    evaluate: bool = True,
+    **overrides: Any,
+) -> Run:
+    """Trains a model in a run folder, evaluates it beside the reference predictors, and writes its report: the same
+    numbers as `iclab train`. Keywords change keys of the recipe (Recipe).
+
+    out: the folder; runs/RECIPE-seedN, numbered if it exists, where it is left out. steps: train to this step, and
+    leave the schedule where the recipe put it. init: the model file to start from. progress: called in this thread
+    with a Progress after each few steps; what it raises ends the training as Ctrl-C does, after the steps in flight and
+    a checkpoint. Ctrl-C raises InterruptedTraining.
+    """
+    made = Recipe(recipe, **overrides)
+    if init is not None:
+        made.set(**{"train.init": os.fspath(init)})
+    if seed is not None:
+        made.set(**{"train.seed": seed})
+    if made["train.horizon"] == 0:
+        made.set(**{"train.horizon": made["train.steps"]})
+    if steps is not None:
+        made.set(**{"train.steps": steps})
+    folder = pathlib.Path(out) if out is not None else _free_folder(made)
+    return _Session(made, folder, open_device(device), is_resumed=False).run(progress, evaluate)
+
+
+def resume(
+    folder: str | os.PathLike[str],
+    *,
+    device: str | Device | None = None,
+    steps: int | None = None,
+    progress: ProgressCallback = None,
+    evaluate: bool = True,
+) -> Run:
+    """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped."""
+    recipe = Recipe.of_run(folder)
+    if steps is not None:
+        recipe.set(**{"train.steps": steps})
+    return _Session(recipe, pathlib.Path(folder), open_device(device), is_resumed=True).run(progress, evaluate)
+
+
+def _free_folder(recipe: Recipe) -> pathlib.Path:
+    first = pathlib.Path("runs") / f"{pathlib.Path(recipe.name).stem}-seed{recipe['train.seed']}"
+    folder, copy = first, 2
+    while folder.exists():
+        folder, copy = first.with_name(f"{first.name}-{copy}"), copy + 1
+    return folder
+
+
+@dataclass
+class _Ended:
+    """How the work in the thread ended."""
+
+    raised: BaseException | None = None
+
+
+@dataclass
+class _Session:
+    recipe: Recipe
+    folder: pathlib.Path
+    device: Device
+    is_resumed: bool
+    trainer: Handle = field(init=False)
+    start: float = field(default_factory=time.monotonic)
+    first_step: float = 0.0
+    end: float | None = None
+    step_memory: float = 0.0
+
+    def run(self, progress: ProgressCallback, evaluate: bool) -> Run:
+        events: queue.SimpleQueue[Union[Progress, _Ended]] = queue.SimpleQueue()
+        stop = ctypes.c_int(0)
+        report = library.callback("icl_session_params", "report", lambda _, at: events.put(_progress_at(at)))
+        params = library.struct(
+            "icl_session_params",
+            backend=self.device.pointer,
+            recipe=self.recipe.pointer,
+            folder=library.encoded(self.folder),
+            resume=self.is_resumed,
+            stop=ctypes.addressof(stop),
+            report=library.address_of(report),
+        )
+        self.trainer = Handle("icl_trainer_destroy", self.device)
+        with self.device:
+            self._prepare(params)
+
+        def work() -> None:
+            ended = _Ended()
+            try:
+                with self.device:
+                    library.call("icl_session_train", ctypes.byref(params), self.trainer)
+            except BaseException as raised:  # handed to the thread that waits
+                ended.raised = raised
+            events.put(ended)
+
+        ended, raised_here = _wait(threading.Thread(target=work, name="iclab training"), events, stop, progress)
+        self.end = time.monotonic()
+        return self._finish(ended.raised, raised_here, evaluate)
+
+    # ---- Before ----
+
+    def _prepare(self, params: Any) -> None:
+        library.call("icl_session_prepare", ctypes.byref(params), self.trainer.slot)
+        memory = library.struct("icl_step_memory")
+        library.call("icl_trainer_measure_memory", self.trainer, ctypes.byref(memory))
+        self.step_memory = library.function("icl_step_memory_of")(ctypes.byref(memory), memory.slices)
+        about = library.at("icl_capabilities", library.function("icl_backend_capabilities")(self.device))
+        if about.global_memory > 0:
+            there = float(about.global_memory)
+            library.call("icl_step_memory_check", ctypes.byref(memory), there, about.name)
+        create = "icl_run_write_recipe" if self.is_resumed else "icl_run_create"
+        library.call(create, library.encoded(self.folder), self.recipe)
+        self.first_step = time.monotonic()
+        self._write_facts("running")
+
+    def _facts(self, status: str) -> Any:
+        facts = library.function("icl_run_facts_collect")(
+            self.device, self.recipe, self.trainer
+        )
+        facts.recipe_name = self.recipe.name.encode()
+        facts.command_line = f"iclab.{'resume' if self.is_resumed else 'train'} in Python".encode()
+        facts.ranks = 1
+        facts.step_memory = self.step_memory
+        facts.startup_seconds = self.first_step - self.start
+        facts.training_seconds = (self.end or time.monotonic()) - self.first_step
+        facts.status = status.encode()
+        return facts
+
+    def _write_facts(self, status: str) -> None:
+        library.call("icl_run_write_facts", library.encoded(self.folder), ctypes.byref(self._facts(status)))
+
+    # ---- Behind ----
+
+    def _finish(self, ended: BaseException | None, raised_here: BaseException | None, evaluate: bool) -> Run:
+        run = None
+        if isinstance(ended, (InterruptedTraining, DivergedError)) or ended is None:
+            status = {type(None): "finished", DivergedError: "diverged"}.get(type(ended), "interrupted")
+            with self.device:
+                self._write_facts(status)
+                if ended is None:
+                    library.call("icl_trainer_round_parameters", self.trainer)
+            run = Run(self.folder)
+        if ended is not None and not isinstance(ended, InterruptedTraining):
+            raise ended
+        if raised_here is not None and not isinstance(raised_here, KeyboardInterrupt):
+            raise raised_here
+        if ended is not None or raised_here is not None:
+            words = f"{ended or 'stopped behind the last step'}; iclab.resume({os.fspath(self.folder)!r}) goes on"
+            raise InterruptedTraining(words, run) from None
+        assert run is not None
+        if evaluate:
+            self._evaluate(run)
+        return run
+
+    def _evaluate(self, run: Run) -> None:
+        handle = Handle("icl_evaluation_destroy")
+        facts = self._facts("finished")
+        draw = library.callback("icl_run_report", "draw", _draw)
+        report = library.struct(
+            "icl_run_report",
+            folder=library.encoded(self.folder),
+            recipe=self.recipe.pointer,
+            facts=ctypes.addressof(facts),
+            draw=library.address_of(draw),
+        )
+        with self.device:
+            library.call("icl_evaluate", self.device, self.trainer, self.recipe, handle.slot)
+        run.evaluation = Evaluation.from_library(handle.pointer)
+        report.evaluation = handle.pointer.value
+        library.call("icl_run_report_write", ctypes.byref(report))
+
+
+def _progress_at(address: int) -> Progress:
+    values = library.at("icl_session_progress", address)
+    return Progress(**{name: getattr(values, name) for name in Progress.__dataclass_fields__})
+
+
+def _draw(_user: int, folder: bytes, script: bytes, _error: int) -> int:
+    """Pictures are drawn where gnuplot is installed; their data and scripts lie in the folder in any case."""
+    gnuplot = shutil.which("gnuplot")
+    if gnuplot:
+        subprocess.run([gnuplot, os.fsdecode(script)], cwd=os.fsdecode(folder), check=False, capture_output=True)
+    return library.constants["ICL_OK"]
+
+
+def _wait(
+    thread: threading.Thread,
+    events: queue.SimpleQueue[Union[Progress, _Ended]],
+    stop: ctypes.c_int,
+    progress: ProgressCallback,
+) -> tuple[_Ended, BaseException | None]:
+    """Hands progress on until the work has ended. What is raised meanwhile asks it to stop."""
+    raised: BaseException | None = None
+    thread.start()
+    while True:
+        try:
+            event = events.get(timeout=1)
+            if isinstance(event, _Ended):
+                thread.join()
+                return event, raised
+            if progress is not None and raised is None:
+                progress(event)
+        except queue.Empty:
+            if not thread.is_alive() and events.empty():  # the end was taken when an interrupt came
+                return _Ended(raised), raised
+        except BaseException as interrupt:  # Ctrl-C, or the callback's own
+            stop.value = 1
+            raised = raised or interrupt
