@@ -216,8 +216,9 @@ const subcommand command_eval = {
         "of [task] and [eval], and model.loops. The folder holds table.csv, table.json, the pictures with their "
         "data, and report.html; of tasks that score several positions positions.csv, too. A grid is checked "
         "before its first cell and written after its last; it does not resume.\n\n"
-        "JSON fields: (the keys of --over), predictor, mse, se, adjusted, half_adjusted, half_adjusted_se, "
-        "half_above_bayes, "
-        "adjusted_median, adjusted_trimmed, constants.",
+        "JSON fields: (the keys of --over), predictor, mse (loss, of another loss than the squared error), se, "
+        "accuracy, "
+        "adjusted, half_adjusted, half_adjusted_se, half_above_bayes, adjusted_median, adjusted_trimmed, constants, "
+        "positions; each where the task has it.",
     .run = run,
 };

@@ -46,8 +46,10 @@ typedef struct icl_score {
     double adjusted_median;                 /* of the squared distance to the oracle */
     double adjusted_trimmed;                /* its mean without the largest 1 % */
     char constants[ICL_CONSTANTS_CAPACITY]; /* fitted ones, as text; may be empty */
-    const icl_position_score *positions;    /* [position_count]: the curve over positions; the evaluation's */
-    size_t position_count;                  /* 0 where one position is scored */
+    /* [position_count]: the curve over positions that count, those of weight 0 in every sequence left out; the
+     * evaluation's. */
+    const icl_position_score *positions;
+    size_t position_count; /* 0 where one position is scored */
 } icl_score;
 
 /* The results of icl_evaluate. */

@@ -58,10 +58,19 @@ typedef struct icl_recipe_key {
     const char *neutral; /* as text: "0" */
 } icl_recipe_key;
 
+/* Another default of a key. */
+typedef struct icl_recipe_default {
+    const char *section, *key, *value;
+} icl_recipe_default;
+
 /* The keys that one reader declares. */
 struct icl_recipe_group {
     const icl_recipe_key *rows; /* [count] */
     size_t count;               /* keys */
+
+    /* What keys, its own or others', begin with while a word brings the group into use, in place of their defaults; no
+     * value that was given changes. Ends with a NULL section. NULL: none. */
+    const icl_recipe_default *defaults;
 };
 
 /* A recipe of defaults over the given table, which must hold the keys that its rows bring into use, too. The rows are

@@ -31,6 +31,10 @@ struct icl_reference_predictor {
      * probability p, -INFINITY where p = 0. Positions of weight 0 count for nothing. */
     icl_status (*predict)(const icl_reference_predictor *predictor, const icl_shown_sequences *sequences,
                           double *outputs, icl_error *error);
+
+    /* Writes what it was fitted to, such as "h = 0.3", cut at the capacity, for the line of constants below a table;
+     * called after predict. NULL: nothing is fitted. */
+    void (*describe)(const icl_reference_predictor *predictor, const icl_task *task, char *text, size_t capacity);
 };
 
 ICL_C_END

@@ -137,11 +137,40 @@ static const icl_recipe_key *nearest_key(const icl_recipe *recipe, const char *s
     return best;
 }
 
+/* ---- Defaults that come with a word ---- */
+
+static bool is_given(const recipe_value *value) {
+    return !value->origin || strcmp(value->origin, "default") != 0;
+}
+
+/* The defaults of a choice's groups, or those that they replaced, for keys that were not given. */
+static icl_status set_defaults(icl_recipe *recipe, const icl_choice *choice, bool back, icl_error *error) {
+    for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
+        for (const icl_recipe_default *is = (*group)->defaults; is && is->section; is++) {
+            const size_t index = icl_recipe_find(recipe, is->section, is->key);
+            if (index < recipe->key_count && !is_given(&recipe->values[index]))
+                ICL_CHECK(icl_recipe_set(recipe, is->section, is->key,
+                                         back ? recipe->keys[index].default_value : is->value, "default", error));
+        }
+    return ICL_OK;
+}
+
+/* NULL for keys that are no words, and for keys that have no value yet. */
+static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
+    const icl_choice *choice = recipe->keys[index].choices;
+
+    while (choice && choice->word && recipe->values[index].text &&
+           strcmp(choice->word, recipe->values[index].text) != 0)
+        choice++;
+    return choice && choice->word && recipe->values[index].text ? choice : NULL;
+}
+
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
                           const char *origin, icl_error *error) {
     const size_t index = icl_recipe_find(recipe, section, name);
     icl_status status = ICL_OK;
     recipe_value value = {0};
+    const icl_choice *before, *after;
 
     if (index == recipe->key_count) {
         const icl_recipe_key *nearest = nearest_key(recipe, section, name);
@@ -156,9 +185,13 @@ icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *n
     ICL_TRY(icl_duplicate(text, &value.text, error));
     ICL_TRY(icl_duplicate(origin, &value.origin, error));
     value.is_default = means_the_same(&recipe->keys[index], &value, recipe->keys[index].default_value);
+    before = choice_of(recipe, index);
     release_value(&recipe->values[index]);
     recipe->values[index] = value;
-    return ICL_OK;
+    after = choice_of(recipe, index);
+    if (before)
+        ICL_CHECK(set_defaults(recipe, before, true, error));
+    return after ? set_defaults(recipe, after, false, error) : ICL_OK;
 done:
     release_value(&value);
     return status;

@@ -11,6 +11,6 @@
 
 /* The initializer of a group of all rows of an array. */
 #define ICL_RECIPE_GROUP(array)                                                                                        \
-    { array, sizeof(array) / sizeof *(array) }
+    { array, sizeof(array) / sizeof *(array), NULL }
 
 #endif

@@ -84,7 +84,14 @@ done:
 
 /* ---- Evaluation ---- */
 
-static icl_status create_evaluation(const icl_reference_set *beside, const icl_tally *tally,
+static void describe(const icl_reference *of, const icl_task *task, char text[ICL_CONSTANTS_CAPACITY]) {
+    if (of->predictor && of->predictor->describe)
+        of->predictor->describe(of->predictor, task, text, ICL_CONSTANTS_CAPACITY);
+    else
+        snprintf(text, ICL_CONSTANTS_CAPACITY, "%s", of->constants);
+}
+
+static icl_status create_evaluation(const icl_task *task, const icl_reference_set *beside, const icl_tally *tally,
                                     icl_evaluation **evaluation, icl_error *error) {
     const size_t scored = tally->shape.scored;
     icl_status status = ICL_OK;
@@ -101,7 +108,7 @@ static icl_status create_evaluation(const icl_reference_set *beside, const icl_t
         const icl_reference *of = i > 0 ? &beside->items[i - 1] : &model;
         icl_score *score = &made->scores[i];
         snprintf(score->predictor, sizeof score->predictor, "%s", of->name);
-        snprintf(score->constants, sizeof score->constants, "%s", of->constants);
+        describe(of, task, score->constants);
         icl_tally_score(tally, i, made->curves ? made->curves + i * scored : NULL, score);
     }
     *evaluation = made;
@@ -162,7 +169,7 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
     tally.oracle = find_column(&beside, "oracle");
     tally.bayes = find_column(&beside, "bayes");
     ICL_TRY(predict_all(backend, trainer, &beside, recipe, &tally, error));
-    ICL_TRY(create_evaluation(&beside, &tally, evaluation, error));
+    ICL_TRY(create_evaluation(icl_trainer_task(trainer), &beside, &tally, evaluation, error));
 done:
     icl_tally_release(&tally);
     icl_reference_set_release(&beside);

@@ -32,15 +32,20 @@ static void add_positions(icl_json *json, const icl_score *score) {
     }
 }
 
-void icl_score_add_json(const icl_score *score, icl_json *json) {
-    icl_json_text(json, "predictor", score->predictor);
-    add_loss(json, score, score->mse, score->se, score->accuracy);
+static void add_distances(icl_json *json, const icl_score *score) {
     icl_json_number(json, "adjusted", score->adjusted);
     icl_json_number(json, "half_adjusted", score->half_adjusted);
     icl_json_number(json, "half_adjusted_se", score->half_adjusted_se);
     icl_json_number(json, "half_above_bayes", score->half_above_bayes);
     icl_json_number(json, "adjusted_median", score->adjusted_median);
     icl_json_number(json, "adjusted_trimmed", score->adjusted_trimmed);
+}
+
+void icl_score_add_json(const icl_score *score, icl_json *json) {
+    icl_json_text(json, "predictor", score->predictor);
+    add_loss(json, score, score->mse, score->se, score->accuracy);
+    if (!isnan(score->half_adjusted)) /* else the task has no oracle */
+        add_distances(json, score);
     icl_json_text(json, "constants", score->constants);
     add_positions(json, score);
 }
@@ -124,7 +129,7 @@ static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
     fprintf(stream, "%s\n", beaten > 0 ? "" : " none of them");
 }
 
-/* ---- Several scored positions, and losses with an accuracy ---- */
+/* ---- Tasks without an oracle ---- */
 
 /* Of a column that has this name on top and numbers as wide as `least` below. */
 static int width_of(const char *name, int least) {
@@ -181,11 +186,12 @@ static void write_plain(FILE *stream, const icl_evaluation *evaluation) {
     write_means(stream, evaluation);
     write_curve(stream, evaluation);
     write_verdict(stream, evaluation);
+    write_constants(stream, evaluation);
     fprintf(stream, "\n%" PRIu64 " fresh sequences, mean %s; +- is one standard error.\n", evaluation->sequences,
             icl_loss_name(evaluation->scores[0].loss_kind));
 }
 
-/* ---- Linear regression, and all that has one scored position ---- */
+/* ---- Linear regression ---- */
 
 static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
     fprintf(stream, "%-12s %11s %11s %11s %11s %11s %11s %11s\n", "predictor", "mse", "+-", "half adj.", "+-",
@@ -206,9 +212,7 @@ static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
 }
 
 icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, icl_error *error) {
-    const icl_score *model = &evaluation->scores[0];
-    const bool is_plain =
-        isnan(model->half_adjusted) && (evaluation->curves || icl_loss_has_accuracy(model->loss_kind));
+    const bool is_plain = isnan(evaluation->scores[0].half_adjusted); /* without an oracle */
     icl_status status = ICL_OK;
     char *memory = NULL;
     size_t size = 0;

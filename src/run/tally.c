@@ -160,8 +160,9 @@ void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *
     score->se = mean.se;
     score->accuracy = mean.accuracy;
     score_distances(tally, column, score);
-    for (size_t s = 0; positions && s < tally->shape.scored; s++)
-        positions[s] = score_positions(tally, column, s, 1);
     score->positions = positions;
-    score->position_count = positions ? tally->shape.scored : 0;
+    score->position_count = 0;
+    for (size_t s = 0; positions && s < tally->shape.scored; s++)
+        if (mean_weight(tally, s, 1) > 0)
+            positions[score->position_count++] = score_positions(tally, column, s, 1);
 }

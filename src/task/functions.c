@@ -28,6 +28,7 @@
 #include "core/recipe_keys.h"
 #include "iclab/ops.h"
 #include "task/covariance.h"
+#include "task/functions.h"
 #include "task/inputs.h"
 #include "task/noise.h"
 #include "task/streams.h"
@@ -49,6 +50,7 @@ typedef struct functions {
     size_t subspace;            /* k; 0: functions of all of x */
     double *rotation;           /* [d][d], orthonormal columns: B, then B'; NULL without a subspace */
     icl_random_params noise_level;
+    icl_functions_fit fit;
 } functions;
 
 /* What a batch keeps in icl_batch.scratch. C counts a function's own coefficients, F = C + 2 all of them. */
@@ -97,7 +99,14 @@ static const icl_recipe_key own_rows[] = {
     {"task", "subspace", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
      .help = "directions of x that f depends on, a random subspace; 0: all", .keys = in_subspace, .neutral = "0"},
 };
-static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
+/* What these functions are defined on; noise as in the paper's figures, small beside the functions; and a model that
+ * finds how wide to look. */
+static const icl_recipe_default own_defaults[] = {{"task", "inputs", "sphere"},
+                                                  {"task", "noise", "fixed:0.1"},
+                                                  {"model", "family", "softmax"},
+                                                  {"model", "layers", "1"},
+                                                  {0}};
+static const icl_recipe_group own_keys = {own_rows, sizeof own_rows / sizeof *own_rows, own_defaults};
 const icl_recipe_group *const icl_functions_keys[] = {&icl_pairs_keys, &icl_noise_keys, &icl_inputs_keys, &own_keys,
                                                       NULL};
 
@@ -144,6 +153,11 @@ static void destroy(icl_task *task) {
     if (state)
         icl_free(&state->rotation);
     icl_free(&task->state);
+}
+
+icl_functions_fit *icl_functions_fit_of(const icl_task *task) {
+    functions *state = task->state;
+    return &state->fit;
 }
 
 /* ---- Constants of a batch ---- */
@@ -351,4 +365,5 @@ const icl_task_family icl_functions = {
     .destroy = destroy,
     .batch_create = batch_create,
     .sample = sample,
+    .references = icl_functions_references,
 };

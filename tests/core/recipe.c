@@ -373,6 +373,63 @@ static void check_table(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
+/* ---- Defaults that come with a word ---- */
+
+/* small begins with another rate, and with kind = diag; large with another rate. */
+static const icl_recipe_default small_defaults[] = {{"train", "rate", "0.5"}, {"model", "kind", "diag"}, {0}};
+static const icl_recipe_default large_defaults[] = {{"train", "rate", "0.25"}, {0}};
+static const icl_recipe_group small_group = {NULL, 0, small_defaults}, large_group = {NULL, 0, large_defaults};
+static const icl_recipe_group *const small_groups[] = {&small_group, NULL}, *const large_groups[] = {&large_group,
+                                                                                                     NULL};
+static const icl_choice sizes[] = {{"plain", 0}, {"small", 1, small_groups}, {"large", 2, large_groups}, {0}};
+static const icl_recipe_key sized_keys[] = {
+    {"train", "size", ICL_KEY_WORD, "plain", .choices = sizes},
+    {"model", "kind", ICL_KEY_WORD, "full", .choices = kinds},
+    {"model", "rank", ICL_KEY_COUNT, "2"},
+    {"model", "curve", ICL_KEY_NUMBER, "0.5"},
+    {"train", "note", ICL_KEY_TEXT, ""},
+    {"train", "rate", ICL_KEY_NUMBER, "0.01", 1e-9, 10},
+};
+
+static bool begins_with(const icl_recipe *recipe, double rate, const char *kind) {
+    return icl_recipe_number(recipe, "train", "rate") == rate &&
+           strcmp(icl_recipe_value(recipe, "model", "kind"), kind) == 0;
+}
+
+/* The recipe's text, read over a recipe that has what another word brings. */
+static bool reads_back(const icl_recipe *recipe, icl_recipe *other) {
+    char *text = NULL;
+    const bool same = icl_recipe_override(other, "train.size=large", NULL) == ICL_OK &&
+                      icl_recipe_write(recipe, &text, NULL) == ICL_OK &&
+                      icl_recipe_parse(other, text, "written", NULL) == ICL_OK && same_values(recipe, other);
+    icl_text_free(&text);
+    return same;
+}
+
+static void check_defaults_of_words(tap_run *tap) {
+    icl_recipe *recipe = NULL, *copy = NULL, *other = NULL;
+    const size_t count = sizeof sized_keys / sizeof *sized_keys;
+
+    if (icl_recipe_create(sized_keys, count, &recipe, NULL) != ICL_OK ||
+        icl_recipe_create(sized_keys, count, &other, NULL) != ICL_OK)
+        exit(1);
+    tap_ok(tap, begins_with(recipe, 0.01, "full"), "without the word the defaults of the table");
+    icl_recipe_override(recipe, "train.size=small", NULL);
+    tap_ok(tap, begins_with(recipe, 0.5, "diag"), "a word brings defaults of its own");
+    tap_ok(tap, icl_recipe_clone(recipe, &copy, NULL) == ICL_OK && begins_with(copy, 0.5, "diag"), "a copy has them");
+    tap_ok(tap, reads_back(recipe, other), "and the text that is written");
+    icl_recipe_override(recipe, "train.size=large", NULL);
+    tap_ok(tap, begins_with(recipe, 0.25, "full"), "another word takes them back, and brings its own");
+    icl_recipe_override(recipe, "train.size=plain", NULL);
+    tap_ok(tap, begins_with(recipe, 0.01, "full"), "and one without takes all of them back");
+    icl_recipe_override(recipe, "train.rate=0.01", NULL);
+    icl_recipe_override(recipe, "train.size=small", NULL);
+    tap_ok(tap, begins_with(recipe, 0.01, "diag"), "a value that was given stays, also where it is the default");
+    icl_recipe_destroy(&recipe);
+    icl_recipe_destroy(&copy);
+    icl_recipe_destroy(&other);
+}
+
 int main(void) {
     tap_run tap = {0};
     check_defaults(&tap);
@@ -384,6 +441,7 @@ int main(void) {
     check_files(&tap);
     check_nearest(&tap);
     check_use(&tap);
+    check_defaults_of_words(&tap);
     check_table(&tap);
     return tap_done(&tap);
 }

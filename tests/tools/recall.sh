@@ -13,7 +13,7 @@ small=(--device cpu --quiet --set task.vocabulary=16 --set task.length=16 --set 
 
 # number PREDICTOR KEY: of the last table.
 number() {
-    sed -n "s/^{\"predictor\":\"$1\".*[{,]\"$2\":\([^,]*\),\"adjusted.*/\1/p" "$work/out"
+    sed -n "s/^{\"predictor\":\"$1\".*[{,]\"$2\":\([^,}]*\),\"constants.*/\1/p" "$work/out"
     sed -n "s/^{\"predictor\":\"$1\",\"$2\":\([^,]*\),.*/\1/p" "$work/out"
 }
 # near A B: to six digits.

@@ -15,17 +15,17 @@ const icl_garg_setting *icl_garg_setting_of(const icl_reproducing *run) {
     return &settings[run->params->scale];
 }
 
-/* x_k stands at position 2 k of 2 n + 1, and weighs (2 n + 1) / (n + 1). */
-static size_t count_points(const icl_score *score) {
-    return (score->position_count + 1) / 2;
+/* Of 2 n + 1 positions the n + 1 of x_0 to x_n count, each with weight (2 n + 1) / (n + 1). */
+static double weight_of(const icl_score *score) {
+    return (double)(2 * score->position_count - 1) / (double)score->position_count;
 }
 
 double icl_garg_error(const icl_score *score, size_t pairs, double unit, double *standard_error) {
-    const bool is_there = score && pairs < count_points(score);
-    const double weight = is_there ? (double)score->position_count / (double)count_points(score) : 1;
+    const bool is_there = score && pairs < score->position_count;
+    const double weight = is_there ? weight_of(score) : 1;
 
-    *standard_error = is_there ? score->positions[2 * pairs].se / (weight * unit) : (double)NAN;
-    return is_there ? score->positions[2 * pairs].loss / (weight * unit) : (double)NAN;
+    *standard_error = is_there ? score->positions[pairs].se / (weight * unit) : (double)NAN;
+    return is_there ? score->positions[pairs].loss / (weight * unit) : (double)NAN;
 }
 
 icl_status icl_garg_draw(icl_reproducing *run, const char *name, const char *title, const char *ours, double unit,
@@ -37,7 +37,7 @@ icl_status icl_garg_draw(icl_reproducing *run, const char *name, const char *tit
 
     for (size_t i = 0; i < evaluation->count && used < MOST_SERIES; i++) {
         const icl_score *score = &evaluation->scores[i];
-        points = count_points(score) < ICL_GARG_POINTS ? count_points(score) : ICL_GARG_POINTS;
+        points = score->position_count < ICL_GARG_POINTS ? score->position_count : ICL_GARG_POINTS;
         for (size_t k = 0; k < points; k++)
             values[used][k] = icl_garg_error(score, k, unit, &errors[used][k]);
         series[used] = (icl_series){i == 0 ? ours : score->predictor,
