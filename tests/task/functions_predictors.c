@@ -90,8 +90,8 @@ static void check_fit(tap_run *tap, const shown *all, const icl_functions_fit *f
     const double at = error_of(all, 0, fit->bandwidth);
     tap_ok(tap, at < error_of(all, 0, 1.02 * fit->bandwidth) && at < error_of(all, 0, fit->bandwidth / 1.02),
            "h = %.4f has less error than 2 %% beside it", fit->bandwidth);
-    tap_ok(tap, at < least && least <= error_of(all, N, 1),
-           "kernel %.4f, nearest %.4f, mean %.4f", at, least, error_of(all, N, 1));
+    tap_ok(tap, at < least && least <= error_of(all, N, 1), "kernel %.4f, nearest %.4f, mean %.4f", at, least,
+           error_of(all, N, 1));
 }
 
 static icl_status check(tap_run *tap, const char *overrides, shown *all, double *bandwidth, icl_error *error) {
