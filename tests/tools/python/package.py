@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import tap
 from tap import ok, refused
@@ -100,8 +101,7 @@ def check_prediction(run, work):
     printed = run_command("predict", os.fspath(run), "--data", f"{work}/data.csv", "--target", "y", "--json",
                           "--device", "cpu", "--quiet", "--folds", "4", "--repeats", "2")
     mse = [row["mse"] for row in map(json.loads, printed.splitlines()) if "mse" in row]
-    found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2, seed=1)
-    default = json.loads(printed.splitlines()[-1])["seed"]
+    default = next(row["seed"] for row in map(json.loads, printed.splitlines()) if "seed" in row)
     found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2, seed=default)
     ok(found.scores["mse"].tolist() == mse and len(mse) == 5, f"held-out errors are the command's: {mse}")
     alone = run.predict(features, targets, features[:3], device="cpu", held_out=False)
@@ -110,7 +110,7 @@ def check_prediction(run, work):
     hidden = numpy.where(numpy.arange(20) < 17, targets, numpy.nan)
     unlabelled = run.predict(features, hidden, device="cpu", held_out=False)
     ok(unlabelled.row_count == 3, "rows without a target are predicted")
-    with refused(iclab.InputError, "task.d = 5", "more features than the model has"):
+    with refused(iclab.InputError, "at most 3", "more features than the model has"):
         run.predict(numpy.zeros((20, 5)), targets, device="cpu")
     with refused(iclab.InputError, "one for each row", "too few targets"):
         run.predict(features, targets[:5], device="cpu")
@@ -206,6 +206,7 @@ def check_interrupt(work):
     with refused(ZeroDivisionError, "of the caller", "what the callback raises ends it, too"):
         iclab.train("quickstart", device="cpu", steps=10**7, out=f"{work}/raised", progress=fail, **few)
     ok(iclab.Run(f"{work}/raised").status == "interrupted", "with a checkpoint")
+    check_claim(work)
     failures = []
 
     def train_there():
@@ -221,6 +222,21 @@ def check_interrupt(work):
         thread.join()
     same = read(f"{work}/thread/model.safetensors") == read(f"{work}/whole/model.safetensors")
     ok(not failures and same, f"two threads share a device {failures}")
+
+
+def check_claim(work):
+    """Another process trains in the folder: neither a new run nor one that goes on joins it."""
+    folder = f"{work}/claimed"
+    line = [command, "train", "quickstart", "--device", "cpu", "--steps", "10000000", "--out", folder, "--quiet"]
+    other = subprocess.Popen([*line, *settings({**SMALL, "eval.every": 0})])
+    while other.poll() is None and not os.path.exists(f"{folder}/checkpoint/state.safetensors"):
+        time.sleep(0.01)
+    with refused(iclab.InputError, "another process trains there", "a folder that another process holds"):
+        iclab.resume(folder, device="cpu")
+    other.terminate()
+    other.wait()
+    with refused(iclab.InputError, "already holds a run", "after its end it is another's run"):
+        iclab.train("quickstart", device="cpu", out=folder)
 
 
 def check_comparison():

@@ -128,7 +128,11 @@ class Handle:
     def __init__(self, destroy: str, device: Device | None = None) -> None:
         self.pointer = ctypes.c_void_p()
         self.device = device
-        weakref.finalize(self, _destroy, destroy, self.pointer, device)
+        self._finalizer = weakref.finalize(self, _destroy, destroy, self.pointer, device)
+
+    def release(self) -> None:
+        """Destroys it now."""
+        self._finalizer()
 
     @property
     def _as_parameter_(self) -> ctypes.c_void_p:

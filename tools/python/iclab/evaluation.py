@@ -35,10 +35,13 @@ class Evaluation(Table):
         scores = (score * evaluation.count).from_address(evaluation.scores)
         rows = [json.loads(library.take_text("icl_score_json", ctypes.byref(one))) for one in scores]
         count = evaluation.sequences
+        positions = [
+            {"predictor": row["predictor"], **one} for row in rows for one in row.pop("positions", None) or ()
+        ]
         made = cls.from_rows(rows, f"on {count:,} fresh sequences")
         assert isinstance(made, Evaluation)
         made.sequences = count
-        made.positions = Table.from_rows([row for one in scores for row in _positions(one)])
+        made.positions = Table.from_rows(positions)
         made._text = library.take_text("icl_evaluation_table", pointer)
         return made
 
@@ -49,19 +52,3 @@ class Evaluation(Table):
 
     def __str__(self) -> str:
         return self._text
-
-
-def _positions(score: Any) -> list[dict[str, Any]]:
-    kind = library.declared.struct("icl_position_score")
-    if score.position_count == 0:
-        return []
-    return [
-        {
-            "predictor": library.words(score.predictor),
-            "position": one.position,
-            "loss": one.loss,
-            "se": one.se,
-            "accuracy": one.accuracy,
-        }
-        for one in (kind * score.position_count).from_address(score.positions)
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import pathlib
 import queue
@@ -15,10 +16,12 @@ from typing import Any, Callable, Optional, Union
 
 from . import _library as library
 from ._devices import Device, Handle, open_device
-from .errors import DivergedError, InterruptedTraining
+from .errors import DivergedError, FileError, InputError, InterruptedTraining
 from .evaluation import Evaluation
 from .recipes import Recipe, Source
 from .runs import Run
+
+_logger = logging.getLogger("iclab")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def train(
         made.set(**{"train.horizon": made["train.steps"]})
     if steps is not None:
         made.set(**{"train.steps": steps})
-    folder = pathlib.Path(out) if out is not None else _free_folder(made)
+    folder = None if out is None else pathlib.Path(out)
     return _Session(made, folder, open_device(device), is_resumed=False).run(progress, evaluate)
 
 
@@ -84,8 +87,9 @@ def resume(
 ) -> Run:
     """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped."""
     recipe = Recipe.of_run(folder)
-    if steps is not None:
-        recipe.set(**{"train.steps": steps})
+    held = recipe["train.steps"]
+    if steps is not None and steps != held:
+        recipe.set(**{"train.horizon": recipe["train.horizon"] or held, "train.steps": steps})
     return _Session(recipe, pathlib.Path(folder), open_device(device), is_resumed=True).run(progress, evaluate)
 
 
@@ -107,9 +111,11 @@ class _Ended:
 @dataclass
 class _Session:
     recipe: Recipe
-    folder: pathlib.Path
+    chosen: pathlib.Path | None
     device: Device
     is_resumed: bool
+    folder: pathlib.Path = field(init=False)
+    claim: Handle = field(default_factory=lambda: Handle("icl_run_claim_release"))
     trainer: Handle = field(init=False)
     start: float = field(default_factory=time.monotonic)
     first_step: float = 0.0
@@ -117,6 +123,12 @@ class _Session:
     step_memory: float = 0.0
 
     def run(self, progress: ProgressCallback, evaluate: bool) -> Run:
+        try:
+            return self._run(progress, evaluate)
+        finally:
+            self.claim.release()
+
+    def _run(self, progress: ProgressCallback, evaluate: bool) -> Run:
         events: queue.SimpleQueue[Union[Progress, _Ended]] = queue.SimpleQueue()
         stop = ctypes.c_int(0)
         report = library.callback("icl_session_params", "report", lambda _, at: events.put(_progress_at(at)))
@@ -124,7 +136,7 @@ class _Session:
             "icl_session_params",
             backend=self.device.pointer,
             recipe=self.recipe.pointer,
-            folder=library.encoded(self.folder),
+            folder=None if self.chosen is None else library.encoded(self.chosen),
             resume=self.is_resumed,
             stop=ctypes.addressof(stop),
             report=library.address_of(report),
@@ -132,6 +144,7 @@ class _Session:
         self.trainer = Handle("icl_trainer_destroy", self.device)
         with self.device:
             self._prepare(params)
+        params.folder = library.encoded(self.folder)
 
         def work() -> None:
             ended = _Ended()
@@ -148,7 +161,34 @@ class _Session:
 
     # ---- Before ----
 
+    def _claim(self, folder: pathlib.Path) -> None:
+        """So that no other process trains there. A file system without locks is no reason not to train."""
+        self.claim = Handle("icl_run_claim_release")
+        try:
+            library.call("icl_run_claim_take", library.encoded(folder), self.claim.slot)
+        except FileError as failure:
+            if not folder.exists():
+                raise
+            _logger.warning("%s: nothing keeps another process from training there", failure)
+        self.folder = folder
+
+    def _create(self) -> None:
+        """A folder that holds a run is refused; one that was not asked for gives way to the next."""
+        while True:
+            folder = self.chosen or _free_folder(self.recipe)
+            try:
+                self._claim(folder)
+                library.call("icl_run_create", library.encoded(folder), self.recipe)
+                return
+            except InputError:
+                self.claim.release()
+                if self.chosen is not None:
+                    raise
+
     def _prepare(self, params: Any) -> None:
+        if self.is_resumed:
+            assert self.chosen is not None
+            self._claim(self.chosen)
         library.call("icl_session_prepare", ctypes.byref(params), self.trainer.slot)
         memory = library.struct("icl_step_memory")
         library.call("icl_trainer_measure_memory", self.trainer, ctypes.byref(memory))
@@ -157,8 +197,10 @@ class _Session:
         if about.global_memory > 0:
             there = float(about.global_memory)
             library.call("icl_step_memory_check", ctypes.byref(memory), there, about.name)
-        create = "icl_run_write_recipe" if self.is_resumed else "icl_run_create"
-        library.call(create, library.encoded(self.folder), self.recipe)
+        if self.is_resumed:
+            library.call("icl_run_write_recipe", library.encoded(self.folder), self.recipe)
+        else:
+            self._create()
         self.first_step = time.monotonic()
         self._write_facts("running")
 
