@@ -293,6 +293,6 @@ const subcommand command_predict = {
         "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
         "line, and each predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
-        "separator, decimal, omitted, impute).",
+        "separator, decimal, rows_omitted, impute).",
     .run = run,
 };

@@ -173,7 +173,7 @@ static icl_status print_data_json(const prediction_print *print, icl_error *erro
     icl_json_count(&json, "predicted", outcome->predicted);
     icl_json_text(&json, "separator", icl_separator_word(print->table->separator));
     icl_json_text(&json, "decimal", print->table->decimal == ICL_DECIMAL_COMMA ? "comma" : "point");
-    icl_json_count(&json, "omitted", print->table->omission_count);
+    icl_json_count(&json, "rows_omitted", print->table->omission_count);
     icl_json_text(&json, "impute", outcome->fills ? print->impute : NULL);
     return print_json_line(&json, error);
 }

@@ -244,7 +244,7 @@ static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
     if (!ends_field(reader, byte))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: column %zu: text behind a closing quote: expected a separator or the line's "
-                        "end (a quote within quotes is written \"\")",
+                        "end (--separator names another; a quote within quotes is written \"\")",
                         reader->name, line, reader->count);
     return ICL_OK;
 }

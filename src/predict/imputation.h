@@ -25,7 +25,8 @@ icl_status icl_filled_table_create(const icl_table *table, size_t features, icl_
                                    icl_error *error);
 void icl_filled_table_release(icl_filled_table *filled);
 
-/* Fits fills [features] to rows of a table that has holes; 0 for a feature that none of them has. work: [rows->count]. */
+/* Fits fills [features] to rows of a table that has holes; 0 for a feature that none of them has.
+ * work: [rows->count]. */
 void icl_imputation_fit(const icl_table_rows *rows, size_t features, icl_impute rule, double *work, double *fills);
 
 /* Puts the fills [features] into the holes. */

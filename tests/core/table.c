@@ -109,8 +109,10 @@ static void check_messages(tap_run *tap) {
          "2 columns are named \"y\": expected for --target the number of one, from 1 to 3: the first is 2"},
         {"Year,b\n1,2\n", "data.csv:1: no column \"y\" (nearest: \"b\")"},
         {"1,2\n3,4\n", "expected for --target a number from 1 to 2, because the first line has no names"},
-        {"a:y\n1:2\n3:4\n", "are fields separated so: --separator ':'?"},
-        {"a\n1\n", "no column \"y\" in a file of one column (\"a\"): --separator says what stands between fields"},
+        {"a:y\n1:2\n3:4\n",
+         "fields that look separated by :: expected a comma, semicolon, tab, pipe or blanks, or --separator ':'"},
+        {"a\n1\n",
+         "no column \"y\" in a file of one column (\"a\"): expected what stands between fields: --separator comma"},
         {"a,2,y\n1,2,3\n", "data.csv:1: text in column 1 and a number in column 2"},
         {"\xFF\xFE", "data.csv:1: not UTF-8"},
     };

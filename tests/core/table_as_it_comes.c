@@ -69,6 +69,31 @@ static void check_dialects(tap_run *tap) {
     check_read(tap, "one column of decimal commas", &params, 3, 1, (double[]){1.5, 2.25, 3.5}, "decimal", 0, "comma");
 }
 
+/* What looks separated by a rare character, and what only has one in its fields. */
+static void check_odd_separators(tap_run *tap) {
+    icl_table_params params = from_text("-15,22^-6,51^9\n23,47^58,67^3\n", "3");
+
+    check_refusal(tap, &params, "data.csv:1: fields that look separated by ^: expected a comma");
+    params.source.separator = '^';
+    check_read(tap, "read when told so", &params, 2, 3, (double[]){-15.22, -6.51, 9, 23.47, 58.67, 3}, "separator", 0,
+               "'^'");
+    params = from_text("a;y\n1;2\n3;4\n", "y");
+    params.source.separator = ',';
+    check_refusal(tap, &params,
+                  "in a file of one column (\"a;y\"): expected what stands between fields: --separator "
+                  "semicolon");
+    params = from_text("12:30:15;5;1\n12:31:15;6;2\n", "3");
+    check_refusal(tap, &params, "data.csv:1: text in column 1 and a number in column 2");
+    params.header = ICL_HEADER_NO;
+    params.excluded = (const char *const[]){"1"};
+    params.excluded_count = 1;
+    check_read(tap, "times hold no separator", &params, 2, 2, (double[]){5, 1, 6, 2}, "separator", 0, "semicolons");
+    params = from_text("d;x;y\n1/2/2024;5;1\n3/2/2024;6;2\n", "y");
+    params.excluded = (const char *const[]){"d"};
+    params.excluded_count = 1;
+    check_read(tap, "nor do dates", &params, 2, 2, (double[]){5, 1, 6, 2}, "separator", 0, "semicolons");
+}
+
 static void check_thousands(tap_run *tap) {
     icl_table_params params = from_text("a;y\n1,234;1\n5,678;2\n", "y");
 
@@ -253,6 +278,7 @@ int main(void) {
     tap_run tap = {0};
 
     check_dialects(&tap);
+    check_odd_separators(&tap);
     check_thousands(&tap);
     check_units(&tap);
     check_left_out(&tap);

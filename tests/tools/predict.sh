@@ -144,11 +144,11 @@ refuse 'the target is the same in every row' "a constant target" 'a,y\n1,2\n2,2\
 refuse 'bad.csv:3: a line of 3 columns: expected 2' "ragged lines" 'a,y\n1,2\n1,2,3\n'
 refuse 'bad.csv:2: column 1 \(a\): a missing value "NaN".*--drop-missing' "NaN" 'a,y\nNaN,2\n1,2\n2,1\n'
 refuse 'bad.csv:2: column 2: a quote that is never closed' "a quote left open" 'a,y\r\n1,"2\r\n'
-refuse '9 features: expected at most 8, the d of the model in .*--exclude.*task.d=9' "more features than the model has" \
+refuse '9 features: expected at most 8, the d of the model in .*--exclude.*task.d=9' "more features than a model has" \
     'a,b,c,d,e,f,g,h,k,y\n1,2,3,4,5,6,7,8,9,0\n'
 refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
 refuse '1 row with a target: expected at least 4 in --data' "a short table of semicolons" 'a;y\n1;2\n'
-refuse "separated so: --separator ':'" "colons" 'a:y\n1:2\n'
+refuse "separated by :.*--separator ':'" "colons" 'a:y\n1:2\n'
 refuse 'separator xy: expected comma, semicolon, tab, pipe, space or one character' "a separator of two characters" \
     'a,y\n1,2\n' --separator xy
 refuse '--drop-missing and --impute: expected one of them' "two rules for what is missing" 'a,y\n1,2\n' \

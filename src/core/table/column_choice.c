@@ -9,22 +9,20 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 
+/* Nothing takes the lines apart, or a separator that the caller named does not. */
 static icl_status refuse_one_column(const icl_sheet *sheet, const char *wanted, icl_error *error) {
     const char *sample;
-    char hint[64] = "--separator says what stands between fields", separator = 0;
+    char name[ICL_SEPARATOR_NAME], separator = 0;
     size_t size;
 
     ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
-    ICL_CHECK(icl_guess_separator(sample, size, &separator, error));
-    if (separator != 0 && separator != sheet->separator) {
-        char name[ICL_SEPARATOR_NAME];
-        icl_separator_name(separator, name);
-        snprintf(hint, sizeof hint, "are fields separated so: --separator %s?", name);
-    }
+    ICL_CHECK(icl_recognise_separator(sample, size, &separator, error));
     return icl_fail(error, ICL_ERROR_INPUT,
-                    "%s:%zu: no column \"%s\" in a file of one column (\"%s\"): %s (expected "
-                    "a comma, semicolon, tab, pipe or blanks)",
-                    sheet->name, sheet->first_line, wanted, sheet->names[0], hint);
+                    "%s:%zu: no column \"%s\" in a file of one column (\"%s\"): expected what stands between fields: "
+                    "--separator %s",
+                    sheet->name, sheet->first_line, wanted, sheet->names[0],
+                    separator != 0 ? icl_separator_name(separator, name)
+                                   : "comma, semicolon, tab, pipe, space or a character");
 }
 
 static icl_status refuse_column(const icl_sheet *sheet, const char *option, const char *wanted, icl_error *error) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/csv_reader.h"
+#include "core/table/date.h"
 #include "core/table/missing.h"
 
 /* Records of a sample that are looked at. */
@@ -40,7 +41,7 @@ const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]) {
 typedef struct trial {
     size_t records, first; /* fields of the first record */
     size_t consistent;     /* records with as many */
-    size_t cells, numbers; /* behind the first record */
+    size_t cells, values;  /* behind the first record; numbers, dates and what is missing */
     bool is_open;          /* the first record ends with an empty field */
 } trial;
 
@@ -58,7 +59,8 @@ static void count_record(const icl_csv_record *record, trial *made) {
                         (made->is_open && record->count + 1 == made->first);
     made->cells += record->count;
     for (size_t i = 0; i < record->count; i++)
-        made->numbers += icl_is_missing(record->fields[i]) || icl_read_written_number(record->fields[i], &number);
+        made->values += icl_is_missing(record->fields[i]) || icl_is_date(record->fields[i]) ||
+                        icl_read_written_number(record->fields[i], &number);
 }
 
 /* A record that cannot be read counts against the separator. */
@@ -92,7 +94,7 @@ done:
 }
 
 static double score_of(const trial *made) {
-    const double share = made->cells > 0 ? (double)made->numbers / (double)made->cells : 0;
+    const double share = made->cells > 0 ? (double)made->values / (double)made->cells : 0;
 
     if (made->records == 0 || made->first < 2)
         return 0;
@@ -122,17 +124,13 @@ static icl_status best_separator(const char *sample, size_t size, const char *ca
 icl_status icl_recognise_separator(const char *sample, size_t size, char *separator, icl_error *error) {
     trial whole;
 
-    ICL_CHECK(best_separator(sample, size, ",\t;| ", separator, error));
+    ICL_CHECK(best_separator(sample, size, ",\t;| :~^/#&!", separator, error));
     if (*separator != 0)
         return ICL_OK;
     /* One column: its decimal commas separate nothing. */
     ICL_CHECK(try_separator(sample, size, ',', &whole, error));
     *separator = whole.records > 0 && whole.first == 1 && whole.consistent < whole.records ? ';' : 0;
     return ICL_OK;
-}
-
-icl_status icl_guess_separator(const char *sample, size_t size, char *separator, icl_error *error) {
-    return best_separator(sample, size, ",\t;|:~^/#&! ", separator, error);
 }
 
 /* ---- Decimal marks ---- */

@@ -4,15 +4,13 @@
 
 #include "core/table/written_number.h"
 
-/* The separator of a text that begins as `sample` does, [size] bytes: of comma, semicolon, tab, bar and blanks the one
- * that takes lines apart into as many fields as the first, most of them numbers. *separator = 0: none takes the first
- * line apart. */
+/* The separator of a text that begins as `sample` does, [size] bytes: the one that takes lines apart into as many
+ * fields as the first, most of them numbers. Comma, semicolon, tab, bar and blanks come before characters that are
+ * rarely separators, which are found only where they do better. *separator = 0: none takes the first line apart. */
 icl_status icl_recognise_separator(const char *sample, size_t size, char *separator, icl_error *error);
 
-/* The same among marks that are rarely separators, for a hint. */
-icl_status icl_guess_separator(const char *sample, size_t size, char *separator, icl_error *error);
-
-/* "comma", "semicolon", …; the character itself, in quotes that a shell takes off, where it has no name. Returns `name`. */
+/* "comma", "semicolon", …; the character itself, in quotes that a shell takes off, where it has no name. Returns
+ * `name`. */
 #define ICL_SEPARATOR_NAME 16
 const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]);
 

@@ -178,6 +178,11 @@ static icl_status choose_separator(icl_sheet *sheet, icl_error *error) {
     ICL_CHECK(icl_recognise_separator(sample, size, &sheet->separator, error));
     if (sheet->separator == 0)
         sheet->separator = ',';
+    if (!icl_separator_word(sheet->separator))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:1: fields that look separated by %c: expected a comma, semicolon, tab, pipe or blanks, or "
+                        "--separator '%c'",
+                        sheet->name, sheet->separator, sheet->separator);
     icl_csv_reader_separate(sheet->reader, sheet->separator);
     return ICL_OK;
 }
