@@ -11,6 +11,8 @@
 #include "iclab/file.h"
 #include "iclab/text.h"
 
+enum { MOST_COMPLAINT = 200 };
+
 /* ---- The program ---- */
 
 static bool is_program(const char *path) {
@@ -43,21 +45,31 @@ done:
 }
 
 /* Without the settings of the user, or of a file that lies in the folder. */
-static int run_gnuplot(const char *program, const char *folder, const char *script) {
-    if (chdir(folder) == 0)
+static int run_gnuplot(const char *program, const char *folder, const char *script, int complaints) {
+    if (chdir(folder) == 0 && dup2(complaints, STDERR_FILENO) >= 0)
         execl(program, "gnuplot", "-d", script, (char *)NULL);
     return 1;
 }
 
-static icl_status run(const char *program, const char *folder, const char *script, icl_error *error) {
-    int state = 0;
-    pid_t child;
+/* The line that says something: before it gnuplot repeats the command, and points at a place in it. */
+static void read_complaint(FILE *complaints, char line[MOST_COMPLAINT]) {
+    rewind(complaints);
+    while (fgets(line, MOST_COMPLAINT, complaints)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strstr(line, "line ") && strstr(line, ": "))
+            return;
+    }
+    line[0] = '\0';
+}
 
-    fflush(stdout);
-    fflush(stderr);
-    child = fork();
+static icl_status run_apart(const char *program, const char *folder, const char *script, FILE *complaints,
+                            icl_error *error) {
+    char complaint[MOST_COMPLAINT];
+    int state = 0;
+    const pid_t child = fork();
+
     if (child == 0)
-        _exit(run_gnuplot(program, folder, script));
+        _exit(run_gnuplot(program, folder, script, fileno(complaints)));
     if (child < 0)
         return icl_file_fail(error, "start gnuplot for", script, errno);
     while (waitpid(child, &state, 0) < 0)
@@ -65,7 +77,23 @@ static icl_status run(const char *program, const char *folder, const char *scrip
             return icl_file_fail(error, "wait for gnuplot of", script, errno);
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return ICL_OK;
-    return icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: expected a picture", folder, script);
+    read_complaint(complaints, complaint);
+    return icl_fail(error, ICL_ERROR_IO, "gnuplot failed on %s/%s: %s%sexpected a picture", folder, script, complaint,
+                    complaint[0] ? ": " : "");
+}
+
+/* Its warnings are for whoever writes a script, and nobody here did: they are kept from the screen. */
+static icl_status run(const char *program, const char *folder, const char *script, icl_error *error) {
+    FILE *complaints = tmpfile();
+    icl_status status;
+
+    if (!complaints)
+        return icl_file_fail(error, "make a temporary file for gnuplot of", script, errno);
+    fflush(stdout);
+    fflush(stderr);
+    status = run_apart(program, folder, script, complaints, error);
+    (void)fclose(complaints);
+    return status;
 }
 
 /* ---- What it drew ---- */

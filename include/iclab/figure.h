@@ -32,6 +32,7 @@ typedef enum icl_series_style {
     ICL_SERIES_PUBLISHED, /* theirs: open marks, not joined */
     ICL_SERIES_REFERENCE, /* a reference predictor or theory: dashed */
     ICL_SERIES_CLOUD,     /* points alone */
+    ICL_SERIES_BAND,      /* a pale area from y up to `error`, behind the curves: quantiles, say */
 } icl_series_style;
 
 /* A curve. */
@@ -40,7 +41,7 @@ typedef struct icl_series {
     icl_series_style style; /* its marks and lines */
     size_t count;           /* points */
     const double *x, *y;    /* [count]; NaN: no such point */
-    const double *error;    /* [count] standard errors, or NULL */
+    const double *error;    /* [count] standard errors, or NULL; a band's upper edge */
 } icl_series;
 
 /* Curves over one pair of axes. */
@@ -49,7 +50,7 @@ typedef struct icl_figure {
     const char *title;             /* with the paper's number of the figure */
     const char *x_label, *y_label; /* with units, where there are any */
     bool log_x, log_y;             /* logarithmic axes */
-    double least_y;                /* smaller values lie below the picture; 0: none do */
+    double least_y, most_y;        /* smaller and larger values lie outside the picture; 0: none do */
     size_t count;                  /* curves */
     const icl_series *series;      /* [count] */
     /* [x_name_count]: what stands at x = 0, 1, … instead of numbers; NULL: numbers */
@@ -57,7 +58,10 @@ typedef struct icl_figure {
     size_t x_name_count; /* of them */
 } icl_figure;
 
-/* Writes the figure and draws it. Pictures of that name that lay there before are gone, drawn or not: none is left that
+/* Axes hold every point with some room about it, on whole numbers where all of x is whole. A figure without any point
+ * that can be drawn says so in the picture.
+ *
+ * Writes the figure and draws it. Pictures of that name that lay there before are gone, drawn or not: none is left that
  * shows other data than the CSV beside it. */
 ICL_API icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure, icl_error *error);
 

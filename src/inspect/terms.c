@@ -80,7 +80,7 @@ static const char *cost_text(const icl_inspect_effect *of, icl_inspect_judge jud
 static icl_status write_effect(icl_inspecting *run, size_t layer, const char *what, const char *coefficient,
                                const char *moves, const icl_inspect_effect *of, const char *role, icl_error *error) {
     char number[ICL_INSPECT_CELL], moved[ICL_INSPECT_CELL], costs[ICL_JUDGES][ICL_INSPECT_CELL];
-    char verdict[ICL_INSPECT_VERDICT];
+    char verdict[ICL_INSPECT_VERDICT], both[2 * ICL_INSPECT_VERDICT];
     const char *const cells[] = {number,
                                  what,
                                  coefficient,
@@ -89,9 +89,13 @@ static icl_status write_effect(icl_inspecting *run, size_t layer, const char *wh
                                  cost_text(of, ICL_JUDGE_MEAN, costs[0]),
                                  cost_text(of, ICL_JUDGE_MEDIAN, costs[1]),
                                  cost_text(of, ICL_JUDGE_TRIMMED, costs[2]),
-                                 role,
-                                 icl_inspect_verdict(of, verdict)};
+                                 both};
 
+    icl_inspect_verdict(of, verdict);
+    if (role[0] && !icl_inspect_does_nothing(of))
+        snprintf(both, sizeof both, "%s: %s", role, verdict);
+    else
+        snprintf(both, sizeof both, "%s", role[0] ? role : verdict);
     snprintf(number, sizeof number, "%zu", layer + 1);
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
@@ -131,8 +135,7 @@ static icl_status write_table(const section *s, icl_error *error) {
                                                 {"pruned: loss rises by", true},
                                                 {"its median", true},
                                                 {"trimmed mean", true},
-                                                {"what it does", false},
-                                                {"verdict", false}};
+                                                {"what it does, and the verdict", false}};
 
     ICL_CHECK(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t layer = 0; layer < s->effects->depth; layer++)

@@ -24,20 +24,51 @@ icl_status icl_script_text(icl_text *script, const char *text, icl_error *error)
     return icl_text_append(script, "\"", 1, error);
 }
 
+/* Where a line of at most so many bytes ends: behind its last blank, if there is one. */
+static size_t line_length(const char *text, size_t most) {
+    size_t length = strlen(text), end = most;
+
+    if (length <= most)
+        return length;
+    while (end > 0 && text[end] != ' ')
+        end--;
+    return end > 0 ? end : length;
+}
+
+icl_status icl_script_lines(icl_text *script, const char *text, size_t most, icl_error *error) {
+    icl_text line = {0};
+    icl_status status = ICL_OK;
+
+    do {
+        const size_t length = line_length(text, most);
+        line.length = 0;
+        ICL_TRY(icl_text_append(&line, text, length, error));
+        ICL_TRY(icl_script_text(script, line.bytes, error));
+        text += length + (text[length] == ' ');
+        if (*text)
+            ICL_TRY(icl_text_print(script, error, ".\"\\n\"."));
+    } while (*text);
+done:
+    icl_text_release(&line);
+    return status;
+}
+
+/* Of two kinds: SVG for pages, and PNG of twice the pixels, so that it stands enlargement. */
 icl_status icl_script_begin(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                             size_t width, size_t height, icl_error *error) {
     ICL_CHECK(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
     ICL_CHECK(icl_text_print(script, error,
                              "set datafile separator ','\n"
                              "do for [kind in 'svg png'] {\n"
-                             "options = 'size %zu,%zu noenhanced background \"#ffffff\"'\n"
-                             "if (kind eq 'svg') { eval 'set terminal svg dynamic '.options }\n"
-                             "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') "
-                             "> 0 ? 'pngcairo ' : 'png ').options }\n"
+                             "options = 'noenhanced background \"#ffffff\" font \"sans-serif,%d\"'\n"
+                             "if (kind eq 'svg') { eval 'set terminal svg dynamic size %zu,%zu '.options }\n"
+                             "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') > 0 "
+                             "? 'pngcairo size %zu,%zu fontscale 1.6 pointscale 2 linewidth 2 '.options "
+                             ": 'png size %zu,%zu noenhanced background \"#ffffff\"') }\n"
                              "set output '%s.'.kind\n"
                              "set title ",
-                             width, height, name));
-    ICL_CHECK(icl_script_text(script, title, error));
+                             ICL_SCRIPT_FONT, width, height, 2 * width, 2 * height, width, height, name));
+    ICL_CHECK(icl_script_lines(script, title, width / ICL_SCRIPT_LETTER, error));
     return icl_text_print(script, error, " noenhanced\n");
 }
 
@@ -54,11 +85,11 @@ done:
     return status;
 }
 
-icl_status icl_script_label(icl_text *script, const char *axis, const char *label, icl_error *error) {
+icl_status icl_script_label(icl_text *script, const char *axis, const char *label, size_t most, icl_error *error) {
     if (!label)
         return ICL_OK;
     ICL_CHECK(icl_text_print(script, error, "set %slabel ", axis));
-    ICL_CHECK(icl_script_text(script, label, error));
+    ICL_CHECK(icl_script_lines(script, label, most, error));
     return icl_text_print(script, error, " noenhanced\n");
 }
 

@@ -10,6 +10,9 @@
 /* In narrower columns numbers would not fit. */
 #define MOST_NUMBERED 10
 
+/* Of a label beside a panel. */
+#define LETTERS_A_PANEL 28
+
 /* A cell has a sign from this share of the largest value on; where it is dark, from the second share on, in white. */
 #define LEAST_SIGNED "0.05"
 #define LEAST_DARK   "0.55"
@@ -77,17 +80,17 @@ static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figu
 
 /* What the panels share: their places, and one scale. */
 static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, size_t rows, size_t columns,
-                             icl_error *error) {
+                             size_t letters, icl_error *error) {
     const double largest = largest_of(figure->count, figure->maps);
 
     ICL_CHECK(icl_text_print(script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
-    ICL_CHECK(icl_script_text(script, figure->title, error));
+    ICL_CHECK(icl_script_lines(script, figure->title, letters, error));
     ICL_CHECK(icl_text_print(script, error, " noenhanced\n%sunset key\n", figure->amounts ? "" : "set size square\n"));
     ICL_CHECK(figure->amounts ? add_amount_scale(script, figure, largest, error)
                               : add_signed_scale(script, largest, error));
-    ICL_CHECK(icl_script_label(script, "x", figure->column_label, error));
-    ICL_CHECK(icl_script_label(script, "y", figure->row_label, error));
-    return icl_script_label(script, "cb", figure->value_label, error);
+    ICL_CHECK(icl_script_label(script, "x", figure->column_label, LETTERS_A_PANEL, error));
+    ICL_CHECK(icl_script_label(script, "y", figure->row_label, LETTERS_A_PANEL, error));
+    return icl_script_label(script, "cb", figure->value_label, LETTERS_A_PANEL, error);
 }
 
 static icl_status add_names(icl_text *script, const char *axis, const char *const *names, size_t count,
@@ -104,7 +107,7 @@ static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_
     const bool is_line = map->rows == 1 || map->columns == 1;
 
     ICL_CHECK(icl_text_print(script, error, "set title "));
-    ICL_CHECK(icl_script_text(script, map->label, error));
+    ICL_CHECK(icl_script_lines(script, map->label, LETTERS_A_PANEL, error));
     ICL_CHECK(icl_text_print(script, error, " noenhanced\n"));
     ICL_CHECK(add_names(script, "x", map->column_names, map->columns, error));
     ICL_CHECK(add_names(script, "y", map->row_names, map->rows, error));
@@ -124,17 +127,29 @@ static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_
 }
 
 icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error) {
-    enum { FEW = 2, PANEL = 260, LARGE_PANEL = 380, PER_ROW = 4, TITLE = 40, LEAST_WIDTH = 560, NUMBERED_WIDTH = 720 };
+    enum {
+        FEW = 2,
+        PANEL = 260,
+        LARGE_PANEL = 380,
+        PAIR = 2,
+        SOME = 8,
+        PER_ROW = 4,
+        TITLE = 40,
+        LEAST_WIDTH = 560,
+        NUMBERED_WIDTH = 720
+    };
     const size_t panel = figure->count <= FEW ? LARGE_PANEL : PANEL;
     const size_t least_width = figure->amounts ? NUMBERED_WIDTH : LEAST_WIDTH;
-    const size_t columns = figure->count < PER_ROW ? figure->count : PER_ROW;
-    const size_t rows = (figure->count + PER_ROW - 1) / PER_ROW;
+    /* Two beside each other, as P and Q of a layer are, can be read on a phone. */
+    const size_t most = figure->count <= SOME ? PAIR : PER_ROW;
+    const size_t columns = figure->count < most ? figure->count : most;
+    const size_t rows = (figure->count + most - 1) / most;
     const size_t width = panel * columns > least_width ? panel * columns : least_width;
     icl_text script = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_script_begin(&script, drawing, figure->name, figure->title, width, panel * rows + TITLE, error));
-    ICL_TRY(add_panels(&script, figure, rows, columns, error));
+    ICL_TRY(add_panels(&script, figure, rows, columns, width / ICL_SCRIPT_LETTER, error));
     for (size_t m = 0; m < figure->count; m++) {
         ICL_TRY(write_matrix(drawing, figure->name, m + 1, &figure->maps[m], error));
         ICL_TRY(add_map(&script, figure, m + 1, error));

@@ -9,45 +9,82 @@
 #include "iclab/file.h"
 #include "report/report_text.h"
 
+/* A cell of more bytes is a sentence, which may take several lines. */
+#define SENTENCE 36
+
+/* As long as each other: which of them a table is, is known at its end. */
+#define PLAIN_TABLE "plain"
+#define CARDS_TABLE "cards"
+#define UNDER_TABLE "under"
+
+/* A table with sentences and so many columns has them below its rows. */
+#define MANY_COLUMNS 8
+
+enum { MOST_HEADING = 96 };
+
 struct icl_report {
     icl_text body;
     unsigned pictures;
     size_t columns; /* of the table that is open */
     bool is_number[ICL_REPORT_MAX_COLUMNS];
+    char headings[ICL_REPORT_MAX_COLUMNS][MOST_HEADING];
+    size_t table;   /* where its class stands in the body */
+    bool has_notes; /* it has a cell that is a sentence */
 };
 
 /* Of the figures only their own light background is inverted in the dark, hues kept. */
 static const char style[] =
     ":root{--ink:#1a1d21;--soft:#5a626c;--line:#d9dde2;--paper:#fff;--band:#f5f7f9;--mark:#0b5cad;"
-    "--good:#0a6b3d;--bad:#a8281c}\n"
+    "--shade:#0003;--good:#0a6b3d;--bad:#a8281c}\n"
     "@media (prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4af;--line:#363d45;--paper:#15181c;"
-    "--band:#1d2126;--mark:#7db8f0;--good:#6fcf97;--bad:#ff8f80}figure svg{filter:invert(.92) "
+    "--band:#1d2126;--mark:#7db8f0;--shade:#000c;--good:#6fcf97;--bad:#ff8f80}figure svg{filter:invert(.92) "
     "hue-rotate(180deg)}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\n"
-    "main{max-width:58rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\n"
+    "main{max-width:72rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}\n"
     "h1{font-size:1.9rem;line-height:1.2;margin:0 0 .75rem;overflow-wrap:anywhere}\n"
     "h2{font-size:1.2rem;margin:2.5rem 0 .75rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}\n"
-    "p{margin:.6rem 0;overflow-wrap:anywhere}\n"
+    "p{margin:.6rem 0;max-width:48rem;overflow-wrap:anywhere}\n"
     ".lead{font-size:1.1rem;border-left:.25rem solid var(--mark);padding-left:.9rem}\n"
-    ".scroll{overflow-x:auto;margin:1rem 0}\n"
-    "table{border-collapse:collapse;width:100%;font-size:.9rem}\n"
+    /* What scrolls has a shade where there is more of it: two covers move with the content and hide the shades at its
+     * ends. */
+    ".scroll{overflow-x:auto;margin:1rem 0;background:linear-gradient(to right,var(--paper) 30%,transparent) 0 0/3rem "
+    "100% no-repeat local,linear-gradient(to left,var(--paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,"
+    "linear-gradient(to right,var(--shade),transparent) 0 0/.8rem 100% no-repeat scroll,"
+    "linear-gradient(to left,var(--shade),transparent) 100% 0/.8rem 100% no-repeat scroll}\n"
+    "table{border-collapse:collapse;font-size:.9rem}\n"
     "th,td{padding:.35rem .7rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
-    "th{color:var(--soft);font-weight:600;white-space:nowrap;border-bottom:2px solid var(--line)}\n"
-    ".n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+    "th{color:var(--soft);font-weight:600;vertical-align:bottom;border-bottom:2px solid var(--line)}\n"
+    ".n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}\n"
+    "td:not(.note){white-space:nowrap}.note{min-width:13rem}.plain th{white-space:nowrap}\n"
     ".strong td{font-weight:700;background:var(--band)}\n"
     ".good td:last-child{color:var(--good)}\n"
     ".bad td{background:var(--band)}.bad td:last-child{color:var(--bad);font-weight:700}\n"
+    /* In a wide table a sentence stands below its row, across all columns. In a narrow window rows with a sentence
+     * become cards: a sentence out of sight would make its row tall. */
+    "@media (min-width:68.01rem){.under{display:grid;grid-template-columns:repeat(var(--n),auto)}"
+    ".under :is(thead,tbody){display:contents}.under tr{display:grid;grid-template-columns:subgrid;grid-column:1/-1;"
+    "border-bottom:1px solid var(--line)}.under td{border:0}.under th:last-child{display:none}"
+    ".under td:last-child{grid-column:1/-1;white-space:normal;color:var(--soft);padding-top:0}}\n"
+    "@media (max-width:68rem){:is(.cards,.under) thead{display:none}:is(.cards,.under),:is(.cards,.under) tbody"
+    "{display:block}:is(.cards,.under) tr{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;padding:.5rem 0;"
+    "border-bottom:1px solid var(--line)}:is(.cards,.under) td:nth-child(n){border:0;padding:0;text-align:left;"
+    "white-space:normal;overflow-wrap:anywhere}:is(.cards,.under) td:first-child{flex-basis:100%;font-weight:600}"
+    ":is(.cards,.under) td:empty{display:none}:is(.cards,.under) .note{flex-basis:100%;min-width:0}"
+    ":is(.cards,.under) td::before{content:attr(data-label) \" \";color:var(--soft);font-weight:400}"
+    ".cards td:first-child::before{content:none}}\n"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:1rem 0;font-size:.9rem}\n"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
     "figure{margin:1.5rem 0}figure svg{display:block;width:100%;height:auto;border-radius:.4rem}\n"
-    "figcaption{margin-top:.5rem;color:var(--soft);font-size:.85rem}\n"
-    "summary{cursor:pointer;color:var(--mark)}\n"
+    "figcaption{max-width:44rem;margin-top:.5rem;color:var(--soft);font-size:.85rem}\n"
+    "summary{cursor:pointer;color:var(--mark)}a{color:var(--mark)}\n"
     "pre{overflow-x:auto;padding:1rem;background:var(--band);border-radius:.4rem;font-size:.8rem;"
     "line-height:1.45}\n"
     "footer{margin-top:3rem;color:var(--soft);font-size:.8rem}\n"
+    "@media (max-width:40rem){main{padding:1.5rem 1rem 3rem}dl{display:block}dd{margin:0 0 .4rem}"
+    "th,td{padding:.35rem .5rem}}\n"
     "@media print{body{font-size:10pt}main{max-width:none;padding:0}h2{break-after:avoid}"
-    "tr,figure{break-inside:avoid}figure svg{filter:none}.scroll,pre{overflow:visible}}\n";
+    "tr,figure{break-inside:avoid}figure svg{filter:none}.scroll,pre{overflow:visible;background:none}}\n";
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -134,13 +171,33 @@ icl_status icl_report_table_begin(icl_report *report, const icl_report_column *c
                                   icl_error *error) {
     assert(count <= ICL_REPORT_MAX_COLUMNS);
     report->columns = count;
-    ICL_CHECK(icl_text_print(&report->body, error, "<div class=\"scroll\">\n<table>\n<thead>\n<tr>\n"));
+    report->has_notes = false;
+    ICL_CHECK(icl_text_print(&report->body, error, "<div class=\"scroll\">\n<table class=\""));
+    report->table = report->body.length;
+    ICL_CHECK(icl_text_print(&report->body, error, PLAIN_TABLE "\" style=\"--n:%zu\">\n<thead>\n<tr>\n", count - 1));
     for (size_t i = 0; i < count; i++) {
         report->is_number[i] = columns[i].is_number;
+        snprintf(report->headings[i], MOST_HEADING, "%s", columns[i].heading);
         ICL_CHECK(
             add_element(&report->body, columns[i].is_number ? "th class=\"n\"" : "th", columns[i].heading, error));
     }
     return icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n");
+}
+
+/* The heading goes with it, for where the table has none. */
+static icl_status add_cell(icl_report *report, size_t column, const char *content, icl_error *error) {
+    const bool is_note = !report->is_number[column] && strlen(content) > SENTENCE;
+    icl_text *html = &report->body;
+
+    report->has_notes = report->has_notes || is_note;
+    ICL_CHECK(icl_text_print(html, error, "<td%s data-label=\"",
+                             report->is_number[column] ? " class=\"n\""
+                             : is_note                 ? " class=\"note\""
+                                                       : ""));
+    ICL_CHECK(icl_html_escape(html, report->headings[column], error));
+    ICL_CHECK(icl_text_print(html, error, "\">"));
+    ICL_CHECK(icl_html_escape(html, content, error));
+    return icl_text_print(html, error, "</td>\n");
 }
 
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error) {
@@ -149,11 +206,14 @@ icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const 
 
     ICL_CHECK(icl_text_append(&report->body, openings[tone], strlen(openings[tone]), error));
     for (size_t i = 0; i < report->columns; i++)
-        ICL_CHECK(add_element(&report->body, report->is_number[i] ? "td class=\"n\"" : "td", cells[i], error));
+        ICL_CHECK(add_cell(report, i, cells[i], error));
     return icl_text_print(&report->body, error, "</tr>\n");
 }
 
 icl_status icl_report_table_end(icl_report *report, icl_error *error) {
+    if (report->has_notes)
+        memcpy(report->body.bytes + report->table, report->columns < MANY_COLUMNS ? CARDS_TABLE : UNDER_TABLE,
+               sizeof CARDS_TABLE - 1);
     return icl_text_print(&report->body, error, "</tbody>\n</table>\n</div>\n");
 }
 
@@ -202,13 +262,14 @@ icl_status icl_report_picture(icl_report *report, const char *folder, const char
     icl_status status = ICL_OK;
 
     ICL_TRY(read_picture(folder, name, &svg, &size, error));
-    ICL_TRY(icl_text_print(&report->body, error, "<figure>\n"));
+    ICL_TRY(icl_text_print(&report->body, error, "<figure>\n<div class=\"scroll\">\n"));
     if (svg)
         status = icl_html_svg(&report->body, svg, size, ++report->pictures, caption ? caption : name, &refusal);
     if (!svg || status == ICL_ERROR_INPUT)
         ICL_TRY(add_absence(report, name, svg ? refusal.message : NULL, error));
     else if (status != ICL_OK)
         ICL_TRY(icl_fail(error, status, "%s", refusal.message));
+    ICL_TRY(icl_text_print(&report->body, error, "</div>\n"));
     if (caption)
         ICL_TRY(add_element(&report->body, "figcaption", caption, error));
     ICL_TRY(icl_text_print(&report->body, error, "</figure>\n"));

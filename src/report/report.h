@@ -58,7 +58,8 @@ typedef enum icl_report_tone {
     ICL_TONE_BAD,
 } icl_report_tone;
 
-/* Up to ICL_REPORT_MAX_COLUMNS columns, of which every row has a cell. A table that is too wide scrolls by itself. */
+/* Up to ICL_REPORT_MAX_COLUMNS columns, of which every row has a cell. A table that is too wide scrolls by itself; one
+ * with sentences in its cells becomes a list of cards in a narrow window. */
 icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count, icl_error *error);
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error);
 icl_status icl_report_table_end(icl_report *report, icl_error *error);

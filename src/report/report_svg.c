@@ -1,7 +1,9 @@
 /* Text and pictures as parts of an HTML page. Nothing in a picture is believed before it is checked. */
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "report/figure_script.h"
 #include "report/report_text.h"
 
 /* ---- Text ---- */
@@ -171,10 +173,28 @@ static bool holds(span value, const char *text) {
     return false;
 }
 
+/* How small and how large a picture may be shown: its letters between these pixels. */
+#define LEAST_LETTER   9.2
+#define LARGEST_LETTER 17.5
+#define MOST_WIDTH     1e5
+
+/* viewBox="0 0 WIDTH HEIGHT" says how large it was drawn. */
+static icl_status bound_size(const svg_reader *reader, span view) {
+    char text[64];
+    double width, scale;
+
+    snprintf(text, sizeof text, "%.*s", (int)(view.length < sizeof text ? view.length : sizeof text - 1), view.start);
+    if (sscanf(text, "%*f %*f %lf", &width) != 1 || !(width > 0 && width < MOST_WIDTH))
+        return ICL_OK;
+    scale = width / ICL_SCRIPT_FONT;
+    return icl_text_print(reader->html, reader->error, " style=\"min-width:%.0fpx;max-width:%.0fpx\"",
+                          LEAST_LETTER * scale, LARGEST_LETTER * scale);
+}
+
 /* Attributes that HTML has no use for, or that the page decides. */
 static bool is_left_out(span element, span name) {
     return equals(name, "xmlns") || starts(name, "xmlns:") ||
-           (equals(element, "svg") && (equals(name, "width") || equals(name, "height")));
+           (equals(element, "svg") && (equals(name, "width") || equals(name, "height") || equals(name, "style")));
 }
 
 static icl_status copy_attribute(const svg_reader *reader, span element, span name, span value) {
@@ -196,7 +216,8 @@ static icl_status copy_attribute(const svg_reader *reader, span element, span na
         ICL_CHECK(icl_text_print(reader->html, reader->error, "p%u-", reader->number));
     ICL_CHECK(refers || (is_link && starts(value, "#")) ? append_reference(reader, value)
                                                         : append_value(reader, value));
-    return append(reader, "\"", 1);
+    ICL_CHECK(append(reader, "\"", 1));
+    return equals(element, "svg") && equals(name, "viewBox") ? bound_size(reader, value) : ICL_OK;
 }
 
 /* = "value" behind an attribute's name; false where there is none. */

@@ -9,6 +9,7 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/text.h"
+#include "numeric/statistics.h"
 #include "report/report.h"
 #include "run/evaluation_text.h"
 #include "run/metrics.h"
@@ -26,12 +27,14 @@ static const icl_score *find_score(const icl_evaluation *evaluation, const char 
 }
 
 /* A curve of training, and predictors as levels beside it. */
+enum { MOST_CURVES = 5 };
 typedef struct levels {
-    icl_series series[4];
+    icl_series series[MOST_CURVES];
     size_t count;
     double ends[2];
-    double values[4][2];
-    char labels[4][96];
+    double values[MOST_CURVES][2];
+    char labels[MOST_CURVES][96];
+    double most_y;
 } levels;
 
 static void add_level(levels *all, const char *predictor, double value) {
@@ -55,7 +58,7 @@ static bool spans_a_decade(const levels *all) {
                 least = fmin(least, all->series[s].y[i]);
                 most = fmax(most, all->series[s].y[i]);
             }
-    return most > 10 * least;
+    return (all->most_y > 0 ? fmin(most, all->most_y) : most) > 10 * least;
 }
 
 static icl_status draw(const icl_drawing *drawing, const char *name, const char *title, const char *y_label,
@@ -65,6 +68,7 @@ static icl_status draw(const icl_drawing *drawing, const char *name, const char 
                                .x_label = "step",
                                .y_label = y_label,
                                .log_y = spans_a_decade(all),
+                               .most_y = all->most_y,
                                .count = all->count,
                                .series = all->series};
     return icl_figure_write(drawing, &figure, error);
@@ -79,21 +83,78 @@ static bool has_oracle(const icl_evaluation *evaluation) {
     return !isnan(evaluation->scores[0].half_adjusted);
 }
 
+/* Where the picture ends, such that spikes leave room for what was learned: a little above what the untrained model
+ * had, or twice what all but a twentieth of the curve lies below. 0 where nothing lies above. */
+static icl_status find_top(const icl_metrics *metrics, double *top, icl_error *error) {
+    const size_t count = metrics->count;
+    icl_status status = ICL_OK;
+    double *sorted = NULL, most = 0;
+    size_t finite = 0;
+
+    *top = 0;
+    ICL_TRY(icl_allocate(count, sizeof *sorted, "losses", &sorted, error));
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(metrics->median[i])) {
+            sorted[finite++] = metrics->median[i];
+            most = fmax(most, metrics->high[i]);
+        }
+    if (finite > 0) {
+        const double first = sorted[0];
+        icl_sort_ascending(sorted, finite);
+        *top = fmax(1.2 * first, 2 * sorted[(finite - 1) * 19 / 20]);
+    }
+    if (*top >= most)
+        *top = 0;
+done:
+    icl_free(&sorted);
+    return status;
+}
+
 static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
                             icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
-    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
+    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}};
 
+    ICL_CHECK(find_top(metrics, &all.most_y, error));
+    if (metrics->rows_a_point > 1)
+        all.series[all.count++] =
+            (icl_series){metrics->rows_a_point < 10 ? "least to largest of these steps" : "10 % to 90 % of these steps",
+                         ICL_SERIES_BAND,
+                         metrics->count,
+                         metrics->steps,
+                         metrics->low,
+                         metrics->high};
     if (metrics->rows_a_point == 1)
-        snprintf(all.labels[0], sizeof all.labels[0], "training loss");
+        snprintf(all.labels[all.count], sizeof all.labels[0], "training loss");
     else
-        snprintf(all.labels[0], sizeof all.labels[0], "training loss, means of %zu rows of metrics.csv",
+        snprintf(all.labels[all.count], sizeof all.labels[0], "training loss, medians of %zu rows of metrics.csv",
                  metrics->rows_a_point);
-    all.series[0] = (icl_series){all.labels[0], ICL_SERIES_LINE, metrics->count, metrics->steps, metrics->loss, NULL};
+    all.series[all.count] =
+        (icl_series){all.labels[all.count], ICL_SERIES_LINE, metrics->count, metrics->steps, metrics->median, NULL};
+    all.count++;
     add_level(&all, "the model on fresh sequences", run->evaluation->scores[0].mse);
     if (bayes)
         add_level(&all, "bayes, the floor", bayes->mse);
     return draw(drawing, LOSS_FIGURE, "Training", unit_of(run->evaluation), &all, error);
+}
+
+static icl_status add_loss_picture(const icl_run_report *run, icl_report *report, const icl_metrics *metrics,
+                                   icl_error *error) {
+    icl_text caption = {0};
+    icl_status status = ICL_OK;
+    double top, most = 0;
+
+    ICL_TRY(find_top(metrics, &top, error));
+    for (size_t i = 0; i < metrics->count; i++)
+        most = fmax(most, isfinite(metrics->high[i]) ? metrics->high[i] : 0);
+    ICL_TRY(icl_text_print(&caption, error, "The training loss: that of the steps' own batches."));
+    if (top > 0)
+        ICL_TRY(icl_text_print(&caption, error, " Spikes up to %.3g lie above the picture.", most));
+    ICL_TRY(icl_text_print(&caption, error, " Data: loss.csv; every step: metrics.csv."));
+    ICL_TRY(icl_report_picture(report, run->folder, LOSS_FIGURE, caption.bytes, error));
+done:
+    icl_text_release(&caption);
+    return status;
 }
 
 static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
@@ -127,10 +188,7 @@ static icl_status add_pictures(const icl_run_report *run, icl_report *report, ic
     if (metrics.count > 0) {
         ICL_TRY(icl_report_section(report, "Training", error));
         ICL_TRY(draw_loss(run, &drawing, &metrics, error));
-        ICL_TRY(icl_report_picture(report, run->folder, LOSS_FIGURE,
-                                   "The training loss: the mean loss of the steps' own batches. Data: "
-                                   "loss.csv; every step: metrics.csv.",
-                                   error));
+        ICL_TRY(add_loss_picture(run, report, &metrics, error));
     }
     if (metrics.evaluations > 0) {
         ICL_TRY(draw_adjusted(run, &drawing, &metrics, error));

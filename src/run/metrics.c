@@ -8,12 +8,16 @@
 #include "iclab/number.h"
 #include "iclab/run.h"
 #include "iclab/session.h"
+#include "numeric/statistics.h"
 
 enum { STEP = 0, LOSS = 1, EVALUATION = 4, COLUMNS };
 
 void icl_metrics_release(icl_metrics *metrics) {
     icl_free(&metrics->steps);
     icl_free(&metrics->loss);
+    icl_free(&metrics->median);
+    icl_free(&metrics->low);
+    icl_free(&metrics->high);
     icl_free(&metrics->evaluated_at);
     icl_free(&metrics->half_adjusted);
 }
@@ -56,22 +60,30 @@ static void count_rows(const char *table, icl_metrics *metrics) {
     }
 }
 
-/* Means of so many rows each, so that a curve of a million noisy losses can be read. */
-static void fill_losses(const char *table, icl_metrics *metrics) {
-    double values[COLUMNS], sum = 0;
+/* One point of the curve, of the finite losses of its rows, which it sorts. A quantile is one of them: of fewer than
+ * ten the least and the largest. */
+static void add_point(double step, double *losses, size_t finite, icl_metrics *metrics) {
+    const size_t at = metrics->count++, tenth = finite / 10;
+
+    metrics->steps[at] = step;
+    metrics->loss[at] = finite > 0 ? icl_mean(losses, finite) : (double)NAN;
+    metrics->median[at] = icl_median(losses, finite);
+    metrics->low[at] = finite > 0 ? losses[tenth] : (double)NAN;
+    metrics->high[at] = finite > 0 ? losses[finite - 1 - tenth] : (double)NAN;
+}
+
+/* So many rows a point, so that a curve of a million noisy losses can be read. losses [rows_a_point] is scratch. */
+static void fill_losses(const char *table, double *losses, icl_metrics *metrics) {
+    double values[COLUMNS];
     size_t row = 0, finite = 0;
 
     for (const char *line = table; *line; line = next_line(line)) {
         read_row(line, values);
-        if (isfinite(values[LOSS])) {
-            sum += values[LOSS];
-            finite++;
-        }
+        if (isfinite(values[LOSS]))
+            losses[finite++] = values[LOSS];
         if (++row % metrics->rows_a_point != 0 && row != metrics->rows)
             continue;
-        metrics->steps[metrics->count] = values[STEP];
-        metrics->loss[metrics->count++] = finite > 0 ? sum / (double)finite : (double)NAN;
-        sum = 0;
+        add_point(values[STEP], losses, finite, metrics);
         finite = 0;
     }
 }
@@ -99,16 +111,22 @@ static size_t stride_of(uint64_t count) {
 }
 
 static icl_status fill(const char *table, icl_metrics *metrics, icl_error *error) {
+    double **const curves[] = {&metrics->steps, &metrics->loss,         &metrics->median,       &metrics->low,
+                               &metrics->high,  &metrics->evaluated_at, &metrics->half_adjusted};
+    double *losses = NULL;
+    icl_status status = ICL_OK;
+
     count_rows(table, metrics);
     metrics->rows_a_point = metrics->rows > 0 ? stride_of(metrics->rows) : 1;
-    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->steps, error));
-    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->loss, error));
-    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->evaluated_at, error));
-    ICL_CHECK(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", &metrics->half_adjusted, error));
-    fill_losses(table, metrics);
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
+        ICL_TRY(icl_allocate(ICL_METRICS_POINTS, sizeof(double), "metrics", curves[i], error));
+    ICL_TRY(icl_allocate(metrics->rows_a_point, sizeof *losses, "losses of a point", &losses, error));
+    fill_losses(table, losses, metrics);
     if (metrics->evaluations > 0)
         fill_evaluations(table, stride_of(metrics->evaluations), metrics);
-    return ICL_OK;
+done:
+    icl_free(&losses);
+    return status;
 }
 
 icl_status icl_metrics_read(const char *folder, icl_metrics *metrics, icl_error *error) {

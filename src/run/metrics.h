@@ -22,10 +22,11 @@ extern const icl_evaluated icl_evaluated_none;
 void icl_evaluated_add(icl_evaluated *evaluated, double value);
 
 typedef struct icl_metrics {
-    uint64_t rows;        /* in the file */
-    size_t rows_a_point;  /* of which a point of the loss is the mean */
-    size_t count;         /* points of the loss */
-    double *steps, *loss; /* [count]: the last step of each group of rows, and the mean of its finite losses */
+    uint64_t rows;               /* in the file */
+    size_t rows_a_point;         /* of which a point of the loss is the mean */
+    size_t count;                /* points of the loss */
+    double *steps, *loss;        /* [count]: the last step of each group of rows, and the mean of its finite losses */
+    double *median, *low, *high; /* [count]: of these losses the median, and the quantiles 1/10 and 9/10 */
     size_t evaluations;
     double *evaluated_at,
         *half_adjusted; /* [evaluations]: at most ICL_METRICS_POINTS of them, evenly chosen, with the last */

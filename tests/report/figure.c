@@ -72,7 +72,7 @@ static void check_curves(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap,
            holds(scratch, "curve.gp",
                  (const char *const[]){"set title \"it\\047s system(\\047x\\047)\" noenhanced\n", "set ylabel \"loss\"",
-                                       "set logscale y\n", "set key outside below height 1.5 ",
+                                       "set logscale y\n", "set key bmargin left horizontal Left reverse height 1.5 ",
                                        "yerrorlines pointtype 7", "with points pointtype 6", "dashtype 3",
                                        "pointinterval 1", "title \"it\\047s theirs\"", NULL}),
            "the script: labels stay strings, and marks and dashes tell the series apart");
@@ -141,6 +141,110 @@ static void check_names(tap_run *tap, scratch_folder *scratch) {
            "the script names them");
 }
 
+/* ---- Axes ---- */
+
+/* A range that the script sets; false where it sets none. */
+static bool range_of(scratch_folder *scratch, const char *script, const char *axis, double range[2]) {
+    char command[32], *text = NULL;
+    const char *at;
+    size_t size;
+    bool found = false;
+
+    snprintf(command, sizeof command, "set %srange [", axis);
+    if (icl_file_read(scratch_path(scratch, script), 0, &text, &size, NULL) == ICL_OK) {
+        at = strstr(text, command);
+        found = at && sscanf(at + strlen(command), "%lf:%lf", &range[0], &range[1]) == 2;
+    }
+    icl_free(&text);
+    return found;
+}
+
+static bool draw_axes(tap_run *tap, scratch_folder *scratch, const icl_figure *figure, double x[2], double y[2]) {
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+    char script[64];
+
+    snprintf(script, sizeof script, "%s.gp", figure->name);
+    return tap_status(tap, icl_figure_write(&drawing, figure, &error), &error, figure->name) &&
+           range_of(scratch, script, "x", x) && range_of(scratch, script, "y", y);
+}
+
+/* Every point lies inside, ends of bars and of a band too; one point alone gets a range that is none of 0 width. */
+static void check_ranges(tap_run *tap, scratch_folder *scratch) {
+    static const double layers[] = {1, 2, 3}, losses[] = {4, 2, 3}, spread[] = {0, 1.5, 0}, above[] = {9, 2, 3},
+                        one[] = {1}, loss[] = {.5}, none[] = {(double)NAN}, spiky[] = {4, 1e6, 3}, small[] = {8, .1, 1};
+    double x[2] = {0}, y[2] = {0};
+    bool drawn_at_all;
+    icl_series bars = {"ours", ICL_SERIES_OURS, 3, layers, losses, spread};
+    icl_figure figure = {.name = "axes", .title = "t", .count = 1, .series = &bars};
+
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && x[0] < 1 && x[0] > .5 && x[1] > 3 && x[1] < 3.5 && y[0] < .5 && y[1] > 4 && y[1] < 5,
+           "room about every point and bar: [%g, %g] and [%g, %g]", x[0], x[1], y[0], y[1]);
+    tap_ok(tap, holds(scratch, "axes.gp", (const char *const[]){"set xtics 1\n", NULL}), "whole numbers at layers");
+    bars = (icl_series){"band", ICL_SERIES_BAND, 3, layers, losses, above};
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap,
+           drawn_at_all && y[1] > 9 && y[0] < 2 && y[0] > 1 &&
+               holds(scratch, "axes.gp", (const char *const[]){"using 1:2:3 with filledcurves", NULL}) &&
+               holds(scratch, "axes.csv", (const char *const[]){"band: from", "band: to", NULL}),
+           "a band is drawn up to its upper edge");
+    bars = (icl_series){"one", ICL_SERIES_LINE, 1, one, loss, NULL};
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && x[0] < 1 && x[1] > 1 && y[0] < .5 && y[1] > .5,
+           "one step has a range of its own: [%g, %g]", x[0], x[1]);
+    figure.log_y = true;
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && y[0] > 0 && y[0] < .5 && y[1] > .5, "on a logarithmic axis, too: [%g, %g]", y[0], y[1]);
+    bars = (icl_series){"small", ICL_SERIES_LINE, 3, layers, small, NULL};
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap,
+           drawn_at_all && y[0] > 0 && y[0] < .1 && y[1] > 8 &&
+               holds(scratch, "axes.gp", (const char *const[]){"set ytics (0.1, 0.2, 0.5, 1, 2, 5)\n", NULL}),
+           "two decades have numbers in between");
+    bars = (icl_series){"none", ICL_SERIES_LINE, 1, one, none, NULL};
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap,
+           drawn_at_all && y[0] < y[1] &&
+               holds(scratch, "axes.gp", (const char *const[]){"no number here can be drawn", "plot NaN", NULL}),
+           "a figure without a number says so");
+    bars = (icl_series){"spiky", ICL_SERIES_LINE, 3, layers, spiky, NULL};
+    figure.log_y = false;
+    figure.most_y = 8;
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && y[1] > 8 && y[1] < 9, "a spike lies above where it may: %g", y[1]);
+}
+
+/* Long labels are broken, and a key of many rows makes its picture higher. */
+static void check_lengths(tap_run *tap, scratch_folder *scratch) {
+    static const double x[] = {1, 2};
+    const icl_series two[] = {{"a", ICL_SERIES_OURS, 2, x, x, NULL}, {"b", ICL_SERIES_OURS, 2, x, x, NULL}};
+    const icl_series many[] = {{"the first of all the curves that there are", ICL_SERIES_OURS, 2, x, x, NULL},
+                               {"the second of all the curves that there are, it's of a name that takes two lines",
+                                ICL_SERIES_OURS, 2, x, x, NULL}};
+    icl_figure figure = {.name = "long",
+                         .title = "A title that is longer than the picture is wide, so that it has to be broken",
+                         .y_label = "half the squared distance to the oracle (squares of y's unit)",
+                         .count = 2,
+                         .series = two};
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "long labels");
+    tap_ok(tap,
+           holds(scratch, "long.gp",
+                 (const char *const[]){"so that it has to be\".\"\\n\".\"broken\" noenhanced\n",
+                                       "set ylabel \"half the squared distance to the\".\"\\n\".\"oracle",
+                                       "(squares of y\\047s unit)\" ", "size 560,448 ", NULL}),
+           "are broken between words");
+    figure.series = many;
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a long key");
+    tap_ok(tap,
+           holds(scratch, "long.gp",
+                 (const char *const[]){"it\\047s of a\".\"\\n\".\"name that takes two lines\"", "size 560,502 ", NULL}),
+           "and the picture grows with its key");
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -150,6 +254,8 @@ int main(void) {
     check_heat_maps(&tap, &scratch);
     check_amounts(&tap, &scratch);
     check_names(&tap, &scratch);
+    check_ranges(&tap, &scratch);
+    check_lengths(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -49,6 +49,31 @@ static void check_table(tap_run *tap, scratch_folder *scratch, int rows, int eve
     icl_metrics_release(&metrics);
 }
 
+/* Nineteen losses of 1 to 19 and a spike a point: the mean goes with the spike, the median and the quantiles do not. */
+static void check_quantiles(tap_run *tap, scratch_folder *scratch) {
+    enum { A_POINT = 20, ROWS = A_POINT * ICL_METRICS_POINTS };
+    icl_text table = {0};
+    icl_status status = icl_text_print(&table, NULL, "%s\n", ICL_METRICS_HEADER);
+    icl_metrics metrics;
+    icl_error error = {0};
+    bool same = true;
+
+    for (int i = 0; i < ROWS && status == ICL_OK; i++)
+        status =
+            icl_text_print(&table, NULL, "%d,%g,,,\n", i + 1, i % A_POINT == 7 ? 1e6 : i % A_POINT + (i % A_POINT < 7));
+    scratch_write(scratch, "metrics.csv", table.bytes ? table.bytes : "", table.length);
+    icl_text_release(&table);
+    if (tap_status(tap, icl_metrics_read(scratch->folder, &metrics, &error), &error, "spikes")) {
+        for (size_t i = 0; i < metrics.count; i++)
+            same = same && metrics.median[i] == 10.5 && metrics.low[i] == 3 && metrics.high[i] == 18 &&
+                   metrics.loss[i] > 5e4;
+        tap_ok(tap, metrics.count == ICL_METRICS_POINTS && same,
+               "the median is %g, the quantiles %g and %g, the mean %g", metrics.median[0], metrics.low[0],
+               metrics.high[0], metrics.loss[0]);
+    }
+    icl_metrics_release(&metrics);
+}
+
 /* A loss that was not finite is left out of its mean; a group without any has none. */
 static void check_gaps(tap_run *tap, scratch_folder *scratch) {
     static const char table[] = ICL_METRICS_HEADER "\n1,2,,,\n2,nan,,,\n3,inf,,,7\n";
@@ -59,7 +84,9 @@ static void check_gaps(tap_run *tap, scratch_folder *scratch) {
     if (tap_status(tap, icl_metrics_read(scratch->folder, &metrics, &error), &error, "read"))
         tap_ok(tap,
                metrics.count == 3 && metrics.loss[0] == 2 && isnan(metrics.loss[1]) && isnan(metrics.loss[2]) &&
-                   metrics.evaluations == 1 && metrics.half_adjusted[0] == 7,
+                   metrics.median[0] == 2 && metrics.low[0] == 2 && metrics.high[0] == 2 && isnan(metrics.median[1]) &&
+                   isnan(metrics.low[1]) && isnan(metrics.high[1]) && metrics.evaluations == 1 &&
+                   metrics.half_adjusted[0] == 7,
                "losses that are not finite leave a gap");
     icl_metrics_release(&metrics);
     scratch_write(scratch, "metrics.csv", "step,loss\n1,2\n", 14);
@@ -78,6 +105,7 @@ int main(void) {
     check_table(&tap, &scratch, ICL_METRICS_POINTS, 1, 1);
     check_table(&tap, &scratch, ICL_METRICS_POINTS + 1, 1, 2);
     check_table(&tap, &scratch, 9 * ICL_METRICS_POINTS - 1, 4, 9);
+    check_quantiles(&tap, &scratch);
     check_gaps(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);

@@ -51,6 +51,11 @@ expect 0 "train with a gnuplot that fails"
 [[ $(grep -c 'gnuplot failed' "$work/err") -eq 1 && -s $work/broken/report.html ]]
 ok $? "it is said, and the report is there"
 
+printf '#!/bin/sh\necho "  \"loss.gp\" line 3: undefined variable: x" >&2\nexit 1\n' >"$work/bin/gnuplot"
+PATH=$work/bin run train "$work/$hostile.ini" "${small[@]}" --steps 2 --out "$work/loud-again"
+grep -q 'gnuplot failed on .*loss.gp: .*line 3: undefined variable: x: expected a picture' "$work/err"
+ok $? "and what it failed of is said"
+
 # ---- What the device was opened with, in every record ----
 says() { # GEMM FAST_MATH ARITHMETIC FOLDER
     grep -q "\"gemm\":.*\"$1\"" "$4/run.json" && grep -q "\"fast_math\":.*$2" "$4/run.json" &&
@@ -83,7 +88,15 @@ if command -v gnuplot >/dev/null; then
     [[ $(grep -c '<svg' "$work/theirs/versatile-layers-ci/report.html") -eq \
         $(find "$work/theirs/versatile-layers-ci" -maxdepth 1 -name '*.svg' | wc -l) ]]
     ok $? "every picture stands in its report"
-    for script in "$work/theirs/versatile-layers-ci"/*.gp "$work/plain"/*.gp; do
+    printf '#!/bin/sh\necho "line 1: warning: loud" >&2\nexec %s "$@"\n' "$(command -v gnuplot)" >"$work/bin/gnuplot"
+    PATH=$work/bin:$PATH run train "$work/$hostile.ini" "${small[@]}" --steps 2 --quiet --out "$work/loud"
+    [[ ! -s $work/err && -s $work/loud/loss.svg ]]
+    ok $? "what gnuplot warns of is kept from the screen"
+    run train "$work/$hostile.ini" "${small[@]}" --steps 1 --set eval.every=1 --quiet --out "$work/single"
+    expect 0 "a run of one step"
+    [[ ! -s $work/err && -s $work/single/loss.svg && -s $work/single/adjusted.svg ]]
+    ok $? "is drawn without a word"
+    for script in "$work/theirs/versatile-layers-ci"/*.gp "$work/plain"/*.gp "$work/single"/*.gp; do
         (cd "$(dirname "$script")" && gnuplot "$(basename "$script")") 2>"$work/err"
         [[ ! -s $work/err ]]
         ok $? "gnuplot has no complaint about $(basename "$script")"

@@ -1,0 +1,104 @@
+#include "report/axis.h"
+
+#include <math.h>
+
+/* Room at either end, as a share of what the values span. */
+#define ROOM 0.04
+
+/* About so many numbers stand on an axis. */
+#define MOST_NUMBERS 6
+
+/* A logarithmic axis has powers of ten alone from so many decades on. */
+#define MANY_DECADES 2.5
+
+icl_axis icl_axis_create(bool is_log) {
+    return (icl_axis){.low = HUGE_VAL, .high = -HUGE_VAL, .is_log = is_log, .is_whole = true};
+}
+
+void icl_axis_add(icl_axis *axis, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(values[i]) || (axis->is_log && values[i] <= 0))
+            continue;
+        axis->low = fmin(axis->low, values[i]);
+        axis->high = fmax(axis->high, values[i]);
+        axis->is_whole = axis->is_whole && values[i] == floor(values[i]);
+    }
+}
+
+bool icl_axis_has_values(const icl_axis *axis) {
+    return axis->low <= axis->high;
+}
+
+/* The least of 1, 2, 5, 10, 20, … that is not below the value. */
+static double round_up(double value) {
+    const double power = pow(10, floor(log10(value)));
+    return value <= power ? power : value <= 2 * power ? 2 * power : value <= 5 * power ? 5 * power : 10 * power;
+}
+
+static icl_status write_range(const char *name, double low, double high, icl_text *script, icl_error *error) {
+    if (!isfinite(low) || !isfinite(high)) /* values at the edge of double precision: gnuplot's own range */
+        return ICL_OK;
+    return icl_text_print(script, error, "set %srange [%.10g:%.10g]\n", name, low, high);
+}
+
+static icl_status write_linear(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script,
+                               icl_error *error) {
+    /* One value alone is given a range of its own size about it. */
+    const double span = axis->high > axis->low ? axis->high - axis->low : axis->high != 0 ? fabs(axis->high) : 1;
+    const double room = axis->high > axis->low ? ROOM * span : span / 2;
+    double step = round_up(span / MOST_NUMBERS);
+
+    if (wants_whole && axis->is_whole)
+        step = fmax(step, 1);
+    ICL_CHECK(write_range(name, axis->low - room, axis->high + room, script, error));
+    return icl_text_print(script, error, "set %stics %.10g\n", name, step);
+}
+
+/* Numbers at the multiples of powers of ten that lie in the range: 1, 2 and 5, or, in a narrow one, steps as on a plain
+ * axis. */
+static icl_status write_few_decades(double low, double high, const char *name, icl_text *script, icl_error *error) {
+    static const double multiples[] = {1, 2, 5};
+    const double decade = pow(10, floor(log10(low)));
+    const char *before = "(";
+    size_t count = 0;
+
+    for (double power = decade; power <= high; power *= 10)
+        for (int i = 0; i < 3; i++)
+            count += multiples[i] * power >= low && multiples[i] * power <= high;
+    ICL_CHECK(icl_text_print(script, error, "set %stics ", name));
+    if (count >= 3) {
+        for (double power = decade; power <= high; power *= 10)
+            for (int i = 0; i < 3; i++)
+                if (multiples[i] * power >= low && multiples[i] * power <= high) {
+                    ICL_CHECK(icl_text_print(script, error, "%s%.10g", before, multiples[i] * power));
+                    before = ", ";
+                }
+        return icl_text_print(script, error, ")\n");
+    }
+    const double step = round_up((high - low) / MOST_NUMBERS);
+    for (double at = ceil(low / step) * step; at <= high; at += step) {
+        ICL_CHECK(icl_text_print(script, error, "%s%.6g", before, at));
+        before = ", ";
+    }
+    return icl_text_print(script, error, ")\n");
+}
+
+static icl_status write_logarithmic(const icl_axis *axis, const char *name, icl_text *script, icl_error *error) {
+    const double decades = log10(axis->high / axis->low);
+    const double room = pow(10, decades > 0.25 ? ROOM * decades : 0.15);
+    const double low = axis->low / room, high = axis->high * room;
+
+    ICL_CHECK(icl_text_print(script, error, "set logscale %s\n", name));
+    ICL_CHECK(write_range(name, low, high, script, error));
+    if (decades < MANY_DECADES)
+        return write_few_decades(low, high, name, script, error);
+    return icl_text_print(script, error, "set %stics %.10g\n", name, pow(10, ceil(decades / MOST_NUMBERS)));
+}
+
+icl_status icl_axis_write(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script,
+                          icl_error *error) {
+    if (!icl_axis_has_values(axis))
+        return write_range(name, 0, 1, script, error);
+    return axis->is_log ? write_logarithmic(axis, name, script, error)
+                        : write_linear(axis, name, wants_whole, script, error);
+}
