@@ -28,8 +28,9 @@ CHECKING = {"ICL_TRY", "ICL_CHECK"}  # macros that return or leave where a statu
 UNINTERESTING = {"va_start", "va_end", "va_copy", "assert"}
 
 # before and after: the lines that change, joined and stripped; they tell the change in reports and in the list of
-# equivalent ones. lines: the first and the last line of the statement, which coverage is asked about; None in tables.
-Change = collections.namedtuple("Change", "file line kind unit start end replacement before after lines")
+# equivalent ones. lines: the first and the last line of the statement, which coverage is asked about, and body: those of
+# its function; None in tables.
+Change = collections.namedtuple("Change", "file line kind unit start end replacement before after lines body")
 
 
 def room_of(file):
@@ -117,7 +118,7 @@ class Finder:
     def __init__(self, file, source, declarations):
         self.file, self.source, self.declarations = file, source, declarations
         self.found = []
-        self.unit = self.lines = None
+        self.unit = self.lines = self.body = None
 
     def add(self, kind, node, replacement, end=None):
         start, end = node.start_byte, end or node.end_byte
@@ -131,7 +132,8 @@ class Finder:
         line = node.start_point[0] + 1
         texts = [" ".join(text.decode("utf-8", "replace").split()) for text in (before, after)]
         if texts[0] != texts[1]:
-            self.found.append(Change(self.file, line, kind, self.unit, start, end, replacement, *texts, self.lines))
+            self.found.append(Change(self.file, line, kind, self.unit, start, end, replacement, *texts, self.lines,
+                                     self.body))
 
     def visit(self, node):
         if node.type in ("ERROR", "comment", "case_label") or node.type.startswith("preproc_def") or \
@@ -143,7 +145,7 @@ class Finder:
             children = [child for child in node.children if child not in skipped]
         else:
             children = node.children
-        outer = self.unit, self.lines
+        outer = self.unit, self.lines, self.body
         if node.type == "function_definition":
             names = [text_of(part) for part in descend(node.child_by_field_name("declarator"))
                      if part.type == "identifier"]
@@ -158,7 +160,7 @@ class Finder:
                 action(node)
         for child in children:
             self.visit(child)
-        self.unit, self.lines = outer
+        self.unit, self.lines, self.body = outer
 
     @staticmethod
     def is_uninteresting(node):
@@ -174,7 +176,7 @@ class Finder:
             last = max(body.start_point[0], node.start_point[0] + 1) if body else node.end_point[0] + 1
             self.lines = node.start_point[0] + 1, last
         elif node.type == "function_definition":
-            self.lines = node.start_point[0] + 1, node.end_point[0] + 1
+            self.lines = self.body = node.start_point[0] + 1, node.end_point[0] + 1
 
     def in_function(self):
         return self.lines is not None

@@ -137,7 +137,8 @@ class Reach:
                 files[file] = files.get(file, 0) | lines
         shutil.rmtree(folder)
         entry = {"seconds": round(outcome.seconds, 2), "cpu": round(outcome.cpu, 2), "skips": outcome.skips,
-                 "verdict": outcome.verdict, "why": outcome.why, "state": self._state(test), "suites": sorted(test.suites),
+                 "verdict": outcome.verdict, "why": outcome.why, "state": self._state(test),
+                 "suites": sorted(test.suites),
                  "files": {file: [self._digest(file), hex(lines)] for file, lines in files.items() if lines}}
         return test.name, entry
 
@@ -202,10 +203,8 @@ class Reach:
 
     def _lines(self, change, then, now):
         known = self.files[f"{change.file} {then}"]
-        lines = span(*change.lines)
-        if then == now and int(known["lines"], 16) & lines:
-            return lines
+        if then == now:  # a compiler gives some statements no line of their own
+            own = span(*change.lines)
+            return own if int(known["lines"], 16) & own else span(*change.body)
         function = known["functions"].get(change.unit)
-        if function:
-            return span(*function)
-        return lines if then == now else -1  # a function that was not there then: whoever reaches its file
+        return span(*function) if function else -1  # not there then, or taken into another: whoever reaches its file
