@@ -1,6 +1,6 @@
 /*
- * A sweep's cells: the final loss is the mean over the last tenth of the rows, of however few there are; and a cell that
- * another worker finishes between a worker's look at it and its claim is not trained again.
+ * A sweep's cells: the final loss is the mean over the last tenth of the rows, of however few there are; and a cell
+ * that another worker finishes between a worker's look at it and its claim is not trained again.
  */
 #include <math.h>
 
