@@ -34,12 +34,16 @@ EXPECTED = [
      "*result = ratio((double)count, sum(own, count * EACH));", "caught", "mean"),
     ("src/above/mean.c", "arithmetic", "*result = ratio(sum(own, count * EACH), (double)count);",
      "*result = ratio(sum(own, count / EACH), (double)count);", "equivalent", None),
+    ("src/above/mean.c", "comparison", "for (size_t i = 0; i < count; i++) /* a zero loses its sign */",
+     "for (size_t i = 0; i <= count; i++) /* a zero loses its sign */", "caught", "mean"),
     ("src/above/mean.c", "condition dropped", "if (count == 0)", "if (0 && (count == 0))", "survived", None),
     ("src/above/mean.c", "statement dropped", "free(own);", ";", "caught", "mean"),
     ("tools/mean.c", "constant", 'printf("%s than 1: %g\\n", result > 1 ? "more" : "less", result);',
      'printf("%s than 1: %g\\n", result > 1 ? "less" : "less", result);', "caught", "mean"),
     ("tools/mean.c", "constant", 'printf("%s than 1: %g\\n", result > 1 ? "more" : "less", result);',
      'printf("%s than 1: %g\\n", result > 1 ? "more" : "more", result);', "survived", None),
+    ("src/below/sum.c", "arithmetic", "double *made = malloc(count * sizeof *made);",
+     "double *made = malloc(count / sizeof *made);", "caught", "mean"),
     ("tools/mean.c", "comparison", "for (int i = 1; i < count && given < MOST; i++)",
      "for (int i = 1; i <= count && given < MOST; i++)", "caught", "mean"),
     ("tools/mean.c", "arithmetic", "for (int i = 1; i < count && given < MOST; i++)",
@@ -79,6 +83,7 @@ def check_changes(tap, work):
     one = trial.Trial(root, work / "kept", 0, trial.Tried(), lambda text: print(f"# {text}"))
     one.prepare()
     before = (root / "src/below/sum.c").read_bytes()
+    sanitized = set()
     for file, kind, old, new, verdict, by in EXPECTED:
         found = [change for change in every if (change.file, change.kind, change.before) == (file, kind, old)
                  and new in (None, change.after)]
@@ -90,6 +95,9 @@ def check_changes(tap, work):
             continue
         result = one.try_change(found[0], covered, covered.totals(), 60)
         tap.ok(result["verdict"] == verdict and result.get("by") == by, f"{verdict}: {old} -> {new}", result)
+        sanitized |= {old} if result.get("sanitized") else set()
+    tap.ok(sanitized == {"for (size_t i = 0; i < count; i++) /* a zero loses its sign */"},
+           "sanitizers see a write out of bounds that nothing else shows", sanitized)
     tap.ok((one.tree.source / "src/below/sum.c").read_bytes() == before, "the tree is what it was")
     broken = next(change for change in every if change.file == "src/below/sum.c")
     result = one.try_change(broken._replace(replacement=b"}"), covered, covered.totals(), 60)

@@ -3,17 +3,22 @@
 import hashlib
 import pathlib
 import re
+import shlex
 
 import reach
 import suite
 import tree
 
-# As users build it, so that equal object code means what it says there. LeakSanitizer is a matter of linking alone.
-OPTIONS = ["-Dc_link_args=-fsanitize=leak"]
+# As users build it, so that equal object code means what it says there. Linked with sanitizers, programs find leaks, and
+# out of bounds what the C library is asked to do; where no test notices a fault, its file alone is compiled for them.
+SANITIZERS = "-fsanitize=address,undefined"
+OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
+SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all"]
+AGAIN = 6  # tests
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
 # Slow unwinding sees through libraries without frame pointers, which known leaks are told by.
-LEAKS = "fast_unwind_on_malloc=0:hard_rss_limit_mb=6000"
+FINDINGS = "detect_leaks=1:fast_unwind_on_malloc=0:hard_rss_limit_mb=6000"
 KNOWN_LEAKS = "tests/setups/leaks.txt"
 SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it took hangs
 
@@ -30,19 +35,22 @@ class Trial:
         self.tree = tree.Tree(root, pathlib.Path(folder, f"tree-{number}"), BUILD, OPTIONS)
         self.tried, self.say = tried, say
         known = self.tree.root / KNOWN_LEAKS
-        suppressed = f"suppressions={known}:print_suppressions=0:" if known.is_file() else ""
-        self.extra = {"LSAN_OPTIONS": suppressed + LEAKS}
+        self.extra = {"ASAN_OPTIONS": FINDINGS}
+        if known.is_file():
+            self.extra["LSAN_OPTIONS"] = f"suppressions={known}:print_suppressions=0"
 
     def prepare(self):
         self.tree.synchronize()
         self.tree.configure()
         self.outputs = {}  # {file: its objects}, of the library and the command
+        self.commands = {}  # {object: how it is made}
         for entry in suite.read_json(self.tree.build / "compile_commands.json"):
             path = (self.tree.build / entry["file"]).resolve()
             if path.is_relative_to(self.tree.source):
                 file = path.relative_to(self.tree.source).as_posix()
                 if not file.startswith("tests/"):
                     self.outputs.setdefault(file, []).append(entry["output"])
+                    self.commands[entry["output"]] = entry["command"]
         built = self.tree.ninja(*self._objects_of(None))
         if built.returncode:
             raise RuntimeError(f"{self.tree.build} does not build:\n{built.stdout[-3000:]}")
@@ -98,9 +106,21 @@ class Trial:
             if not self._changed_objects(objects):
                 return {"verdict": "equivalent", "why": "the same object code"}
             reaching = covered.reaching(change, original, self.includers.get(change.file, ()))
-            return self._run_tests(self._order(reaching, covered, totals), covered, seconds, path, original, changed)
+            order = self._order(reaching, covered, totals)
+            result = self._run_tests(order, covered, seconds, path, original, changed)
+            if result["verdict"] == "survived" and self._sanitize(change.file):
+                again = self._run_tests(order[:AGAIN], covered, seconds, path, original, changed)
+                result = {**again, "sanitized": True} if again["verdict"] == "caught" else result
+            return result
         finally:
             path.write_bytes(original)
+
+    def _sanitize(self, file):
+        """Compiles a file for sanitizers in place of its objects; ninja links them, and makes others when it changes."""
+        for name in self.outputs.get(file, ()):
+            if tree.run(shlex.split(self.commands[name]) + SANITIZED, cwd=self.tree.build).returncode:
+                return False
+        return file in self.outputs
 
     def _order(self, reaching, covered, totals):
         """Quick tests and those that run little else first."""
@@ -136,7 +156,7 @@ class Trial:
             return suite.Outcome("failed", 0, 0, 0, "a program of the test does not build")
         extra = dict(self.extra)
         if "opencl" in " ".join([name, *test.command]):  # a driver's compiler, which would take minutes so
-            extra["LSAN_OPTIONS"] += ":detect_leaks=0"
+            extra["ASAN_OPTIONS"] += ":detect_leaks=0"
         return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, extra)
 
     def _is_good(self, name, taken, path, original, changed):

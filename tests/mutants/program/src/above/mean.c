@@ -14,6 +14,8 @@ int mean(const double *values, size_t count, double *result) {
     own = copy(values, count);
     if (!own)
         return 0;
+    for (size_t i = 0; i < count; i++) /* a zero loses its sign */
+        own[i] += 0.0;
     *result = ratio(sum(own, count * EACH), (double)count);
     free(own);
     return 1;
