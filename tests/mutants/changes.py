@@ -28,8 +28,8 @@ CHECKING = {"ICL_TRY", "ICL_CHECK"}  # macros that return or leave where a statu
 UNINTERESTING = {"va_start", "va_end", "va_copy", "assert"}
 
 # before and after: the lines that change, joined and stripped; they tell the change in reports and in the list of
-# equivalent ones. lines: the first and the last line of the statement, which coverage is asked about, and body: those of
-# its function; None in tables.
+# equivalent ones. lines: the first and the last line of the statement, which coverage is asked about, and body: those
+# of its function; None in tables.
 Change = collections.namedtuple("Change", "file line kind unit start end replacement before after lines body")
 
 

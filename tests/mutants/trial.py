@@ -1,6 +1,7 @@
 """One change at a time: planted in a tree, built, and given to the tests that reach it until one of them fails."""
 
 import hashlib
+import os
 import pathlib
 import re
 import shlex
@@ -9,8 +10,8 @@ import reach
 import suite
 import tree
 
-# As users build it, so that equal object code means what it says there. Linked with sanitizers, programs find leaks, and
-# out of bounds what the C library is asked to do; where no test notices a fault, its file alone is compiled for them.
+# As users build it, so that equal object code means what it says there. Linked with sanitizers, programs find leaks and
+# what the C library does out of bounds; where no test notices a fault, its file alone is compiled for them.
 SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all"]
@@ -108,18 +109,25 @@ class Trial:
             reaching = covered.reaching(change, original, self.includers.get(change.file, ()))
             order = self._order(reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
-            if result["verdict"] == "survived" and self._sanitize(change.file):
+            if result["verdict"] == "survived" and self._sanitize(change.file, order[:AGAIN]):
                 again = self._run_tests(order[:AGAIN], covered, seconds, path, original, changed)
                 result = {**again, "sanitized": True} if again["verdict"] == "caught" else result
             return result
         finally:
             path.write_bytes(original)
 
-    def _sanitize(self, file):
-        """Compiles a file for sanitizers in place of its objects; ninja links them, and makes others when it changes."""
+    def _sanitize(self, file, tests):
+        """Compiles a file for sanitizers in place of its objects, and has programs of tests linked again. To ninja the
+        objects are what it made, of their old time; the next change of the file makes them so."""
         for name in self.outputs.get(file, ()):
+            path = self.tree.build / name
+            stamp = path.stat().st_mtime_ns
             if tree.run(shlex.split(self.commands[name]) + SANITIZED, cwd=self.tree.build).returncode:
                 return False
+            os.utime(path, ns=(stamp, stamp))
+        for name in tests:
+            for program in self.tests[name].programs:
+                (self.tree.build / program).unlink(missing_ok=True)
         return file in self.outputs
 
     def _order(self, reaching, covered, totals):
