@@ -39,6 +39,7 @@
 #include "iclab/reference_predictor.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
+#include "iclab/scaling.h"
 #include "iclab/session.h"
 #include "iclab/shape.h"
 #include "iclab/status.h"
