@@ -116,7 +116,7 @@ icl_status find_network(const scaling_options *options, const icl_ranks *ranks, 
 
 /* ---- Rows ---- */
 
-static icl_status print_json_row(const icl_scaling_row *row, icl_error *error) {
+static icl_status keep_row(kept *keep, const icl_scaling_row *row, icl_error *error) {
     icl_json json = {0};
 
     icl_json_count(&json, "ranks", row->ranks);
@@ -132,7 +132,7 @@ static icl_status print_json_row(const icl_scaling_row *row, icl_error *error) {
     icl_json_number(&json, "rank_hours", row->rank_hours);
     icl_json_number(&json, "gathered_bytes", row->gathered);
     icl_json_text(&json, "limit", icl_scaling_limit_name(row->limit));
-    return print_json_line(&json, error);
+    return kept_row(keep, &json, error);
 }
 
 static void print_header(const icl_bench_params *params, const scaling_options *options, const icl_network *network) {
@@ -145,17 +145,16 @@ static void print_header(const icl_bench_params *params, const scaling_options *
            "bandwidth", "step", "speed-up", "effic.", "hours", "rank-hours", "limit");
 }
 
-static icl_status print_row(const icl_scaling_row *row, bool json, icl_error *error) {
+static icl_status print_row(const icl_scaling_row *row, kept *keep, icl_error *error) {
     char divided[16], repeated[16], latency[16], bandwidth[16], step[16];
 
-    if (json)
-        ICL_CHECK(print_json_row(row, error));
-    else
+    if (!keep->json)
         printf("%8zu %8zu %s %s %s %s %s %8.4gx %4.0f %% %9.4g %10.4g  %s\n", row->ranks, row->slices,
                format_seconds(row->divided, divided), format_seconds(row->repeated, repeated),
                format_seconds(row->latency, latency), format_seconds(row->bandwidth, bandwidth),
                format_seconds(row->step, step), row->speed_up, 100 * row->efficiency, row->hours, row->rank_hours,
                icl_scaling_limit_name(row->limit));
+    ICL_CHECK(keep_row(keep, row, error));
     return finish_output(error);
 }
 
@@ -184,7 +183,7 @@ done:
 }
 
 icl_status print_scaling(const scaling_options *options, const icl_bench_params *params, const icl_network *network,
-                         icl_error *error) {
+                         kept *keep, icl_error *error) {
     icl_scaling_params of = {.network = *network,
                              .steps = (double)icl_recipe_count(params->recipe, "train", "steps"),
                              .cores = options->cores.given ? (size_t)options->cores.value : 0,
@@ -199,7 +198,7 @@ icl_status print_scaling(const scaling_options *options, const icl_bench_params 
     ICL_CHECK(measure(params, 1, &step, &ends, error));
     of.single = 1;
     of.single = icl_scaling_predict(&step, &of).step;
-    if (!options->json)
+    if (!keep->json)
         print_header(params, options, network);
     for (; count < list.count; count++) {
         if (list.counts[count] > 1)
@@ -207,7 +206,7 @@ icl_status print_scaling(const scaling_options *options, const icl_bench_params 
         if (ends)
             break;
         rows[count] = icl_scaling_predict(&step, &of);
-        ICL_CHECK(print_row(&rows[count], options->json, error));
+        ICL_CHECK(print_row(&rows[count], keep, error));
     }
-    return options->json || count == 0 ? ICL_OK : print_verdict(rows, count, error);
+    return keep->json || count == 0 ? ICL_OK : print_verdict(rows, count, error);
 }

@@ -13,15 +13,14 @@ typedef struct scaling_options {
     const char *ranks;   /* "1..1024" or "1,2,4"; NULL: no scaling is asked for */
     const char *network; /* "2:12.5", microseconds a message and gigabytes a second; NULL: measured, or that */
     option_count cores;  /* that all ranks share */
-    bool json;
 } scaling_options;
 
 icl_status check_scaling_usage(const scaling_options *options, icl_error *error);
 
-/* Measures and prints a row for each number of ranks, then the verdict in words. Collective where there are several
+/* Measures, prints and keeps a row for each number of ranks, then the verdict in words. Collective where there are several
  * ranks: they measure the network between them, and the first goes on alone. */
 icl_status print_scaling(const scaling_options *options, const icl_bench_params *params, const icl_network *network,
-                         icl_error *error);
+                         kept *keep, icl_error *error);
 
 /* The network of the options, or of the ranks where there are several; NULL ranks: of the options alone. */
 icl_status find_network(const scaling_options *options, const icl_ranks *ranks, icl_network *network, icl_error *error);

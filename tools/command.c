@@ -96,39 +96,23 @@ icl_status finish_output(icl_error *error) {
     return ICL_OK;
 }
 
-static icl_status print_scores(const icl_evaluation *evaluation, bool json, icl_error *error) {
+icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
 
-    if (!json) {
-        status = icl_evaluation_table(evaluation, &text, error);
-        if (status == ICL_OK)
-            fputs(text, stdout);
-        icl_text_free(&text);
-        return status;
-    }
-    for (size_t i = 0; i < evaluation->count && status == ICL_OK; i++) {
-        status = icl_score_json(&evaluation->scores[i], &text, error);
-        if (status == ICL_OK)
-            printf("%s\n", text);
+    if (!keep->json) {
+        ICL_TRY(icl_evaluation_table(evaluation, &text, error));
+        fputs(text, stdout);
         icl_text_free(&text);
     }
-    return status;
-}
-
-icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
-                                     icl_evaluation **evaluation, icl_error *error) {
-    ICL_CHECK(icl_evaluate(backend, trainer, recipe, evaluation, error));
-    ICL_CHECK(print_scores(*evaluation, json, error));
-    return finish_output(error);
-}
-
-icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
-                            icl_error *error) {
-    icl_evaluation *evaluation = NULL;
-    const icl_status status = print_and_keep_evaluation(backend, trainer, recipe, json, &evaluation, error);
-
-    icl_evaluation_destroy(&evaluation);
+    for (size_t i = 0; i < evaluation->count; i++) {
+        ICL_TRY(icl_score_json(&evaluation->scores[i], &text, error));
+        ICL_TRY(kept_lines(keep, ICL_RESULT_ROWS, text, error));
+        icl_text_free(&text);
+    }
+    ICL_TRY(finish_output(error));
+done:
+    icl_text_free(&text);
     return status;
 }
 

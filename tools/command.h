@@ -7,6 +7,7 @@
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
+#include "kept.h"
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {
@@ -59,12 +60,9 @@ void report_fallbacks(const icl_backend *backend);
 /* Applies --set overrides in order. */
 icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl_error *error);
 
-/* Evaluates and prints the table, or JSON lines, to stdout. ICL_ERROR_IO if stdout cannot be written. The second one
- * hands over the evaluation too, for icl_evaluation_destroy. */
-icl_status print_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
-                            icl_error *error);
-icl_status print_and_keep_evaluation(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, bool json,
-                                     icl_evaluation **evaluation, icl_error *error);
+/* Prints an evaluation's table, or JSON lines, to stdout, and keeps its rows. ICL_ERROR_IO if stdout cannot be
+ * written. */
+icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_error *error);
 
 /* Prints how far from a stationary point a training ended, where that was measured. */
 icl_status print_polish(const icl_polish_result *polished, icl_error *error);

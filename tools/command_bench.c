@@ -16,15 +16,17 @@
 
 typedef struct bench_options {
     device_options device;
-    const char *pattern, *recipe_name;
+    const char *pattern, *recipe_name, *out;
     option_list overrides;
     option_count seconds;
     scaling_options scaling;
     bool json, on_request;
+    char *command_line;
 } bench_options;
 
 typedef struct printer {
-    bool json, has_header;
+    kept keep;
+    bool has_header;
 } printer;
 
 /* ---- Output ---- */
@@ -54,7 +56,7 @@ static void print_table_row(printer *p, const icl_bench_row *row) {
            format_value(row->cpu_median / row->times.median, 6, 2, "x", ratio));
 }
 
-static icl_status print_json_row(const icl_bench_row *row, icl_error *error) {
+static icl_status keep_row(printer *p, const icl_bench_row *row, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "case", row->name);
@@ -73,19 +75,17 @@ static icl_status print_json_row(const icl_bench_row *row, icl_error *error) {
     icl_json_number(&json, "times_cpu", row->cpu_median / row->times.median);
     icl_json_count(&json, "turns", row->times.turns);
     icl_json_count(&json, "calls_a_turn", row->times.calls_a_turn);
-    return print_json_line(&json, error);
+    return kept_row(&p->keep, &json, error);
 }
 
 /* Each row as soon as it is there: a long bench shows where it is. */
 static icl_status print_row(void *user, const icl_bench_row *row, icl_error *error) {
     printer *p = user;
-    icl_status status = ICL_OK;
 
-    if (p->json)
-        status = print_json_row(row, error);
-    else
+    if (!p->keep.json)
         print_table_row(p, row);
-    return status == ICL_OK ? finish_output(error) : status;
+    ICL_CHECK(keep_row(p, row, error));
+    return finish_output(error);
 }
 
 /* A line "ready" or with the seconds of the last turn, then the next line of stdin: a number of calls. */
@@ -138,8 +138,22 @@ static icl_status open_others(const bench_options *options, icl_bench_params *pa
     return ICL_OK;
 }
 
+static kept keep_of(const bench_options *options) {
+    return (kept){
+        .folder = options->out,
+        .json = options->json,
+        .quiet = options->device.quiet,
+        .facts = {.command = "bench", .command_line = options->command_line, .recipe_name = options->recipe_name}};
+}
+
+/* Where nobody asks for a folder, --json has rows alone. */
+static icl_status finish_kept(kept *keep, const icl_backend *device, icl_error *error) {
+    keep->facts.device = icl_backend_capabilities(device);
+    return keep->folder ? kept_finish(keep, &(icl_json){0}, error) : ICL_OK;
+}
+
 static icl_status bench(const bench_options *options, icl_error *error) {
-    printer p = {.json = options->json};
+    printer p = {.keep = keep_of(options)};
     icl_recipe *recipe = NULL;
     icl_bench_params params = {
         .pattern = options->pattern,
@@ -160,9 +174,12 @@ static icl_status bench(const bench_options *options, icl_error *error) {
         ICL_TRY(icl_bench_on_request(&params, next_turn, NULL, error));
     } else {
         ICL_TRY(open_others(options, &params, error));
+        ICL_TRY(kept_begin(&p.keep, error));
         ICL_TRY(icl_bench(&params, error));
+        ICL_TRY(finish_kept(&p.keep, params.device, error));
     }
 done:
+    kept_end(&p.keep);
     icl_recipe_destroy(&recipe);
     icl_backend_close(&params.profiled);
     icl_backend_close(&params.cpu);
@@ -171,24 +188,27 @@ done:
 }
 
 /* Several ranks measure the network between them, and the first goes on alone. */
-static icl_status bench_scaling(bench_options *options, const icl_ranks *ranks, icl_error *error) {
+static icl_status bench_scaling(const bench_options *options, const icl_ranks *ranks, icl_error *error) {
     icl_bench_params params = {
         .recipe_name = options->recipe_name,
         .seconds = (double)(options->seconds.given ? options->seconds.value : DEFAULT_SECONDS),
     };
+    kept keep = keep_of(options);
     icl_recipe *recipe = NULL;
     icl_network network;
     icl_status status = ICL_OK;
 
-    options->scaling.json = options->json;
     ICL_TRY(find_network(&options->scaling, ranks, &network, error));
     if (!icl_ranks_is_first(ranks))
         goto done;
     ICL_TRY(read_recipe(options, &recipe, error));
     params.recipe = recipe;
     ICL_TRY(open_device(&options->device, &params.device, error));
-    ICL_TRY(print_scaling(&options->scaling, &params, &network, error));
+    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(print_scaling(&options->scaling, &params, &network, &keep, error));
+    ICL_TRY(finish_kept(&keep, params.device, error));
 done:
+    kept_end(&keep);
     icl_recipe_destroy(&recipe);
     icl_backend_close(&params.device);
     return status;
@@ -203,8 +223,9 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --ranks: expected --recipe RECIPE beside it");
     if (options->on_request && options->scaling.ranks)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --on-request: expected no --ranks beside it");
-    if (options->on_request && (options->json || options->seconds.given))
-        return icl_fail(error, ICL_ERROR_INPUT, "bench: --on-request: expected neither --json nor --seconds beside it");
+    if (options->on_request && (options->json || options->seconds.given || options->out))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "bench: --on-request: expected neither --json nor --seconds nor --out beside it");
     if (options->seconds.value > MAX_SECONDS)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %" PRIu64 ": expected at most %d",
                         options->seconds.value, MAX_SECONDS);
@@ -219,11 +240,13 @@ static int run(int count, char *const *arguments) {
 
     ICL_TRY(read_command_line(&command_bench, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(join_command_line("bench", count, arguments, &options.command_line, &error));
     if (options.scaling.ranks)
         ICL_TRY(ranks_join(&ranks, &error));
     ICL_TRY(options.scaling.ranks ? bench_scaling(&options, &ranks, &error) : bench(&options, &error));
 done:
     ranks_leave(&ranks);
+    icl_text_free(&options.command_line);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
@@ -245,6 +268,8 @@ static const option table[] = {
      offsetof(bench_options, scaling.network)},
     {"--cores", OPTION_COUNT, "N", "with --ranks: all ranks share one machine of so many cores",
      offsetof(bench_options, scaling.cores)},
+    {"--out", OPTION_TEXT, "DIR", "keep the table in this folder, as result.json and result.csv",
+     offsetof(bench_options, out)},
     {"--json", OPTION_FLAG, NULL, "one JSON object per case", offsetof(bench_options, json)},
     {"--on-request", OPTION_FLAG, NULL,
      "print {\"ready\": true}, then {\"seconds\": ...} for each number of calls on stdin: for programs that "

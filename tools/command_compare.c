@@ -22,6 +22,7 @@ typedef struct printer {
     size_t cases, failed;
     double device_worst, against_worst, device_ulp, bit_equal;
     bool has_header;
+    kept keep;
 } printer;
 
 static void repro_line(const printer *p, const icl_comparison *row, char *text, size_t capacity) {
@@ -75,7 +76,7 @@ static double worst_output(const icl_case_result *result) {
     return result->elements > 0 && result->outputs ? result->outputs[result->worst] : (double)NAN;
 }
 
-static icl_status print_json_row(const printer *p, const icl_comparison *row, icl_error *error) {
+static icl_status keep_row(printer *p, const icl_comparison *row, icl_error *error) {
     icl_json json = {0};
     char repro[512];
 
@@ -105,7 +106,7 @@ static icl_status print_json_row(const printer *p, const icl_comparison *row, ic
     icl_json_text(&json, "verdict", icl_verdict_name(row->verdict));
     icl_json_text(&json, "reason", row->reason);
     icl_json_text(&json, "repro", repro);
-    return print_json_line(&json, error);
+    return kept_row(&p->keep, &json, error);
 }
 
 static void print_csv_row(const icl_comparison *row) {
@@ -144,35 +145,42 @@ static icl_status print_row(void *user, const icl_comparison *row, icl_error *er
         print_full_row(p, row);
         break;
     case FORMAT_JSON:
-        return print_json_row(p, row, error);
+        break;
     case FORMAT_CSV:
         print_csv_row(row);
         break;
     }
-    return ICL_OK;
+    return keep_row(p, row, error);
 }
 
 static void print_summary(printer *p, const icl_compare_summary *s) {
     const size_t *verdicts = s->verdicts;
     if (p->format == FORMAT_TABLE)
         close_title(p);
-    if (p->format == FORMAT_JSON)
-        printf("{\"summary\": {\"cases\": %zu, \"failed\": %zu, \"skipped\": %zu, \"mistrusted\": %zu, "
-               "\"worst\": %.9g, "
-               "\"worst_case\": \"%s\"}}\n",
-               s->cases, verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED], verdicts[ICL_VERDICT_MISTRUSTED],
-               isfinite(s->worst) ? s->worst : 1e308, s->worst_name);
-    else if (p->format != FORMAT_CSV)
+    if (p->format == FORMAT_TABLE || p->format == FORMAT_ALL)
         printf("\n%zu cases: %zu passed, %zu failed, %zu skipped, %zu with a constant truth\n"
                "closest to its bound: %s at %.3g\n",
                s->cases, verdicts[ICL_VERDICT_PASS], verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED],
                verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
 }
 
+static icl_json summary_of(const icl_compare_summary *s) {
+    icl_json json = {0};
+
+    icl_json_count(&json, "cases", s->cases);
+    icl_json_count(&json, "failed", s->verdicts[ICL_VERDICT_FAIL]);
+    icl_json_count(&json, "skipped", s->verdicts[ICL_VERDICT_SKIPPED]);
+    icl_json_count(&json, "mistrusted", s->verdicts[ICL_VERDICT_MISTRUSTED]);
+    icl_json_number(&json, "worst", isfinite(s->worst) ? s->worst : 1e308);
+    icl_json_text(&json, "worst_case", s->worst_name);
+    return json;
+}
+
 /* The op cases. *failed: some case did. */
 static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern, bool *failed,
                               icl_error *error) {
     icl_compare_summary summary;
+    icl_json last;
 
     p->device_spec = icl_backend_capabilities(device)->spec;
     p->against_spec = icl_backend_capabilities(against)->spec;
@@ -180,7 +188,9 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
     ICL_CHECK(icl_compare(&params, &summary, error));
     print_summary(p, &summary);
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
-    return finish_output(error);
+    p->keep.facts.device = icl_backend_capabilities(device);
+    last = summary_of(&summary);
+    return kept_finish(&p->keep, &last, error);
 }
 
 typedef struct compare_options {
@@ -214,10 +224,8 @@ static icl_status check_usage(const compare_options *options, icl_error *error) 
     if (training->recipe_name && (options->pattern || options->csv))
         return icl_fail(error, ICL_ERROR_INPUT, "compare: %s: expected no such option beside --train%s",
                         options->pattern ? "--op" : "--csv", options->csv ? "; --out DIR writes CSV files" : "");
-    if (!training->recipe_name && (training->steps.given || training->out || training->overrides.count > 0))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "compare: --steps, --set and --out: expected --train RECIPE "
-                        "beside them");
+    if (!training->recipe_name && (training->steps.given || training->overrides.count > 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "compare: --steps and --set: expected --train RECIPE beside them");
     if (training->seed.value > UINT32_MAX)
         return icl_fail(error, ICL_ERROR_INPUT, "--seed %" PRIu64 ": expected at most %" PRIu32, training->seed.value,
                         UINT32_MAX);
@@ -227,19 +235,32 @@ static icl_status check_usage(const compare_options *options, icl_error *error) 
 static int run(int count, char *const *arguments) {
     /* A wrong device is what this is for. */
     compare_options options = {.device = {.accept_failed_self_test = true}};
+    char *command_line = NULL;
+    printer p = {0};
     bool failed = false;
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_compare, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
-    printer p = {.format = options.training.json         ? FORMAT_JSON
-                           : options.csv                 ? FORMAT_CSV
-                           : options.training.every_step ? FORMAT_ALL
-                                                         : FORMAT_TABLE,
-                 .seed = (uint32_t)options.training.seed.value};
+    ICL_TRY(join_command_line("compare", count, arguments, &command_line, &error));
+    options.training.command_line = command_line;
+    p.format = options.training.json         ? FORMAT_JSON
+               : options.csv                 ? FORMAT_CSV
+               : options.training.every_step ? FORMAT_ALL
+                                             : FORMAT_TABLE;
+    p.seed = (uint32_t)options.training.seed.value;
+    p.keep =
+        (kept){.folder = options.training.out,
+               .json = options.training.json,
+               .quiet = options.device.quiet,
+               .is_wrapped = true,
+               .facts = {.command = "compare", .command_line = command_line, .seed = &options.training.seed.value}};
+    ICL_TRY(kept_begin(&p.keep, &error));
     ICL_TRY(compare(&options, &p, &failed, &error));
 done:
+    kept_end(&p.keep);
+    icl_text_free(&command_line);
     if (status != ICL_OK)
         return report_failure(status, &error);
     return failed ? EXIT_CHECK_FAILED : EXIT_DONE;
@@ -257,7 +278,8 @@ static const option table[] = {
     {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", offsetof(compare_options, training.steps)},
     {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --train: change one key of the recipe; may be given again",
      offsetof(compare_options, training.overrides)},
-    {"--out", OPTION_TEXT, "DIR", "with --train: write forced.csv, free.csv and a picture there",
+    {"--out", OPTION_TEXT, "DIR",
+     "keep the table there, as result.json and result.csv; with --train also forced.csv, free.csv and a picture",
      offsetof(compare_options, training.out)},
     {"--all", OPTION_FLAG, NULL, "one line per case instead of one per op; with --train, every step",
      offsetof(compare_options, training.every_step)},

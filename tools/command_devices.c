@@ -6,7 +6,7 @@
 #include "iclab/recipe.h"
 #include "terminal.h"
 
-static icl_status print_json(const icl_device *device, icl_error *error) {
+static icl_status keep_row(kept *keep, const icl_device *device, icl_error *error) {
     const icl_capabilities *capabilities = &device->capabilities;
     icl_json json = {0};
 
@@ -26,7 +26,7 @@ static icl_status print_json(const icl_device *device, icl_error *error) {
     icl_json_count(&json, "max_allocation", capabilities->max_allocation);
     icl_json_flag(&json, "fp64", capabilities->has_fp64);
     icl_json_flag(&json, "unified_memory", capabilities->unified_memory);
-    return print_json_line(&json, error);
+    return kept_row(keep, &json, error);
 }
 
 /* A size in bytes for people; "-" for what is unknown or without limit. */
@@ -67,10 +67,13 @@ static void print_log(void *user, icl_log_level level, const char *message) {
 
 typedef struct devices_options {
     bool json;
+    const char *out;
 } devices_options;
 
 static int run(int count, char *const *arguments) {
     devices_options options = {0};
+    char *command_line = NULL;
+    kept keep = {.facts = {.command = "devices"}};
     const icl_log log = {print_log, NULL, ICL_LOG_INFO};
     icl_error error = {0};
     icl_device *devices = NULL;
@@ -78,20 +81,30 @@ static int run(int count, char *const *arguments) {
     icl_status status;
 
     ICL_TRY(read_command_line(&command_devices, count, arguments, &options, &error));
+    ICL_TRY(join_command_line("devices", count, arguments, &command_line, &error));
+    keep.facts.command_line = command_line;
+    keep.folder = options.out;
+    keep.json = options.json;
+    ICL_TRY(kept_begin(&keep, &error));
     ICL_TRY(icl_devices_list(&log, &devices, &device_count, &error));
     for (size_t i = 0; i < device_count; i++) {
-        if (options.json)
-            ICL_TRY(print_json(&devices[i], &error));
-        else
+        if (!options.json)
             print_row(&devices[i]);
+        ICL_TRY(keep_row(&keep, &devices[i], &error));
     }
     ICL_TRY(finish_output(&error));
+    if (options.out)
+        ICL_TRY(kept_finish(&keep, &(icl_json){0}, &error));
 done:
+    kept_end(&keep);
+    icl_text_free(&command_line);
     icl_devices_free(&devices);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
 static const option table[] = {
+    {"--out", OPTION_TEXT, "DIR", "keep the list in this folder, as result.json and result.csv",
+     offsetof(devices_options, out)},
     {"--json", OPTION_FLAG, NULL, "one JSON object a line", offsetof(devices_options, json)},
 };
 

@@ -9,33 +9,70 @@
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
+#include "names.h"
 #include "picture.h"
 #include "progress.h"
+
+/* The losses of a grid of tasks. */
+#define GRID_CSV "table.csv"
 
 typedef struct eval_options {
     const char *folder, *predictions, *out;
     device_options device;
     option_list overrides, over;
     bool json;
-    char *command_line; /* for the report */
+    char *command_line, *recipe_name; /* for the record */
 } eval_options;
+
+/* What stands in every result of this command. *seed lives as long as the facts are used. */
+static icl_result_facts facts_of(const eval_options *options, const icl_backend *backend, const uint64_t *seed) {
+    return (icl_result_facts){.command = "eval",
+                              .command_line = options->command_line,
+                              .recipe_name = options->recipe_name,
+                              .device = icl_backend_capabilities(backend),
+                              .seed = seed};
+}
 
 /* ---- One task ---- */
 
 static icl_status evaluate_task(const eval_options *options, icl_backend *backend, const icl_recipe *recipe,
                                 icl_error *error) {
+    const uint64_t seed = icl_recipe_count(recipe, "eval", "seed");
     icl_status status = ICL_OK;
     icl_trainer *trainer = NULL;
+    icl_evaluation *evaluation = NULL;
     icl_polish_result polished;
+    icl_json summary = {0};
+    char *folder = NULL;
+    kept keep = {.is_default = !options->out,
+                 .json = options->json,
+                 .quiet = options->device.quiet,
+                 .facts = facts_of(options, backend, &seed)};
 
+    if (options->out)
+        ICL_TRY(icl_duplicate(options->out, &folder, error));
+    else
+        ICL_TRY(folder_of_overrides(options->folder, "eval", &options->overrides, &folder, error));
+    keep.folder = folder;
+    ICL_TRY(kept_begin(&keep, error));
     ICL_TRY(icl_trained_load(backend, options->folder, recipe, &trainer, error));
     ICL_TRY(icl_run_read_polish(options->folder, &polished, error));
     if (!options->json)
         ICL_TRY(print_polish(&polished, error));
-    ICL_TRY(print_evaluation(backend, trainer, recipe, options->json, error));
+    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
+    ICL_TRY(print_evaluation(evaluation, &keep, error));
     if (options->predictions)
         ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));
+    icl_json_text(&summary, "run", options->folder);
+    icl_json_count(&summary, "seed", seed);
+    icl_json_count(&summary, "sequences", evaluation->sequences);
+    icl_polish_add_json(&polished, &summary);
+    ICL_TRY(kept_finish(&keep, &summary, error));
 done:
+    icl_json_discard(&summary);
+    kept_end(&keep);
+    icl_free(&folder);
+    icl_evaluation_destroy(&evaluation);
     icl_trainer_destroy(&trainer);
     return status;
 }
@@ -75,28 +112,48 @@ done:
 static icl_status write_report(const eval_options *options, const icl_evaluation_grid *grid, const char *folder,
                                const icl_capabilities *device, const icl_recipe *recipe, icl_error *error) {
     bool missing_gnuplot = false;
-    icl_run_facts facts = {.device = device,
-                           .command_line = options->command_line,
-                           .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed")};
+    const icl_run_facts facts = {.device = device,
+                                 .recipe_name = options->recipe_name,
+                                 .command_line = options->command_line,
+                                 .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed")};
     const icl_grid_report report = {
         .folder = folder, .grid = grid, .facts = &facts, .draw = draw_figure, .user = &missing_gnuplot};
-    icl_status status = ICL_OK;
-    char *name = NULL;
 
-    ICL_TRY(icl_run_read_recipe_name(options->folder, &name, error));
-    facts.recipe_name = name;
-    ICL_TRY(icl_grid_report_write(&report, error));
+    ICL_CHECK(icl_grid_report_write(&report, error));
     if (!options->device.quiet)
-        fprintf(stderr, "iclab: %s/table.csv and " ICL_REPORT_FILE "%s\n", folder,
+        fprintf(stderr, "iclab: %s/" ICL_RESULT_FILE ", " GRID_CSV " and " ICL_REPORT_FILE "%s\n", folder,
                 missing_gnuplot ? ", without pictures: no gnuplot here; gnuplot loss.gp in that folder draws them"
                                 : "");
-done:
-    icl_text_free(&name);
-    return status;
+    return ICL_OK;
 }
 
 static void show_share(void *user, size_t done, size_t cells) {
     progress_share(user, "evaluating", (double)done / (double)cells);
+}
+
+/* The rows, and the tables as CSV beside them. */
+static icl_status keep_grid(const eval_options *options, const icl_backend *backend, const icl_evaluation_grid *grid,
+                            const icl_evaluation_grid_texts *texts, const char *folder, uint64_t seed,
+                            icl_error *error) {
+    kept keep = {.folder = folder, .json = options->json, .quiet = true, .facts = facts_of(options, backend, &seed)};
+    icl_json summary = {0};
+    icl_status status = ICL_OK;
+
+    keep.facts.csv = GRID_CSV;
+    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(write_file(folder, GRID_CSV, texts->csv, error));
+    ICL_TRY(write_file(folder, "positions.csv", texts->positions_csv, error));
+    icl_json_text(&summary, "run", options->folder);
+    icl_json_count(&summary, "seed", seed);
+    icl_json_count(&summary, "cells", icl_evaluation_grid_cells(grid));
+    icl_json_count(&summary, "sequences", icl_evaluation_grid_sequences(grid));
+    ICL_TRY(kept_finish(&keep, &summary, error));
+done:
+    icl_json_discard(&summary);
+    kept_end(&keep);
+    return status;
 }
 
 static icl_status evaluate_grid(const eval_options *options, icl_backend *backend, icl_evaluation_grid *grid,
@@ -114,12 +171,10 @@ static icl_status evaluate_grid(const eval_options *options, icl_backend *backen
     progress_clear(&progress);
     ICL_TRY(status);
     ICL_TRY(icl_evaluation_grid_write_texts(grid, &texts, error));
-    fputs(options->json ? texts.json : texts.table, stdout);
+    if (!options->json)
+        fputs(texts.table, stdout);
     ICL_TRY(finish_output(error));
-    ICL_TRY(icl_folder_create(folder, error));
-    ICL_TRY(write_file(folder, "table.csv", texts.csv, error));
-    ICL_TRY(write_file(folder, "table.json", texts.json, error));
-    ICL_TRY(write_file(folder, "positions.csv", texts.positions_csv, error));
+    ICL_TRY(keep_grid(options, backend, grid, &texts, folder, icl_recipe_count(recipe, "eval", "seed"), error));
     ICL_TRY(write_report(options, grid, folder, icl_backend_capabilities(backend), recipe, error));
 done:
     icl_evaluation_grid_free_texts(&texts);
@@ -132,12 +187,10 @@ done:
 static icl_status check_options(const eval_options *options, icl_error *error) {
     if (options->predictions && options->over.count > 0)
         return icl_fail(error, ICL_ERROR_INPUT, "--predictions: expected no --over beside it: it is of one task");
-    if (options->out && options->over.count == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "--out: expected --over beside it: else nothing is written");
     return ICL_OK;
 }
 
-static icl_status evaluate_run(const eval_options *options, icl_error *error) {
+static icl_status evaluate_run(eval_options *options, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
@@ -146,6 +199,7 @@ static icl_status evaluate_run(const eval_options *options, icl_error *error) {
     ICL_TRY(check_options(options, error));
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+    ICL_TRY(icl_run_read_recipe_name(options->folder, &options->recipe_name, error));
     ICL_TRY(apply_overrides(recipe, &options->overrides, error));
     if (options->over.count > 0)
         ICL_TRY(icl_evaluation_grid_create(recipe, options->over.values, options->over.count, &grid, error));
@@ -171,6 +225,7 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(evaluate_run(&options, &error));
 done:
     icl_text_free(&options.command_line);
+    icl_text_free(&options.recipe_name);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
@@ -187,14 +242,16 @@ static const option table[] = {
      "one table and one picture of losses over one key or two (below): task.n=5:40:5,task.noise=0,0.1,0.5; the second "
      "key may have an --over of its own",
      offsetof(eval_options, over)},
-    {"--out", OPTION_TEXT, "DIR", "folder of what --over writes (default: RUN/over/ and the keys' names)",
+    {"--out", OPTION_TEXT, "DIR",
+     "folder of the result (default: RUN/eval and a name made of --set; of --over: RUN/over/ and the keys' names)",
      offsetof(eval_options, out)},
     DEVICE_OPTION_ROWS(eval_options, device),
     {"--predictions", OPTION_TEXT, "FILE",
      "also write the sequences with the model's predictions, as safetensors: tokens, targets, noise and "
      "predictions, for other programs to compare with",
      offsetof(eval_options, predictions)},
-    {"--json", OPTION_FLAG, NULL, "one JSON object per predictor, and cell, instead of the table",
+    {"--json", OPTION_FLAG, NULL,
+     "one JSON object per predictor, and cell, and one about the whole, instead of the table",
      offsetof(eval_options, json)},
     QUIET_OPTION_ROW(eval_options, device),
 };
@@ -213,12 +270,13 @@ const subcommand command_eval = {
         "steps, preconditioned or not). Other tasks have predictors of their own, of which \"all\" takes all.\n\n"
         "--over takes values as the [grid] of a sweep: 1,2,4; 1..4; FIRST:LAST:STEP (5:40:5, fixed:0:1:0.25); double "
         "quotes around a value that holds a comma. Every cell is what --set with its values gives. Keys are those "
-        "of [task] and [eval], and model.loops. The folder holds table.csv, table.json, the pictures with their "
+        "of [task] and [eval], and model.loops. The folder holds result.json, table.csv, the pictures with their "
         "data, and report.html; of tasks that score several positions positions.csv, too. A grid is checked "
         "before its first cell and written after its last; it does not resume.\n\n"
-        "JSON fields: (the keys of --over), predictor, mse (loss, of another loss than the squared error), se, "
-        "accuracy, "
-        "adjusted, half_adjusted, half_adjusted_se, half_above_bayes, adjusted_median, adjusted_trimmed, constants, "
-        "positions; each where the task has it.",
+        "RUN/eval/result.json keeps the result, and result.csv the table; with --set both stand in a folder below, "
+        "RUN/eval/noise-fixed-1, so that they replace nothing but the same evaluation before. JSON fields: (the keys "
+        "of --over), predictor, mse (loss, of another loss than the squared error), se, accuracy, adjusted, "
+        "adjusted_se, half_adjusted, half_adjusted_se, half_above_bayes, half_median, half_trimmed, constants, "
+        "positions; each where the task has it; last an object with run, seed, sequences, polish_..., folder.",
     .run = run,
 };

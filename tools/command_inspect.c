@@ -1,3 +1,4 @@
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -6,6 +7,8 @@
 #include "iclab/host.h"
 #include "iclab/inspect.h"
 #include "iclab/json.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
 #include "picture.h"
 #include "progress.h"
 #include "stop.h"
@@ -15,11 +18,13 @@ typedef struct inspect_options {
     option_count sequences;
     device_options device;
     bool json;
+    char *command_line;
 } inspect_options;
 
 typedef struct printer {
-    bool json, missing_gnuplot;
-    icl_status status; /* of printing JSON */
+    bool missing_gnuplot;
+    icl_status status; /* of taking numbers */
+    kept keep;
     progress_printer progress;
 } printer;
 
@@ -29,16 +34,17 @@ static void report(void *user, const icl_inspected *found) {
     printer *p = user;
     icl_json json = {0};
 
-    if (!p->json || p->status != ICL_OK)
+    if (p->status != ICL_OK)
         return;
-    progress_clear(&p->progress);
+    if (p->keep.json)
+        progress_clear(&p->progress);
     icl_json_count(&json, "layer", found->layer);
     icl_json_text(&json, "what", found->what);
     icl_json_text(&json, "quantity", found->quantity);
     icl_json_number(&json, "value", found->value);
-    icl_json_number(&json, "standard_error", found->standard_error);
+    icl_json_number(&json, "standard_error", found->standard_error > 0 ? found->standard_error : (double)NAN);
     icl_json_text(&json, "note", found->note ? found->note : "");
-    p->status = print_json_line(&json, NULL);
+    p->status = kept_row(&p->keep, &json, NULL);
 }
 
 static void progress(void *user, const char *doing, double share) {
@@ -55,9 +61,27 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
 
 /* ---- Running ---- */
 
+/* The seed of the sequences that everything is measured on. */
+static icl_status read_seed(const char *run, uint64_t *seed, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_run_read_recipe(run, recipe, error));
+    *seed = icl_recipe_count(recipe, "eval", "seed");
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
 static icl_status inspect(const inspect_options *options, icl_error *error) {
-    printer p = {.json = options->json};
+    printer p = {
+        .keep = {.json = options->json,
+                 .quiet = true,
+                 .facts = {.command = "inspect", .command_line = options->command_line, .csv = "inspect.csv"}}};
     icl_backend *backend = NULL;
+    icl_json whole = {0};
+    uint64_t seed = 0;
     char *folder = NULL, *summary = NULL;
     icl_status status = ICL_OK;
 
@@ -66,6 +90,11 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     else
         ICL_TRY(icl_path_join(options->run, "inspect", &folder, error));
     ICL_TRY(open_device(&options->device, &backend, error));
+    ICL_TRY(read_seed(options->run, &seed, error));
+    p.keep.folder = folder;
+    p.keep.facts.seed = &seed;
+    p.keep.facts.device = icl_backend_capabilities(backend);
+    ICL_TRY(kept_begin(&p.keep, error));
     catch_stop_signals();
     progress_start(&p.progress, options->device.quiet);
     ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = backend,
@@ -80,13 +109,19 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
                         &summary, error));
     ICL_TRY(p.status);
     if (!options->json)
-        printf("%s\n\n%s/inspect.md and report.html: what stands behind it, in tables and pictures%s\n", summary,
-               folder, p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+        printf("%s\n\n%s/inspect.md, result.json and report.html: what stands behind it, in tables and pictures%s\n",
+               summary, folder,
+               p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
     ICL_TRY(finish_output(error));
+    icl_json_text(&whole, "run", options->run);
+    icl_json_count(&whole, "seed", seed);
+    ICL_TRY(kept_finish(&p.keep, &whole, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
     progress_clear(&p.progress);
+    icl_json_discard(&whole);
+    kept_end(&p.keep);
     icl_free(&summary);
     icl_free(&folder);
     icl_backend_close(&backend);
@@ -111,8 +146,10 @@ static int run(int count, char *const *arguments) {
 
     ICL_TRY(read_command_line(&command_inspect, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(join_command_line("inspect", count, arguments, &options.command_line, &error));
     status = inspect(&options, &error);
 done:
+    icl_free(&options.command_line);
     if (status == ICL_ERROR_INTERRUPTED) {
         fprintf(stderr, "iclab: %s\n", error.message);
         return 128 + (int)stop_signal;
@@ -129,7 +166,8 @@ static const option table[] = {
      "fresh sequences to measure on (default 8192, fewer for large or sequence models)",
      offsetof(inspect_options, sequences)},
     DEVICE_OPTION_ROWS(inspect_options, device),
-    {"--json", OPTION_FLAG, NULL, "one JSON object per number instead of the summary", offsetof(inspect_options, json)},
+    {"--json", OPTION_FLAG, NULL, "one JSON object per number, and one about the whole, instead of the summary",
+     offsetof(inspect_options, json)},
     QUIET_OPTION_ROW(inspect_options, device),
 };
 
@@ -142,7 +180,7 @@ const subcommand command_inspect = {
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "DIR holds inspect.md, report.html, inspect.csv with every number, and the pictures (CSV, "
+    .notes = "DIR holds inspect.md, report.html, result.json and inspect.csv with every number, and the pictures (CSV, "
              "gnuplot script, SVG and PNG). The cost of a term is how much the loss rises without it, "
              "measured on fresh sequences one by one, with a standard error. The constants of classical "
              "algorithms are fitted to the model's own predictions. Of sequence models: attention maps, gates, "

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "command.h"
+#include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "names.h"
 #include "prediction.h"
 #include "progress.h"
 
@@ -19,6 +21,7 @@ typedef struct predict_options {
     option_count folds, repeats, context, prompts, seed;
     bool predicts_empty, drops_missing, one_hot, json;
     device_options device;
+    char *command_line;
 } predict_options;
 
 /* ---- Tables ---- */
@@ -126,6 +129,62 @@ static void report(void *user, double share) {
     progress_share(user, "predicting", share);
 }
 
+/* RUN/predict/DATA-TARGET, where --out names no other. */
+static icl_status choose_folder(const predict_options *options, const icl_table *table, char **folder,
+                                icl_error *error) {
+    const char *file = strcmp(options->data, "-") == 0 ? "stdin" : icl_path_name(options->data);
+    const char *dot = strrchr(file, '.');
+    icl_text stem = {0}, name = {0};
+    char *above = NULL;
+    icl_status status = ICL_OK;
+
+    if (options->out)
+        return icl_duplicate(options->out, folder, error);
+    ICL_TRY(icl_text_append(&stem, file, dot && dot > file ? (size_t)(dot - file) : strlen(file), error));
+    ICL_TRY(add_plain_name(&name, stem.bytes, error));
+    ICL_TRY(icl_text_print(&name, error, "-"));
+    ICL_TRY(add_plain_name(&name, table->names[table->columns - 1], error));
+    ICL_TRY(icl_path_join(options->folder, "predict", &above, error));
+    ICL_TRY(icl_path_join(above, name.bytes, folder, error));
+done:
+    icl_text_release(&stem);
+    icl_text_release(&name);
+    icl_free(&above);
+    return status;
+}
+
+/* Tables for people, or the rows; the result; and what --out asks for. */
+static icl_status show(const predict_options *options, const prediction_print *print, const icl_backend *backend,
+                       icl_error *error) {
+    const uint64_t seed = print->seed;
+    bool is_undrawn = false;
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+    kept keep = {.is_default = !options->out,
+                 .json = options->json,
+                 .quiet = options->device.quiet,
+                 .facts = {.command = "predict",
+                           .command_line = options->command_line,
+                           .device = icl_backend_capabilities(backend),
+                           .seed = &seed}};
+
+    ICL_TRY(choose_folder(options, print->table, &folder, error));
+    keep.folder = folder;
+    if (!options->json)
+        ICL_TRY(print_prediction(print, error));
+    ICL_TRY(kept_begin(&keep, error));
+    /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
+    ICL_TRY(keep_prediction_result(print, &keep, error));
+    if (options->out)
+        ICL_TRY(write_prediction(print, options->out, &is_undrawn, error));
+    if (is_undrawn && !options->device.quiet)
+        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
+done:
+    kept_end(&keep);
+    icl_free(&folder);
+    return status;
+}
+
 static icl_status predict_tables(const predict_options *options, const icl_table *table, const icl_table *fresh,
                                  const icl_recipe *recipe, icl_backend *backend, icl_error *error) {
     progress_printer progress;
@@ -146,7 +205,6 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         .user = &progress,
     };
     icl_predict_outcome *outcome = NULL;
-    bool is_undrawn = false;
     icl_status status;
 
     progress_start(&progress, options->device.quiet);
@@ -158,13 +216,7 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         fprintf(stderr, "iclab: every row has a target: there is none to predict\n");
     const prediction_print print = {outcome,     table, fresh ? fresh->name : NULL,
                                     params.seed, fresh, options->impute == ICL_IMPUTE_MEAN ? "mean" : "median"};
-    /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
-    ICL_TRY(options->json ? print_prediction_json(&print, error) : print_prediction(&print, error));
-    if (options->out)
-        ICL_TRY(write_prediction(&print, options->out, &is_undrawn, error));
-    if (is_undrawn && !options->device.quiet)
-        fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
-done:
+    status = show(options, &print, backend, error);
     icl_predict_outcome_destroy(&outcome);
     return status;
 }
@@ -200,8 +252,10 @@ static int run(int count, char *const *arguments) {
     icl_status status;
 
     ICL_TRY(read_command_line(&command_predict, count, arguments, &options, &error));
+    ICL_TRY(join_command_line("predict", count, arguments, &options.command_line, &error));
     status = predict(&options, &error);
 done:
+    icl_free(&options.command_line);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
@@ -256,7 +310,8 @@ static const option table[] = {
      offsetof(predict_options, inputs)},
     {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", offsetof(predict_options, seed)},
     {"--out", OPTION_TEXT, "DIR",
-     "write heldout.csv, standardization.csv, predictions.csv and the figure predicted there",
+     "folder of the result (default: RUN/predict/DATA-TARGET); given, it takes heldout.csv, standardization.csv, "
+     "predictions.csv and the figure predicted, too",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", offsetof(predict_options, json)},
@@ -293,6 +348,7 @@ const subcommand command_predict = {
         "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
         "line, and each predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
-        "separator, decimal, rows_omitted, impute).",
+        "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
+        "predictors in result.csv.",
     .run = run,
 };

@@ -36,6 +36,7 @@ typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
     icl_status status; /* of printing findings */
+    kept keep;
     progress_printer progress;
 } printer;
 
@@ -103,7 +104,8 @@ done:
     return status;
 }
 
-static icl_status print_row_json(const icl_reproduction *reproduction, const icl_finding *finding, icl_error *error) {
+static icl_status keep_row(printer *p, const icl_reproduction *reproduction, const icl_finding *finding,
+                           icl_error *error) {
     icl_json json = {0};
     const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
 
@@ -119,15 +121,17 @@ static icl_status print_row_json(const icl_reproduction *reproduction, const icl
     icl_json_text(&json, "evidence", icl_evidence_name(finding->evidence));
     icl_json_text(&json, "source", finding->source ? finding->source : "");
     icl_json_text(&json, "note", finding->note ? finding->note : "");
-    return print_json_line(&json, error);
+    return kept_row(&p->keep, &json, error);
 }
 
 static void report(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
     printer *p = user;
 
     progress_clear(&p->progress);
+    if (p->status == ICL_OK && !p->options->json)
+        p->status = print_row(finding, NULL);
     if (p->status == ICL_OK)
-        p->status = p->options->json ? print_row_json(reproduction, finding, NULL) : print_row(finding, NULL);
+        p->status = keep_row(p, reproduction, finding, NULL);
 }
 
 static void say(void *user, const char *text) {
@@ -155,23 +159,22 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
 
 /* ---- Running ---- */
 
-static icl_status print_summary(const printer *p, const icl_reproduction *reproduction,
-                                const icl_reproduce_summary *summary, const char *folder, icl_error *error) {
+static icl_status print_summary(printer *p, const icl_reproduction *reproduction, const icl_reproduce_summary *summary,
+                                const char *folder, icl_error *error) {
     icl_json json = {0};
 
-    if (!p->options->json) {
+    if (!p->options->json)
         printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
                summary->missed, summary->seconds, folder,
                p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
-        return finish_output(error);
-    }
+    ICL_CHECK(finish_output(error));
     icl_json_text(&json, "reproduction", reproduction->name);
+    icl_json_text(&json, "scale", icl_scale_name((icl_scale)p->options->scale));
+    icl_json_count(&json, "seed", *p->keep.facts.seed);
     icl_json_count(&json, "findings", summary->findings);
     icl_json_count(&json, "missed", summary->missed);
     icl_json_number(&json, "seconds", summary->seconds);
-    icl_json_text(&json, "folder", folder);
-    const icl_status status = print_json_line(&json, error);
-    return status == ICL_OK ? finish_output(error) : status;
+    return kept_finish(&p->keep, &json, error);
 }
 
 /* What one reproduction is run with, but for who hears of it. */
@@ -189,8 +192,17 @@ static icl_reproduce_params params_of(const reproduce_options *options, const ch
 
 static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend, const char *folder,
                                 const reproduce_options *options, size_t *missed, icl_error *error) {
-    printer p = {.options = options};
     icl_reproduce_params params = params_of(options, folder);
+    const uint64_t seed = params.seed;
+    printer p = {.options = options,
+                 .keep = {.folder = folder,
+                          .json = options->json,
+                          .quiet = true,
+                          .facts = {.command = "reproduce",
+                                    .command_line = options->command_line,
+                                    .device = icl_backend_capabilities(backend),
+                                    .seed = &seed,
+                                    .csv = "findings.csv"}}};
     icl_status status = ICL_OK;
     icl_reproduce_summary summary;
 
@@ -204,12 +216,14 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
         printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name, reproduction->about,
                reproduction->source, icl_scale_name(params.scale), params.seed,
                icl_backend_capabilities(backend)->spec);
+    ICL_TRY(kept_begin(&p.keep, error));
     ICL_TRY(icl_reproduce(reproduction, &params, &summary, error));
     ICL_TRY(p.status);
     ICL_TRY(print_summary(&p, reproduction, &summary, folder, error));
     *missed += summary.missed;
 done:
     progress_clear(&p.progress);
+    kept_end(&p.keep);
     return status;
 }
 
@@ -486,7 +500,8 @@ const subcommand command_reproduce = {
              "and whether it was met. [read]: printed in the paper or its code; [computed]: in closed form or "
              "independently; [inferred]: from what the paper says; [recalled]: from memory, and never judged. "
              "The exit code is 1 when a target is missed.\n\n"
-             "DIR/NAME-SCALE holds report.html, findings.csv, the figures (CSV, gnuplot script, SVG and PNG) and "
+             "DIR/NAME-SCALE holds report.html, result.json, findings.csv, the figures (CSV, gnuplot script, SVG and "
+             "PNG) and "
              "a run folder for every training. The same command again trains only what is not finished there, from "
              "its last checkpoint; every number is evaluated anew. Trainings that do not depend on each other are "
              "shared by all cores, all devices given (--device SPEC,SPEC), the ranks of mpirun, and commands on other "

@@ -11,6 +11,9 @@
 #include "stop.h"
 #include "worker_plan.h"
 
+/* The cells; the means over seeds stand in means.csv. */
+#define CELLS_CSV "table.csv"
+
 typedef struct sweep_options {
     const char *file, *out;
     option_count workers;
@@ -107,6 +110,30 @@ done:
     return status;
 }
 
+static icl_status keep_results(const sweeping *run, const icl_sweep_texts *texts, icl_error *error) {
+    kept keep = {.folder = run->folder,
+                 .json = run->options->json,
+                 .quiet = run->options->device.quiet,
+                 .facts = {.command = "sweep",
+                           .command_line = run->command_line,
+                           .recipe_name = icl_sweep_recipe_name(run->sweep),
+                           .csv = CELLS_CSV}};
+    icl_json summary = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
+    ICL_TRY(kept_lines(&keep, "means", texts->means_json, error));
+    icl_json_count(&summary, "cells", icl_sweep_cells(run->sweep));
+    icl_json_count(&summary, "seeds", icl_sweep_seeds(run->sweep));
+    icl_json_flag(&summary, "diverged", run->diverged);
+    ICL_TRY(kept_finish(&keep, &summary, error));
+done:
+    icl_json_discard(&summary);
+    kept_end(&keep);
+    return status;
+}
+
 static icl_status print_results(sweeping *run, icl_error *error) {
     const size_t cells = icl_sweep_cells(run->sweep);
     icl_sweep_result *results = NULL;
@@ -122,10 +149,12 @@ static icl_status print_results(sweeping *run, icl_error *error) {
         run->diverged = run->diverged || results[cell].diverged;
     }
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
-    ICL_TRY(write_file(run, "table.csv", texts.cells_csv, error));
+    ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));
     ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
-    fputs(run->options->json ? texts.json : texts.table, stdout);
+    if (!run->options->json)
+        fputs(texts.table, stdout);
     ICL_TRY(finish_output(error));
+    ICL_TRY(keep_results(run, &texts, error));
 done:
     icl_sweep_free_texts(&texts);
     icl_free(&results);
@@ -235,7 +264,7 @@ static const option table[] = {
      "processes on this machine (default: one for each device; on the host one for each core, on one thread)",
      offsetof(sweep_options, workers)},
     DEVICE_OPTION_ROWS(sweep_options, device),
-    {"--json", OPTION_FLAG, NULL, "one JSON object per cell, and one per mean over seeds",
+    {"--json", OPTION_FLAG, NULL, "one JSON object per cell, one per mean over seeds, and one about the whole",
      offsetof(sweep_options, json)},
     QUIET_OPTION_ROW(sweep_options, device),
 };
@@ -262,7 +291,8 @@ const subcommand command_sweep = {
              "finished. The same command again trains only what is not finished, from its last checkpoint "
              "(train.checkpoint_every); you may extend the grid meanwhile. Any number of processes and "
              "machines that share DIR may work on it at once; under mpirun every rank does. table.csv has "
-             "the cells, means.csv the means over seeds. On devices of one kind both come out the same, but "
+             "the cells, means.csv the means over seeds, result.json both. On devices of one kind both come out the "
+             "same, but "
              "for seconds, no matter which process trained which cell. Exit code 1: a cell diverged.",
     .run = run_sweep,
 };

@@ -339,24 +339,60 @@ static void print_mishaps(const icl_trainer *trainer) {
         printf("\n");
 }
 
-static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
+/* What the whole run came to. */
+static void add_summary(const training *run, const icl_evaluation *evaluation, icl_json *json) {
+    const icl_train_progress progress = icl_trainer_progress(run->trainer);
+    const icl_polish_result polished = icl_trainer_polished(run->trainer);
+
+    icl_json_count(json, "steps", progress.step);
+    icl_json_count(json, "seed", icl_recipe_count(run->recipe, "train", "seed"));
+    icl_json_count(json, "skipped_steps", progress.skipped_steps);
+    icl_json_count(json, "dropped_sequences", progress.dropped_sequences);
+    icl_json_number(json, "training_seconds", run->end - run->first_step);
+    icl_json_count(json, "sequences", evaluation->sequences);
+    icl_polish_add_json(&polished, json);
+}
+
+static icl_status print_heading(const training *run, icl_error *error) {
     const icl_polish_result polished = icl_trainer_polished(run->trainer);
     const icl_capabilities *device = icl_backend_capabilities(run->backend);
 
+    printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained in %.3g s on %s (%s)\n\n", run->folder,
+           icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
+           run->end - run->start, device->spec, device->name);
+    print_mishaps(run->trainer);
+    return print_polish(&polished, error);
+}
+
+static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
+    const uint64_t seed = icl_recipe_count(run->recipe, "train", "seed");
+    kept keep = {.folder = run->folder,
+                 .json = run->options->json,
+                 .quiet = run->quiet,
+                 .facts = {.command = "train",
+                           .command_line = run->command_line,
+                           .recipe_name = run->recipe_name,
+                           .device = icl_backend_capabilities(run->backend),
+                           .seed = &seed}};
+    icl_json summary = {0};
+    icl_status status = ICL_OK;
+
     /* The table is to speak of the model in the file. */
-    ICL_CHECK(icl_trainer_round_parameters(run->trainer, error));
+    ICL_TRY(icl_trainer_round_parameters(run->trainer, error));
     if (!run->options->device.quiet)
         fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
                 icl_recipe_count(run->recipe, "eval", "sequences"));
     if (!run->options->json)
-        printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained in %.3g s on %s (%s)\n\n", run->folder,
-               icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
-               run->end - run->start, device->spec, device->name);
-    if (!run->options->json)
-        print_mishaps(run->trainer);
-    if (!run->options->json)
-        ICL_CHECK(print_polish(&polished, error));
-    return print_and_keep_evaluation(run->backend, run->trainer, run->recipe, run->options->json, evaluation, error);
+        ICL_TRY(print_heading(run, error));
+    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(icl_evaluate(run->backend, run->trainer, run->recipe, evaluation, error));
+    ICL_TRY(print_evaluation(*evaluation, &keep, error));
+    add_summary(run, *evaluation, &summary);
+    ICL_TRY(kept_finish(&keep, &summary, error));
+done:
+    icl_json_discard(&summary);
+    kept_end(&keep);
+    return status;
 }
 
 static icl_status run_training(training *run, icl_error *error) {
@@ -452,7 +488,8 @@ static const option table[] = {
      offsetof(train_options, out)},
     {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
      offsetof(train_options, resume)},
-    {"--json", OPTION_FLAG, NULL, "print the result as JSON, one object per predictor, as iclab eval does",
+    {"--json", OPTION_FLAG, NULL,
+     "print the result as JSON, one object per predictor, as iclab eval does, and one about the run",
      offsetof(train_options, json)},
     QUIET_OPTION_ROW(train_options, device),
 };
@@ -466,7 +503,8 @@ const subcommand command_train = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "A run folder holds recipe.ini (complete), run.json, metrics.csv, model.safetensors and "
-             "checkpoint/, and at the end report.html with its pictures. Ctrl-C finishes the steps in flight, "
+             "checkpoint/, and at the end result.json, the table as result.csv, and report.html with its pictures. "
+             "Ctrl-C finishes the steps in flight, "
              "writes the checkpoint and says how to resume; the resumed run gives the same bits as one that was "
              "never stopped.\n\n"
              "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "

@@ -26,6 +26,7 @@ typedef struct report {
     icl_training_mode mode; /* whose header was printed last */
     bool header;
     icl_csv *tables[ICL_TRAINING_MODES];
+    kept keep;
 } report;
 
 /* ---- The recipe ---- */
@@ -151,7 +152,7 @@ static void add_side(icl_json *json, const char *prefix, const icl_training_side
     }
 }
 
-static icl_status print_step_json(const report *r, const icl_step_comparison *s, icl_error *error) {
+static icl_status keep_step(report *r, const icl_step_comparison *s, icl_error *error) {
     icl_json json = {0};
     char repro[1024];
 
@@ -167,13 +168,11 @@ static icl_status print_step_json(const report *r, const icl_step_comparison *s,
     icl_json_text(&json, "verdict", icl_verdict_name(s->verdict));
     icl_json_text(&json, "reason", s->reason);
     icl_json_text(&json, "repro", repro);
-    return print_json_line(&json, error);
+    return kept_row(&r->keep, &json, error);
 }
 
-/* A nested object, which icl_json does not build, around a flat one. */
-static icl_status print_summary_json(const icl_training_summary *s, icl_error *error) {
+static icl_json summary_of(const icl_training_summary *s) {
     icl_json json = {0};
-    char *text = NULL;
     const icl_training_side_summary *forced = &s->device[ICL_TRAINING_FORCED], *running = &s->device[ICL_TRAINING_FREE];
 
     icl_json_count(&json, "forced_steps", s->steps[ICL_TRAINING_FORCED]);
@@ -189,11 +188,7 @@ static icl_status print_summary_json(const icl_training_summary *s, icl_error *e
     icl_json_number(&json, "drift_parameters", running->last_parameters);
     icl_json_number(&json, "against_drift_loss", s->against[ICL_TRAINING_FREE].last_loss);
     icl_json_number(&json, "against_drift_parameters", s->against[ICL_TRAINING_FREE].last_parameters);
-    const icl_status status = icl_json_finish(&json, false, &text, error);
-    if (status == ICL_OK)
-        printf("{\"summary\":%s}\n", text);
-    icl_free(&text);
-    return status;
+    return json;
 }
 
 /* ---- Files ---- */
@@ -284,7 +279,8 @@ static icl_status write_files(const report *r, icl_error *error) {
     for (int mode = 0; mode < ICL_TRAINING_MODES; mode++)
         ICL_CHECK(icl_csv_flush(r->tables[mode], error));
     ICL_CHECK(write_script(r, &missing_gnuplot, error));
-    fprintf(stderr, "iclab: %s: %s, %s, " FIGURE ".gp%s\n", r->options->out, table_names[0], table_names[1],
+    fprintf(stderr, "iclab: %s: " ICL_RESULT_FILE ", %s, %s, " FIGURE ".gp%s\n", r->options->out, table_names[0],
+            table_names[1],
             missing_gnuplot ? "; no gnuplot here: gnuplot " FIGURE ".gp in that folder draws " FIGURE ".svg"
                             : ", " FIGURE ".svg, " FIGURE ".png");
     return ICL_OK;
@@ -296,23 +292,33 @@ static icl_status report_step(void *user, const icl_step_comparison *step, icl_e
     report *r = user;
 
     ICL_CHECK(write_row(r, step, error));
-    if (r->options->json)
-        return print_step_json(r, step, error);
-    print_step(r, step);
-    return ICL_OK;
+    if (!r->options->json)
+        print_step(r, step);
+    return keep_step(r, step, error);
 }
 
 icl_status compare_training(const training_options *options, icl_backend *device, icl_backend *against, bool *failed,
                             icl_error *error) {
     const icl_backend_params reference_params = {.spec = "ref"};
     report r = {.options = options,
-                .specs = {icl_backend_capabilities(device)->spec, icl_backend_capabilities(against)->spec}};
+                .specs = {icl_backend_capabilities(device)->spec, icl_backend_capabilities(against)->spec},
+                .keep = {.folder = options->out,
+                         .json = options->json,
+                         .quiet = true,
+                         .is_wrapped = true,
+                         .facts = {.command = "compare",
+                                   .command_line = options->command_line,
+                                   .recipe_name = options->recipe_name,
+                                   .device = icl_backend_capabilities(device)}}};
     icl_training_params params = {.device = device, .against = against, .callback = report_step, .user = &r};
     icl_backend *reference = NULL;
     icl_recipe *recipe = NULL;
     icl_training_summary summary;
+    icl_json last = {0};
+    uint64_t seed;
     icl_status status = ICL_OK;
 
+    ICL_TRY(kept_begin(&r.keep, error));
     ICL_TRY(read_recipe(options, &recipe, &params.steps, error));
     ICL_TRY(icl_backend_open(&reference_params, &reference, error));
     params.recipe = recipe;
@@ -320,14 +326,17 @@ icl_status compare_training(const training_options *options, icl_backend *device
     r.last_step = params.steps;
     ICL_TRY(open_tables(&r, error));
     ICL_TRY(icl_compare_training(&params, &summary, error));
-    if (options->json)
-        ICL_TRY(print_summary_json(&summary, error));
-    else
+    if (!options->json)
         print_summary(&r, &summary);
     ICL_TRY(write_files(&r, error));
+    seed = icl_recipe_count(recipe, "train", "seed");
+    r.keep.facts.seed = &seed;
+    last = summary_of(&summary);
+    ICL_TRY(kept_finish(&r.keep, &last, error));
     *failed = summary.failed > 0;
-    ICL_TRY(finish_output(error));
 done:
+    icl_json_discard(&last);
+    kept_end(&r.keep);
     for (int mode = 0; mode < ICL_TRAINING_MODES; mode++)
         icl_csv_destroy(&r.tables[mode]);
     icl_recipe_destroy(&recipe);

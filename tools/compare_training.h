@@ -6,10 +6,11 @@
 
 typedef struct training_options {
     const char *recipe_name; /* --train; NULL: compare ops instead */
-    const char *out;         /* folder for CSV and picture; may be NULL */
+    const char *out;         /* folder for the result, and of trainings CSV files and a picture; may be NULL */
     option_list overrides;
     option_count steps, seed;
     bool json, every_step;
+    const char *command_line;
 } training_options;
 
 /* Compares, prints, and writes the files. *failed: some step did. The backends are open and stay so. */

@@ -37,9 +37,9 @@ static void print_data(const prediction_print *print) {
 
 static void print_scores(const icl_predict_outcome *outcome) {
     enum { NUMBERS = 6, OF_MODEL = 4 };
-    static const int widths[NUMBERS] = {11, 11, 11, 8, 13, 11};
+    static const int widths[NUMBERS] = {11, 11, 11, 9, 13, 11};
 
-    printf("%-10s %11s %11s %11s %8s %13s %11s\n", "predictor", "mse", "+-", "rmse", "R^2", "minus model's", "+-");
+    printf("%-10s %11s %11s %11s %9s %13s %11s\n", "predictor", "mse", "se", "rmse", "r_squared", "minus_model", "se");
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
         const icl_predict_score *score = &outcome->scores[i];
         const double numbers[NUMBERS] = {score->mse,       score->se,          sqrt(score->mse),
@@ -100,19 +100,20 @@ icl_status print_prediction(const prediction_print *print, icl_error *error) {
     print_data(print);
     print_scores(print->outcome);
     print_verdict(print->outcome);
-    printf("\nmse: mean squared error on rows held out, in the target's units; +- is one standard error, "
-           "over rows.\n"
-           "minus model's: mse minus the model's, row by row. R^2: share of the mean's error that is gone. "
-           "ridge:\n"
-           "penalty by leave-one-out within the rows learned from; adarr: ridge with the residual variance "
+    printf("\nmse: mean squared error on rows held out, in the target's units; se is the standard error of the "
+           "number\n"
+           "before it, over rows. minus_model: mse minus the model's, row by row. r_squared: share of the mean's "
+           "error\n"
+           "that is gone. ridge: penalty by leave-one-out within the rows learned from; adarr: ridge with the residual "
+           "variance "
            "as penalty.\n");
     print_predictions(print);
     return finish_output(error);
 }
 
-/* ---- JSON ---- */
+/* ---- Rows ---- */
 
-static icl_status print_score_json(const prediction_print *print, size_t predictor, icl_error *error) {
+static icl_status keep_score(const prediction_print *print, size_t predictor, kept *keep, icl_error *error) {
     const icl_predict_score *score = &print->outcome->scores[predictor];
     icl_json json = {0};
 
@@ -123,10 +124,10 @@ static icl_status print_score_json(const prediction_print *print, size_t predict
     icl_json_number(&json, "r_squared", score->r_squared);
     icl_json_number(&json, "minus_model", score->minus_model);
     icl_json_number(&json, "minus_model_se", score->minus_model_se);
-    return print_json_line(&json, error);
+    return kept_row(keep, &json, error);
 }
 
-static icl_status print_column_json(const prediction_print *print, size_t column, icl_error *error) {
+static icl_status keep_column(const prediction_print *print, size_t column, kept *keep, icl_error *error) {
     const icl_table *table = print->table;
     icl_json json = {0};
 
@@ -139,20 +140,20 @@ static icl_status print_column_json(const prediction_print *print, size_t column
     icl_json_text(&json, "unit", table->units[column]);
     if (print->outcome->fills && column + 1 < table->columns)
         icl_json_number(&json, "fill", print->outcome->fills[column]);
-    return print_json_line(&json, error);
+    return kept_row_of(keep, "columns", &json, error);
 }
 
-static icl_status print_prediction_row_json(const prediction_print *print, size_t row, icl_error *error) {
+static icl_status keep_prediction(const prediction_print *print, size_t row, kept *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "file", print->fresh ? print->fresh : print->table->name);
     icl_json_count(&json, "line", print->outcome->lines[row]);
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         icl_json_number(&json, icl_predictor_name(i), print->outcome->predictions[row * ICL_PREDICTORS + i]);
-    return print_json_line(&json, error);
+    return kept_row_of(keep, "predicted", &json, error);
 }
 
-static icl_status print_data_json(const prediction_print *print, icl_error *error) {
+static icl_json summary_of(const prediction_print *print) {
     const icl_predict_outcome *outcome = print->outcome;
     icl_json json = {0};
 
@@ -175,17 +176,19 @@ static icl_status print_data_json(const prediction_print *print, icl_error *erro
     icl_json_text(&json, "decimal", print->table->decimal == ICL_DECIMAL_COMMA ? "comma" : "point");
     icl_json_count(&json, "rows_omitted", print->table->omission_count);
     icl_json_text(&json, "impute", outcome->fills ? print->impute : NULL);
-    return print_json_line(&json, error);
+    return json;
 }
 
-icl_status print_prediction_json(const prediction_print *print, icl_error *error) {
+icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error) {
+    icl_json summary = {0};
+
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
-        ICL_CHECK(print_score_json(print, i, error));
+        ICL_CHECK(keep_score(print, i, keep, error));
     for (size_t i = 0; i < print->table->columns; i++)
-        ICL_CHECK(print_column_json(print, i, error));
-    ICL_CHECK(print_steps_json(print, error));
+        ICL_CHECK(keep_column(print, i, keep, error));
+    ICL_CHECK(keep_steps(print, keep, error));
     for (size_t i = 0; i < print->outcome->predicted; i++)
-        ICL_CHECK(print_prediction_row_json(print, i, error));
-    ICL_CHECK(print_data_json(print, error));
-    return finish_output(error);
+        ICL_CHECK(keep_prediction(print, i, keep, error));
+    summary = summary_of(print);
+    return kept_finish(keep, &summary, error);
 }

@@ -4,6 +4,7 @@
 
 #include "iclab/predict.h"
 #include "iclab/text.h"
+#include "kept.h"
 
 typedef struct prediction_print {
     const icl_predict_outcome *outcome;
@@ -14,14 +15,16 @@ typedef struct prediction_print {
     const char *impute;           /* the rule by which missing features are filled in, where some are */
 } prediction_print;
 
-/* To stdout: tables for people, or one JSON object a line. */
+/* To stdout: tables for people. */
 icl_status print_prediction(const prediction_print *print, icl_error *error);
-icl_status print_prediction_json(const prediction_print *print, icl_error *error);
 
-/* What was done to the tables: to stdout as lines or as JSON objects; into a folder as preparation.csv and, where rows
+/* To the result: the scores; its tables columns, preparation, omitted and predicted; and the summary. */
+icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error);
+
+/* What was done to the tables: to stdout as lines; to the result as tables; into a folder as preparation.csv and, where rows
  * were left out, omitted.csv. */
 void print_steps(const prediction_print *print);
-icl_status print_steps_json(const prediction_print *print, icl_error *error);
+icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error);
 icl_status write_steps(const prediction_print *print, const char *folder, icl_error *error);
 
 /* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made;

@@ -22,9 +22,9 @@ void print_steps(const prediction_print *print) {
         printf("missing features are the %s of the rows learned from, without those held out\n", print->impute);
 }
 
-/* ---- JSON ---- */
+/* ---- Rows ---- */
 
-static icl_status print_step_json(const icl_table *table, const icl_table_step *step, icl_error *error) {
+static icl_status keep_step(const icl_table *table, const icl_table_step *step, kept *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "step", step->what);
@@ -32,27 +32,28 @@ static icl_status print_step_json(const icl_table *table, const icl_table_step *
     icl_json_count(&json, "number", step->number);
     icl_json_count(&json, "count", step->count);
     icl_json_text(&json, "detail", step->text);
-    return print_json_line(&json, error);
+    return kept_row_of(keep, "preparation", &json, error);
 }
 
-static icl_status print_omission_json(const icl_table *table, const icl_table_omission *omission, icl_error *error) {
+static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, kept *keep,
+                                icl_error *error) {
     icl_json json = {0};
 
     icl_json_count(&json, "omitted", omission->line);
     icl_json_text(&json, "file", table->name);
     icl_json_flag(&json, "has_target", omission->has_target);
-    return print_json_line(&json, error);
+    return kept_row_of(keep, "omitted", &json, error);
 }
 
-icl_status print_steps_json(const prediction_print *print, icl_error *error) {
+icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error) {
     const icl_table *tables[2];
     const size_t count = tables_of(print, tables);
 
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < tables[i]->step_count; k++)
-            ICL_CHECK(print_step_json(tables[i], &tables[i]->steps[k], error));
+            ICL_CHECK(keep_step(tables[i], &tables[i]->steps[k], keep, error));
         for (size_t k = 0; k < tables[i]->omission_count; k++)
-            ICL_CHECK(print_omission_json(tables[i], &tables[i]->omissions[k], error));
+            ICL_CHECK(keep_omission(tables[i], &tables[i]->omissions[k], keep, error));
     }
     return ICL_OK;
 }

@@ -79,7 +79,7 @@ void progress_report(void *user, const icl_session_progress *progress) {
     if (!is_due(printer, progress->evaluated || last))
         return;
     if (!isnan(progress->evaluation))
-        snprintf(evaluated, sizeof evaluated, "  %s %.4g", progress->adjusted ? "half adj." : "evaluated",
+        snprintf(evaluated, sizeof evaluated, "  %s %.4g", progress->adjusted ? "half_adjusted" : "evaluated",
                  progress->evaluation);
     if (progress->skipped_steps > 0)
         snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "iclab/export.h"
+#include "iclab/json.h"
 #include "iclab/status.h"
 
 ICL_C_BEGIN
@@ -38,6 +39,10 @@ typedef struct icl_polish_result {
 
 /* Three lines for people; freed with icl_text_free. */
 ICL_API icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_error *error);
+
+/* Adds polish_sequences, polish_iterations, polish_is_taken, polish_loss, polish_gain, polish_gain_se, polish_below,
+ * polish_gradient and polish_gradient_se, as run.json and result.json have them; nothing where there was no polish. */
+ICL_API void icl_polish_add_json(const icl_polish_result *result, icl_json *json);
 
 ICL_C_END
 

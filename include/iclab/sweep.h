@@ -70,6 +70,7 @@ typedef struct icl_sweep_result {
     double mse, se;                /* the model's: see iclab/evaluate.h */
     double adjusted, adjusted_se;  /* likewise; NaN without an oracle */
     double seconds;                /* of training, since the cell was last started */
+    bool is_loss;                  /* mse is the mean of the task's own loss, which is not the squared error */
 } icl_sweep_result;
 
 /* Reads a cell's result; one that is not there is no error. ICL_ERROR_INPUT where the file holds something else. */
@@ -129,10 +130,10 @@ ICL_API icl_status icl_sweep_resolve_device(const icl_backend_params *params, ch
 /* ---- The table (table.c) ---- */
 
 /* The table of all cells for people, and behind it, where there are seeds, that of their means; the same two as CSV
- * (the second may be empty); lines of JSON, an object a cell and an object for each mean. `results` has one entry
- * per cell. Free them in any case. */
+ * (the second may be empty); lines of JSON, an object a cell, and apart an object for each mean. `results` has one
+ * entry per cell. Free them in any case. */
 typedef struct icl_sweep_texts {
-    char *table, *cells_csv, *means_csv, *json; /* in that order */
+    char *table, *cells_csv, *means_csv, *json, *means_json; /* in that order */
 } icl_sweep_texts;
 
 /* Makes the texts from the results of all cells. */

@@ -205,31 +205,35 @@ done:
 /* ---- The evaluation ---- */
 
 static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
-    double numbers[ICL_SCORE_COLUMNS];
+    icl_metric columns[ICL_SCORE_COLUMNS];
     char texts[ICL_SCORE_COLUMNS][16];
     const char *cells[ICL_SCORE_COLUMNS + 2] = {score->predictor};
 
-    icl_score_columns(score, numbers);
+    icl_score_columns(score, columns);
     for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
-        cells[i + 1] = icl_loss_text(numbers[i], texts[i]);
+        cells[i + 1] = icl_loss_text(columns[i].value, texts[i]);
     cells[ICL_SCORE_COLUMNS + 1] = score->constants;
     return icl_report_table_row(report, is_model ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
 }
 
 static icl_status add_adjusted(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
-    static const icl_report_column columns[] = {
-        {"predictor", false},  {"mse", true},    {"\u00b1", true},  {"half adjusted", true},    {"\u00b1", true},
-        {"above Bayes", true}, {"median", true}, {"trimmed", true}, {"fitted constants", false}};
+    icl_report_column columns[ICL_SCORE_COLUMNS + 2] = {{"predictor", false}};
+    icl_metric shown[ICL_SCORE_COLUMNS];
 
+    icl_score_columns(&evaluation->scores[0], shown);
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
+        columns[i + 1] = (icl_report_column){shown[i].name, true};
+    columns[ICL_SCORE_COLUMNS + 1] = (icl_report_column){"fitted constants", false};
     ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < evaluation->count; i++)
         ICL_CHECK(add_score(report, &evaluation->scores[i], i == 0, error));
     ICL_CHECK(icl_report_table_end(report, error));
     return icl_report_paragraph(report,
-                                "\u00b1 is one standard error. Half adjusted: half the mean squared distance to the "
-                                "prediction of the oracle, ridge regression that knows sigma. Above Bayes: the same to "
-                                "the best prediction possible without knowing sigma. Median and trimmed (without the "
-                                "largest 1 %) of half adjusted show whether a few sequences carry it.",
+                                "se is one standard error of the mean before it. half_adjusted: half the mean squared "
+                                "distance to the prediction of the oracle, ridge regression that knows sigma. "
+                                "half_above_bayes: the same to the best prediction possible without knowing sigma. "
+                                "half_median and half_trimmed (without the largest 1 %) instead of the mean of "
+                                "half_adjusted show whether a few sequences carry it.",
                                 error);
 }
 
@@ -237,7 +241,7 @@ static icl_status add_adjusted(const icl_evaluation *evaluation, icl_report *rep
 static icl_status add_losses(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
     const icl_loss_kind kind = evaluation->scores[0].loss_kind;
     const icl_report_column columns[] = {
-        {"predictor", false}, {icl_loss_name(kind), true}, {"\u00b1", true}, {"accuracy", true}};
+        {"predictor", false}, {icl_loss_name(kind), true}, {"se", true}, {"accuracy", true}};
     const size_t count = sizeof columns / sizeof *columns - !icl_loss_has_accuracy(kind);
     char texts[3][16];
 
@@ -249,7 +253,7 @@ static icl_status add_losses(const icl_evaluation *evaluation, icl_report *repor
         ICL_CHECK(icl_report_table_row(report, i == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error));
     }
     ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(report, "\u00b1 is one standard error.", error);
+    return icl_report_paragraph(report, "se is one standard error.", error);
 }
 
 static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {
@@ -321,7 +325,7 @@ static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_erro
     char loss[16], spread[16], floor_loss[16];
 
     ICL_CHECK(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
-                             run->evaluation->sequences, is_adjusted ? "half adjusted loss" : name,
+                             run->evaluation->sequences, is_adjusted ? "half_adjusted" : name,
                              icl_loss_text(is_adjusted ? model->half_adjusted : model->mse, loss),
                              icl_loss_text(is_adjusted ? model->half_adjusted_se : model->se, spread)));
     if (bayes && is_adjusted)

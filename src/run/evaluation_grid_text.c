@@ -31,7 +31,7 @@ static icl_status add_header(icl_text *table, const icl_evaluation_grid *grid, i
         ICL_CHECK(icl_text_print(table, error, "%-*s ", width_of(grid, axis), icl_evaluation_grid_axis(grid, axis)));
     for (size_t i = 0; i < icl_evaluation_grid_predictors(grid); i++)
         ICL_CHECK(icl_text_print(table, error, " %11s%s", icl_evaluation_grid_predictor(grid, i),
-                                 i == 0 ? "          +-" : ""));
+                                 i == 0 ? "          se" : ""));
     return icl_text_print(table, error, "\n");
 }
 
@@ -113,7 +113,7 @@ static icl_status add_footer(icl_text *table, const icl_evaluation_grid *grid, i
                        model->loss_kind == ICL_LOSS_SQUARED_ERROR ? "squared error" : icl_loss_name(model->loss_kind)));
     if (sequences > 0)
         ICL_CHECK(icl_text_print(table, error, "%" PRIu64 " ", sequences));
-    return icl_text_print(table, error, "fresh sequences a cell; +- is one standard error, the model's.\n");
+    return icl_text_print(table, error, "fresh sequences a cell; se is one standard error, the model's.\n");
 }
 
 static icl_status write_table(icl_text *table, const icl_evaluation_grid *grid, icl_error *error) {
@@ -139,17 +139,11 @@ static icl_status add_names(icl_text *csv, const icl_evaluation_grid *grid, icl_
 }
 
 static icl_status add_row(icl_text *csv, const icl_score *score, icl_error *error) {
-    const double numbers[] = {score->mse,
-                              score->se,
-                              score->accuracy,
-                              score->adjusted,
-                              score->adjusted_se,
-                              score->half_above_bayes,
-                              score->adjusted_median,
-                              score->adjusted_trimmed};
+    icl_metric metrics[ICL_SCORE_METRICS];
+    const size_t count = icl_score_metrics(score, metrics);
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        ICL_CHECK(icl_text_number_field(csv, numbers[i], ",", error));
+    for (size_t i = 0; i < count; i++)
+        ICL_CHECK(icl_text_number_field(csv, metrics[i].value, ",", error));
     return icl_text_field(csv, score->constants, "\n", error);
 }
 
@@ -170,11 +164,13 @@ done:
 }
 
 static icl_status write_rows(icl_text *csv, icl_text *json, const icl_evaluation_grid *grid, icl_error *error) {
+    icl_metric metrics[ICL_SCORE_METRICS];
+    const size_t count = icl_score_metrics(icl_evaluation_grid_score(grid, 0, 0), metrics);
+
     ICL_CHECK(add_names(csv, grid, error));
-    ICL_CHECK(icl_text_print(csv, error,
-                             "%s,se,accuracy,adjusted,adjusted_se,half_above_bayes,adjusted_median,adjusted_trimmed,"
-                             "constants\n",
-                             icl_loss_key(icl_evaluation_grid_score(grid, 0, 0))));
+    for (size_t i = 0; i < count; i++)
+        ICL_CHECK(icl_text_print(csv, error, "%s,", metrics[i].name));
+    ICL_CHECK(icl_text_print(csv, error, "constants\n"));
     for (size_t cell = 0; cell < icl_evaluation_grid_cells(grid); cell++)
         for (size_t i = 0; i < icl_evaluation_grid_predictors(grid); i++) {
             const icl_score *score = icl_evaluation_grid_score(grid, cell, i);

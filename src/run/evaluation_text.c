@@ -15,37 +15,63 @@ const char *icl_loss_key(const icl_score *score) {
     return score->loss_kind == ICL_LOSS_SQUARED_ERROR ? "mse" : "loss";
 }
 
-static void add_loss(icl_json *json, const icl_score *score, double loss, double se, double accuracy) {
-    icl_json_number(json, icl_loss_key(score), loss);
-    icl_json_number(json, "se", se);
-    if (icl_loss_has_accuracy(score->loss_kind))
-        icl_json_number(json, "accuracy", accuracy);
+/* ---- One list of names ---- */
+
+size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]) {
+    enum { ACCURACY = 2, FIRST_DISTANCE };
+    const icl_metric all[ICL_SCORE_METRICS] = {{icl_loss_key(score), score->mse},
+                                               {"se", score->se},
+                                               {"accuracy", score->accuracy},
+                                               {"adjusted", score->adjusted},
+                                               {"adjusted_se", score->adjusted_se},
+                                               {"half_adjusted", score->half_adjusted},
+                                               {"half_adjusted_se", score->half_adjusted_se},
+                                               {"half_above_bayes", score->half_above_bayes},
+                                               {"half_median", 0.5 * score->adjusted_median},
+                                               {"half_trimmed", 0.5 * score->adjusted_trimmed}};
+    const size_t last = isnan(score->half_adjusted) ? FIRST_DISTANCE : ICL_SCORE_METRICS; /* without an oracle */
+    size_t count = 0;
+
+    for (size_t i = 0; i < last; i++)
+        if (i != ACCURACY || icl_loss_has_accuracy(score->loss_kind))
+            metrics[count++] = all[i];
+    return count;
 }
+
+/* A standard error stands behind its mean, under a short name. */
+void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]) {
+    const icl_metric shown[ICL_SCORE_COLUMNS] = {{icl_loss_key(score), score->mse},
+                                                 {"se", score->se},
+                                                 {"half_adjusted", score->half_adjusted},
+                                                 {"se", score->half_adjusted_se},
+                                                 {"half_above_bayes", score->half_above_bayes},
+                                                 {"half_median", 0.5 * score->adjusted_median},
+                                                 {"half_trimmed", 0.5 * score->adjusted_trimmed}};
+    memcpy(columns, shown, sizeof shown);
+}
+
+/* ---- JSON ---- */
 
 static void add_positions(icl_json *json, const icl_score *score) {
     for (size_t s = 0; s < score->position_count; s++) {
         const icl_position_score *at = &score->positions[s];
         icl_json row = {0};
         icl_json_count(&row, "position", at->position);
-        add_loss(&row, score, at->loss, at->se, at->accuracy);
+        icl_json_number(&row, icl_loss_key(score), at->loss);
+        icl_json_number(&row, "se", at->se);
+        if (icl_loss_has_accuracy(score->loss_kind))
+            icl_json_number(&row, "accuracy", at->accuracy);
         icl_json_append(json, "positions", &row);
     }
 }
 
-static void add_distances(icl_json *json, const icl_score *score) {
-    icl_json_number(json, "adjusted", score->adjusted);
-    icl_json_number(json, "half_adjusted", score->half_adjusted);
-    icl_json_number(json, "half_adjusted_se", score->half_adjusted_se);
-    icl_json_number(json, "half_above_bayes", score->half_above_bayes);
-    icl_json_number(json, "adjusted_median", score->adjusted_median);
-    icl_json_number(json, "adjusted_trimmed", score->adjusted_trimmed);
-}
-
 void icl_score_add_json(const icl_score *score, icl_json *json) {
+    icl_metric metrics[ICL_SCORE_METRICS];
+    const size_t count = icl_score_metrics(score, metrics);
+
     icl_json_text(json, "predictor", score->predictor);
-    add_loss(json, score, score->mse, score->se, score->accuracy);
-    if (!isnan(score->half_adjusted)) /* else the task has no oracle */
-        add_distances(json, score);
+    for (size_t i = 0; i < count; i++)
+        icl_json_number(json, metrics[i].name, metrics[i].value);
     icl_json_text(json, "constants", score->constants);
     add_positions(json, score);
 }
@@ -67,25 +93,23 @@ const char *icl_loss_text(double value, char text[16]) {
     return text;
 }
 
-void icl_score_columns(const icl_score *score, double values[ICL_SCORE_COLUMNS]) {
-    const double shown[ICL_SCORE_COLUMNS] = {score->mse,
-                                             score->se,
-                                             score->half_adjusted,
-                                             score->half_adjusted_se,
-                                             score->half_above_bayes,
-                                             0.5 * score->adjusted_median,
-                                             0.5 * score->adjusted_trimmed};
-    memcpy(values, shown, sizeof shown);
+/* ---- Columns of tables ---- */
+
+/* Of a column that has this name on top and numbers as wide as `least` below. */
+static int width_of(const char *name, int least) {
+    const int length = (int)strlen(name);
+    return length > least ? length : least;
 }
 
-static void write_row(FILE *stream, const icl_score *score) {
-    double numbers[ICL_SCORE_COLUMNS];
+static void write_row(FILE *stream, const icl_score *score, bool is_header) {
+    icl_metric columns[ICL_SCORE_COLUMNS];
     char text[16];
 
-    icl_score_columns(score, numbers);
-    fprintf(stream, "%-12s", score->predictor);
+    icl_score_columns(score, columns);
+    fprintf(stream, "%-12s", is_header ? "predictor" : score->predictor);
     for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
-        fprintf(stream, " %11s", icl_loss_text(numbers[i], text));
+        fprintf(stream, " %*s", width_of(columns[i].name, 11),
+                is_header ? columns[i].name : icl_loss_text(columns[i].value, text));
     fputc('\n', stream);
 }
 
@@ -131,12 +155,6 @@ static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
 
 /* ---- Tasks without an oracle ---- */
 
-/* Of a column that has this name on top and numbers as wide as `least` below. */
-static int width_of(const char *name, int least) {
-    const int length = (int)strlen(name);
-    return length > least ? length : least;
-}
-
 static void write_means(FILE *stream, const icl_evaluation *evaluation) {
     const icl_score *model = &evaluation->scores[0];
     const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind);
@@ -145,7 +163,7 @@ static void write_means(FILE *stream, const icl_evaluation *evaluation) {
 
     for (size_t i = 0; i < evaluation->count; i++)
         names = width_of(evaluation->scores[i].predictor, names);
-    fprintf(stream, "%-*s %11s %11s%s\n", names, "predictor", icl_loss_key(model), "+-",
+    fprintf(stream, "%-*s %11s %11s%s\n", names, "predictor", icl_loss_key(model), "se",
             has_accuracy ? "    accuracy" : "");
     for (size_t i = 0; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
@@ -187,27 +205,27 @@ static void write_plain(FILE *stream, const icl_evaluation *evaluation) {
     write_curve(stream, evaluation);
     write_verdict(stream, evaluation);
     write_constants(stream, evaluation);
-    fprintf(stream, "\n%" PRIu64 " fresh sequences, mean %s; +- is one standard error.\n", evaluation->sequences,
+    fprintf(stream, "\n%" PRIu64 " fresh sequences, mean %s; se is its standard error.\n", evaluation->sequences,
             icl_loss_name(evaluation->scores[0].loss_kind));
 }
 
 /* ---- Linear regression ---- */
 
 static void write_adjusted(FILE *stream, const icl_evaluation *evaluation) {
-    fprintf(stream, "%-12s %11s %11s %11s %11s %11s %11s %11s\n", "predictor", "mse", "+-", "half adj.", "+-",
-            "above Bayes", "median", "trimmed");
+    write_row(stream, &evaluation->scores[0], true);
     for (size_t i = 0; i < evaluation->count; i++)
-        write_row(stream, &evaluation->scores[i]);
+        write_row(stream, &evaluation->scores[i], false);
     write_curve(stream, evaluation);
     write_verdict(stream, evaluation);
     write_constants(stream, evaluation);
     fprintf(stream,
             "\n%" PRIu64
-            " fresh sequences; +- is one standard error. half adj.: half the mean squared distance to the\n"
-            "oracle's prediction (ridge that knows sigma); above Bayes: the same to the best prediction "
-            "possible without\n"
-            "knowing sigma; median and trimmed (without the largest 1 %%) of half adj. show whether a few "
-            "sequences carry it.\n",
+            " fresh sequences; se: one standard error of the mean before it. half_adjusted: half the mean\n"
+            "squared distance to the oracle's prediction (ridge that knows sigma); half_above_bayes: the same to the "
+            "best\n"
+            "prediction possible without knowing sigma; half_median and half_trimmed (without the largest 1 %%) "
+            "instead of the\n"
+            "mean of half_adjusted show whether a few sequences carry it.\n",
             evaluation->sequences);
 }
 

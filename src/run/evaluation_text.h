@@ -5,10 +5,22 @@
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
 
-/* What a table shows of a score: mse and its standard error, half adjusted and its standard error, half above Bayes,
- * and half of the adjusted loss's median and trimmed mean. */
+/* A number of a score under the one name that it has on the screen, in JSON, in CSV files and in sweeps. What begins
+ * with half_ is a half; everything else is of the full loss. */
+typedef struct icl_metric {
+    const char *name;
+    double value;
+} icl_metric;
+
+/* All of them: mse (or loss), se, accuracy where the loss has one; where the task has an oracle adjusted, adjusted_se,
+ * half_adjusted, half_adjusted_se, half_above_bayes, half_median, half_trimmed. Returns how many. */
+enum { ICL_SCORE_METRICS = 10 };
+size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
+
+/* What a table shows of a score that has a distance to the oracle: mse, se, half_adjusted, its se, half_above_bayes,
+ * half_median and half_trimmed. */
 enum { ICL_SCORE_COLUMNS = 7 };
-void icl_score_columns(const icl_score *score, double values[ICL_SCORE_COLUMNS]);
+void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
 
 /* Four decimals where they say something, else powers of ten; "-" for NaN. */
 const char *icl_loss_text(double value, char text[16]);

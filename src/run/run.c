@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/model_file.h"
+#include "run/provenance.h"
 
 /* ---- The recipe ---- */
 
@@ -77,38 +77,15 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
     };
 }
 
-static void add_polish(icl_json *json, const icl_polish_result *polished) {
-    if (polished->sequences == 0)
-        return;
-    icl_json_count(json, "polish_sequences", polished->sequences);
-    icl_json_count(json, "polish_iterations", polished->iterations);
-    icl_json_flag(json, "polish_is_taken", polished->is_taken);
-    icl_json_number(json, "polish_loss", polished->loss);
-    icl_json_number(json, "polish_gain", polished->gain);
-    icl_json_number(json, "polish_gain_se", polished->gain_se);
-    icl_json_number(json, "polish_below", polished->below);
-    icl_json_number(json, "polish_gradient", polished->gradient);
-    icl_json_number(json, "polish_gradient_se", polished->gradient_se);
-}
-
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
-    const icl_capabilities *device = facts->device;
     icl_status status = ICL_OK;
     icl_json json = {0};
     char *path = NULL, *text = NULL;
 
-    icl_json_text(&json, "version", ICL_VERSION);
-    icl_json_text(&json, "commit", ICL_COMMIT);
-    icl_json_text(&json, "compiler", ICL_COMPILER);
+    icl_provenance_add_program(&json);
     icl_json_text(&json, "recipe", facts->recipe_name);
     icl_json_count(&json, "seed", facts->seed);
-    icl_json_text(&json, "device", device->spec);
-    icl_json_text(&json, "device_name", device->name);
-    icl_json_text(&json, "device_kind", icl_device_kind_name(device->kind));
-    icl_json_text(&json, "platform", device->platform);
-    icl_json_text(&json, "driver", device->driver);
-    icl_json_text(&json, "gemm", icl_gemm_name(device->gemm));
-    icl_json_flag(&json, "fast_math", device->fast_math);
+    icl_provenance_add_device(&json, facts->device);
     icl_json_count(&json, "ranks", facts->ranks > 0 ? facts->ranks : 1);
     icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
     icl_json_count(&json, "steps", facts->steps);
@@ -116,7 +93,7 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_count(&json, "dropped_sequences", facts->dropped_sequences);
     if (facts->start > 0)
         icl_json_count(&json, "start", facts->start);
-    add_polish(&json, &facts->polished);
+    icl_polish_add_json(&facts->polished, &json);
     if (facts->step_memory > 0)
         icl_json_number(&json, "step_memory_bytes", facts->step_memory);
     icl_json_number(&json, "startup_seconds", facts->startup_seconds);

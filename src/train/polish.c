@@ -392,3 +392,17 @@ icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_err
              result->is_taken ? "" : " and were not taken", result->gradient, result->gradient_se, 100 * result->below);
     return icl_duplicate(line, text, error);
 }
+
+void icl_polish_add_json(const icl_polish_result *polished, icl_json *json) {
+    if (polished->sequences == 0)
+        return;
+    icl_json_count(json, "polish_sequences", polished->sequences);
+    icl_json_count(json, "polish_iterations", polished->iterations);
+    icl_json_flag(json, "polish_is_taken", polished->is_taken);
+    icl_json_number(json, "polish_loss", polished->loss);
+    icl_json_number(json, "polish_gain", polished->gain);
+    icl_json_number(json, "polish_gain_se", polished->gain_se);
+    icl_json_number(json, "polish_below", polished->below);
+    icl_json_number(json, "polish_gradient", polished->gradient);
+    icl_json_number(json, "polish_gradient_se", polished->gradient_se);
+}

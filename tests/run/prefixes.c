@@ -255,7 +255,7 @@ static void check_evaluation(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, find(evaluation, "ols")->positions[T - 1].loss > oracle->positions[T - 1].loss,
            "least squares has no more than it");
     ICL_TRY(icl_evaluation_table(evaluation, &table, &error));
-    tap_ok(tap, strstr(table, "half adj.") && strstr(table, "\nposition ") && strstr(table, "\n6 "),
+    tap_ok(tap, strstr(table, "half_adjusted") && strstr(table, "\nposition ") && strstr(table, "\n6 "),
            "the table has the distance to the oracle, and the curve");
 done:
     tap_status(tap, status, &error, "evaluation");

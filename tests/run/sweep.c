@@ -147,10 +147,10 @@ static bool has_line(const char *lines, const char *line) {
 static void test_table(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
     const icl_sweep_result results[] = {
-        {true, false, 7, 0, 1, 10, 0.5, 1, 0.25, 2},
-        {true, false, 7, 1, 3, 30, 0.5, nan, nan, 2},
-        {true, false, 7, 0, 2, 20, 0.5, 2, 0.25, 2},
-        {true, true, 0, 0, nan, nan, nan, nan, nan, 1},
+        {true, false, 7, 0, 1, 10, 0.5, 1, 0.25, 2, false},
+        {true, false, 7, 1, 3, 30, 0.5, nan, nan, 2, false},
+        {true, false, 7, 0, 2, 20, 0.5, 2, 0.25, 2, false},
+        {true, true, 0, 0, nan, nan, nan, nan, nan, 1, false},
     };
     icl_sweep_texts texts = {0};
     icl_error error = {0};
@@ -158,15 +158,15 @@ static void test_table(tap_run *tap, const icl_sweep *sweep) {
     if (!tap_status(tap, icl_sweep_write_texts(sweep, results, &texts, &error), &error, "a table"))
         return;
     printf("# %.*s …\n", (int)strcspn(texts.table, "\n"), texts.table);
-    tap_ok(tap, has_line(texts.cells_csv, "\"choice:1,2\",0.5,3,7,0,0,1,10,0.5,1,0.25,2"), "CSV: a cell");
+    tap_ok(tap, has_line(texts.cells_csv, "\"choice:1,2\",0.5,3,7,0,0,1,10,0.5,0.5,0.125,2"), "CSV: a cell");
     tap_ok(tap, has_line(texts.cells_csv, "fixed:1,0.5,1,0,0,1,,,,,,1"), "CSV: one that diverged");
     tap_ok(tap, has_line(texts.means_csv, "\"choice:1,2\",0.5,2,0,2,1,20,10,,"),
            "CSV: means with standard errors sd / sqrt(n), and none of what is not there");
-    tap_ok(tap, has_line(texts.means_csv, "fixed:1,0.5,2,1,2,,20,,2,"),
+    tap_ok(tap, has_line(texts.means_csv, "fixed:1,0.5,2,1,2,,20,,1,"),
            "CSV: one that diverged is left out, and counted");
     tap_ok(tap,
            strstr(texts.json, "{\"cell\":\"noise-fixed-1_learning_rate-0.5_seed-1\",\"task.noise\":\"fixed:1\"") &&
-               strstr(texts.json, "\"mean_mse\":20,\"se_mse\":10,\"mean_adjusted\":null"),
+               strstr(texts.means_json, "\"mean_mse\":20,\"se_mse\":10,\"mean_half_adjusted\":null"),
            "JSON: cells and means");
     tap_ok(tap, strstr(texts.table, "means over seeds") != NULL, "for people: both tables");
     icl_sweep_free_texts(&texts);

@@ -16,29 +16,30 @@ expect 0 "a run"
 run eval "$work/run" "${small[@]}" --over task.n=8:12:4
 expect 0 "one key"
 cp "$work/out" "$work/table"
-[[ $(head -n 1 "$work/table") =~ ^task\.n\ +model\ +\+-\ +oracle\ +ols$ && $(grep -cE '^(8|12) ' "$work/table") -eq 2 ]]
+[[ $(head -n 1 "$work/table") =~ ^task\.n\ +model\ +se\ +oracle\ +ols$ && $(grep -cE '^(8|12) ' "$work/table") -eq 2 ]]
 ok $? "the table: a line for each value"
-[[ $(wc -l <"$work/run/over/n/table.csv") -eq 7 && $(wc -l <"$work/run/over/n/table.json") -eq 6 ]]
-ok $? "table.csv and table.json: a row for each value and predictor"
+[[ $(wc -l <"$work/run/over/n/table.csv") -eq 7 && $(grep -c '^{"task.n"' "$work/run/over/n/result.json") -eq 6 ]]
+ok $? "table.csv and result.json: a row for each value and predictor"
 for file in report.html loss.csv loss.gp; do
     [[ -s $work/run/over/n/$file ]]
     ok $? "$file"
 done
 [[ ! -e $work/run/over/n/positions.csv && ! -e $work/run/over/n/map.gp ]]
 ok $? "and no file of what there is not"
-grep -q 'over/n/table.csv' "$work/err"
+grep -q 'over/n/result.json, table.csv' "$work/err"
 ok $? "it says where"
 
 run eval "$work/run" "${small[@]}" --set task.n=12 --json
 expect 0 "the same cell by --set"
-grep '"task.n":"12"' "$work/run/over/n/table.json" | sed 's/"task.n":"12",//' >"$work/cell"
-same "$work/out" "$work/cell" "has the same numbers"
+grep '^{"task.n":"12"' "$work/run/over/n/result.json" | sed 's/"task.n":"12",//; s/,$//' >"$work/cell"
+same <(grep '^{"predictor"' "$work/out") "$work/cell" "has the same numbers"
 
 run eval "$work/run" "${small[@]}" --quiet --json --out "$work/grid" \
     --over task.n=8:12:4 --over 'task.noise=1,"choice:1,3"'
 expect 0 "two keys, JSON, a folder of one's own"
-same "$work/out" "$work/grid/table.json" "stdout is table.json"
-[[ $(wc -l <"$work/out") -eq 12 && ! -s $work/err && -s $work/grid/map-1.csv && ! -e $work/run/over/n_noise ]]
+same <(grep '^{"task.n"' "$work/out") <(grep '^{"task.n"' "$work/grid/result.json" | sed 's/,$//') \
+    "stdout has the rows of result.json"
+[[ $(wc -l <"$work/out") -eq 13 && ! -s $work/err && -s $work/grid/map-1.csv && ! -e $work/run/over/n_noise ]]
 ok $? "four cells of three, without a word"
 
 run eval "$work/run" --quiet --device cpu:threads=1 --over model.layers=1,2
@@ -47,8 +48,6 @@ run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8,9,task.noise
 refused 2 '^iclab: cell task.n=8, task.noise=loud: ' "a value that the task refuses"
 run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8 --predictions "$work/p"
 refused 2 '^iclab: --predictions: expected no --over' "--predictions beside --over"
-run eval "$work/run" --quiet --device cpu:threads=1 --out "$work/p"
-refused 2 '^iclab: --out: expected --over' "--out without --over"
 [[ ! -e $work/p && ! -e $work/run/over/layers ]]
 ok $? "and nothing is written"
 finish

@@ -101,7 +101,7 @@ good=(
         echo same >\"\$2/model.safetensors\"; \
         echo '{\"steps\":2000,\"training_seconds\":9,\"startup_seconds\":1,\"skipped_steps\":0}' >\"\$2/run.json\"; \
         echo '{\"predictor\":\"model\",\"adjusted\":0.1,$trained}'; \
-        echo '{\"predictor\":\"constrr\",\"adjusted\":0.2,$trained}'"
+        echo '{\"predictor\":\"constrr\",\"adjusted\":0.2,$trained}'; echo '{\"folder\":\"r\"}'"
 )
 answer() { # ANSWER...: before the good ones
     printf '%s\n' "$@" "${good[@]}" >"$work/answers"
@@ -161,7 +161,7 @@ answer "--op sum (: echo '{\"op\":\"reduce\",$passed}'" \
         echo \"\$2\" >\"\$2/model.safetensors\"; \
         echo '{\"steps\":20,\"training_seconds\":9,\"startup_seconds\":1,\"skipped_steps\":0}' >\"\$2/run.json\"; \
         echo '{\"predictor\":\"model\",\"adjusted\":0.2,$trained}'; \
-        echo '{\"predictor\":\"constrr\",\"adjusted\":0.2,$trained}'"
+        echo '{\"predictor\":\"constrr\",\"adjusted\":0.2,$trained}'; echo '{\"folder\":\"r\"}'"
 imitated
 [[ $code -eq 1 ]]
 ok $? "exit code 1 when checks fail"

@@ -55,11 +55,10 @@ run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$w
 expect 0 "inspect --json --out"
 files "$work/elsewhere" weights
 same "$work/linear/inspect/inspect.csv" "$work/elsewhere/inspect.csv" "the same numbers again"
-[[ $(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out") -eq \
-    $(grep -c . "$work/out") ]]
-ok $? "every line is an object with the fields"
-[[ $(grep -c . "$work/out") -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) &&
-    $(grep -c . "$work/out") -gt 50 ]]
+rows=$(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out")
+[[ $rows -eq $(($(grep -c . "$work/out") - 1)) && $(tail -n 1 "$work/out") == *'"folder":"'$work/elsewhere'"}' ]]
+ok $? "every line is an object with the fields, the last one about the whole"
+[[ $rows -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) && $rows -gt 50 ]]
 ok $? "inspect.csv has as many rows"
 [[ $(grep -c '"what":"formula"' "$work/out") -eq 2 ]]
 ok $? "each layer has its formula"

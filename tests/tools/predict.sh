@@ -83,7 +83,8 @@ same <(grep '^{"predictor"' "$work/swiss.json") <(grep '^{"predictor"' "$work/pi
     "from a pipe the same, the target by its number"
 OMP_NUM_THREADS=1 "$ICLAB" predict "$work/run" --quiet --data "$data/swiss.csv" --target Fertility \
     --json >"$work/one" 2>"$work/err"
-same "$work/swiss.json" "$work/one" "one thread gives the same bits"
+same <(sed 's/,"folder":.*//' "$work/swiss.json") <(sed 's/,"folder":.*//' "$work/one") \
+    "one thread gives the same bits"
 for arguments in "" --json; do
     code=0
     # shellcheck disable=SC2086 # none, or one

@@ -65,7 +65,7 @@ for ranks in 1 2 4; do
     on $ranks train "$work/tiny.ini" --out "$work/on$ranks" --device cpu --json
     expect 0 "$ranks ranks"
     same_run "on$ranks" "$ranks ranks"
-    same "$work/one.json" "$work/out" "$ranks ranks: one result, and the same"
+    same <(grep predictor "$work/one.json") <(grep predictor "$work/out") "$ranks ranks: one result, and the same"
     grep -q "\"ranks\":.*$ranks" "$work/on$ranks/run.json"
     ok $? "$ranks ranks: the record says so"
 done

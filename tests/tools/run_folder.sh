@@ -93,18 +93,23 @@ fi
 # ---- Evaluation ----
 run eval "$work/straight" --device "$device" --json
 expect 0 "eval --json"
-pattern='^\{"predictor":"[a-z]+","mse":N,"se":N,"adjusted":N,"half_adjusted":N,"half_adjusted_se":N,.*\}$'
+pattern='^\{"predictor":"[a-z]+","mse":N,"se":N,"adjusted":N,"adjusted_se":N,"half_adjusted":N,"half_adjusted_se":N,.*\}$'
 [[ $(grep -cE "${pattern//N/[0-9.e-]+}" "$work/out") -eq 7 ]]
 ok $? "one object for the model and each predictor"
-cp "$work/out" "$work/first"
+[[ $(tail -n 1 "$work/out") =~ ^\{\"run\":.*\"folder\":\"$work/straight/eval\"\}$ ]]
+ok $? "and one that names the folder"
+predictors() { # of the last run
+    grep '^{"predictor":' "$work/out"
+}
+predictors >"$work/first"
 run train --resume "$work/straight" --device "$device" --json --quiet
-same "$work/first" "$work/out" "and the numbers that training ended with"
+same "$work/first" <(predictors) "and the numbers that training ended with"
 if [[ $device == cpu ]]; then
     run eval "$work/straight" --device "$device" --json
-    same "$work/first" "$work/out" "evaluated again: the same numbers"
+    same "$work/first" <(predictors) "evaluated again: the same numbers"
     run eval "$work/straight" --device "$device" --set eval.predictors=ols,gd:2 --set task.noise=fixed:1 --json
     expect 0 "eval with other predictors and another noise"
-    [[ $(grep -cE '"predictor":"(model|ols|gd:2)"' "$work/out") -eq 3 && $(wc -l <"$work/out") -eq 3 ]]
+    [[ $(grep -cE '"predictor":"(model|ols|gd:2)"' "$work/out") -eq 3 && $(predictors | wc -l) -eq 3 ]]
     ok $? "prints those predictors alone"
 fi
 

@@ -29,7 +29,7 @@ def train(lab, part, device, name, *keys):
     """Rows of the final table, with the folder."""
     folder = lab.folder / name
     command = ["train", "versatile", "--device", device, *settings(*keys), "--out", folder, "--json", "--quiet"]
-    return lab.ask(part, *command).rows(), folder
+    return [row for row in lab.ask(part, *command).rows() if "predictor" in row], folder
 
 
 def model_of(rows):

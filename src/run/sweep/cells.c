@@ -14,11 +14,11 @@
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
+#include "iclab/recipe.h"
+#include "iclab/result.h"
 #include "iclab/run.h"
 #include "iclab/sweep.h"
 #include "run/cell.h"
-
-#define RESULT "result.json"
 
 /* How long to wait before looking again at cells that others hold. */
 #define WAIT_NANOSECONDS 100000000
@@ -54,27 +54,35 @@ static uint64_t count_of(const cJSON *object, const char *name) {
 static icl_status read_result(const char *cell_folder, icl_sweep_result *result, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL, *text = NULL;
+    const cJSON *summary, *score;
     cJSON *object = NULL;
     size_t size;
 
     *result = (icl_sweep_result){0};
-    ICL_TRY(icl_path_join(cell_folder, RESULT, &path, error));
+    ICL_TRY(icl_path_join(cell_folder, ICL_RESULT_FILE, &path, error));
     if (!icl_path_exists(path) || icl_file_read(path, 0, &text, &size, NULL) != ICL_OK)
         goto done;
     object = cJSON_ParseWithLength(text, size);
     if (!cJSON_IsObject(object))
         goto done;
+    /* Of a cell that an older version finished, the object itself has all of it. */
+    summary = cJSON_GetObjectItemCaseSensitive(object, "summary");
+    score = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(object, ICL_RESULT_ROWS), 0);
+    summary = summary ? summary : object;
+    score = score ? score : summary;
+    const bool is_loss = cJSON_HasObjectItem(score, "loss");
     *result = (icl_sweep_result){
         .finished = true,
-        .diverged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "diverged")),
-        .steps = count_of(object, "steps"),
-        .skipped_steps = count_of(object, "skipped_steps"),
-        .final_loss = number_of(object, "final_loss"),
-        .mse = number_of(object, "mse"),
-        .se = number_of(object, "se"),
-        .adjusted = number_of(object, "adjusted"),
-        .adjusted_se = number_of(object, "adjusted_se"),
-        .seconds = number_of(object, "seconds"),
+        .diverged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(summary, "diverged")),
+        .steps = count_of(summary, "steps"),
+        .skipped_steps = count_of(summary, "skipped_steps"),
+        .final_loss = number_of(summary, "final_loss"),
+        .mse = number_of(score, is_loss ? "loss" : "mse"),
+        .se = number_of(score, "se"),
+        .adjusted = number_of(score, "adjusted"),
+        .adjusted_se = number_of(score, "adjusted_se"),
+        .seconds = number_of(summary, "seconds"),
+        .is_loss = is_loss,
     };
 done:
     cJSON_Delete(object);
@@ -92,29 +100,6 @@ icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, siz
     ICL_TRY(read_result(path, result, error));
 done:
     icl_free(&path);
-    return status;
-}
-
-static icl_status write_result(const char *cell_folder, const icl_sweep_result *result, icl_error *error) {
-    icl_status status = ICL_OK;
-    icl_json json = {0};
-    char *path = NULL, *text = NULL;
-
-    icl_json_flag(&json, "diverged", result->diverged);
-    icl_json_count(&json, "steps", result->steps);
-    icl_json_count(&json, "skipped_steps", result->skipped_steps);
-    icl_json_number(&json, "final_loss", result->final_loss);
-    icl_json_number(&json, "mse", result->mse);
-    icl_json_number(&json, "se", result->se);
-    icl_json_number(&json, "adjusted", result->adjusted);
-    icl_json_number(&json, "adjusted_se", result->adjusted_se);
-    icl_json_number(&json, "seconds", result->seconds);
-    ICL_TRY(icl_json_finish(&json, true, &text, error));
-    ICL_TRY(icl_path_join(cell_folder, RESULT, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
-done:
-    icl_free(&path);
-    icl_free(&text);
     return status;
 }
 
@@ -247,23 +232,43 @@ done:
 }
 
 /* The model's row of the table alone. */
-static icl_status evaluate(const worker *w, const icl_recipe *recipe, icl_trainer *trainer, icl_sweep_result *result,
-                           icl_error *error) {
+static icl_status evaluate(const worker *w, const icl_recipe *recipe, icl_trainer *trainer, icl_result *kept,
+                           icl_sweep_result *result, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *alone = NULL;
     icl_evaluation *evaluation = NULL;
+    char *row = NULL;
 
     ICL_TRY(icl_recipe_clone(recipe, &alone, error));
     ICL_TRY(icl_recipe_override(alone, "eval.predictors=", error));
     ICL_TRY(icl_evaluate(w->params->backend, trainer, alone, &evaluation, error));
+    ICL_TRY(icl_score_json(&evaluation->scores[0], &row, error));
+    ICL_TRY(icl_result_add(kept, ICL_RESULT_ROWS, row, error));
     result->mse = evaluation->scores[0].mse;
     result->se = evaluation->scores[0].se;
     result->adjusted = evaluation->scores[0].adjusted;
     result->adjusted_se = evaluation->scores[0].adjusted_se;
 done:
+    icl_text_free(&row);
     icl_evaluation_destroy(&evaluation);
     icl_recipe_destroy(&alone);
     return status;
+}
+
+static icl_status write_summary(const icl_sweep_result *result, const icl_trainer *trainer, char **summary,
+                                icl_error *error) {
+    icl_json json = {0};
+
+    icl_json_flag(&json, "diverged", result->diverged);
+    icl_json_count(&json, "steps", result->steps);
+    icl_json_count(&json, "skipped_steps", result->skipped_steps);
+    icl_json_number(&json, "final_loss", result->final_loss);
+    icl_json_number(&json, "seconds", result->seconds);
+    if (trainer) {
+        const icl_polish_result polished = icl_trainer_polished(trainer);
+        icl_polish_add_json(&polished, &json);
+    }
+    return icl_json_finish(&json, false, summary, error);
 }
 
 static void say_end(const worker *w, const char *cell_folder, const icl_sweep_result *result) {
@@ -278,19 +283,33 @@ static void say_end(const worker *w, const char *cell_folder, const icl_sweep_re
 static icl_status finish_cell(worker *w, const char *cell_folder, const icl_recipe *recipe, icl_trainer *trainer,
                               icl_error *error) {
     const double nan = (double)NAN;
+    const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
+    const icl_result_facts facts = {.command = "sweep",
+                                    .command_line = w->params->command_line,
+                                    .recipe_name = icl_sweep_recipe_name(w->params->sweep),
+                                    .device = icl_backend_capabilities(w->params->backend),
+                                    .seed = &seed};
     icl_sweep_result result = {
         .diverged = !trainer, .final_loss = nan, .mse = nan, .se = nan, .adjusted = nan, .adjusted_se = nan};
+    icl_result *kept = NULL;
+    char *summary = NULL;
+    icl_status status = ICL_OK;
 
+    ICL_TRY(icl_result_create(&kept, error));
     if (trainer) {
         result.steps = icl_trainer_progress(trainer).step;
         result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
-        ICL_CHECK(read_final_loss(cell_folder, &result.final_loss, error));
-        ICL_CHECK(evaluate(w, recipe, trainer, &result, error));
+        ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
+        ICL_TRY(evaluate(w, recipe, trainer, kept, &result, error));
     }
-    ICL_CHECK(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
-    ICL_CHECK(write_result(cell_folder, &result, error));
+    ICL_TRY(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
+    ICL_TRY(write_summary(&result, trainer, &summary, error));
+    ICL_TRY(icl_result_write(kept, cell_folder, &facts, summary, error));
     say_end(w, cell_folder, &result);
-    return ICL_OK;
+done:
+    icl_text_free(&summary);
+    icl_result_destroy(&kept);
+    return status;
 }
 
 static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_error *error) {

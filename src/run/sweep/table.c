@@ -20,7 +20,8 @@ typedef struct mean {
 /* Of the cells of one point of the grid but for the seed, those that diverged left out. */
 typedef struct point {
     size_t seeds, diverged;
-    mean final_loss, mse, adjusted;
+    bool is_loss; /* of icl_sweep_result */
+    mean final_loss, mse, half_adjusted;
 } point;
 
 typedef double take_number(const icl_sweep_result *result);
@@ -33,8 +34,8 @@ static double take_mse(const icl_sweep_result *result) {
     return result->mse;
 }
 
-static double take_adjusted(const icl_sweep_result *result) {
-    return result->adjusted;
+static double take_half_adjusted(const icl_sweep_result *result) {
+    return 0.5 * result->adjusted;
 }
 
 /* Mean and standard error, sd / sqrt(n), in new memory on the way; NaN where there is nothing to tell them from. */
@@ -57,11 +58,13 @@ done:
 
 static icl_status find_point(const icl_sweep_result *results, size_t count, point *found, icl_error *error) {
     *found = (point){.seeds = count};
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         found->diverged += results[i].diverged;
+        found->is_loss = found->is_loss || results[i].is_loss;
+    }
     ICL_CHECK(find_mean(results, count, take_final_loss, &found->final_loss, error));
     ICL_CHECK(find_mean(results, count, take_mse, &found->mse, error));
-    return find_mean(results, count, take_adjusted, &found->adjusted, error);
+    return find_mean(results, count, take_half_adjusted, &found->half_adjusted, error);
 }
 
 /* ---- Rows of any of the tables ---- */
@@ -91,10 +94,10 @@ static row row_of_cell(const icl_sweep *sweep, size_t cell, const icl_sweep_resu
                   {"skipped_steps", (double)result->skipped_steps, true},
                   {"diverged", result->diverged, true},
                   {"final_loss", result->final_loss, false},
-                  {"mse", result->mse, false},
+                  {result->is_loss ? "loss" : "mse", result->mse, false},
                   {"se", result->se, false},
-                  {"adjusted", result->adjusted, false},
-                  {"adjusted_se", result->adjusted_se, false},
+                  {"half_adjusted", 0.5 * result->adjusted, false},
+                  {"half_adjusted_se", 0.5 * result->adjusted_se, false},
                   {"seconds", result->seconds, false}}};
 }
 
@@ -107,10 +110,10 @@ static row row_of_point(const icl_sweep *sweep, size_t cell, const point *found)
                   {"diverged", (double)found->diverged, true},
                   {"mean_final_loss", found->final_loss.value, false},
                   {"se_final_loss", found->final_loss.se, false},
-                  {"mean_mse", found->mse.value, false},
-                  {"se_mse", found->mse.se, false},
-                  {"mean_adjusted", found->adjusted.value, false},
-                  {"se_adjusted", found->adjusted.se, false}}};
+                  {found->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false},
+                  {found->is_loss ? "se_loss" : "se_mse", found->mse.se, false},
+                  {"mean_half_adjusted", found->half_adjusted.value, false},
+                  {"se_half_adjusted", found->half_adjusted.se, false}}};
 }
 
 /* ---- CSV and JSON ---- */
@@ -197,7 +200,7 @@ static void write_for_people(FILE *stream, const row *of, const size_t *widths, 
 
 /* ---- All of it ---- */
 
-enum { TABLE = 0, CELLS_CSV, MEANS_CSV, JSON, TEXTS };
+enum { TABLE = 0, CELLS_CSV, MEANS_CSV, JSON, MEANS_JSON, TEXTS };
 
 typedef struct writer {
     FILE *streams[TEXTS];
@@ -235,14 +238,14 @@ static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep
         const row of = row_of_point(sweep, cell, &found);
         write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
         write_csv(w->streams[MEANS_CSV], &of, cell == 0);
-        ICL_CHECK(write_json(w->streams[JSON], &of, NULL, error));
+        ICL_CHECK(write_json(w->streams[MEANS_JSON], &of, NULL, error));
     }
     return ICL_OK;
 }
 
 icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_texts *texts,
                                  icl_error *error) {
-    char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json};
+    char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json, &texts->means_json};
     icl_status status = ICL_OK;
     writer w = {{NULL}, {NULL}, {0}, NULL};
 
@@ -271,4 +274,5 @@ void icl_sweep_free_texts(icl_sweep_texts *texts) {
     icl_free(&texts->cells_csv);
     icl_free(&texts->means_csv);
     icl_free(&texts->json);
+    icl_free(&texts->means_json);
 }

@@ -1,0 +1,196 @@
+#include "iclab/result.h"
+
+#include <cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/json.h"
+#include "iclab/text.h"
+#include "run/provenance.h"
+#include "run/result_csv.h"
+
+typedef struct table {
+    char *name;
+    icl_text lines; /* JSON objects, with a comma and a newline between them */
+} table;
+
+struct icl_result {
+    table tables[ICL_RESULT_TABLES];
+    size_t count;
+};
+
+static icl_status add_table(icl_result *result, const char *name, icl_error *error) {
+    if (result->count == ICL_RESULT_TABLES)
+        return icl_fail(error, ICL_ERROR_INPUT, "result: table %s: expected at most %d tables", name,
+                        ICL_RESULT_TABLES);
+    ICL_CHECK(icl_duplicate(name, &result->tables[result->count].name, error));
+    result->count++;
+    return ICL_OK;
+}
+
+icl_status icl_result_create(icl_result **result, icl_error *error) {
+    icl_result *made = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "result", &made, error));
+    ICL_TRY(add_table(made, ICL_RESULT_ROWS, error));
+    *result = made;
+    made = NULL;
+done:
+    icl_result_destroy(&made);
+    return status;
+}
+
+void icl_result_destroy(icl_result **result) {
+    if (!*result)
+        return;
+    for (size_t i = 0; i < (*result)->count; i++) {
+        icl_free(&(*result)->tables[i].name);
+        icl_text_release(&(*result)->tables[i].lines);
+    }
+    icl_free(result);
+}
+
+static bool is_object(const char *line) {
+    cJSON *parsed = cJSON_Parse(line);
+    const bool is = cJSON_IsObject(parsed);
+
+    cJSON_Delete(parsed);
+    return is;
+}
+
+icl_status icl_result_add(icl_result *result, const char *name, const char *line, icl_error *error) {
+    size_t at = 0;
+
+    if (!is_object(line))
+        return icl_fail(error, ICL_ERROR_INPUT, "result: %.60s: expected a JSON object", line);
+    while (at < result->count && strcmp(result->tables[at].name, name) != 0)
+        at++;
+    if (at == result->count)
+        ICL_CHECK(add_table(result, name, error));
+    icl_text *lines = &result->tables[at].lines;
+    return icl_text_print(lines, error, "%s%s", lines->length > 0 ? ",\n" : "", line);
+}
+
+/* ---- CSV ---- */
+
+static icl_status write_text(const char *folder, const char *name, const char *suffix, const icl_text *text,
+                             icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_text file = {0};
+    char *path = NULL;
+
+    ICL_TRY(icl_text_print(&file, error, "%s%s", name, suffix));
+    ICL_TRY(icl_path_join(folder, file.bytes, &path, error));
+    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
+done:
+    icl_text_release(&file);
+    icl_free(&path);
+    return status;
+}
+
+static icl_status write_csv(const cJSON *rows, const char *folder, const char *name, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_text csv = {0};
+
+    ICL_TRY(icl_result_csv(rows, &csv, error));
+    if (csv.length > 0)
+        ICL_TRY(write_text(folder, name, ".csv", &csv, error));
+done:
+    icl_text_release(&csv);
+    return status;
+}
+
+static icl_status parse_rows(const table *of, cJSON **rows, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_text array = {0};
+
+    ICL_TRY(icl_text_print(&array, error, "[%s]", of->lines.bytes ? of->lines.bytes : ""));
+    *rows = cJSON_Parse(array.bytes);
+    if (!*rows)
+        status = icl_fail(error, ICL_ERROR_MEMORY, "result: no memory");
+done:
+    icl_text_release(&array);
+    return status;
+}
+
+/* The rows, and a file for each member that is a table itself. */
+static icl_status write_rows(const table *of, const char *folder, icl_error *error) {
+    icl_status status = ICL_OK;
+    cJSON *rows = NULL, *inner = NULL;
+
+    ICL_TRY(parse_rows(of, &rows, error));
+    ICL_TRY(write_csv(rows, folder, "result", error));
+    for (const char *member = icl_result_nested(rows, NULL); member; member = icl_result_nested(rows, member)) {
+        ICL_TRY(icl_result_unfold(rows, member, &inner, error));
+        ICL_TRY(write_csv(inner, folder, member, error));
+        cJSON_Delete(inner);
+        inner = NULL;
+    }
+done:
+    cJSON_Delete(inner);
+    cJSON_Delete(rows);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+static void add_given(icl_json *json, const char *name, const char *value) {
+    if (value)
+        icl_json_text(json, name, value);
+}
+
+/* The object of the facts, without its closing brace. */
+static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_error *error) {
+    icl_json json = {0};
+    char *object = NULL;
+    icl_status status = ICL_OK;
+
+    add_given(&json, "command", facts->command);
+    add_given(&json, "command_line", facts->command_line);
+    add_given(&json, "recipe", facts->recipe_name);
+    if (facts->seed)
+        icl_json_count(&json, "seed", *facts->seed);
+    icl_provenance_add_place(&json);
+    icl_provenance_add_program(&json);
+    if (facts->device)
+        icl_provenance_add_device(&json, facts->device);
+    icl_json_text(&json, "csv", facts->csv ? facts->csv : ICL_RESULT_CSV);
+    ICL_TRY(icl_json_finish(&json, true, &object, error));
+    ICL_TRY(icl_text_append(text, object, (size_t)(strrchr(object, '}') - object) - 1, error)); /* and its newline */
+done:
+    icl_free(&object);
+    return status;
+}
+
+/* A row a line. */
+static icl_status write_json(const icl_result *result, const char *folder, const icl_result_facts *facts,
+                             const char *summary, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_text text = {0};
+
+    ICL_TRY(add_facts(&text, facts, error));
+    ICL_TRY(icl_text_print(&text, error, ",\n\t\"summary\":\t%s", summary ? summary : "{}"));
+    for (size_t i = 0; i < result->count; i++) {
+        const table *of = &result->tables[i];
+        ICL_TRY(
+            icl_text_print(&text, error, ",\n\t\"%s\":\t[\n%s\n\t]", of->name, of->lines.bytes ? of->lines.bytes : ""));
+    }
+    ICL_TRY(icl_text_print(&text, error, "\n}\n"));
+    ICL_TRY(write_text(folder, ICL_RESULT_FILE, "", &text, error));
+done:
+    icl_text_release(&text);
+    return status;
+}
+
+icl_status icl_result_write(const icl_result *result, const char *folder, const icl_result_facts *facts,
+                            const char *summary, icl_error *error) {
+    if (summary && !is_object(summary))
+        return icl_fail(error, ICL_ERROR_INPUT, "result: %.60s: expected a JSON object as summary", summary);
+    ICL_CHECK(icl_folder_create(folder, error));
+    if (!facts->csv)
+        ICL_CHECK(write_rows(&result->tables[0], folder, error));
+    return write_json(result, folder, facts, summary, error);
+}
