@@ -35,14 +35,37 @@ static icl_result_facts facts_of(const eval_options *options, const icl_backend 
 
 /* ---- One task ---- */
 
+/* The table, and what is about the whole. */
+static icl_status print_and_keep(const eval_options *options, icl_backend *backend, icl_trainer *trainer,
+                                 const icl_recipe *recipe, kept *keep, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_evaluation *evaluation = NULL;
+    icl_polish_result polished;
+    icl_json summary = {0};
+
+    ICL_TRY(icl_run_read_polish(options->folder, &polished, error));
+    if (!options->json)
+        ICL_TRY(print_polish(&polished, error));
+    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
+    ICL_TRY(print_evaluation(evaluation, keep, error));
+    if (options->predictions)
+        ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));
+    icl_json_text(&summary, "run", options->folder);
+    icl_json_count(&summary, "seed", icl_recipe_count(recipe, "eval", "seed"));
+    icl_json_count(&summary, "sequences", evaluation->sequences);
+    icl_polish_add_json(&polished, &summary);
+    ICL_TRY(kept_finish(keep, &summary, error));
+done:
+    icl_json_discard(&summary);
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
 static icl_status evaluate_task(const eval_options *options, icl_backend *backend, const icl_recipe *recipe,
                                 icl_error *error) {
     const uint64_t seed = icl_recipe_count(recipe, "eval", "seed");
     icl_status status = ICL_OK;
     icl_trainer *trainer = NULL;
-    icl_evaluation *evaluation = NULL;
-    icl_polish_result polished;
-    icl_json summary = {0};
     char *folder = NULL;
     kept keep = {.is_default = !options->out,
                  .json = options->json,
@@ -56,23 +79,10 @@ static icl_status evaluate_task(const eval_options *options, icl_backend *backen
     keep.folder = folder;
     ICL_TRY(kept_begin(&keep, error));
     ICL_TRY(icl_trained_load(backend, options->folder, recipe, &trainer, error));
-    ICL_TRY(icl_run_read_polish(options->folder, &polished, error));
-    if (!options->json)
-        ICL_TRY(print_polish(&polished, error));
-    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
-    ICL_TRY(print_evaluation(evaluation, &keep, error));
-    if (options->predictions)
-        ICL_TRY(icl_predictions_write(backend, trainer, recipe, options->predictions, error));
-    icl_json_text(&summary, "run", options->folder);
-    icl_json_count(&summary, "seed", seed);
-    icl_json_count(&summary, "sequences", evaluation->sequences);
-    icl_polish_add_json(&polished, &summary);
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(print_and_keep(options, backend, trainer, recipe, &keep, error));
 done:
-    icl_json_discard(&summary);
     kept_end(&keep);
     icl_free(&folder);
-    icl_evaluation_destroy(&evaluation);
     icl_trainer_destroy(&trainer);
     return status;
 }
