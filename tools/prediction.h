@@ -21,8 +21,8 @@ icl_status print_prediction(const prediction_print *print, icl_error *error);
 /* To the result: the scores; its tables columns, preparation, omitted and predicted; and the summary. */
 icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error);
 
-/* What was done to the tables: to stdout as lines; to the result as tables; into a folder as preparation.csv and, where rows
- * were left out, omitted.csv. */
+/* What was done to the tables: to stdout as lines; to the result as tables; into a folder as preparation.csv and,
+ * where rows were left out, omitted.csv. */
 void print_steps(const prediction_print *print);
 icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error);
 icl_status write_steps(const prediction_print *print, const char *folder, icl_error *error);
