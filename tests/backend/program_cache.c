@@ -188,6 +188,28 @@ static size_t build(icl_backend *backend, const char *text, const char *options)
     return opencl->cache.loaded;
 }
 
+/* What names device, driver and platform, line by line: the key begins with it. */
+static void check_device_key(tap_run *tap, const icl_opencl *opencl) {
+    static const cl_device_info of_device[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
+                                               CL_DEVICE_OPENCL_C_VERSION};
+    static const cl_platform_info of_platform[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION};
+    cl_platform_id platform = NULL;
+    char expected[4096] = "";
+    size_t used = 0;
+
+    (void)clGetDeviceInfo(opencl->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL);
+    for (size_t i = 0; i < 7; i++) {
+        char text[512] = "";
+        if (i < 5)
+            (void)clGetDeviceInfo(opencl->device, of_device[i], sizeof text, text, NULL);
+        else
+            (void)clGetPlatformInfo(platform, of_platform[i - 5], sizeof text, text, NULL);
+        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s\n", text);
+    }
+    tap_ok(tap, opencl->cache.device && strcmp(opencl->cache.device, expected) == 0,
+           "names and versions of device, driver and platform are part of every key");
+}
+
 /* Whatever the compiler sees is part of the key, and no entry passes for another. */
 static void check_keys(tap_run *tap, const char *spec, scratch_folder *scratch) {
     static const char text[] = "__kernel void probe(__global float *x) { x[0] = X; }\n",
@@ -200,6 +222,7 @@ static void check_keys(tap_run *tap, const char *spec, scratch_folder *scratch) 
         tap_ok(tap, false, "open");
         return;
     }
+    check_device_key(tap, icl_opencl_of(backend));
     const entries before = list(scratch);
     const size_t loaded = icl_opencl_of(backend)->cache.loaded;
     tap_ok(tap,

@@ -173,6 +173,31 @@ refused 2 "workers 0: expected 1" "no workers"
 run sweep "$work/grid.ini" --out "$work/d" --device cpu,,ref
 refused 2 "separated by commas" "an empty device"
 
+# ---- Signals ----
+
+# stopped SIGNAL CODE WORKERS: both workers train, are told to stop, and the command ends with the signal's code. A job
+# of its own: those in the background of a script ignore interrupts.
+stopped() {
+    set -m
+    "$ICLAB" sweep "$sweeps/layers.ini" --out "$work/stopped" --device cpu --workers "$3" >/dev/null 2>"$work/err" \
+        </dev/null &
+    local process=$!
+    for _ in {1..200}; do
+        [[ $(grep -c ': training' "$work/err") -lt $3 ]] || break
+        sleep 0.05
+    done
+    kill "-$1" "$process"
+    wait "$process"
+    code=$?
+    set +m
+    expect "$2" "$3 workers and SIG$1"
+    says "the same command goes on from here" "  and how to go on"
+    rm -rf "$work/stopped"
+}
+stopped INT 130 2
+stopped TERM 143 2
+stopped INT 130 1
+
 # ---- What is shipped ----
 
 for file in "$sweeps"/*.ini; do

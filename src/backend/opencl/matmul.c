@@ -144,16 +144,16 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
 }
 
 /*
- * Whether CLBlast is the faster one. Its strength is large square products; on CPU drivers our kernel wins at every
- * size that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
+ * Whether CLBlast, where it is wanted, is the faster one. Its strength is large square products; on CPU drivers our
+ * kernel wins at every size that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
  */
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
     const size_t least = 128;
     if (opencl->gemm == ICL_GEMM_CLBLAST)
         return true;
-    return opencl->gemm == ICL_GEMM_AUTO && opencl->lanes == 1 && out->rank == 2 && out->shape[0] >= least &&
-           out->shape[1] >= least && a->shape[1] >= least;
+    return opencl->lanes == 1 && out->rank == 2 && out->shape[0] >= least && out->shape[1] >= least &&
+           a->shape[1] >= least;
 }
 
 /* A call that fails has not touched out, which the last of its kernels alone writes, so that our own

@@ -1,0 +1,251 @@
+/*
+ * Refusals at their boundaries: views that just fit their buffer and reach one element past it, views that share
+ * exactly one element and none, sizes whose product wraps; and a fallback to the host that fails, or is used often.
+ */
+#include <stdint.h>
+
+#include "backend/contract.h"
+#include "iclab/status.h"
+#include "tap.h"
+
+enum { ELEMENTS = 24 };
+
+/* ---- The end of a buffer ---- */
+
+typedef struct view_case {
+    size_t offset;
+    int rank;
+    size_t shape[3], stride[3];
+    size_t last; /* the index of its last element, by hand */
+} view_case;
+
+static const view_case views[] = {
+    {0, 1, {24}, {1}, 23},
+    {23, 1, {1}, {1}, 23},
+    {0, 1, {12}, {2}, 22},
+    {1, 1, {12}, {2}, 23},
+    {3, 1, {4}, {7}, 24},
+    {2, 1, {4}, {7}, 23},
+    {0, 2, {4, 6}, {6, 1}, 23},
+    {0, 2, {6, 4}, {1, 6}, 23},
+    {1, 2, {4, 6}, {6, 1}, 24},
+    {5, 2, {3, 3}, {8, 1}, 23},
+    {6, 2, {3, 3}, {8, 1}, 24},
+    {0, 3, {2, 3, 4}, {12, 4, 1}, 23},
+    {0, 3, {2, 3, 4}, {13, 4, 1}, 24},
+    {23, 2, {1, 1}, {99, 99}, 23},
+    {24, 1, {1}, {1}, 24},
+    {0, 1, {25}, {1}, 24},
+    {0, 2, {2, 2}, {SIZE_MAX, 1}, SIZE_MAX},
+    {SIZE_MAX, 1, {2}, {1}, SIZE_MAX},
+};
+
+static void test_ends(tap_run *tap, icl_backend *backend, icl_tensor whole) {
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        const view_case *is = &views[i];
+        icl_tensor view = {.buffer = whole.buffer, .offset = is->offset, .rank = is->rank};
+        icl_error error = {0};
+        memcpy(view.shape, is->shape, sizeof is->shape);
+        memcpy(view.stride, is->stride, sizeof is->stride);
+        const icl_status status = icl_fill(backend, view, 1, &error);
+        tap_ok(tap,
+               is->last < ELEMENTS ? status == ICL_OK : status == ICL_ERROR_INPUT && strstr(error.message, "past its"),
+               "a view whose last element is number %zu of %d: %s", is->last, ELEMENTS,
+               status == ICL_OK ? "taken" : error.message);
+    }
+    const icl_tensor nothing = {.buffer = whole.buffer, .offset = ELEMENTS, .rank = 1, .stride = {1}};
+    tap_ok(tap, icl_fill(backend, nothing, 1, NULL) == ICL_OK, "none at the end is taken");
+}
+
+/* ---- Overlap ---- */
+
+/* The elements of a view, as bits. */
+static uint32_t elements_of(const icl_tensor *view) {
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < view->shape[0]; i++)
+        for (size_t j = 0; j < (view->rank > 1 ? view->shape[1] : 1); j++)
+            bits |= UINT32_C(1) << (view->offset + i * view->stride[0] + (view->rank > 1 ? j * view->stride[1] : 0));
+    return bits;
+}
+
+static int count_bits(uint32_t bits) {
+    int count = 0;
+    for (; bits; bits &= bits - 1)
+        count++;
+    return count;
+}
+
+/* All pairs of slices of [4, 6] with the same shape: an op that writes one and reads the other is refused where they
+ * share an element, be it one, and runs where they share none. The same view twice is in place, which is allowed. */
+static void test_pairs(tap_run *tap, icl_backend *backend, icl_tensor grid) {
+    size_t wrong = 0, shared_one = 0, shared_none = 0;
+
+    for (size_t rows = 1; rows <= 3; rows++)
+        for (size_t columns = 1; columns <= 4; columns++)
+            for (size_t at = 0; at < (size_t)ELEMENTS * ELEMENTS; at++) {
+                const size_t top[2] = {at / ELEMENTS / 6, at % ELEMENTS / 6}, left[2] = {at / ELEMENTS % 6, at % 6};
+                icl_tensor pair[2];
+                if (top[0] + rows > 4 || top[1] + rows > 4 || left[0] + columns > 6 || left[1] + columns > 6)
+                    continue;
+                for (int i = 0; i < 2; i++)
+                    pair[i] = icl_tensor_slice(icl_tensor_slice(grid, 0, top[i], rows), 1, left[i], columns);
+                const int shared = count_bits(elements_of(&pair[0]) & elements_of(&pair[1]));
+                const bool is_same = top[0] == top[1] && left[0] == left[1];
+                const icl_status status = icl_copy(backend, pair[0], pair[1], NULL);
+                wrong += (status == ICL_OK) != (shared == 0 || is_same);
+                shared_one += shared == 1 && !is_same;
+                shared_none += shared == 0;
+            }
+    tap_ok(tap, wrong == 0 && shared_one > 100 && shared_none > 100,
+           "pairs of slices, %zu that share one element and %zu that share none: %zu judged wrongly", shared_one,
+           shared_none, wrong);
+}
+
+/* Views that are no slices of one grid: runs, and every other element. */
+static void test_runs(tap_run *tap, icl_backend *backend, icl_tensor whole) {
+    static const struct {
+        size_t offset[2], stride[2], count;
+        bool shares;
+    } cases[] = {
+        {{0, 12}, {1, 1}, 12, false}, {{0, 11}, {1, 1}, 12, true},  {{12, 0}, {1, 1}, 12, false},
+        {{11, 0}, {1, 1}, 12, true},  {{0, 1}, {2, 2}, 12, false},  {{0, 22}, {2, 2}, 1, false},
+        {{0, 22}, {2, 1}, 2, false},  {{20, 22}, {2, 1}, 2, true},  {{0, 8}, {4, 1}, 3, true},
+        {{0, 9}, {4, 1}, 3, false},   {{0, 23}, {23, 1}, 1, false}, {{0, 22}, {23, 1}, 2, true},
+        {{0, 21}, {23, 1}, 2, false},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_tensor pair[2];
+        icl_error error = {0};
+        for (int k = 0; k < 2; k++)
+            pair[k] = (icl_tensor){.buffer = whole.buffer,
+                                   .offset = cases[i].offset[k],
+                                   .rank = 1,
+                                   .shape = {cases[i].count},
+                                   .stride = {cases[i].stride[k]}};
+        const bool shares = (elements_of(&pair[0]) & elements_of(&pair[1])) != 0;
+        const icl_status status = icl_copy(backend, pair[0], pair[1], &error);
+        /* Where strides differ, an answer that errs must err towards a refusal. */
+        const bool is_right =
+            cases[i].shares || cases[i].stride[0] == cases[i].stride[1] ? (status == ICL_OK) == !cases[i].shares : true;
+        tap_ok(tap, shares == cases[i].shares && is_right, "%zu every %zu from %zu, and every %zu from %zu: %s",
+               cases[i].count, cases[i].stride[0], cases[i].offset[0], cases[i].stride[1], cases[i].offset[1],
+               status == ICL_OK ? "apart" : error.message);
+    }
+}
+
+/* ---- Sizes ---- */
+
+static void test_sizes(tap_run *tap, icl_backend *backend) {
+    static const size_t shapes[][3] = {
+        {(size_t)1 << 32, (size_t)1 << 32, 1}, /* 2^64: wraps to 0 */
+        {(size_t)1 << 32, (size_t)1 << 32, 3}, /* likewise, times 3 */
+        {(size_t)1 << 22, (size_t)1 << 21, (size_t)1 << 21},
+        {(size_t)1 << 62, 1, 1}, /* bytes of floats wrap to 0, */
+        {(size_t)1 << 61, 1, 1}, /* of doubles */
+        {SIZE_MAX, 1, 1},
+        {SIZE_MAX, SIZE_MAX, 1}, /* to 1 */
+    };
+
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        icl_tensor tensor = {0};
+        icl_error error = {0};
+        const icl_status status = icl_tensor_create(backend, 3, shapes[i], &tensor, &error);
+        tap_ok(tap, status == ICL_ERROR_MEMORY && !tensor.buffer, "%s",
+               status == ICL_OK ? "a tensor beyond any memory is made" : error.message);
+        icl_tensor_release(&tensor);
+    }
+}
+
+/* ---- Fallbacks ---- */
+
+static void count_message(void *user, icl_log_level level, const char *message) {
+    (void)level;
+    *(size_t *)user += strstr(message, "runs on the host") != NULL;
+}
+
+/* The first call tells of it, whatever becomes of the calls. */
+static void test_announcement(tap_run *tap, icl_backend *backend, icl_tensor whole) {
+    const icl_backend_functions *complete = backend->functions;
+    const icl_log log = backend->log;
+    icl_backend_functions lacking = *complete;
+    const icl_backend_statistics before = icl_backend_get_statistics(backend);
+    size_t messages = 0, negations = 0;
+    icl_error error = {0};
+
+    lacking.ops[ICL_OP_unary] = NULL;
+    lacking.ops[ICL_OP_binary] = NULL;
+    backend->functions = &lacking;
+    backend->log = (icl_log){count_message, &messages, ICL_LOG_DEBUG};
+    for (int i = 0; i < 3; i++)
+        negations += icl_unary(backend, ICL_NEGATE, whole, whole, &error) == ICL_OK;
+    tap_ok(tap, negations == 3 && messages == 1, "an op that is lacking is told of once in three calls (%zu)",
+           messages);
+    tap_ok(tap, icl_binary(backend, ICL_ADD, whole, whole, whole, &error) == ICL_OK && messages == 2,
+           "and another one once, too (%zu)", messages);
+    tap_ok(tap, icl_backend_get_statistics(backend).fallbacks - before.fallbacks == 4, "all four are counted");
+    backend->functions = complete;
+    backend->log = log;
+}
+
+static icl_status fail_on_host(icl_backend *host, const void *params, const icl_tensor *operands, icl_error *error) {
+    (void)host;
+    (void)params;
+    (void)operands;
+    return icl_fail(error, ICL_ERROR_MEMORY, "planted on the host");
+}
+
+/* Operands are given back to the device also where the host's op fails. */
+static void test_failure(tap_run *tap, icl_backend *backend, icl_tensor whole, icl_tensor other) {
+    const icl_backend_functions *complete = backend->functions;
+    icl_backend_functions lacking = *complete, failing;
+    float values[ELEMENTS];
+    icl_error error = {0};
+
+    lacking.ops[ICL_OP_unary] = NULL;
+    backend->functions = &lacking;
+    if (tap_status(tap, icl_unary(backend, ICL_NEGATE, whole, other, &error), &error, "a fallback") && backend->host) {
+        const icl_backend_functions *of_host = backend->host->functions;
+        failing = *of_host;
+        failing.ops[ICL_OP_unary] = fail_on_host;
+        backend->host->functions = &failing;
+        tap_ok(tap,
+               icl_unary(backend, ICL_NEGATE, whole, other, &error) == ICL_ERROR_MEMORY &&
+                   strstr(error.message, "planted on the host"),
+               "one that fails says why: %s", error.message);
+        tap_ok(tap, !whole.buffer->mapped && !other.buffer->mapped, "and leaves no operand mapped");
+        backend->host->functions = of_host;
+        tap_ok(tap,
+               icl_unary(backend, ICL_NEGATE, whole, other, &error) == ICL_OK &&
+                   icl_tensor_read(whole, values, &error) == ICL_OK && values[0] == -2 && values[ELEMENTS - 1] == -2,
+               "the next one works %s", error.message);
+    }
+    backend->functions = complete;
+}
+
+int main(int argc, char **argv) {
+    static const size_t grid[] = {4, 6};
+    tap_run tap = {0};
+    icl_tensor whole = {0}, other = {0};
+    icl_error error = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
+
+    if (!backend)
+        return tap_done(&tap);
+    if (tap_status(&tap, icl_tensor_create(backend, 2, grid, &whole, &error), &error, "24 elements") &&
+        tap_status(&tap, icl_tensor_create(backend, 2, grid, &other, &error), &error, "24 others") &&
+        tap_status(&tap, icl_fill(backend, other, 2, &error), &error, "of 2")) {
+        tap_status(&tap, icl_fill(backend, whole, 1, &error), &error, "of 1");
+        test_ends(&tap, backend, whole);
+        test_pairs(&tap, backend, whole);
+        test_runs(&tap, backend, whole);
+        test_sizes(&tap, backend);
+        test_announcement(&tap, backend, whole);
+        test_failure(&tap, backend, whole, other);
+    }
+    icl_tensor_release(&whole);
+    icl_tensor_release(&other);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}

@@ -1,0 +1,147 @@
+/* Command lines: what each type of option takes, up to which number, and what stands behind "--". */
+#include "options.h"
+
+#include "tap.h"
+
+typedef struct values {
+    const char *first, *second;
+    bool flag;
+    const char *text;
+    option_count count;
+    size_t word;
+    option_list list;
+    size_t guard; /* behind the list's own memory */
+} values;
+
+static const option options[] = {
+    {"--flag", OPTION_FLAG, NULL, "", offsetof(values, flag)},
+    {"--text", OPTION_TEXT, "TEXT", "", offsetof(values, text)},
+    {"--count", OPTION_COUNT, "N", "", offsetof(values, count)},
+    {"--word", OPTION_WORD, "one|two|three", "", offsetof(values, word)},
+    {"--list", OPTION_LIST, "VALUE", "", offsetof(values, list)},
+};
+static const positional positionals[] = {{"FIRST", "", true, offsetof(values, first)},
+                                         {"SECOND", "", false, offsetof(values, second)}};
+static const subcommand line = {.name = "test",
+                                .positionals = positionals,
+                                .positional_count = 2,
+                                .options = options,
+                                .option_count = sizeof options / sizeof *options};
+
+enum { MOST = 2 * MAX_REPEATS + 8, GUARD = 12345 };
+
+/* Arguments are separated by blanks; the values are zero before. */
+static icl_status read_line(const char *text, values *to, icl_error *error) {
+    static char copy[4096];
+    char *arguments[MOST], *rest = NULL;
+    int count = 0;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *word = strtok_r(copy, " ", &rest); word && count < MOST; word = strtok_r(NULL, " ", &rest))
+        arguments[count++] = word;
+    *to = (values){.guard = GUARD};
+    *error = (icl_error){0};
+    return read_command_line(&line, count, arguments, to, error);
+}
+
+static bool is_text(const char *text, const char *expected) {
+    return expected ? text && strcmp(text, expected) == 0 : !text;
+}
+
+static void test_types(tap_run *tap) {
+    values seen;
+    icl_error error;
+
+    tap_ok(tap,
+           read_line("a --flag --text=t --count 7 --word two --list=x --list y b", &seen, &error) == ICL_OK &&
+               is_text(seen.first, "a") && is_text(seen.second, "b") && seen.flag && is_text(seen.text, "t") &&
+               seen.count.given && seen.count.value == 7 && seen.word == 1 && seen.list.count == 2 &&
+               is_text(seen.list.values[0], "x") && is_text(seen.list.values[1], "y"),
+           "every type, in both forms, among arguments %s", error.message);
+    tap_ok(tap,
+           read_line("a", &seen, &error) == ICL_OK && !seen.flag && !seen.text && !seen.count.given && seen.word == 0 &&
+               seen.list.count == 0 && !seen.second,
+           "none of them %s", error.message);
+    tap_ok(tap,
+           read_line("a --count=0 --text=", &seen, &error) == ICL_OK && seen.count.given && seen.count.value == 0 &&
+               is_text(seen.text, ""),
+           "a count of 0 is one, and an empty text %s", error.message);
+}
+
+static void test_end(tap_run *tap) {
+    static const struct {
+        const char *text, *first, *second;
+        bool flag;
+    } cases[] = {{"-- --flag", "--flag", NULL, false},
+                 {"--flag -- --flag b", "--flag", "b", true},
+                 {"a -- --", "a", "--", false},
+                 {"- --flag", "-", NULL, true},
+                 {"a -- -x", "a", "-x", false}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        values seen;
+        icl_error error;
+        const icl_status status = read_line(cases[i].text, &seen, &error);
+        tap_ok(tap,
+               status == ICL_OK && is_text(seen.first, cases[i].first) && is_text(seen.second, cases[i].second) &&
+                   seen.flag == cases[i].flag,
+               "%s: %s, %s %s", cases[i].text, seen.first ? seen.first : "none", seen.second ? seen.second : "none",
+               error.message);
+    }
+}
+
+static void test_refusals(tap_run *tap) {
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "FIRST is missing"},
+        {"a b c", "c: expected no further argument"},
+        {"a -- b --flag", "--flag: expected no further argument"},
+        {"a --flg", "nearest known one is --flag"},
+        {"a --flag=1", "--flag takes no value"},
+        {"a --text", "--text: expected a value behind it"},
+        {"a --count -1", "--count -1: expected a whole number"},
+        {"a --count=", "--count : expected a whole number"},
+        {"a --count 18446744073709551616", "--count 18446744073709551616: expected a whole number"},
+        {"a --word four", "--word four: expected one of one|two|three"},
+        {"a --word tw", "expected one of"},
+        {"a --word twos", "expected one of"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        values seen;
+        icl_error error;
+        tap_ok(tap,
+               read_line(cases[i].text, &seen, &error) == ICL_ERROR_INPUT && strstr(error.message, cases[i].message),
+               "'%s': %s", cases[i].text, error.message);
+    }
+}
+
+/* As many as there is room for, and one more. */
+static void test_repeats(tap_run *tap) {
+    for (size_t count = MAX_REPEATS - 1; count <= MAX_REPEATS + 1; count++) {
+        char text[16 * (MAX_REPEATS + 2)] = "a", last[16];
+        values seen;
+        icl_error error;
+        for (size_t i = 0; i < count; i++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), " --list v%zu", i);
+        snprintf(last, sizeof last, "v%zu", count - 1);
+        const icl_status status = read_line(text, &seen, &error);
+        tap_ok(tap,
+               (count <= MAX_REPEATS
+                    ? status == ICL_OK && seen.list.count == count && is_text(seen.list.values[count - 1], last)
+                    : status == ICL_ERROR_INPUT && strstr(error.message, "expected at most 64")) &&
+                   seen.guard == GUARD,
+               "%zu of one option: %s", count, status == ICL_OK ? "taken" : error.message);
+    }
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    test_types(&tap);
+    test_end(&tap);
+    test_refusals(&tap);
+    test_repeats(&tap);
+    return tap_done(&tap);
+}

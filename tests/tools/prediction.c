@@ -1,0 +1,156 @@
+/* What iclab predict says of a model beside regressions, and what its files hold: each predictor under its own name. */
+#include "prediction.h"
+
+#include <math.h>
+
+#include "../core/scratch.h"
+#include "captured.h"
+#include "tap.h"
+
+enum { ROWS = 4, FRESH = 2, COLUMNS = 2 };
+
+static double table_values[ROWS * COLUMNS] = {0.5, 10, 1.5, 20, 2.5, 30, 3.5, 40};
+static size_t table_lines[ROWS] = {2, 3, 4, 5}, rows[ROWS] = {0, 1, 2, 3}, lines[FRESH] = {7, 9}, numbers[] = {1, 2};
+static char feature[] = "x", target[] = "y", name[] = "data.csv";
+static char *names[COLUMNS] = {feature, target};
+static const icl_table table = {.name = name,
+                                .separator = ',',
+                                .has_header = true,
+                                .rows = ROWS,
+                                .columns = COLUMNS,
+                                .values = table_values,
+                                .lines = table_lines,
+                                .names = names,
+                                .numbers = numbers};
+
+/* Predictor i of row r predicts 100 i + r. */
+static double heldout[ROWS * ICL_PREDICTORS], squares[ROWS * ICL_PREDICTORS], predictions[FRESH * ICL_PREDICTORS];
+static double means[COLUMNS] = {2, 25}, deviations[COLUMNS] = {1, 11};
+
+static icl_predict_outcome make_outcome(void) {
+    icl_predict_outcome outcome = {.features = 1,
+                                   .dimension = 3,
+                                   .trained_context = 8,
+                                   .labelled = ROWS,
+                                   .folds = 2,
+                                   .repeats = 1,
+                                   .context = 4,
+                                   .prompts = 1,
+                                   .label_scale = 1,
+                                   .rows = rows,
+                                   .heldout = heldout,
+                                   .squares = squares,
+                                   .predicted = FRESH,
+                                   .lines = lines,
+                                   .predictions = predictions};
+
+    outcome.standardization.means = means;
+    outcome.standardization.deviations = deviations;
+    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+        for (size_t row = 0; row < ROWS; row++)
+            heldout[row * ICL_PREDICTORS + i] = (double)(100 * i + row);
+        for (size_t row = 0; row < FRESH; row++)
+            predictions[row * ICL_PREDICTORS + i] = (double)(1000 * i + row);
+        outcome.scores[i] = (icl_predict_score){.mse = 1, .se = 0.1, .r_squared = 0.5};
+    }
+    return outcome;
+}
+
+static const char *print(const icl_predict_outcome *outcome) {
+    static char text[8192];
+    const prediction_print of = {.outcome = outcome, .table = &table, .seed = 1};
+    captured to = capture_begin(stdout);
+
+    (void)print_prediction(&of, NULL);
+    capture_end(&to, text, sizeof text);
+    return text;
+}
+
+/* Of four references with these differences from the model, each with a standard error of 1. */
+static void test_verdict(tap_run *tap) {
+    static const struct {
+        double minus_model[ICL_REFERENCES]; /* mean, ols, ridge, adarr */
+        const char *sentence;
+    } cases[] = {
+        {{3, -3, 0, 0}, "the model is better than mean; worse than ols; not clearly different from ridge, adarr\n"},
+        {{-3, 3, 3, -3}, "the model is better than ols, ridge; worse than mean, adarr\n"},
+        {{2, -2, 2, -2}, "the model is not clearly different from mean, ols, ridge, adarr\n"},
+        {{2.001, -2.001, 2, -2},
+         "the model is better than mean; worse than ols; not clearly different from ridge, "
+         "adarr\n"},
+        {{9, 9, 9, 9}, "the model is better than mean, ols, ridge, adarr\n"},
+        {{-9, -9, -9, -9}, "the model is worse than mean, ols, ridge, adarr\n"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_predict_outcome outcome = make_outcome();
+        for (size_t k = 0; k < ICL_REFERENCES; k++) {
+            outcome.scores[1 + k].minus_model = cases[i].minus_model[k];
+            outcome.scores[1 + k].minus_model_se = 1;
+        }
+        const char *text = strstr(print(&outcome), "\nthe model is ");
+        tap_ok(tap, text && strncmp(text + 1, cases[i].sentence, strlen(cases[i].sentence)) == 0, "%.*s",
+               text ? (int)strcspn(text + 1, "\n") : 0, text ? text + 1 : "");
+    }
+}
+
+/* Advice where it is due alone: more than twice the rows of training, and predictions that are no numbers. */
+static void test_advice(tap_run *tap) {
+    icl_predict_outcome outcome = make_outcome();
+
+    outcome.context = 2 * outcome.trained_context;
+    tap_ok(tap, !strstr(print(&outcome), "would trust so many more"), "twice the rows of training: nothing is said");
+    outcome.context++;
+    tap_ok(tap, strstr(print(&outcome), "one trained with task.n = 17 would trust so many more") != NULL,
+           "one more: how to train for them");
+    tap_ok(tap, !strstr(print(&outcome), "not finite"), "all predictions are finite");
+    outcome.not_finite = 1;
+    tap_ok(tap, strstr(print(&outcome), "1 of the model's predictions are not finite") != NULL, "or one is not");
+}
+
+/* ---- Files ---- */
+
+static void read_file(scratch_folder *scratch, const char *file, char *text, size_t size) {
+    FILE *stream = fopen(scratch_path(scratch, file), "rb");
+
+    text[stream ? fread(text, 1, size - 1, stream) : 0] = '\0';
+    if (stream)
+        fclose(stream);
+}
+
+static void test_files(tap_run *tap, scratch_folder *scratch) {
+    const icl_predict_outcome outcome = make_outcome();
+    const prediction_print of = {.outcome = &outcome, .table = &table, .seed = 1};
+    char text[4096];
+    bool is_undrawn = false;
+    icl_error error = {0};
+
+    tap_status(tap, write_prediction(&of, scratch->folder, &is_undrawn, &error), &error, "files");
+    tap_ok(tap, is_undrawn, "without gnuplot nothing is drawn, and the caller knows");
+    read_file(scratch, "heldout.csv", text, sizeof text);
+    tap_ok(tap,
+           strcmp(text, "line,target,model,mean,ols,ridge,adarr\n2,10,0,100,200,300,400\n3,20,1,101,201,301,401\n"
+                        "4,30,2,102,202,302,402\n5,40,3,103,203,303,403\n") == 0,
+           "heldout.csv: every predictor in its column");
+    read_file(scratch, "predictions.csv", text, sizeof text);
+    tap_ok(tap,
+           strcmp(text, "line,model,mean,ols,ridge,adarr\n7,0,1000,2000,3000,4000\n9,1,1001,2001,3001,4001\n") == 0,
+           "predictions.csv, too");
+    read_file(scratch, "predicted.csv", text, sizeof text);
+    tap_ok(tap, strstr(text, "model") && strstr(text, "ols"), "the picture's data name their series");
+    tap_ok(tap, strstr(text, "20,1") && strstr(text, "20,201") && !strstr(text, "101"),
+           "of row 3 they hold what the model and ols predict, and nobody else");
+}
+
+int main(void) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+
+    (void)setenv("PATH", "/nowhere", 1); /* no gnuplot */
+    scratch_open(&scratch);
+    test_verdict(&tap);
+    test_advice(&tap);
+    test_files(&tap, &scratch);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
