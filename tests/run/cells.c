@@ -19,16 +19,16 @@
 static char rival[512]; /* where it leaves its result when the claim is asked for; empty: there is none */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
-icl_status __real_icl_lock_try(const char *path, icl_lock **lock, icl_error *error);
-icl_status __wrap_icl_lock_try(const char *path, icl_lock **lock, icl_error *error);
+icl_status __real_icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error);
+icl_status __wrap_icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error);
 
-icl_status __wrap_icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
+icl_status __wrap_icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error) {
     static const char result[] =
         "{\"diverged\":false,\"steps\":5,\"skipped_steps\":0,\"final_loss\":42,\"mse\":1,\"se\":1,"
         "\"adjusted\":1,\"adjusted_se\":1,\"seconds\":1}\n";
     if (rival[0] != '\0')
         ICL_CHECK(icl_file_write(rival, result, strlen(result), error));
-    return __real_icl_lock_try(path, lock, error);
+    return __real_icl_lock_claim(folder, name, lock, error);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 

@@ -1,0 +1,274 @@
+/*
+ * Every recipe key has its effect: two values, two results, in all that the key is about and in nothing else. Tiny runs
+ * of each value are compared part by part. A key without a row here fails.
+ */
+#include "effects.h"
+
+#include <math.h>
+
+#include "core/allocate.h"
+#include "core/hash.h"
+#include "iclab/evaluate.h"
+#include "iclab/file.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
+#include "iclab/session.h"
+#include "tap.h"
+
+#include "scratch_run.h"
+
+/* ---- What a run left, part by part ---- */
+
+static const char parts[] = "DVMTERSC";
+
+enum { PARTS = sizeof parts - 1, MOST_STEPS = 16 };
+
+typedef struct fingerprint {
+    uint64_t parts[PARTS];
+} fingerprint;
+
+static void add(fingerprint *to, char part, const void *bytes, size_t size) {
+    uint64_t *at = &to->parts[strchr(parts, part) - parts];
+    *at = *at * UINT64_C(1099511628211) + icl_hash(bytes, size);
+}
+
+static icl_status add_tensor(fingerprint *to, char part, icl_tensor tensor, icl_error *error) {
+    const size_t count = tensor.buffer ? icl_tensor_count(&tensor) : 0;
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    if (count == 0)
+        return ICL_OK;
+    ICL_TRY(icl_allocate(count, sizeof *values, "a tensor", &values, error));
+    ICL_TRY(icl_tensor_read(tensor, values, error));
+    add(to, part, values, count * sizeof *values);
+done:
+    icl_free(&values);
+    return status;
+}
+
+/* All that a batch shows, with its shape. */
+static icl_status add_batch(fingerprint *to, char part, icl_backend *backend, const icl_task *task,
+                            icl_task_purpose purpose, size_t size, uint64_t seed, icl_error *error) {
+    icl_batch batch = {{0}};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_batch_create(task, backend, purpose, size, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, purpose, (uint32_t)seed, 0, &batch, error));
+    add(to, part, batch.targets.shape, sizeof batch.targets.shape);
+    ICL_TRY(add_tensor(to, part, batch.inputs, error));
+    ICL_TRY(add_tensor(to, part, batch.targets, error));
+    ICL_TRY(add_tensor(to, part, batch.weights, error));
+    for (size_t i = 0; i < batch.side_count; i++)
+        ICL_TRY(add_tensor(to, part, batch.sides[i].tensor, error));
+done:
+    icl_batch_release(&batch);
+    return status;
+}
+
+static icl_status add_parameters(fingerprint *to, char part, icl_trainer *trainer, icl_error *error) {
+    const size_t size = icl_model_size(icl_trainer_model(trainer));
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(size, sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    add(to, part, values, size * sizeof *values);
+done:
+    icl_free(&values);
+    return status;
+}
+
+static icl_status add_file(fingerprint *to, char part, const char *folder, const char *name, icl_error *error) {
+    char *path = NULL, *text = NULL;
+    size_t size = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    if (icl_path_exists(path))
+        ICL_TRY(icl_file_read(path, 0, &text, &size, error));
+    add(to, part, text ? text : "", size);
+done:
+    icl_free(&path);
+    icl_free(&text);
+    return status;
+}
+
+static icl_status add_evaluation(fingerprint *to, icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
+                                 icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        const double numbers[] = {score->mse, score->se, score->accuracy};
+        add(to, i == 0 ? 'E' : 'R', score->predictor, strlen(score->predictor));
+        add(to, i == 0 ? 'E' : 'R', numbers, sizeof numbers);
+    }
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+/* ---- One run ---- */
+
+/* Of every row; its own come behind and count. */
+#define EVERY                                                                                                          \
+    "train.steps=4 train.batch=8 train.warmup=0 train.polish=off train.starts=1 eval.sequences=16 "                    \
+    "eval.fit_sequences=16 eval.every=0 eval.every_sequences=8 model.layers=1 "
+
+static icl_status make_recipe(const effect *is, int value, const char *folder, icl_recipe **recipe, icl_error *error) {
+    char text[1024], assignment[640];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(recipe, error));
+    snprintf(text, sizeof text, EVERY "%s", is->base);
+    for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
+        ICL_TRY(icl_recipe_override(*recipe, at, error));
+    if (is->values[value][0] == '@')
+        snprintf(assignment, sizeof assignment, "%s=%s/%s", is->key, folder, is->values[value] + 1);
+    else
+        snprintf(assignment, sizeof assignment, "%s=%s", is->key, is->values[value]);
+    ICL_TRY(icl_recipe_override(*recipe, assignment, error));
+done:
+    return status;
+}
+
+typedef struct watching {
+    fingerprint *print;
+    const char *folder;
+} watching;
+
+/* Notes which step the checkpoint holds; the recipe beside it is another one in any case. */
+static void watch_checkpoint(void *user, const icl_session_progress *progress) {
+    const watching *w = user;
+    char *path = NULL, *text = NULL;
+    size_t size = 0;
+
+    (void)progress;
+    if (icl_path_join(w->folder, ICL_RUN_CHECKPOINT, &path, NULL) == ICL_OK && icl_path_exists(path) &&
+        icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
+        for (size_t i = 8; i + 16 < size; i++) /* behind the length of the header */
+            if (memcmp(text + i, "iclab.step\":\"", 13) == 0) {
+                w->print->parts[PARTS - 1] |= UINT64_C(1) << strtoul(text + i + 13, NULL, 10) % 64;
+                break;
+            }
+    icl_free(&path);
+    icl_free(&text);
+}
+
+static icl_status run(const effect *is, int value, icl_backend *backend, scratch_folder *scratch, fingerprint *print,
+                      icl_error *error) {
+    char folder[512];
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "run"));
+    watching watched = {print, folder};
+    ICL_TRY(make_recipe(is, value, scratch->folder, &recipe, error));
+    const icl_session_params params = {
+        .backend = backend, .recipe = recipe, .folder = folder, .report = watch_checkpoint, .user = &watched};
+    ICL_TRY(icl_session_prepare(&params, &trainer, error));
+    const icl_task *task = icl_trainer_task(trainer);
+    const size_t batch = (size_t)icl_recipe_count(recipe, "train", "batch");
+    ICL_TRY(add_batch(print, 'D', backend, task, ICL_FOR_TRAINING, batch, icl_recipe_count(recipe, "train", "seed"),
+                      error));
+    ICL_TRY(add_batch(print, 'V', backend, task, ICL_FOR_EVALUATION,
+                      (size_t)icl_recipe_count(recipe, "eval", "sequences"), icl_recipe_count(recipe, "eval", "seed"),
+                      error));
+    ICL_TRY(add_parameters(print, 'M', trainer, error));
+    ICL_TRY(icl_run_create(folder, recipe, error));
+    ICL_TRY(icl_session_train(&params, trainer, error));
+    ICL_TRY(add_parameters(print, 'T', trainer, error));
+    ICL_TRY(add_evaluation(print, backend, trainer, recipe, error));
+    const uint64_t last = icl_trainer_progress(trainer).step;
+    add(print, 'S', &last, sizeof last);
+    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_METRICS, error));
+    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/0.safetensors", error));
+    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/4.safetensors", error));
+done:
+    scratch_remove_run(scratch, "run");
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- The rows ---- */
+
+static void check_row(tap_run *tap, const effect *is, icl_backend *backend, scratch_folder *scratch) {
+    fingerprint prints[2] = {{{0}}};
+    char differs[PARTS + 1] = "";
+    size_t count = 0;
+    icl_error error = {0};
+
+    for (int value = 0; value < 2; value++)
+        if (run(is, value, backend, scratch, &prints[value], &error) != ICL_OK) {
+            tap_ok(tap, false, "%s = %s: %s", is->key, is->values[value], error.message);
+            return;
+        }
+    for (size_t i = 0; i < PARTS; i++)
+        if (prints[0].parts[i] != prints[1].parts[i] && (parts[i] != 'R' || !strchr(differs, 'V')))
+            differs[count++] = parts[i];
+    differs[count] = '\0';
+    tap_ok(tap, strcmp(differs, is->differs) == 0, "%s = %s or %s: %s differ%s%s", is->key, is->values[0],
+           is->values[1], differs, strcmp(differs, is->differs) == 0 ? "" : ", expected ",
+           strcmp(differs, is->differs) == 0 ? "" : is->differs);
+}
+
+/* Each key once at least, and no row of a key that there is not. */
+static void check_completeness(tap_run *tap) {
+    const icl_recipe_key *key;
+    size_t known = 0, seen = 0;
+
+    for (size_t i = 0; (key = icl_recipe_known_key(i)) != NULL; i++) {
+        size_t rows = 0;
+        for (size_t row = 0; row < effect_count; row++)
+            rows += strncmp(effects[row].key, key->section, strlen(key->section)) == 0 &&
+                    effects[row].key[strlen(key->section)] == '.' &&
+                    strcmp(effects[row].key + strlen(key->section) + 1, key->name) == 0;
+        if (rows == 0)
+            tap_ok(tap, false, "%s.%s has a row in tests/run/effects_rows.c", key->section, key->name);
+        known += rows > 0;
+        seen += rows;
+    }
+    tap_ok(tap, seen == effect_count, "%zu rows of %zu keys, none of a key that there is not", effect_count, known);
+}
+
+/* A model for train.init. */
+static icl_status make_model_file(icl_backend *backend, scratch_folder *scratch, icl_error *error) {
+    const effect other = {"train.seed", "task.d=3 task.n=4", {"5", ""}, ""};
+    char path[512];
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_status status = ICL_OK;
+
+    snprintf(path, sizeof path, "%s", scratch_path(scratch, "other.safetensors"));
+    ICL_TRY(make_recipe(&other, 0, "", &recipe, error));
+    ICL_TRY(icl_trainer_create(backend, recipe, &trainer, error));
+    ICL_TRY(icl_trainer_export(trainer, path, error));
+done:
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    scratch_folder scratch;
+    icl_error error = {0};
+    icl_backend *backend = tap_open_device(&tap, "cpu:threads=1");
+
+    if (!backend)
+        return tap_done(&tap);
+    scratch_open(&scratch);
+    check_completeness(&tap);
+    tap_status(&tap, make_model_file(backend, &scratch, &error), &error, "a model to start from");
+    for (size_t row = 0; row < effect_count; row++)
+        if (argc < 2 || strstr(effects[row].key, argv[1]))
+            check_row(&tap, &effects[row], backend, &scratch);
+    scratch_close(&scratch);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
