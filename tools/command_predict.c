@@ -176,7 +176,8 @@ static icl_status show(const predict_options *options, const prediction_print *p
     /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
     ICL_TRY(keep_prediction_result(print, &keep, error));
     if (options->out)
-        ICL_TRY(write_prediction(print, options->out, &is_undrawn, error));
+        ICL_TRY(write_prediction(print, options->out, options->folder, icl_backend_capabilities(backend), &is_undrawn,
+                                 error));
     if (is_undrawn && !options->device.quiet)
         fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
 done:
@@ -311,7 +312,7 @@ static const option table[] = {
     {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", offsetof(predict_options, seed)},
     {"--out", OPTION_TEXT, "DIR",
      "folder of the result (default: RUN/predict/DATA-TARGET); given, it takes heldout.csv, standardization.csv, "
-     "predictions.csv and the figure predicted, too",
+     "predictions.csv, figures and report.html, too",
      offsetof(predict_options, out)},
     DEVICE_OPTION_ROWS(predict_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object a line instead of the tables", offsetof(predict_options, json)},

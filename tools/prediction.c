@@ -59,10 +59,7 @@ static void print_verdict(const icl_predict_outcome *outcome) {
     for (int verdict = 0; verdict < 3; verdict++) {
         size_t count = 0;
         for (size_t i = 1; i < ICL_PREDICTORS; i++) {
-            const icl_predict_score *score = &outcome->scores[i];
-            const double margin = 2 * score->minus_model_se;
-            const int is = score->minus_model > margin ? 0 : score->minus_model < -margin ? 1 : 2;
-            if (is != verdict)
+            if (icl_predict_verdict(&outcome->scores[i]) != verdict)
                 continue;
             if (count == 0)
                 printf("%s%s", before, verdicts[verdict]);

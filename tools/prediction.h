@@ -30,8 +30,10 @@ icl_status write_steps(const prediction_print *print, const char *folder, icl_er
 /* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made;
  * what was done to the tables; and the figure predicted. heldout.csv and predictions.csv have the separator and the
  * decimal mark of the table whose rows they are about, and its order of rows; a row to be predicted that was left out
- * has no numbers. *is_undrawn becomes true where there is no gnuplot to draw it. */
-icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error);
+ * has no numbers. And report.html, of the run's model on the device. *is_undrawn becomes true where there is no gnuplot
+ * to draw the figures. */
+icl_status write_prediction(const prediction_print *print, const char *folder, const char *run,
+                            const icl_capabilities *device, bool *is_undrawn, icl_error *error);
 
 /* Writes folder/name. */
 icl_status write_prediction_file(const char *folder, const char *name, const icl_text *text, icl_error *error);

@@ -150,7 +150,7 @@ static icl_status draw_heldout(const prediction_print *print, const icl_drawing 
         {"ols", ICL_SERIES_PUBLISHED, count, values, values + 2 * count, NULL},
         {"equal", ICL_SERIES_REFERENCE, 2, ends, ends, NULL},
     };
-    const icl_figure figure = {.name = "predicted",
+    const icl_figure figure = {.name = ICL_PREDICTED_FIGURE,
                                .title = "Rows held out",
                                .x_label = labels[0].bytes,
                                .y_label = labels[1].bytes,
@@ -164,7 +164,8 @@ done:
     return status;
 }
 
-icl_status write_prediction(const prediction_print *print, const char *folder, bool *is_undrawn, icl_error *error) {
+icl_status write_prediction(const prediction_print *print, const char *folder, const char *run,
+                            const icl_capabilities *device, bool *is_undrawn, icl_error *error) {
     const icl_drawing drawing = {folder, "iclab predict", draw_figure, is_undrawn};
 
     ICL_CHECK(icl_folder_create(folder, error));
@@ -173,5 +174,14 @@ icl_status write_prediction(const prediction_print *print, const char *folder, b
     if (print->outcome->predicted > 0)
         ICL_CHECK(write_predictions(print, folder, error));
     ICL_CHECK(write_steps(print, folder, error));
-    return draw_heldout(print, &drawing, error);
+    ICL_CHECK(draw_heldout(print, &drawing, error));
+    return icl_predict_report_write(&(icl_predict_report){.folder = folder,
+                                                          .run = run,
+                                                          .table = print->table,
+                                                          .outcome = print->outcome,
+                                                          .device = device,
+                                                          .seed = print->seed,
+                                                          .draw = draw_figure,
+                                                          .user = is_undrawn},
+                                    error);
 }

@@ -131,6 +131,31 @@ ICL_API icl_status icl_predict(const icl_predict_params *params, icl_predict_out
 /* NULL is allowed. */
 ICL_API void icl_predict_outcome_destroy(icl_predict_outcome **outcome);
 
+/* ---- The report (predict_report.c) ---- */
+
+/* 0: the model is better than what has this score, 1: worse, 2: neither by two standard errors of the difference. */
+ICL_API int icl_predict_verdict(const icl_predict_score *score);
+
+/* The figure of predictions over truth, which the report takes in where the folder has it. */
+#define ICL_PREDICTED_FIGURE "predicted"
+
+/* What a report of predictions is made of. */
+typedef struct icl_predict_report {
+    const char *folder;                 /* that takes it */
+    const char *run;                    /* the model's folder, for the record */
+    const icl_table *table;             /* the target last */
+    const icl_predict_outcome *outcome; /* with held-out rows */
+    const icl_capabilities *device;     /* that ran the model */
+    uint32_t seed;                      /* of icl_predict_params */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* handed to the call above */
+} icl_predict_report;
+
+/* Writes the figure residuals and report.html: held-out errors beside the classical regressions, predictions and
+ * residuals over truth, and the rows predicted. */
+ICL_API icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error);
+
 ICL_C_END
 
 #endif

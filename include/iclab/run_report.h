@@ -7,6 +7,7 @@
 #include "iclab/evaluation_grid.h"
 #include "iclab/figure.h"
 #include "iclab/run.h"
+#include "iclab/sweep.h"
 
 ICL_C_BEGIN
 
@@ -42,6 +43,26 @@ typedef struct icl_grid_report {
  * the model's at every scored position, where there are several. Of two, the model's alone: map, by both, and loss,
  * over the first, a curve for each value of the second. */
 ICL_API icl_status icl_grid_report_write(const icl_grid_report *of, icl_error *error);
+
+/* What the reports of a sweep are made of. */
+typedef struct icl_sweep_report {
+    const char *folder;       /* of the sweep */
+    const icl_sweep *sweep;   /* whose cells are all finished */
+    const char *command_line; /* for the record; may be NULL */
+    icl_status (*draw)(void *user, const char *folder, const char *script,
+                       icl_error *error); /* see icl_drawing; may be NULL */
+    void *user;                           /* handed to the call above */
+} icl_sweep_report;
+
+/* Writes the figure errors, over the first key of the grid, a curve for each point of the others, and report.html:
+ * means over seeds with the best row marked, and all cells with links to their reports. results [cells]. */
+ICL_API icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_result *results,
+                                          icl_error *error);
+
+/* Writes the report of one cell, finished in its own folder by the backend, and the figures of its training. Nothing
+ * for a cell that diverged. */
+ICL_API icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_backend *backend, size_t cell,
+                                               const char *folder, const icl_sweep_result *result, icl_error *error);
 
 ICL_C_END
 

@@ -94,7 +94,10 @@ typedef struct icl_sweep_work_params {
     const volatile sig_atomic_t *stop;         /* may be NULL */
     long parent;                               /* stop when this is no longer the parent process; 0: whatever it is */
     void (*say)(void *user, const char *text); /* what is being done, one line; may be NULL */
-    void *user;                                /* handed to the calls above */
+    /* A cell that this process finished, in its folder; may be NULL. What it fails with ends the work. */
+    icl_status (*finish)(void *user, const icl_backend *backend, size_t cell, const char *folder,
+                         const icl_sweep_result *result, icl_error *error);
+    void *user; /* handed to the calls above */
 } icl_sweep_work_params;
 
 /*
@@ -141,6 +144,28 @@ ICL_API icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep
                                          icl_sweep_texts *texts, icl_error *error);
 /* Frees all of them, and sets them to NULL. */
 ICL_API void icl_sweep_free_texts(icl_sweep_texts *texts);
+
+/* ---- Points of the grid (points.c) ---- */
+
+/* Cells that differ in their seed alone, those that diverged left out of the means. */
+typedef struct icl_sweep_point {
+    size_t cell, seeds, diverged; /* the first of its cells, how many there are, and how many of them diverged */
+    double error, se;             /* on fresh sequences, and its standard error: over seeds; of one, the evaluation's */
+    double final_loss;            /* mean of the cells' */
+} icl_sweep_point;
+
+typedef struct icl_sweep_points {
+    size_t count;
+    icl_sweep_point *of; /* [count] */
+    bool is_adjusted;    /* errors are half of the squared distance to the oracle; else mse */
+    size_t best;         /* the least error of those without a cell that diverged; count: there is none */
+} icl_sweep_points;
+
+/* Sums up the results of all cells. Free the points in any case. */
+ICL_API icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result *results,
+                                         icl_sweep_points *points, icl_error *error);
+/* Frees them. */
+ICL_API void icl_sweep_free_points(icl_sweep_points *points);
 
 ICL_C_END
 

@@ -9,6 +9,11 @@ const char *icl_predictor_name(size_t predictor) {
     return predictor == 0 ? "model" : icl_reference_name((icl_reference)(predictor - 1));
 }
 
+int icl_predict_verdict(const icl_predict_score *score) {
+    const double margin = 2 * score->minus_model_se;
+    return score->minus_model > margin ? 0 : score->minus_model < -margin ? 1 : 2;
+}
+
 void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
     if (*outcome) {
         icl_standardization_release(&(*outcome)->standardization);

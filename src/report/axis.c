@@ -6,7 +6,7 @@
 #define ROOM 0.04
 
 /* About so many numbers stand on an axis. */
-#define MOST_NUMBERS 6
+#define MOST_NUMBERS 8
 
 /* A logarithmic axis has powers of ten alone from so many decades on. */
 #define MANY_DECADES 2.5

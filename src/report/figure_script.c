@@ -24,7 +24,8 @@ icl_status icl_script_text(icl_text *script, const char *text, icl_error *error)
     return icl_text_append(script, "\"", 1, error);
 }
 
-/* Where a line of at most so many bytes ends: behind its last blank, if there is one. */
+/* Where a line of at most so many bytes ends: before its last blank, or, of a word that is longer, before the character
+ * of UTF-8 that would go beyond. */
 static size_t line_length(const char *text, size_t most) {
     size_t length = strlen(text), end = most;
 
@@ -32,7 +33,10 @@ static size_t line_length(const char *text, size_t most) {
         return length;
     while (end > 0 && text[end] != ' ')
         end--;
-    return end > 0 ? end : length;
+    if (end == 0)
+        for (end = most; end > 1 && ((unsigned char)text[end] & 0xc0) == 0x80; end--)
+            continue;
+    return end;
 }
 
 icl_status icl_script_lines(icl_text *script, const char *text, size_t most, icl_error *error) {

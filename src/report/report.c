@@ -22,6 +22,8 @@
 
 enum { MOST_HEADING = 96 };
 
+#define PLAIN_IN_PATHS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./"
+
 struct icl_report {
     icl_text body;
     unsigned pictures;
@@ -184,8 +186,18 @@ icl_status icl_report_table_begin(icl_report *report, const icl_report_column *c
     return icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n");
 }
 
+/* A path from the report's folder: "./" keeps a name from being read as an address's scheme. */
+static icl_status add_link(icl_text *html, const char *path, const char *content, icl_error *error) {
+    ICL_CHECK(icl_text_print(html, error, "<a href=\"./"));
+    for (const char *c = path; *c; c++)
+        ICL_CHECK(icl_text_print(html, error, strchr(PLAIN_IN_PATHS, *c) ? "%c" : "%%%02X", (unsigned char)*c));
+    ICL_CHECK(icl_text_print(html, error, "\">"));
+    ICL_CHECK(icl_html_escape(html, content, error));
+    return icl_text_print(html, error, "</a>");
+}
+
 /* The heading goes with it, for where the table has none. */
-static icl_status add_cell(icl_report *report, size_t column, const char *content, icl_error *error) {
+static icl_status add_cell(icl_report *report, size_t column, const char *content, const char *link, icl_error *error) {
     const bool is_note = !report->is_number[column] && strlen(content) > SENTENCE;
     icl_text *html = &report->body;
 
@@ -196,17 +208,23 @@ static icl_status add_cell(icl_report *report, size_t column, const char *conten
                                                        : ""));
     ICL_CHECK(icl_html_escape(html, report->headings[column], error));
     ICL_CHECK(icl_text_print(html, error, "\">"));
-    ICL_CHECK(icl_html_escape(html, content, error));
+    ICL_CHECK(link ? add_link(html, link, content, error) : icl_html_escape(html, content, error));
     return icl_text_print(html, error, "</td>\n");
 }
 
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error) {
+    static const char *const none[ICL_REPORT_MAX_COLUMNS] = {NULL};
+    return icl_report_table_linked_row(report, tone, cells, none, error);
+}
+
+icl_status icl_report_table_linked_row(icl_report *report, icl_report_tone tone, const char *const *cells,
+                                       const char *const *links, icl_error *error) {
     static const char *const openings[] = {"<tr>\n", "<tr class=\"strong\">\n", "<tr class=\"good\">\n",
                                            "<tr class=\"bad\">\n"};
 
     ICL_CHECK(icl_text_append(&report->body, openings[tone], strlen(openings[tone]), error));
     for (size_t i = 0; i < report->columns; i++)
-        ICL_CHECK(add_cell(report, i, cells[i], error));
+        ICL_CHECK(add_cell(report, i, cells[i], links[i], error));
     return icl_text_print(&report->body, error, "</tr>\n");
 }
 

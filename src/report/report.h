@@ -62,6 +62,9 @@ typedef enum icl_report_tone {
  * with sentences in its cells becomes a list of cards in a narrow window. */
 icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count, icl_error *error);
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error);
+/* The same with a file behind a cell: links[column] is its path from the report's folder, or NULL. */
+icl_status icl_report_table_linked_row(icl_report *report, icl_report_tone tone, const char *const *cells,
+                                       const char *const *links, icl_error *error);
 icl_status icl_report_table_end(icl_report *report, icl_error *error);
 
 /* ---- Pictures ---- */

@@ -237,6 +237,11 @@ static void check_lengths(tap_run *tap, scratch_folder *scratch) {
                                        "set ylabel \"half the squared distance to the\".\"\\n\".\"oracle",
                                        "(squares of y\\047s unit)\" ", "size 560,448 ", NULL}),
            "are broken between words");
+    figure.y_label = "a\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4"
+                     "\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4";
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a word that is longer than its axis");
+    tap_ok(tap, holds(scratch, "long.gp", (const char *const[]){"\u00e4\".\"\\n\".\"\u00e4", NULL}),
+           "is broken between characters");
     figure.series = many;
     tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a long key");
     tap_ok(tap,

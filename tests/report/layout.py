@@ -72,10 +72,23 @@ def make_reports(iclab, recipes, work):
     run("eval", "runs/first", *device, "--over", "task.n=10,20,40", "--set", "eval.sequences=2000", "--out", "over")
     run("eval", "runs/first", *device, "--over", "task.n=20,40,task.noise=fixed:1,fixed:3,\"choice:1,3\"",
         "--set", "eval.sequences=2000", "--out", "over-two")
+    sweep = work / "sweep.ini"
+    sweep.write_text("[sweep]\nrecipe = quickstart\n[set]\ntrain.steps = 100\ntrain.growth = 0\ntrain.batch = 128\n"
+                     "eval.sequences = 500\n[grid]\nmodel.layers = 1, 2, 3\n"
+                     "task.noise = \"choice:1,3\", fixed:1\ntrain.seed = 1, 2\n", encoding="utf-8")
+    run("sweep", sweep, *device, "--out", "sweep")
+    data = work / "a-table-of-a-<long>-name-and-holds-markup.csv"
+    text = pathlib.Path(recipes, "../data/swiss.csv").read_text(encoding="utf-8")
+    data.write_text(text.replace("Fertility", "Fertility<of>&a-name-without-any-blank-that-is-longer-than-a-phone"),
+                    encoding="utf-8")
+    run("train", "predict", *device, "--steps", 300, "--set", "eval.every=0", "--out", "runs/predict")
+    run("predict", "runs/predict", *device, "--data", data, "--target", 1, "--repeats", 2, "--out", "predicted")
     run("reproduce", "versatile-layers", "--scale", "ci", *device, "--out", "repro")
     return {"train": work / "runs/first/report.html", "inspect": work / "runs/first/inspect/report.html",
             "eval-over": work / "over/report.html", "eval-over-two": work / "over-two/report.html",
-            "reproduce": work / "repro/versatile-layers-ci/report.html"}
+            "sweep": work / "sweep/report.html",
+            "sweep-cell": work / "sweep/noise-fixed-1_layers-2_seed-1/report.html",
+            "predict": work / "predicted/report.html", "reproduce": work / "repro/versatile-layers-ci/report.html"}
 
 
 def check_report(tap, page, measure, name, path, pictures):

@@ -143,6 +143,43 @@ static bool has_line(const char *lines, const char *line) {
     return found && (found == lines || found[-1] == '\n') && found[strlen(line)] == '\n';
 }
 
+/* Two points of two seeds: errors are half of the adjusted losses where all cells have one, and what diverged is never
+ * best, however small the errors of the others. */
+static void test_points(tap_run *tap, const icl_sweep *sweep) {
+    icl_sweep_result results[4];
+    icl_sweep_points points = {0};
+    icl_error error = {0};
+
+    for (int i = 0; i < 4; i++)
+        results[i] = (icl_sweep_result){.finished = true,
+                                        .final_loss = 1,
+                                        .mse = 10 * (i + 1),
+                                        .se = .5,
+                                        .adjusted = 8 - 2 * i,
+                                        .adjusted_se = .25};
+    if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "points"))
+        tap_ok(tap,
+               points.count == 2 && points.is_adjusted && points.best == 1 && points.of[1].cell == 2 &&
+                   points.of[0].error == 3.5 && points.of[0].se == .5 && points.of[1].error == 1.5,
+               "the least distance to the oracle is best: %g and %g", points.of[0].error, points.of[1].error);
+    icl_sweep_free_points(&points);
+    results[0].adjusted = (double)NAN;
+    if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "one without it"))
+        tap_ok(tap, !points.is_adjusted && points.best == 0 && points.of[0].error == 15 && points.of[0].se == 5,
+               "makes it the error on fresh sequences: %g", points.of[0].error);
+    icl_sweep_free_points(&points);
+    results[1].diverged = true;
+    if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "one that diverged"))
+        tap_ok(tap,
+               points.best == 1 && points.of[0].diverged == 1 && points.of[0].error == 10 && isnan(points.of[0].se),
+               "is left out of its mean, and its point is not best");
+    icl_sweep_free_points(&points);
+    results[3].diverged = true;
+    if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "one at every point"))
+        tap_ok(tap, points.best == points.count, "leaves none that is best");
+    icl_sweep_free_points(&points);
+}
+
 /* Cells of two seeds each: 1 and 3; 2 and one that diverged. */
 static void test_table(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
@@ -187,6 +224,7 @@ int main(void) {
                    "a sweep's file, its recipe beside it")) {
         test_grid(&tap, sweep);
         test_table(&tap, sweep);
+        test_points(&tap, sweep);
     }
     icl_sweep_destroy(&sweep);
     test_long_names(&tap, &scratch);

@@ -58,6 +58,9 @@ objects data | grep -q "$facts,\"seed\":1,"
 ok $? "that one says how it was done"
 objects column | grep -q '"column":"Infant Mortality","number":6,"role":"feature","mean":19.942553191489'
 ok $? "standardization is recorded"
+grep -q '<tr class="strong">' "$work/swiss/report.html" && [[ -s $work/swiss/residuals.csv ]] &&
+    grep -q "It is better than mean; not clearly different from ols, ridge, adarr\." "$work/swiss/report.html"
+ok $? "the report has the errors, the residuals and the verdict of the screen"
 [[ $(grep -c . "$work/swiss/heldout.csv") -eq 48 && $(grep -c . "$work/swiss/standardization.csv") -eq 7 &&
     ! -e $work/swiss/predictions.csv ]]
 ok $? "the folder has a held-out prediction of every row and the standardization of every column"

@@ -58,6 +58,27 @@ ok $? "keys in the order of the recipe table, the seed last"
 ok $? "cells are run folders by their values"
 grep -q 'means over seeds' "$work/out"
 ok $? "the table for people"
+grep -qE '^iclab: [0-9]+ of 12 cells finished, about [0-9.]+ (s|min|h) left$' "$work/err"
+ok $? "how far it has come, and the time left"
+
+# The best row is that of the least mean; the report has the picture, the row and every cell's own report.
+least=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /^mean_(half_)?adjusted$/) at = i; next }
+    least == "" || $at + 0 < least { least = $at + 0; row = $1 " " $2 } END { print row }' \
+    <(sed 's/"choice:1,2"/choice/' "$work/one/means.csv"))
+best=$(sed -n 's/^best: task.noise = \(.*\), model.layers = \([12]\): half adjusted .* 3 seeds$/\1 \2/p' "$work/out")
+[[ -n $least && ${best/choice:1,2/choice} == "$least" ]]
+ok $? "the best row is named: $best"
+[[ $(grep -c '<tr class="strong">' "$work/one/report.html") -eq 1 ]]
+ok $? "and marked in the report"
+[[ -s $work/one/errors.csv && $(grep -c . "$work/one/errors.csv") -eq 3 ]]
+ok $? "with the errors over the first key"
+mapfile -t links < <(sed -n 's/.*<a href="\.\/\([^"]*\)".*/\1/p' "$work/one/report.html")
+missing=0
+for link in "${links[@]}"; do [[ -s $work/one/$link ]] || missing=1; done
+[[ ${#links[@]} -eq 12 && $missing -eq 0 ]]
+ok $? "and a link to each cell's own"
+grep -q ', seed 3, 120 steps' "$work/one/noise-fixed-1_layers-2_seed-3/report.html"
+ok $? "which is one of its training"
 
 sweep two --device cpu --workers 2 --json
 expect 0 "two workers"

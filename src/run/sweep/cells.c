@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "iclab/evaluate.h"
 #include "iclab/file.h"
+#include "iclab/host.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
@@ -159,6 +160,8 @@ done:
 typedef struct worker {
     const icl_sweep_work_params *params;
     volatile sig_atomic_t stop; /* what sessions look at */
+    double started;             /* seconds */
+    size_t found;               /* cells that were finished then */
 } worker;
 
 static void say(const worker *w, const char *format, ...) ICL_PRINTF(2, 3);
@@ -361,6 +364,50 @@ done:
     return status;
 }
 
+/* Looks at the cells that are not known to be finished, which others may have finished meanwhile. */
+static icl_status count_finished(const worker *w, bool *finished, size_t *count, icl_error *error) {
+    *count = 0;
+    for (size_t cell = 0; cell < icl_sweep_cells(w->params->sweep); cell++) {
+        icl_sweep_result result = {.finished = finished[cell]};
+        if (!finished[cell])
+            ICL_CHECK(icl_sweep_read_result(w->params->sweep, w->params->folder, cell, &result, error));
+        finished[cell] = result.finished;
+        *count += result.finished;
+    }
+    return ICL_OK;
+}
+
+/* "5 of 12 cells finished, about 40 s left" by what all workers together finished since this one began. */
+static icl_status say_progress(const worker *w, bool *finished, icl_error *error) {
+    const size_t cells = icl_sweep_cells(w->params->sweep);
+    size_t count;
+    double left;
+
+    ICL_CHECK(count_finished(w, finished, &count, error));
+    if (count == cells || count <= w->found)
+        return ICL_OK;
+    left = (icl_clock_seconds() - w->started) / (double)(count - w->found) * (double)(cells - count);
+    if (left < 100)
+        say(w, "%zu of %zu cells finished, about %.0f s left", count, cells, left);
+    else if (left < 6000)
+        say(w, "%zu of %zu cells finished, about %.0f min left", count, cells, left / 60);
+    else
+        say(w, "%zu of %zu cells finished, about %.1f h left", count, cells, left / 3600);
+    return ICL_OK;
+}
+
+static icl_status tell_finished(const worker *w, size_t cell, const char *cell_folder, bool *finished,
+                                icl_error *error) {
+    const icl_sweep_work_params *params = w->params;
+    icl_sweep_result result;
+
+    if (params->finish) {
+        ICL_CHECK(read_result(cell_folder, &result, error));
+        ICL_CHECK(params->finish(params->user, params->backend, cell, cell_folder, &result, error));
+    }
+    return params->say ? say_progress(w, finished, error) : ICL_OK;
+}
+
 /* One round over the cells that are not known to be finished. *left: those that others hold. */
 static icl_status work_through(worker *w, bool *finished, size_t *left, icl_error *error) {
     const icl_sweep_work_params *params = w->params;
@@ -380,6 +427,8 @@ static icl_status work_through(worker *w, bool *finished, size_t *left, icl_erro
         finished[cell] = result.finished;
         if (!result.finished)
             ICL_TRY(claim_and_work(w, cell, path, &finished[cell], error));
+        if (!result.finished && finished[cell])
+            ICL_TRY(tell_finished(w, cell, path, finished, error));
         *left += !finished[cell];
         icl_free(&path);
     }
@@ -389,12 +438,13 @@ done:
 }
 
 icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error) {
-    worker w = {.params = params};
+    worker w = {.params = params, .started = icl_clock_seconds()};
     icl_status status = ICL_OK;
     bool *finished = NULL;
     size_t left;
 
     ICL_TRY(icl_allocate(icl_sweep_cells(params->sweep), sizeof *finished, "cells of a sweep", &finished, error));
+    ICL_TRY(count_finished(&w, finished, &w.found, error));
     for (;;) {
         ICL_TRY(work_through(&w, finished, &left, error));
         if (left == 0)

@@ -1,0 +1,225 @@
+/* The report of predictions: held-out errors beside the classical regressions, and pictures of them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/predict.h"
+#include "iclab/run_report.h"
+#include "iclab/text.h"
+#include "report/report.h"
+
+#define PREDICTED_FIGURE ICL_PREDICTED_FIGURE
+#define RESIDUALS_FIGURE "residuals"
+
+/* Rows that a report shows: all of them stand in predictions.csv. */
+#define MOST_ROWS 50
+
+enum { OLS = 1 + ICL_REFERENCE_OLS, CELL = 32 };
+
+static const char *number_text(double value, char text[CELL]) {
+    snprintf(text, CELL, isnan(value) ? "-" : "%.4g", value);
+    return text;
+}
+
+static const char *target_of(const icl_predict_report *of) {
+    return of->table->names[of->table->columns - 1];
+}
+
+/* ---- Held-out errors ---- */
+
+static icl_status add_score(const icl_predict_report *of, size_t predictor, icl_report *report, icl_error *error) {
+    const icl_predict_score *score = &of->outcome->scores[predictor];
+    char texts[6][CELL];
+    const char *const cells[] = {icl_predictor_name(predictor),
+                                 number_text(score->mse, texts[0]),
+                                 number_text(score->se, texts[1]),
+                                 number_text(sqrt(score->mse), texts[2]),
+                                 number_text(score->r_squared, texts[3]),
+                                 predictor > 0 ? number_text(score->minus_model, texts[4]) : "",
+                                 predictor > 0 ? number_text(score->minus_model_se, texts[5]) : ""};
+
+    return icl_report_table_row(report, predictor == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
+}
+
+static icl_status add_scores(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    static const icl_report_column columns[] = {{"predictor", false}, {"mse", true},     {"\u00b1", true},
+                                                {"rmse", true},       {"R\u00b2", true}, {"minus the model's", true},
+                                                {"\u00b1", true}};
+
+    ICL_CHECK(icl_report_section(report, "Errors on rows held out", error));
+    ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        ICL_CHECK(add_score(of, i, report, error));
+    ICL_CHECK(icl_report_table_end(report, error));
+    return icl_report_paragraph(report,
+                                "\u00b1 is one standard error; that of a difference to the model is of the paired "
+                                "errors, row by row. R\u00b2 is 1 less the mse over that of the mean, on rows not "
+                                "seen. ols is least squares; ridge has its penalty by leave-one-out; adarr has the "
+                                "residual variance as its penalty.",
+                                error);
+}
+
+/* ---- Pictures ---- */
+
+/* What the predictions lie above the truth, over the truth. */
+static icl_status draw_residuals(const icl_predict_report *of, const icl_drawing *drawing, icl_error *error) {
+    enum { SERIES = 3 };
+    const icl_predict_outcome *outcome = of->outcome;
+    const size_t count = outcome->labelled;
+    double *values = NULL, ends[2] = {HUGE_VAL, -HUGE_VAL};
+    icl_text labels[2] = {{0}, {0}};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(SERIES * count, sizeof *values, "points of a figure", &values, error));
+    for (size_t i = 0; i < count; i++) {
+        const double truth = of->table->values[(outcome->rows[i] + 1) * of->table->columns - 1];
+        values[i] = truth;
+        values[count + i] = outcome->heldout[i * ICL_PREDICTORS] - truth;
+        values[2 * count + i] = outcome->heldout[i * ICL_PREDICTORS + OLS] - truth;
+        ends[0] = fmin(ends[0], truth);
+        ends[1] = fmax(ends[1], truth);
+    }
+    ICL_TRY(icl_text_print(&labels[0], error, "%s, as it is", target_of(of)));
+    ICL_TRY(icl_text_print(&labels[1], error, "%s: prediction less truth", target_of(of)));
+    const double zero[2] = {0, 0};
+    const icl_series series[SERIES] = {
+        {"model", ICL_SERIES_CLOUD, count, values, values + count, NULL},
+        {"ols", ICL_SERIES_PUBLISHED, count, values, values + 2 * count, NULL},
+        {"none", ICL_SERIES_REFERENCE, 2, ends, zero, NULL},
+    };
+    ICL_TRY(icl_figure_write(drawing,
+                             &(icl_figure){.name = RESIDUALS_FIGURE,
+                                           .title = "Residuals of rows held out",
+                                           .x_label = labels[0].bytes,
+                                           .y_label = labels[1].bytes,
+                                           .count = SERIES,
+                                           .series = series},
+                             error));
+done:
+    icl_free(&values);
+    icl_text_release(&labels[0]);
+    icl_text_release(&labels[1]);
+    return status;
+}
+
+static icl_status add_pictures(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    const icl_drawing drawing = {.folder = of->folder, .command = "iclab predict", .draw = of->draw, .user = of->user};
+
+    ICL_CHECK(draw_residuals(of, &drawing, error));
+    ICL_CHECK(icl_report_section(report, "Predictions and truth", error));
+    ICL_CHECK(icl_report_picture(report, of->folder, PREDICTED_FIGURE,
+                                 "Each row predicted from rows outside its fold, over what it is; on the dashed line "
+                                 "both are equal. Data: heldout.csv.",
+                                 error));
+    return icl_report_picture(report, of->folder, RESIDUALS_FIGURE,
+                              "What the predictions lie above the truth. A slope says that predictions are drawn to "
+                              "the mean, as those of every predictor that shrinks are.",
+                              error);
+}
+
+/* ---- Rows that were predicted ---- */
+
+static icl_status add_predictions(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    const icl_predict_outcome *outcome = of->outcome;
+    const size_t shown = outcome->predicted < MOST_ROWS ? outcome->predicted : MOST_ROWS;
+    icl_report_column columns[1 + ICL_PREDICTORS] = {{"line", true}};
+    icl_text note = {0};
+    icl_status status = ICL_OK;
+
+    if (shown == 0)
+        return ICL_OK;
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        columns[1 + i] = (icl_report_column){icl_predictor_name(i), true};
+    ICL_TRY(icl_report_section(report, "Rows predicted", error));
+    ICL_TRY(icl_report_table_begin(report, columns, 1 + ICL_PREDICTORS, error));
+    for (size_t row = 0; row < shown; row++) {
+        char texts[1 + ICL_PREDICTORS][CELL];
+        const char *cells[1 + ICL_PREDICTORS] = {texts[0]};
+        snprintf(texts[0], CELL, "%zu", outcome->lines[row]);
+        for (size_t i = 0; i < ICL_PREDICTORS; i++)
+            cells[1 + i] = number_text(outcome->predictions[row * ICL_PREDICTORS + i], texts[1 + i]);
+        ICL_TRY(icl_report_table_row(report, ICL_TONE_PLAIN, cells, error));
+    }
+    ICL_TRY(icl_report_table_end(report, error));
+    if (shown < outcome->predicted) {
+        ICL_TRY(icl_text_print(&note, error, "The first %zu of %zu rows: predictions.csv has all.", shown,
+                               outcome->predicted));
+        ICL_TRY(icl_report_paragraph(report, note.bytes, error));
+    }
+done:
+    icl_text_release(&note);
+    return status;
+}
+
+/* ---- The whole ---- */
+
+static icl_status add_facts(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    const icl_predict_outcome *outcome = of->outcome;
+    char rows[96], features[128], shown[128], folds[96];
+
+    snprintf(rows, sizeof rows, "%zu with the target, of %zu", outcome->labelled, of->table->rows);
+    snprintf(features, sizeof features, "%zu of the model's %zu inputs, %s", outcome->features, outcome->dimension,
+             outcome->whitened ? "standardized and whitened" : "standardized");
+    snprintf(shown, sizeof shown, "%zu rows, %zu time%s (trained on %zu)", outcome->context, outcome->prompts,
+             outcome->prompts == 1 ? "" : "s", outcome->trained_context);
+    snprintf(folds, sizeof folds, "%zu folds, %zu time%s, seed %" PRIu32, outcome->folds, outcome->repeats,
+             outcome->repeats == 1 ? "" : "s", of->seed);
+    const icl_report_fact facts[] = {
+        {"model", of->run},     {"data", of->table->name}, {"target", target_of(of)},    {"rows", rows},
+        {"features", features}, {"held out", folds},       {"the model is shown", shown}};
+    return icl_report_provenance(
+        report, &(icl_provenance){.facts = facts, .count = sizeof facts / sizeof *facts, .device = of->device}, error);
+}
+
+/* Which of the others the model is better and worse than, by two standard errors of the paired difference. */
+static icl_status write_lead(const icl_predict_report *of, icl_text *lead, icl_error *error) {
+    static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
+    const icl_predict_score *model = &of->outcome->scores[0];
+    const char *before = " It is ";
+    char texts[2][CELL];
+
+    ICL_CHECK(icl_text_print(lead, error,
+                             "On %zu rows, each predicted from rows outside its fold, the model's mean squared error "
+                             "is %s \u00b1 %s.",
+                             of->outcome->labelled, number_text(model->mse, texts[0]),
+                             number_text(model->se, texts[1])));
+    for (int verdict = 0; verdict < 3; verdict++) {
+        const char *comma = "";
+        for (size_t i = 1; i < ICL_PREDICTORS; i++) {
+            if (icl_predict_verdict(&of->outcome->scores[i]) != verdict)
+                continue;
+            if (!*comma)
+                ICL_CHECK(icl_text_print(lead, error, "%s%s", before, verdicts[verdict]));
+            ICL_CHECK(icl_text_print(lead, error, "%s %s", comma, icl_predictor_name(i)));
+            comma = ",";
+            before = "; ";
+        }
+    }
+    return icl_text_print(lead, error, ".");
+}
+
+icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error) {
+    icl_report *report = NULL;
+    icl_text lead = {0}, title = {0};
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_create(&report, error));
+    ICL_TRY(add_scores(of, report, error));
+    ICL_TRY(add_pictures(of, report, error));
+    ICL_TRY(add_predictions(of, report, error));
+    ICL_TRY(add_facts(of, report, error));
+    ICL_TRY(write_lead(of, &lead, error));
+    ICL_TRY(
+        icl_text_print(&title, error, "%s of %s, predicted in context", target_of(of), icl_path_name(of->table->name)));
+    ICL_TRY(icl_path_join(of->folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+done:
+    icl_text_free(&path);
+    icl_text_release(&lead);
+    icl_text_release(&title);
+    icl_report_destroy(&report);
+    return status;
+}

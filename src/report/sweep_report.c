@@ -1,0 +1,363 @@
+/* The reports of a sweep, and of its cells. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/number.h"
+#include "iclab/run_report.h"
+#include "iclab/text.h"
+#include "report/report.h"
+#include "run/evaluation_text.h"
+
+#define ERRORS_FIGURE "errors"
+
+/* More curves cannot be told apart. */
+#define MOST_CURVES 8
+
+/* Values of a key so much apart get a logarithmic axis. */
+#define LOGARITHMIC_SPAN 50
+
+/* Beside the keys a row has up to six columns. */
+enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 6 };
+
+typedef struct reporting {
+    const icl_sweep_report *of;
+    const icl_sweep *sweep;
+    const icl_sweep_result *results;
+    icl_sweep_points points;
+    size_t axes, shown; /* keys but for the seed where there are several; those that a table has room for */
+    icl_report *report;
+} reporting;
+
+static const char *error_name(const reporting *r) {
+    return r->points.is_adjusted ? "half adjusted loss" : "error on fresh sequences";
+}
+
+/* ---- The picture ---- */
+
+/* Where the values of the first key stand: as numbers where all are; else words from 0 on. Points are row by row. */
+typedef struct curves {
+    size_t count, length, stride; /* curves; points of each; in all, between the curves' values of the first key */
+    double *x, *values;           /* [length]; [count][2][length]: errors, then standard errors */
+    const char **names;           /* [length] */
+    char (*labels)[128];          /* [count] */
+    icl_series series[MOST_CURVES];
+    bool is_numeric, is_wide;
+} curves;
+
+static void release_curves(curves *c) {
+    icl_free(&c->x);
+    icl_free(&c->values);
+    icl_free(&c->names);
+    icl_free(&c->labels);
+}
+
+static const icl_sweep_point *point_of(const reporting *r, const curves *c, size_t curve, size_t at) {
+    return &r->points.of[at * c->stride + curve];
+}
+
+static void place_values(const reporting *r, curves *c) {
+    double least = (double)INFINITY, largest = -(double)INFINITY;
+
+    c->is_numeric = true;
+    for (size_t i = 0; i < c->length; i++) {
+        c->names[i] = icl_sweep_value(r->sweep, point_of(r, c, 0, i)->cell, 0);
+        c->is_numeric = c->is_numeric && icl_parse_number(c->names[i], strlen(c->names[i]), &c->x[i]);
+        least = fmin(least, c->x[i]);
+        largest = fmax(largest, c->x[i]);
+    }
+    c->is_wide = c->is_numeric && least > 0 && largest >= LOGARITHMIC_SPAN * least;
+    for (size_t i = 0; i < c->length && !c->is_numeric; i++)
+        c->x[i] = (double)i;
+}
+
+/* "task.noise = fixed:1, model.heads = 2": the keys behind the first. */
+static void name_curve(const reporting *r, const curves *c, size_t curve) {
+    const size_t cell = point_of(r, c, curve, 0)->cell;
+    char *label = c->labels[curve];
+    size_t used = 0;
+
+    snprintf(label, sizeof *c->labels, "%s", r->axes > 1 ? "" : "the model");
+    for (size_t axis = 1; axis < r->axes && used < sizeof *c->labels; axis++)
+        used += (size_t)snprintf(label + used, sizeof *c->labels - used, "%s%s = %s", axis > 1 ? ", " : "",
+                                 icl_sweep_axis(r->sweep, axis), icl_sweep_value(r->sweep, cell, axis));
+}
+
+/* How many values the first key has: its value changes slowest. */
+static size_t count_values(const reporting *r) {
+    size_t count = 1;
+
+    for (size_t i = 1; i < r->points.count; i++)
+        count += strcmp(icl_sweep_value(r->sweep, r->points.of[i].cell, 0),
+                        icl_sweep_value(r->sweep, r->points.of[i - 1].cell, 0)) != 0;
+    return count;
+}
+
+static icl_status make_curves(const reporting *r, curves *c, icl_error *error) {
+    c->length = count_values(r);
+    c->stride = r->points.count / c->length;
+    c->count = c->stride < MOST_CURVES ? c->stride : MOST_CURVES;
+    ICL_CHECK(icl_allocate(c->length, sizeof *c->x, "values of a key", &c->x, error));
+    ICL_CHECK(icl_allocate(c->length, sizeof(const char *), "values of a key", &c->names, error));
+    ICL_CHECK(icl_allocate(c->count, 2 * c->length * sizeof *c->values, "curves", &c->values, error));
+    ICL_CHECK(icl_allocate(c->count, sizeof *c->labels, "names of curves", &c->labels, error));
+    place_values(r, c);
+    for (size_t curve = 0; curve < c->count; curve++) {
+        double *y = c->values + 2 * curve * c->length;
+        for (size_t i = 0; i < c->length; i++) {
+            y[i] = point_of(r, c, curve, i)->error;
+            y[c->length + i] = point_of(r, c, curve, i)->se;
+        }
+        name_curve(r, c, curve);
+        c->series[curve] = (icl_series){c->labels[curve], ICL_SERIES_OURS, c->length, c->x, y, y + c->length};
+    }
+    return ICL_OK;
+}
+
+static bool spans_a_decade(const reporting *r) {
+    double least = (double)INFINITY, most = 0;
+
+    for (size_t i = 0; i < r->points.count; i++)
+        if (r->points.of[i].error > 0) {
+            least = fmin(least, r->points.of[i].error);
+            most = fmax(most, r->points.of[i].error);
+        }
+    return most > 10 * least;
+}
+
+static icl_status add_picture(const reporting *r, icl_error *error) {
+    const icl_drawing drawing = {
+        .folder = r->of->folder, .command = "iclab sweep", .draw = r->of->draw, .user = r->of->user};
+    icl_text caption = {0};
+    curves c = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_curves(r, &c, error));
+    ICL_TRY(icl_figure_write(&drawing,
+                             &(icl_figure){.name = ERRORS_FIGURE,
+                                           .title = "What the trained models come to",
+                                           .x_label = icl_sweep_axis(r->sweep, 0),
+                                           .y_label = error_name(r),
+                                           .log_x = c.is_wide,
+                                           .log_y = spans_a_decade(r),
+                                           .count = c.count,
+                                           .series = c.series,
+                                           .x_names = c.is_numeric ? NULL : c.names,
+                                           .x_name_count = c.length},
+                             error));
+    ICL_TRY(icl_text_print(&caption, error, "Bars are standard errors%s. Data: errors.csv; every cell: table.csv.",
+                           icl_sweep_seeds(r->sweep) > 1 ? " over seeds" : ""));
+    if (c.count < c.stride)
+        ICL_TRY(icl_text_print(&caption, error, " The first %zu of %zu curves.", c.count, c.stride));
+    ICL_TRY(icl_report_picture(r->report, r->of->folder, ERRORS_FIGURE, caption.bytes, error));
+done:
+    icl_text_release(&caption);
+    release_curves(&c);
+    return status;
+}
+
+/* ---- Tables ---- */
+
+static size_t add_axis_columns(const reporting *r, icl_report_column *columns) {
+    for (size_t axis = 0; axis < r->shown; axis++)
+        columns[axis] = (icl_report_column){icl_sweep_axis(r->sweep, axis), false};
+    return r->shown;
+}
+
+static size_t add_axis_cells(const reporting *r, size_t cell, const char **cells) {
+    for (size_t axis = 0; axis < r->shown; axis++)
+        cells[axis] = icl_sweep_value(r->sweep, cell, axis);
+    return r->shown;
+}
+
+/* Means over seeds, or the cells themselves where there are none. */
+static icl_status add_points(const reporting *r, icl_error *error) {
+    icl_report_column columns[ICL_REPORT_MAX_COLUMNS];
+    size_t at = add_axis_columns(r, columns);
+
+    columns[at++] = (icl_report_column){"seeds", true};
+    columns[at++] = (icl_report_column){"diverged", true};
+    columns[at++] = (icl_report_column){error_name(r), true};
+    columns[at++] = (icl_report_column){"\u00b1", true};
+    columns[at++] = (icl_report_column){"training loss at the end", true};
+    ICL_CHECK(icl_report_section(r->report, "Points of the grid", error));
+    ICL_CHECK(icl_report_table_begin(r->report, columns, at, error));
+    for (size_t i = 0; i < r->points.count; i++) {
+        const icl_sweep_point *point = &r->points.of[i];
+        const char *cells[ICL_REPORT_MAX_COLUMNS];
+        char seeds[24], diverged[24], texts[3][16];
+        size_t cell = add_axis_cells(r, point->cell, cells);
+        snprintf(seeds, sizeof seeds, "%zu", point->seeds);
+        snprintf(diverged, sizeof diverged, "%zu", point->diverged);
+        cells[cell++] = seeds;
+        cells[cell++] = diverged;
+        cells[cell++] = icl_loss_text(point->error, texts[0]);
+        cells[cell++] = icl_loss_text(point->se, texts[1]);
+        cells[cell] = icl_loss_text(point->final_loss, texts[2]);
+        ICL_CHECK(icl_report_table_row(r->report,
+                                       i == r->points.best   ? ICL_TONE_STRONG
+                                       : point->diverged > 0 ? ICL_TONE_BAD
+                                                             : ICL_TONE_PLAIN,
+                                       cells, error));
+    }
+    return icl_report_table_end(r->report, error);
+}
+
+static icl_status add_cell(const reporting *r, size_t cell, icl_error *error) {
+    const icl_sweep_result *result = &r->results[cell];
+    const char *cells[ICL_REPORT_MAX_COLUMNS], *links[ICL_REPORT_MAX_COLUMNS] = {NULL};
+    char steps[24], seconds[24], texts[2][16], *name = NULL, *folder = NULL, *path = NULL;
+    icl_text link = {0};
+    icl_status status = ICL_OK;
+    size_t at = add_axis_cells(r, cell, cells);
+
+    ICL_TRY(icl_sweep_cell_name(r->sweep, cell, &name, error));
+    ICL_TRY(icl_path_join(r->of->folder, name, &folder, error));
+    ICL_TRY(icl_path_join(folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_text_print(&link, error, "%s/" ICL_REPORT_FILE, name));
+    snprintf(steps, sizeof steps, "%" PRIu64, result->steps);
+    snprintf(seconds, sizeof seconds, "%.3g", result->seconds);
+    if (icl_sweep_seeds(r->sweep) > 1)
+        cells[at++] = icl_sweep_value(r->sweep, cell, r->axes);
+    cells[at++] = icl_loss_text(r->points.is_adjusted ? 0.5 * result->adjusted : result->mse, texts[0]);
+    cells[at++] = icl_loss_text(result->final_loss, texts[1]);
+    cells[at++] = steps;
+    cells[at++] = seconds;
+    cells[at] = result->diverged ? "diverged" : icl_path_exists(path) ? "report" : "none";
+    links[at] = icl_path_exists(path) ? link.bytes : NULL;
+    ICL_TRY(
+        icl_report_table_linked_row(r->report, result->diverged ? ICL_TONE_BAD : ICL_TONE_PLAIN, cells, links, error));
+done:
+    icl_text_release(&link);
+    icl_text_free(&path);
+    icl_text_free(&folder);
+    icl_text_free(&name);
+    return status;
+}
+
+static icl_status add_cells(const reporting *r, icl_error *error) {
+    icl_report_column columns[ICL_REPORT_MAX_COLUMNS];
+    size_t at = add_axis_columns(r, columns);
+
+    if (icl_sweep_seeds(r->sweep) > 1)
+        columns[at++] = (icl_report_column){"seed", true};
+    columns[at++] = (icl_report_column){error_name(r), true};
+    columns[at++] = (icl_report_column){"training loss at the end", true};
+    columns[at++] = (icl_report_column){"steps", true};
+    columns[at++] = (icl_report_column){"seconds", true};
+    columns[at++] = (icl_report_column){"report", false};
+    ICL_CHECK(icl_report_section(r->report, "Cells", error));
+    ICL_CHECK(icl_report_table_begin(r->report, columns, at, error));
+    for (size_t cell = 0; cell < icl_sweep_cells(r->sweep); cell++)
+        ICL_CHECK(add_cell(r, cell, error));
+    return icl_report_table_end(r->report, error);
+}
+
+/* ---- The whole ---- */
+
+/* "12 cells, 3 seeds a point. The best: model.layers = 3, with a half adjusted loss of 0.05 ± 0.001." */
+static icl_status write_lead(const reporting *r, icl_text *lead, icl_error *error) {
+    const icl_sweep_point *best = r->points.best < r->points.count ? &r->points.of[r->points.best] : NULL;
+    char texts[2][16];
+
+    ICL_CHECK(icl_text_print(lead, error, "%zu cells, %zu at each point of the grid.", icl_sweep_cells(r->sweep),
+                             icl_sweep_seeds(r->sweep)));
+    if (!best)
+        return icl_text_print(lead, error, " No point is without a cell that diverged.");
+    ICL_CHECK(icl_text_print(lead, error, " The best:"));
+    for (size_t axis = 0; axis < r->axes; axis++)
+        ICL_CHECK(icl_text_print(lead, error, "%s %s = %s", axis > 0 ? "," : "", icl_sweep_axis(r->sweep, axis),
+                                 icl_sweep_value(r->sweep, best->cell, axis)));
+    return icl_text_print(lead, error, "; %s %s \u00b1 %s.", error_name(r), icl_loss_text(best->error, texts[0]),
+                          icl_loss_text(best->se, texts[1]));
+}
+
+static icl_status write_report(reporting *r, icl_error *error) {
+    const icl_report_fact facts[] = {{"command", r->of->command_line ? r->of->command_line : ""},
+                                     {"recipe", icl_sweep_recipe_name(r->sweep)},
+                                     {"devices", "those of the cells: their reports say which"}};
+    icl_text lead = {0}, title = {0};
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_report_create(&r->report, error));
+    if (r->axes > 0)
+        ICL_TRY(add_picture(r, error));
+    ICL_TRY(add_points(r, error));
+    ICL_TRY(add_cells(r, error));
+    ICL_TRY(icl_report_provenance(r->report, &(icl_provenance){.facts = facts, .count = sizeof facts / sizeof *facts},
+                                  error));
+    ICL_TRY(write_lead(r, &lead, error));
+    ICL_TRY(icl_text_print(&title, error, "A sweep of %s", icl_path_name(icl_sweep_recipe_name(r->sweep))));
+    ICL_TRY(icl_path_join(r->of->folder, ICL_REPORT_FILE, &path, error));
+    ICL_TRY(icl_report_write(r->report, title.bytes, lead.bytes, path, error));
+done:
+    icl_text_free(&path);
+    icl_text_release(&lead);
+    icl_text_release(&title);
+    icl_report_destroy(&r->report);
+    return status;
+}
+
+icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_result *results, icl_error *error) {
+    reporting r = {.of = of, .sweep = of->sweep, .results = results};
+    icl_status status = ICL_OK;
+
+    r.axes = icl_sweep_axes(of->sweep) - (icl_sweep_seeds(of->sweep) > 1);
+    r.shown = r.axes < MOST_AXES ? r.axes : MOST_AXES;
+    ICL_TRY(icl_sweep_find_points(of->sweep, results, &r.points, error));
+    ICL_TRY(write_report(&r, error));
+done:
+    icl_sweep_free_points(&r.points);
+    return status;
+}
+
+/* ---- A cell ---- */
+
+icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_backend *backend, size_t cell,
+                                       const char *folder, const icl_sweep_result *result, icl_error *error) {
+    const double nan = (double)NAN;
+    icl_recipe *recipe = NULL;
+    icl_task *task = NULL;
+    icl_status status = ICL_OK;
+
+    if (result->diverged)
+        return ICL_OK;
+    ICL_TRY(icl_sweep_cell_recipe(of->sweep, cell, &recipe, error));
+    ICL_TRY(icl_task_create(recipe, &task, error));
+    icl_score score = {.predictor = "model",
+                       .loss_kind = icl_task_get_shape(task)->loss,
+                       .mse = result->mse,
+                       .se = result->se,
+                       .accuracy = nan,
+                       .adjusted = result->adjusted,
+                       .adjusted_se = result->adjusted_se,
+                       .half_adjusted = 0.5 * result->adjusted,
+                       .half_adjusted_se = 0.5 * result->adjusted_se,
+                       .half_above_bayes = nan,
+                       .adjusted_median = nan,
+                       .adjusted_trimmed = nan};
+    const icl_evaluation evaluation = {
+        .count = 1, .scores = &score, .sequences = icl_recipe_count(recipe, "eval", "sequences")};
+    const icl_run_facts facts = {.device = icl_backend_capabilities(backend),
+                                 .recipe_name = icl_sweep_recipe_name(of->sweep),
+                                 .command_line = of->command_line,
+                                 .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
+                                 .steps = result->steps,
+                                 .skipped_steps = result->skipped_steps,
+                                 .training_seconds = result->seconds};
+    ICL_TRY(icl_run_report_write(&(icl_run_report){.folder = folder,
+                                                   .recipe = recipe,
+                                                   .facts = &facts,
+                                                   .evaluation = &evaluation,
+                                                   .draw = of->draw,
+                                                   .user = of->user},
+                                 error));
+done:
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
