@@ -46,6 +46,13 @@ def check_training(work):
     rows = [json.loads(row) for row in printed.splitlines() if '"predictor"' in row]
     same = [row["mse"] for row in rows] == run.evaluation["mse"].tolist()
     ok(same and len(rows) == 3, f"its evaluation, too: {run.evaluation['mse'].tolist()}")
+    kept, theirs = run.result, iclab.Run(f"{work}/command").result
+    ok(kept["rows"] == theirs["rows"] and kept.keys() == theirs.keys() and kept["seed"] == theirs["seed"],
+       f"result.json has its members: {', '.join(kept)}")
+    counts = ("steps", "sequences", "skipped_steps", "dropped_sequences")
+    ok([kept["summary"][key] for key in counts] == [theirs["summary"][key] for key in counts]
+       and kept["summary"].keys() == theirs["summary"].keys() - {"folder"}, f"and summary: {kept['summary']}")
+    ok(read(f"{work}/command/result.csv") == read(f"{work}/python/result.csv"), "result.csv is the command's")
     ok(run.status == "finished" and os.path.exists(f"{work}/python/report.html"), "the run is finished, with a report")
     metrics = run.metrics
     ok(metrics["step"].tolist() == list(range(1, 21)) and metrics["loss"].dtype == numpy.float64, "metrics are arrays")
@@ -228,7 +235,7 @@ def check_claim(work):
     """Another process trains in the folder: neither a new run nor one that goes on joins it."""
     folder = f"{work}/claimed"
     line = [command, "train", "quickstart", "--device", "cpu", "--steps", "10000000", "--out", folder, "--quiet"]
-    other = subprocess.Popen([*line, *settings({**SMALL, "eval.every": 0})])
+    other = subprocess.Popen([*line, *settings({**SMALL, "eval.every": 0})], stderr=subprocess.DEVNULL)
     while other.poll() is None and not os.path.exists(f"{folder}/checkpoint/state.safetensors"):
         time.sleep(0.01)
     with refused(iclab.InputError, "another process trains there", "a folder that another process holds"):

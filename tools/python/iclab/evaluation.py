@@ -14,10 +14,12 @@ from .tables import Table
 
 class Evaluation(Table):
     """A row for each predictor, the model's first, with the columns of `iclab eval --json`. `positions` has a row for
-    each predictor and scored position, where there are several. str() is the command's table."""
+    each predictor and scored position, where there are several; `lines` are the rows as JSON. str() is the command's
+    table."""
 
     positions: Table
     sequences: int
+    lines: list[str]
     _text: str
 
     @classmethod
@@ -33,14 +35,15 @@ class Evaluation(Table):
         evaluation = library.at("icl_evaluation", pointer.value or 0)
         score = library.declared.struct("icl_score")
         scores = (score * evaluation.count).from_address(evaluation.scores)
-        rows = [json.loads(library.take_text("icl_score_json", ctypes.byref(one))) for one in scores]
+        lines = [library.take_text("icl_score_json", ctypes.byref(one)) for one in scores]
+        rows = [json.loads(line) for line in lines]
         count = evaluation.sequences
         positions = [
             {"predictor": row["predictor"], **one} for row in rows for one in row.pop("positions", None) or ()
         ]
         made = cls.from_rows(rows, f"on {count:,} fresh sequences")
         assert isinstance(made, Evaluation)
-        made.sequences = count
+        made.sequences, made.lines = count, lines
         made.positions = Table.from_rows(positions)
         made._text = library.take_text("icl_evaluation_table", pointer)
         return made

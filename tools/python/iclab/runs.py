@@ -65,6 +65,12 @@ class Run:
         return Table.from_csv(self.folder / "metrics.csv")
 
     @property
+    def result(self) -> dict[str, Any]:
+        """result.json: the table of the last evaluation as rows, with date, host, device and versions."""
+        path = self.folder / "result.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    @property
     def parameters(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """The model's named matrices, in double precision."""
         tensors_by_name: dict[str, numpy.ndarray[Any, Any]] = iclab_model.read(self.folder / "model.safetensors")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import os
 import pathlib
@@ -257,8 +258,35 @@ class _Session:
         with self.device:
             library.call("icl_evaluate", self.device, self.trainer, self.recipe, handle.slot)
         run.evaluation = Evaluation.from_library(handle.pointer)
+        self._keep(run.evaluation, facts)
         report.evaluation = handle.pointer.value
         library.call("icl_run_report_write", ctypes.byref(report))
+
+    def _keep(self, evaluation: Evaluation, facts: Any) -> None:
+        """result.json and its CSV, as the command leaves them."""
+        result, seed = Handle("icl_result_destroy"), ctypes.c_uint64(facts.seed)
+        library.call("icl_result_create", result.slot)
+        for line in evaluation.lines:
+            library.call("icl_result_add", result, b"rows", line.encode())
+        about = library.struct(
+            "icl_result_facts",
+            command=b"train",
+            command_line=facts.command_line,
+            recipe_name=facts.recipe_name,
+            device=facts.device,
+            seed=ctypes.addressof(seed),
+        )
+        summary = {
+            "steps": facts.steps,
+            "seed": facts.seed,
+            "skipped_steps": facts.skipped_steps,
+            "dropped_sequences": facts.dropped_sequences,
+            "training_seconds": facts.training_seconds,
+            "sequences": evaluation.sequences,
+        }
+        polished = {key: value for key, value in Run(self.folder).facts.items() if key.startswith("polish_")}
+        text = json.dumps({**summary, **polished}).encode()
+        library.call("icl_result_write", result, library.encoded(self.folder), ctypes.byref(about), text)
 
 
 def _progress_at(address: int) -> Progress:
