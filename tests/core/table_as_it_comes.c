@@ -49,6 +49,10 @@ static void check_dialects(tap_run *tap) {
          "\xEF\xBB\xBF"
          "a;b;y\r\n1,5;2;3;\r\n-4,25;1234,5;6;\r\n0,5;7;8;\r\n",
          "trailing", "3 lines"},
+        {"a separator that the first line names", "sep=;\r\na;b;y\r\n1,5;2;3\r\n-4,25;1234,5;6\r\n0,5;7;8\r\n",
+         "separator", "semicolons"},
+        {"one that no line shows better", "\xEF\xBB\xBFsep=|\na|b|y\n1.5|2|3\n-4.25|1234.5|6\n0.5|7|8\n", "separator",
+         "pipes"},
         {"thousands that the fraction shows", "a;b;y\n1,5;2;3\n-4,25;1.234,5;6\n0,5;7;8\n", "decimal", "comma"},
         {"thousands by blanks", "a;b;y\n1.5;2;3\n-4.25;1 234.5;6\n0.5;7;8\n", "separator", "semicolons"},
         {"line ends within a quoted name", "a,\"b\n2\",y\n1.5,2,3\n-4.25,1234.5,6\n0.5,7,8\n", NULL, NULL},

@@ -24,7 +24,7 @@ typedef struct surroundings {
 /* ---- A run and a table ---- */
 
 static icl_status make_run(surroundings *around, icl_error *error) {
-    static const char *const settings[] = {"task.d=3", "task.n=5", "model.layers=1", "train.batch=1"};
+    static const char *const settings[] = {"task.d=4", "task.n=5", "model.layers=1", "train.batch=1"};
     icl_status status;
 
     ICL_TRY(icl_recipe_create_complete(&around->recipe, error));
@@ -36,12 +36,17 @@ done:
 }
 
 static void make_table(scratch_folder *scratch) {
-    char text[1024] = "a,\"b, quoted\",y\n";
+    char text[1024] = "id;a;\"b; quoted\";s;y\n";
 
+    /* A gap among the features, a row without a target, text, and an identifier: each has memory of its own. */
     for (int i = 0; i < ROWS; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d,%s\n", i, i * i % 7,
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d;%d;%s;%s;%s\n", i, i * 5 % 12,
+                 i == 2       ? "NA"
+                 : i % 2 == 0 ? "0,5"
+                              : "3",
+                 i % 3 == 1 ? "u" : "v",
                  i == 4       ? ""
-                 : i % 3 == 0 ? "1.5"
+                 : i % 3 == 0 ? "1,5"
                               : "2");
     scratch_write(scratch, "table.csv", text, strlen(text));
 }
@@ -51,7 +56,11 @@ static void make_table(scratch_folder *scratch) {
 /* All that iclab predict does but print. predictions [ROWS + 1][ICL_PREDICTORS]: held out, then those of the row
  * without a target. */
 static icl_status predict(const surroundings *around, double *predictions, icl_error *error) {
-    const icl_table_params table_params = {.source = {.path = around->table}, .target = "y", .missing_targets = true};
+    const icl_table_params table_params = {.source = {.path = around->table},
+                                           .target = "y",
+                                           .missing_targets = true,
+                                           .missing = ICL_MISSING_KEPT,
+                                           .one_hot = true};
     icl_backend *backend = NULL;
     icl_table *table = NULL;
     icl_predict_outcome *outcome = NULL;
@@ -66,7 +75,8 @@ static icl_status predict(const surroundings *around, double *predictions, icl_e
                                        .folds = 2,
                                        .repeats = 1,
                                        .context = 4,
-                                       .prompts = 2};
+                                       .prompts = 2,
+                                       .impute = ICL_IMPUTE_MEDIAN};
     ICL_TRY(icl_predict(&params, &outcome, error));
     memcpy(predictions, outcome->heldout, outcome->labelled * ICL_PREDICTORS * sizeof *predictions);
     memcpy(predictions + outcome->labelled * ICL_PREDICTORS, outcome->predictions,

@@ -95,9 +95,23 @@ static bool take_named_date(const char **at) {
     return months == 1 && numbers >= 1 && **at == '\0';
 }
 
+/* Most cells are numbers: a date has a letter, a mark behind its first digit that numbers lack, or two points. */
+static bool is_plainly_none(const char *cell) {
+    size_t points = 0;
+
+    for (const char *at = cell; *at != '\0'; at++) {
+        points += *at == '.';
+        if (points > 1 || *at == '/' || *at == ':' || (*at == '-' && at > cell) || isalpha((unsigned char)*at))
+            return false;
+    }
+    return true;
+}
+
 bool icl_is_date(const char *cell) {
     const char *at = cell;
 
+    if (is_plainly_none(cell))
+        return false;
     if (take_named_date(&at))
         return true;
     at = cell;

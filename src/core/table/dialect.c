@@ -112,6 +112,8 @@ static icl_status best_separator(const char *sample, size_t size, const char *ca
     *separator = 0;
     for (; *candidates != '\0'; candidates++) {
         trial made;
+        if (size == 0 || !memchr(sample, *candidates, size))
+            continue;
         ICL_CHECK(try_separator(sample, whole > 0 ? whole : size, *candidates, &made, error));
         if (score_of(&made) > best) {
             best = score_of(&made);

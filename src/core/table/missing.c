@@ -10,6 +10,8 @@ bool icl_is_missing(const char *cell) {
     char lower[8];
     size_t length = 0;
 
+    if (isdigit((unsigned char)cell[0]))
+        return false;
     for (; cell[length] != '\0' && length + 1 < sizeof lower; length++)
         lower[length] = (char)tolower((unsigned char)cell[length]);
     lower[length] = '\0';

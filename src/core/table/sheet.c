@@ -167,14 +167,29 @@ static icl_status add_row(icl_sheet *sheet, const icl_csv_record *record, icl_er
     return add_line(sheet, record->line, error);
 }
 
+/* A first line "sep=;", which Excel reads, names the separator and is no record; 0: there is none. */
+static char declared_separator(const char *sample, size_t size) {
+    static const char mark[] = "\xEF\xBB\xBF", key[] = "sep=";
+    const size_t start = size >= 3 && memcmp(sample, mark, 3) == 0 ? 3 : 0, at = start + sizeof key - 1;
+
+    if (size < at + 2 || memcmp(sample + start, key, sizeof key - 1) != 0)
+        return 0;
+    return strchr("\r\n", sample[at + 1]) && !strchr("\r\n\"", sample[at]) ? sample[at] : 0;
+}
+
 static icl_status choose_separator(icl_sheet *sheet, icl_error *error) {
     const char *sample;
     size_t size;
 
-    sheet->separator = sheet->params->source.separator;
-    if (sheet->separator != 0)
-        return ICL_OK;
     ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
+    sheet->separator = declared_separator(sample, size);
+    sheet->skips_first = sheet->separator != 0;
+    if (sheet->params->source.separator != 0)
+        sheet->separator = sheet->params->source.separator;
+    if (sheet->separator != 0) {
+        icl_csv_reader_separate(sheet->reader, sheet->separator);
+        return ICL_OK;
+    }
     ICL_CHECK(icl_recognise_separator(sample, size, &sheet->separator, error));
     if (sheet->separator == 0)
         sheet->separator = ',';
@@ -193,6 +208,8 @@ static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     bool found = false;
 
     ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
+    if (found && sheet->skips_first)
+        ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
     if (!found)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:1: empty: expected a table with a header and rows", sheet->name);
     sheet->first_line = record.line;

@@ -57,6 +57,7 @@ typedef struct icl_sheet {
     icl_csv_reader *reader;
     const char *name; /* for messages */
     char separator;
+    bool skips_first; /* a first line that names the separator */
     bool has_header;
     size_t first_line, file_columns; /* of the first record */
     char **header;                   /* [file_columns], as they stand; NULL: the file has none */

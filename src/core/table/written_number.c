@@ -48,6 +48,8 @@ static void take_unit(const char **at, const char **unit) {
                                         "USD", "EUR", "GBP",          "CHF",      "JPY"};
     const char *found;
 
+    if (is_digit(**at))
+        return;
     skip_blanks(at);
     found = **unit == '\0' ? begins_with(*at, units, sizeof units / sizeof *units) : NULL;
     if (!found)
@@ -165,22 +167,26 @@ bool icl_written_number_value(const icl_written_number *number, icl_decimal deci
     return icl_parse_number(plain, used, value);
 }
 
-/* The mark that is no digit, where both readings are possible. */
-static icl_marks marks_of(const char *text) {
-    bool grouped;
+/* What the marks of a number say; false: it has no reading. */
+static bool read_marks(const char *text, icl_marks *marks) {
+    bool grouped, as_point, as_comma;
     parts of;
-    const bool as_point = take_apart(text, '.', &of, &grouped), as_comma = take_apart(text, ',', &of, &grouped);
 
+    *marks = ICL_MARKS_NONE;
+    if (!strpbrk(text, ".,'"))
+        return true;
+    as_point = take_apart(text, '.', &of, &grouped);
+    as_comma = take_apart(text, ',', &of, &grouped);
     if (as_point != as_comma)
-        return as_point ? ICL_MARKS_POINT : ICL_MARKS_COMMA;
-    return strchr(text, ',') ? ICL_MARKS_EITHER_COMMA : strchr(text, '.') ? ICL_MARKS_EITHER_POINT : ICL_MARKS_NONE;
+        *marks = as_point ? ICL_MARKS_POINT : ICL_MARKS_COMMA;
+    else if (strpbrk(text, ".,"))
+        *marks = strchr(text, ',') ? ICL_MARKS_EITHER_COMMA : ICL_MARKS_EITHER_POINT;
+    return as_point || as_comma;
 }
 
 bool icl_read_written_number(const char *cell, icl_written_number *number) {
     const char *at = cell;
     size_t used = 0;
-    bool grouped;
-    parts of;
 
     number->unit = "";
     take_unit(&at, &number->unit);
@@ -192,6 +198,5 @@ bool icl_read_written_number(const char *cell, icl_written_number *number) {
     take_unit(&at, &number->unit);
     if (*at != '\0' || !strpbrk(number->text, "0123456789"))
         return false;
-    number->marks = marks_of(number->text);
-    return take_apart(number->text, '.', &of, &grouped) || take_apart(number->text, ',', &of, &grouped);
+    return read_marks(number->text, &number->marks);
 }
