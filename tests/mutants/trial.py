@@ -7,6 +7,7 @@ import re
 import shlex
 
 import reach
+import sample
 import suite
 import tree
 
@@ -49,7 +50,7 @@ class Trial:
             path = (self.tree.build / entry["file"]).resolve()
             if path.is_relative_to(self.tree.source):
                 file = path.relative_to(self.tree.source).as_posix()
-                if not file.startswith("tests/"):
+                if file.startswith(tuple(f"{folder}/" for folder in sample.FOLDERS)):
                     self.outputs.setdefault(file, []).append(entry["output"])
                     self.commands[entry["output"]] = entry["command"]
         built = self.tree.ninja(*self._objects_of(None))
