@@ -186,13 +186,13 @@ class Reach:
         return {name: sum(int(lines, 16).bit_count() for _, lines in entry["files"].values())
                 for name, entry in self.tests.items()}
 
-    def reaching(self, change, text, including=()):
+    def reaching(self, change, text, users=()):
         """{test: how many lines of the change's file it runs} for the tests that reach the change. In tables, which
-        have no lines that run, those that reach their file; in headers of tables alone, the files that include them."""
+        have no lines that run, those that reach their file or one that uses it."""
         now = digest(text)
         found = {}
         for name, entry in self.tests.items():
-            for file in (change.file, *including):
+            for file in (change.file, *users):
                 if file not in entry["files"]:
                     continue
                 then, lines = entry["files"][file]

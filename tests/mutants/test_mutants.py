@@ -147,7 +147,7 @@ def check_command(tap, work):
     stale.write_text("src/below/sum.c\n- if (values[i] > 0)\n+ if (values[i] >= 0)\n", encoding="utf-8")
     refused = command(work, "--list", "--equivalent", stale)
     tap.ok(refused.returncode == 2 and "reason" in refused.stderr, "and one without a reason", refused.stderr)
-    refused = command(work, "--list", "--room", "cellar")
+    refused = command(work, "--list", "--room", "cellar", "--equivalent", listed)
     tap.ok(refused.returncode == 2 and "below" in refused.stderr, "a room that is not there is refused", refused.stderr)
 
 

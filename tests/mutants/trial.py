@@ -17,6 +17,7 @@ SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all"]
 AGAIN = 6  # tests
+STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
 # Slow unwinding sees through libraries without frame pointers, which known leaks are told by.
@@ -59,19 +60,26 @@ class Trial:
         self.tests = suite.read_tests(self.tree.source, self.tree.build)
         self.objects = {}
         self._changed_objects(self._objects_of(None))
-        self.includers = self._read_includes()
+        self.users = self._read_users()
 
-    def _read_includes(self):
-        """{header: files that include it}"""
-        found = {}
-        for path in (*self.tree.source.glob("src/**/*.[ch]"), *self.tree.source.glob("tools/*.[ch]")):
-            file = path.relative_to(self.tree.source)
-            for name in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
-                for base in (self.tree.source / "src", path.parent, self.tree.source / "include"):
-                    if (base / name).is_file():
-                        header = (base / name).relative_to(self.tree.source).as_posix()
-                        found.setdefault(header, []).append(file.as_posix())
-        return found
+    def _read_users(self):
+        """{file: files that include it, or name a table of its own, a few steps away}: a table of keys or of options
+        has no lines that run, and is read elsewhere."""
+        texts = {file: (self.tree.source / file).read_text(encoding="utf-8")
+                 for file in sample.files_of(self.tree.source)}
+        words = {file: set(re.findall(r"\w+", text)) for file, text in texts.items()}
+        users = {file: set() for file in texts}
+        for file, text in texts.items():
+            for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+                for header in (f"src/{name}", str(pathlib.PurePosixPath(file).parent / name)):
+                    if header in users:
+                        users[header].add(file)
+            for name in re.findall(r"^const [\w *]*?(\w+)(?:\[[^]]*\])? =", text, re.MULTILINE):
+                users[file] |= {other for other in texts if name in words[other]} - {file}
+        for _ in range(STEPS):
+            users = {file: near | {far for other in near if other.endswith(".c") for far in users[other]
+                                   if far.endswith(".c")} for file, near in users.items()}
+        return users
 
     def _objects_of(self, file):
         return self.outputs.get(file) or [name for names in self.outputs.values() for name in names]
@@ -107,7 +115,8 @@ class Trial:
                 return {"verdict": "refused"}
             if not self._changed_objects(objects):
                 return {"verdict": "equivalent", "why": "the same object code"}
-            reaching = covered.reaching(change, original, self.includers.get(change.file, ()))
+            users = self.users[change.file] if change.lines is None else ()
+            reaching = covered.reaching(change, original, users)
             order = self._order(reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
             if result["verdict"] == "survived" and self._sanitize(change.file, order[:AGAIN]):

@@ -127,6 +127,19 @@ if command -v zsh >/dev/null; then
     done
     handed argument train | grep -qF ':_iclab_settings' && handed argument eval | grep -qE '^1:RUN:_files -/'
     ok $? "zsh: recipe keys and run folders"
+    settings() { # WHAT IS TYPED UP TO =
+        zsh -f -c '_arguments() { :; }
+            _describe() { :; }
+            source "$PAGES/_iclab"
+            compset() { return 0; }
+            compadd() { print -rl -- "$@"; }
+            IPREFIX=$1
+            _iclab_settings' zsh "$1"
+    }
+    settings model.family= | grep -qx softmax && settings --set=task.rotate= | grep -qx true
+    ok $? "zsh: the words of a key, and of a flag"
+    [[ -z $(settings task.d=) ]]
+    ok $? "zsh: nothing where a number is to stand"
     answers=$(for command in predict train reproduce; do handed argument "$command"; done)
     for answer in N: DIR:_files\ -/ FILE:_files SPEC:_iclab_devices RECIPE:_iclab_recipes NAME:_iclab_reproductions \
         "word:( auto clblast native)"; do
