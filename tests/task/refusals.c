@@ -1,4 +1,5 @@
 /* Bad [task] sections: each gets ICL_ERROR_INPUT and one line that names the key and what was expected. */
+#include "iclab/task_family.h"
 #include "make_task.h"
 
 typedef struct refusal {
@@ -244,6 +245,75 @@ static void check_foreign_batch(tap_run *tap) {
     icl_task_destroy(&large);
 }
 
+/* ---- What a program's own family makes ---- */
+
+/* Extents of a batch of 3 sequences of 4 positions with 2 inputs, and of losses at the last 2 with 1 target. */
+typedef struct extents {
+    const char *what;
+    bool is_right;
+    size_t inputs[3], targets[3], weights[3]; /* all zero: absent */
+} extents;
+
+static icl_status create_own(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    (void)recipe;
+    (void)error;
+    task->shape = (icl_task_shape){.positions = 4, .inputs = 2, .outputs = 1, .scored = 2};
+    return ICL_OK;
+}
+
+static icl_status create_own_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                                   icl_batch *batch, icl_error *error) {
+    const extents *made = task->family->settings;
+
+    (void)purpose;
+    (void)size;
+    ICL_CHECK(icl_tensor_create(backend, 3, made->targets, &batch->scratch[0], error));
+    batch->targets = batch->scratch[0];
+    if (made->inputs[0] > 0)
+        ICL_CHECK(icl_tensor_create(backend, 3, made->inputs, &batch->inputs, error));
+    if (made->weights[0] > 0)
+        ICL_CHECK(icl_tensor_create(backend, 3, made->weights, &batch->scratch[1], error));
+    batch->weights = batch->scratch[1];
+    return ICL_OK;
+}
+
+static void check_own_batches(tap_run *tap) {
+    static const extents all[] = {
+        {"inputs and targets", true, {3, 4, 2}, {3, 2, 1}, {0}},
+        {"targets and weights", true, {0}, {3, 2, 1}, {3, 2, 1}},
+        {"a sequence of inputs too many", false, {4, 4, 2}, {3, 2, 1}, {0}},
+        {"a position of inputs too few", false, {3, 3, 2}, {3, 2, 1}, {0}},
+        {"an input too many", false, {3, 4, 3}, {3, 2, 1}, {0}},
+        {"a sequence of targets too few", false, {3, 4, 2}, {2, 2, 1}, {0}},
+        {"a target too many", false, {3, 4, 2}, {3, 2, 2}, {0}},
+        {"a sequence of weights too few", false, {3, 4, 2}, {3, 2, 1}, {2, 2, 1}},
+        {"weights of every position", false, {3, 4, 2}, {3, 2, 1}, {3, 4, 1}},
+    };
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+
+    tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error), &error, "cpu");
+    for (size_t i = 0; backend && i < sizeof all / sizeof *all; i++) {
+        const icl_task_family own = {
+            .name = "own", .settings = &all[i], .create = create_own, .batch_create = create_own_batch};
+        icl_task *task = NULL;
+        icl_batch batch = {0};
+        icl_status status = icl_task_create_with(&own, NULL, &task, &error);
+
+        if (status == ICL_OK) {
+            status = icl_batch_create(task, backend, ICL_FOR_TRAINING, 3, &batch, &error);
+            tap_ok(tap, status == (all[i].is_right ? ICL_OK : ICL_ERROR_INPUT), "a family's own batch: %s",
+                   all[i].what);
+            tap_ok(tap, all[i].is_right || !batch.targets.buffer, "and none is there that was refused");
+        } else {
+            tap_status(tap, status, &error, "a task of its own");
+        }
+        icl_batch_release(&batch);
+        icl_task_destroy(&task);
+    }
+    icl_backend_close(&backend);
+}
+
 int main(void) {
     tap_run tap = {0};
 
@@ -252,5 +322,6 @@ int main(void) {
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
         check_accepted(&tap, accepted[i]);
     check_foreign_batch(&tap);
+    check_own_batches(&tap);
     return tap_done(&tap);
 }

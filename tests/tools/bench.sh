@@ -99,7 +99,8 @@ assert all(abs(row["step_s"] - sum(row[part + "_s"] for part in ("compute", "rep
            1e-9 for row in rows), rows
 EOF
 run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --ranks 32,33
-[[ $code -eq 0 ]] && grep -q '33 ranks share 32 sequences' "$work/err" && grep -q '^A step is shortest on 32' "$work/out"
+[[ $code -eq 0 ]] && grep -q '33 ranks share 32 sequences' "$work/err" &&
+    grep -q '^A step is shortest on 32' "$work/out"
 ok $? "scaling ends where the batch does, in words"
 refused 2 'expected rising numbers' "ranks that fall" --recipe quickstart --ranks 4,2
 refused 2 'expected rising numbers' "no ranks" --recipe quickstart --ranks 0..4
