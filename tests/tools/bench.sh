@@ -90,7 +90,8 @@ printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'a
 ok $? "on request: what is no number is refused"
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
-run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --ranks 1..5,8 --network 3:1 --json
+run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --json \
+    --ranks 1..5,8 --network 3:1
 json "JSON: scaling" "$split" <<'EOF'
 assert [row["ranks"] for row in rows] == [1, 2, 4, 5, 8], rows
 assert [row["slices"] for row in rows] == [1, 2, 4, 8, 8], rows

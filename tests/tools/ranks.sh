@@ -117,8 +117,8 @@ ok $? "divergence is everybody's, and said once"
 # The network between the ranks is measured by all, and the first alone prints.
 for ranks in 2 3; do
     on $ranks bench --recipe "$work/tiny.ini" --ranks 1..4 --seconds 0 --device cpu --quiet --json
-    [[ $code -eq 0 && $(grep -c '"ranks":' "$work/out") -eq 3 && $(grep -c '"latency_s":0,"bandwidth_s":0,' "$work/out") \
-        -eq 1 ]]
+    [[ $code -eq 0 && $(grep -c '"ranks":' "$work/out") -eq 3 &&
+        $(grep -c '"latency_s":0,"bandwidth_s":0,' "$work/out") -eq 1 ]]
     ok $? "the scaling of a step, with the network of $ranks ranks"
 done
 on 2 bench --recipe nothing --ranks 1..4 --device cpu
