@@ -157,6 +157,8 @@ class Trial:
                 continue
             outcome = self._run(name, taken)
             if outcome.verdict != "passed" or outcome.skips > covered.tests[name]["skips"]:
+                if outcome.verdict == "hung":  # or the machine is busy: asked each time
+                    self.tried.good.pop(name, None)
                 if self._is_good(name, taken, path, original, changed):
                     return {"verdict": "caught", "by": name, "why": outcome.why or "skipped", "tests": count + 1,
                             "hung": outcome.verdict == "hung"}
