@@ -1,7 +1,9 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "command.h"
+#include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "terminal.h"
@@ -59,6 +61,23 @@ static void print_row(const icl_device *device) {
            device->verdict);
 }
 
+/* Mesa's rusticl is installed as any driver and has no devices until a variable names some. */
+static icl_status say_switched_off(icl_error *error) {
+    const char *folder = getenv("OCL_ICD_VENDORS"), *enabled = getenv("RUSTICL_ENABLE");
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_path_join(folder && folder[0] ? folder : "/etc/OpenCL/vendors", "rusticl.icd", &path, error));
+    if (icl_path_exists(path) && (!enabled || enabled[0] == '\0'))
+        fprintf(stderr,
+                "iclab: the OpenCL driver rusticl is installed (%s) but switched off: RUSTICL_ENABLE=radeonsi (AMD), "
+                "iris (Intel), nouveau (NVIDIA) or llvmpipe (CPU) in front of the command switches it on\n",
+                path);
+done:
+    icl_text_free(&path);
+    return status;
+}
+
 static void print_log(void *user, icl_log_level level, const char *message) {
     (void)user;
     (void)level;
@@ -93,6 +112,7 @@ static int run(int count, char *const *arguments) {
         ICL_TRY(keep_row(&keep, &devices[i], &error));
     }
     ICL_TRY(finish_output(&error));
+    ICL_TRY(say_switched_off(&error));
     if (options.out)
         ICL_TRY(kept_finish(&keep, &(icl_json){0}, &error));
 done:
@@ -117,7 +137,8 @@ const subcommand command_devices = {
     .notes = "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
              "refuses a device whose self-test gives a wrong answer. Without a SPEC it takes the fastest of cpu "
              "and of the GPUs and accelerators, by a short training step of each that it measures once. OpenCL "
-             "devices need a driver (ICD); without one, everything works on the plain-C devices cpu and ref "
+             "devices need a driver (ICD), and one that is installed but switched off is named; without one, "
+             "everything works on the plain-C devices cpu and ref "
              "(double precision).",
     .run = run,
 };

@@ -53,6 +53,17 @@ run train x --noise --quiet
 refused 2 'expected --set task.noise=VALUE$' "and without its value"
 run reproduce x --layers 4
 refused 2 'which iclab train RECIPE --set model.layers=4 sets' "of a command without --set"
+mkdir "$work/vendors"
+OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE='' run devices
+[[ $code -eq 0 ]] && ! grep -q rusticl "$work/err"
+ok $? "no driver that is switched off"
+: >"$work/vendors/rusticl.icd"
+OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE='' run devices
+[[ $code -eq 0 ]] && grep -q 'rusticl is installed .* but switched off: RUSTICL_ENABLE=radeonsi' "$work/err"
+ok $? "rusticl is, and how to switch it on"
+OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE=swrast run devices
+[[ $code -eq 0 ]] && ! grep -q 'switched off' "$work/err"
+ok $? "it is switched on"
 run devices --jsn
 refused 2 'unknown option --jsn; the nearest known one is --json' "an unknown option of devices"
 run devices extra
