@@ -153,6 +153,18 @@ done:
     return status;
 }
 
+/* ---- The table ---- */
+
+/* What was done to it before anything was learned from it. */
+static icl_status add_steps(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    if (of->table->step_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_report_section(report, "The table as it came", error));
+    for (size_t i = 0; i < of->table->step_count; i++)
+        ICL_CHECK(icl_report_paragraph(report, of->table->steps[i].text, error));
+    return ICL_OK;
+}
+
 /* ---- The whole ---- */
 
 static icl_status add_facts(const icl_predict_report *of, icl_report *report, icl_error *error) {
@@ -210,6 +222,7 @@ icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *err
     ICL_TRY(add_scores(of, report, error));
     ICL_TRY(add_pictures(of, report, error));
     ICL_TRY(add_predictions(of, report, error));
+    ICL_TRY(add_steps(of, report, error));
     ICL_TRY(add_facts(of, report, error));
     ICL_TRY(write_lead(of, &lead, error));
     ICL_TRY(

@@ -196,6 +196,11 @@ def check_files():
                 f"{name}: {file} in this dialect",
                 seen[:3],
             )
+        report = (folder / name / "report.html").read_text()
+        ok(
+            ("The table as it came" in report) and (f"separated by {name}" in report or name in ("quoted", "blanks")),
+            f"{name}: the report says so",
+        )
         steps = rows_of(folder / name / "preparation.csv")[1:]
         ok(
             [s[4] for s in steps] == [o["detail"] for o in objects(run, "step")]
