@@ -58,7 +58,7 @@ static const char style[] =
     "th,td{padding:.35rem .7rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\n"
     "th{color:var(--soft);font-weight:600;vertical-align:bottom;border-bottom:2px solid var(--line)}\n"
     ".n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}\n"
-    "td:not(.note){white-space:nowrap}.note{min-width:13rem}.plain th{white-space:nowrap}\n"
+    "td:not(.note){white-space:nowrap}.note{min-width:11rem}.plain th{white-space:nowrap}\n"
     ".strong td{font-weight:700;background:var(--band)}\n"
     ".good td:last-child{color:var(--good)}\n"
     ".bad td{background:var(--band)}.bad td:last-child{color:var(--bad);font-weight:700}\n"
