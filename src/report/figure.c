@@ -7,9 +7,9 @@
 #include "report/axis.h"
 #include "report/figure_script.h"
 
-/* Pixels of a picture without its key; what a key's entry has beside its text; and what is left for a label beside the
- * vertical axis. */
-enum { WIDTH = 560, HEIGHT = 430, SAMPLE = 60, AXIS_HEIGHT = 300 };
+/* Pixels of a picture without its key; what a key's entry has beside its text; and what is left for labels beside the
+ * axes. */
+enum { WIDTH = 560, HEIGHT = 430, SAMPLE = 60, AXIS_WIDTH = 410, AXIS_HEIGHT = 260 };
 
 /* Of a key's entry. */
 enum { LETTERS_A_LINE = (WIDTH - 2 * SAMPLE) / ICL_SCRIPT_LETTER };
@@ -140,7 +140,7 @@ static icl_status add_named_axis(icl_text *script, const icl_figure *figure, icl
 static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error *error) {
     const icl_axis x = measure_x(figure), y = measure_y(figure);
 
-    ICL_CHECK(icl_script_label(script, "x", figure->x_label, WIDTH / ICL_SCRIPT_LETTER, error));
+    ICL_CHECK(icl_script_label(script, "x", figure->x_label, AXIS_WIDTH / ICL_SCRIPT_LETTER, error));
     ICL_CHECK(icl_script_label(script, "y", figure->y_label, AXIS_HEIGHT / ICL_SCRIPT_LETTER, error));
     ICL_CHECK(figure->x_names ? add_named_axis(script, figure, error) : icl_axis_write(&x, "x", true, script, error));
     return icl_axis_write(&y, "y", false, script, error);

@@ -40,18 +40,22 @@ static size_t line_length(const char *text, size_t most) {
 }
 
 icl_status icl_script_lines(icl_text *script, const char *text, size_t most, icl_error *error) {
+    enum { LINES = 2 };
     icl_text line = {0};
     icl_status status = ICL_OK;
 
-    do {
-        const size_t length = line_length(text, most);
+    for (int i = 1; i <= LINES; i++) {
+        const bool is_cut = i == LINES && strlen(text) > most;
+        const size_t length = line_length(text, is_cut ? most - 3 : most);
         line.length = 0;
         ICL_TRY(icl_text_append(&line, text, length, error));
+        ICL_TRY(icl_text_append(&line, "...", is_cut ? 3 : 0, error));
         ICL_TRY(icl_script_text(script, line.bytes, error));
         text += length + (text[length] == ' ');
-        if (*text)
-            ICL_TRY(icl_text_print(script, error, ".\"\\n\"."));
-    } while (*text);
+        if (*text == '\0' || is_cut)
+            break;
+        ICL_TRY(icl_text_print(script, error, ".\"\\n\"."));
+    }
 done:
     icl_text_release(&line);
     return status;

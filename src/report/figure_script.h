@@ -12,7 +12,8 @@ icl_status icl_script_text(icl_text *script, const char *text, icl_error *error)
 /* Text in pixels of a picture. A report shows a picture no smaller than keeps it readable. */
 enum { ICL_SCRIPT_FONT = 14, ICL_SCRIPT_LETTER = 8, ICL_SCRIPT_LINE = 18 };
 
-/* The same on several lines where it has more than `most` bytes: gnuplot breaks none. */
+/* The same on two lines where it has more than `most` bytes, 4 or more, and cut off where these are too few: gnuplot
+ * breaks none. */
 icl_status icl_script_lines(icl_text *script, const char *text, size_t most, icl_error *error);
 
 /* What every script begins with: gnuplot runs the rest twice, once for each kind of picture, of so many pixels. */

@@ -242,6 +242,10 @@ static void check_lengths(tap_run *tap, scratch_folder *scratch) {
     tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a word that is longer than its axis");
     tap_ok(tap, holds(scratch, "long.gp", (const char *const[]){"\u00e4\".\"\\n\".\"\u00e4", NULL}),
            "is broken between characters");
+    figure.y_label = "a label that is so long that two lines have no room for all the words that it consists of";
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a label of three lines");
+    tap_ok(tap, holds(scratch, "long.gp", (const char *const[]){"lines have no room for all...\" noenh", NULL}),
+           "is cut off behind the second");
     figure.series = many;
     tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "a long key");
     tap_ok(tap,
