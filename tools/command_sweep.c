@@ -31,7 +31,8 @@ typedef struct sweeping {
     char *command_line;
     size_t finished; /* cells, when the command began */
     worker_plan workers;
-    bool diverged; /* some cell */
+    bool diverged;   /* some cell */
+    bool only_looks; /* at a finished sweep in a folder that it cannot write */
 } sweeping;
 
 /* ---- The sweep and its folder ---- */
@@ -113,7 +114,7 @@ done:
 }
 
 static icl_status keep_results(const sweeping *run, const icl_sweep_texts *texts, icl_error *error) {
-    kept keep = {.folder = run->folder,
+    kept keep = {.folder = run->only_looks ? NULL : run->folder,
                  .json = run->options->json,
                  .quiet = run->options->device.quiet,
                  .facts = {.command = "sweep",
@@ -211,8 +212,10 @@ static icl_status print_results(sweeping *run, icl_error *error) {
         run->diverged = run->diverged || results[cell].diverged;
     }
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
-    ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));
-    ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
+    if (!run->only_looks)
+        ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));
+    if (!run->only_looks)
+        ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
     if (!run->options->json)
         fputs(texts.table, stdout);
     ICL_TRY(print_best(run, results, error));
@@ -262,6 +265,19 @@ static void announce(const sweeping *run) {
     fprintf(stderr, "\n");
 }
 
+/* A finished sweep may lie where its reader cannot write, as another user's does. */
+static icl_status keep_file_or_look(sweeping *run, icl_error *error) {
+    icl_error failure = {0};
+    const icl_status status = keep_file(run, &failure);
+
+    run->only_looks = status == ICL_ERROR_IO && run->finished == icl_sweep_cells(run->sweep);
+    if (status != ICL_OK && !run->only_looks)
+        return icl_fail(error, status, "%s", failure.message);
+    if (run->only_looks)
+        fprintf(stderr, "iclab: %s: nothing is written there\n", failure.message);
+    return ICL_OK;
+}
+
 /* Each part is done by every rank for itself, and agreed on. */
 static icl_status sweep(sweeping *run, icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
@@ -270,7 +286,7 @@ static icl_status sweep(sweeping *run, icl_error *error) {
     ICL_CHECK(icl_ranks_agree(&run->ranks, open_sweep(run, error), error));
     status = plan_workers(run, error);
     if (status == ICL_OK && is_first)
-        status = keep_file(run, error);
+        status = keep_file_or_look(run, error);
     ICL_CHECK(icl_ranks_agree(&run->ranks, status, error));
     ICL_CHECK(icl_ranks_agree(&run->ranks, check_folder(run, error), error));
     if (is_first && !run->options->device.quiet)

@@ -1,13 +1,17 @@
 /* The command: finds the subcommand and hands over. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "commands.h"
 #include "help.h"
 #include "iclab/nearest.h"
 #include "iclab/version.h"
+#include "stop.h"
 
 #define MAX_COMMANDS 32
 
@@ -45,19 +49,34 @@ static const subcommand *find_command(const char *name) {
     return strcmp(name, command_documents.name) == 0 ? &command_documents : NULL;
 }
 
-static int run_command(const subcommand *found, int count, char *const *arguments) {
+/* Behind what was asked to be printed. */
+static int end_of_output(void) {
     icl_error error = {0};
+    const icl_status status = finish_output(&error);
 
+    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+}
+
+static int run_command(const subcommand *found, int count, char *const *arguments) {
     if (!wants_help(count, arguments))
         return found->run(count, arguments);
     print_command_help(found);
-    const icl_status status = finish_output(&error);
-    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+    return end_of_output();
+}
+
+/* Standard streams that the caller closed: the next file that is opened would take their place, and messages would go
+ * into it. Writing to what stands for standard output fails, as it did: results do not vanish unnoticed. */
+static void hold_streams(void) {
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 int main(int count, char **arguments) {
     const subcommand *found;
 
+    hold_streams();
+    settle_hangup();
 #ifdef SIGXFSZ
     /* A file size limit is to be a failed write like a full disk, not the end of the process. */
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -66,12 +85,12 @@ int main(int count, char **arguments) {
         return no_command();
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "help") == 0) {
         print_general_help();
-        return EXIT_DONE;
+        return end_of_output();
     }
     if (strcmp(arguments[1], "--version") == 0) {
         const icl_build build = icl_build_facts();
         printf("iclab %s (%s, %s)\nbuilt with %s\n", icl_version(), build.commit, build.compiler, build.libraries);
-        return EXIT_DONE;
+        return end_of_output();
     }
     found = find_command(arguments[1]);
     return found ? run_command(found, count - 2, arguments + 2) : unknown_command(arguments[1]);

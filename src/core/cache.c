@@ -47,6 +47,39 @@ icl_status icl_cache_folder(char **folder, icl_error *error) {
     return home && home[0] == '/' ? icl_path_join(home, ".cache/iclab", folder, error) : ICL_OK;
 }
 
+/* What keeps others from putting their entries in the place of ours: a driver runs them. */
+static icl_status check_owner(const char *path, const struct stat *facts, bool is_folder, icl_error *error) {
+    if (is_folder ? !S_ISDIR(facts->st_mode) : !S_ISREG(facts->st_mode))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: expected a %s that is no symbolic link", path,
+                        is_folder ? "folder" : "file");
+    if (facts->st_uid != geteuid())
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: belongs to another user: expected one's own", path);
+    if (facts->st_mode & (S_IWGRP | S_IWOTH))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: others can write there: expected otherwise (chmod go-w makes it so)", path);
+    return ICL_OK;
+}
+
+/* *there = false where nothing has that name. */
+static icl_status check_path(const char *path, bool is_folder, bool *there, icl_error *error) {
+    struct stat facts;
+
+    *there = lstat(path, &facts) == 0;
+    return *there ? check_owner(path, &facts, is_folder, error) : ICL_OK;
+}
+
+/* One's own from the beginning, whatever the umask says of groups. */
+static icl_status make_folder(const char *folder, icl_error *error) {
+    bool there;
+
+    ICL_CHECK(check_path(folder, true, &there, error));
+    if (there)
+        return ICL_OK;
+    ICL_CHECK(icl_folder_create(folder, error));
+    (void)chmod(folder, S_IRWXU);
+    return check_path(folder, true, &there, error);
+}
+
 /* Whether a file is an entry, or what a killed process left of one. */
 static bool is_entry(const char *name, bool *temporary) {
     const char *end = name + DIGITS;
@@ -112,7 +145,7 @@ icl_status icl_cache_prepare(const char *folder, icl_cache_limits limits, icl_er
     listing all = {0};
     DIR *stream = NULL;
 
-    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(make_folder(folder, error));
     stream = opendir(folder);
     if (!stream) {
         status = icl_file_fail(error, "list", folder, errno);
@@ -163,11 +196,15 @@ icl_status icl_cache_load(const char *folder, const char *key, size_t key_size, 
     char *path = NULL, *data = NULL;
     entry_header header;
     size_t data_size = 0;
+    bool there = false;
 
     *value = NULL;
     *size = 0;
+    ICL_TRY(check_path(folder, true, &there, error));
     ICL_TRY(entry_path(folder, key, key_size, &path, error));
-    if (!icl_path_exists(path))
+    if (there)
+        ICL_TRY(check_path(path, false, &there, error));
+    if (!there)
         goto done;
     ICL_TRY(icl_file_read(path, MAX_ENTRY, &data, &data_size, error));
     const char *fault = fault_of(data, data_size, key, key_size, &header);
@@ -191,9 +228,11 @@ icl_status icl_cache_store(const char *folder, const char *key, size_t key_size,
     entry_header header = {.magic = MAGIC, .key_size = key_size, .value_size = size};
     icl_status status = ICL_OK;
     char *path = NULL, *data = NULL;
+    bool there;
 
     if (size > MAX_ENTRY || key_size > MAX_ENTRY - size || sizeof header > MAX_ENTRY - size - key_size)
         return icl_fail(error, ICL_ERROR_INPUT, "cache: %zu bytes are too many for an entry", size);
+    ICL_CHECK(check_path(folder, true, &there, error));
     const size_t data_size = sizeof header + key_size + size;
     ICL_TRY(entry_path(folder, key, key_size, &path, error));
     ICL_TRY(icl_allocate(data_size, 1, "cache entry", &data, error));
@@ -204,6 +243,7 @@ icl_status icl_cache_store(const char *folder, const char *key, size_t key_size,
     header.checksum = icl_hash(data + CHECKED_FROM, data_size - CHECKED_FROM);
     memcpy(data, &header, sizeof header);
     ICL_TRY(icl_file_write(path, data, data_size, error));
+    (void)chmod(path, S_IRUSR | S_IWUSR);
 done:
     icl_free(&data);
     icl_free(&path);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/file_first.h"
 
 #define READ_BLOCK ((size_t)1 << 16)
 
@@ -40,20 +41,85 @@ static icl_status grow(char **data, size_t *capacity, size_t used, const char *p
     return ICL_OK;
 }
 
+/* Opens without waiting: a pipe that nobody writes to would hold the process for ever. What follows waits, as for the
+ * pipe of a command that a shell runs beside. */
+static icl_status open_to_read(const char *path, int *file, struct stat *facts, icl_error *error) {
+    int flags;
+
+    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*file < 0)
+        return icl_file_fail(error, "open", path, errno);
+    flags = fcntl(*file, F_GETFL);
+    if (fstat(*file, facts) == 0 && flags >= 0 &&
+        (S_ISFIFO(facts->st_mode) || fcntl(*file, F_SETFL, flags & ~O_NONBLOCK) == 0))
+        return ICL_OK;
+    close(*file);
+    return icl_file_fail(error, "read", path, errno);
+}
+
+/* Before the first byte of a pipe: at once its end where nobody has it open to write. */
+static icl_status expect_writer(const char *path, int file, ssize_t count, icl_error *error) {
+    if (count == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: a pipe that nobody writes to: expected a file", path);
+    return fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK) == 0 ? ICL_OK
+                                                                         : icl_file_fail(error, "read", path, errno);
+}
+
+icl_status icl_file_read_first(const char *path, size_t count, char **data, size_t *size, uint64_t *whole,
+                               icl_error *error) {
+    icl_status status = ICL_OK;
+    struct stat facts;
+    char *first = NULL;
+    size_t used = 0;
+    ssize_t got = 1;
+    int file = -1;
+
+    ICL_CHECK(open_to_read(path, &file, &facts, error));
+    if (!S_ISREG(facts.st_mode)) {
+        status = icl_fail(error, ICL_ERROR_INPUT, "%s: expected a file", path);
+        goto done;
+    }
+    ICL_TRY(icl_allocate(count + 1, 1, path, &first, error));
+    while (used < count && got != 0) {
+        got = read(file, first + used, count - used);
+        if (got < 0 && errno != EINTR) {
+            status = icl_file_fail(error, "read", path, errno);
+            goto done;
+        }
+        used += got > 0 ? (size_t)got : 0;
+    }
+    *data = first;
+    *size = used;
+    *whole = (uint64_t)facts.st_size;
+    first = NULL;
+done:
+    icl_free(&first);
+    close(file);
+    return status;
+}
+
 icl_status icl_file_read(const char *path, size_t limit, char **data, size_t *size, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
     size_t used = 0, capacity = 0;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat facts;
+    bool is_new_pipe;
+    int file = -1;
 
-    if (file < 0)
-        return icl_file_fail(error, "open", path, errno);
+    ICL_CHECK(open_to_read(path, &file, &facts, error));
+    is_new_pipe = S_ISFIFO(facts.st_mode);
     for (;;) {
         ssize_t count;
         ICL_TRY(grow(&text, &capacity, used, path, error));
         count = read(file, text + used, READ_BLOCK);
         if (count < 0 && errno == EINTR)
             continue;
+        if (is_new_pipe) {
+            ICL_TRY(expect_writer(path, file, count, error));
+            is_new_pipe = false;
+            if (count < 0)
+                continue;
+        }
         if (count < 0) {
             status = icl_file_fail(error, "read", path, errno);
             goto done;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/printable.h"
 #include "iclab/number.h"
 
 /* Adds a member made by one of cJSON's functions, which return NULL without memory. */
@@ -19,8 +20,19 @@ static void add(icl_json *json, const char *name, cJSON *value) {
     json->failed = true;
 }
 
+/* Names of files may be any bytes; JSON is UTF-8. */
 void icl_json_text(icl_json *json, const char *name, const char *value) {
-    add(json, name, value ? cJSON_CreateString(value) : cJSON_CreateNull());
+    char *text = NULL;
+
+    if (!value) {
+        add(json, name, cJSON_CreateNull());
+    } else if (icl_duplicate(value, &text, NULL) != ICL_OK) {
+        json->failed = true;
+    } else {
+        icl_make_utf8(text);
+        add(json, name, cJSON_CreateString(text));
+    }
+    icl_free(&text);
 }
 
 void icl_json_flag(icl_json *json, const char *name, bool value) {

@@ -35,6 +35,28 @@ static bool is_control(const unsigned char *text, size_t length) {
     return text[0] < 0x20 || text[0] == 0x7F || (length == 2 && text[0] == 0xC2 && text[1] < 0xA0);
 }
 
+void icl_make_printable(char *text, const char *kept) {
+    unsigned char *at = (unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t sequence = sequence_length(at), length = sequence > 0 ? sequence : 1;
+        if ((sequence == 0 || is_control(at, sequence)) && !strchr(kept, *at))
+            memset(at, '?', length);
+        at += length;
+    }
+}
+
+void icl_make_utf8(char *text) {
+    unsigned char *at = (unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t length = sequence_length(at);
+        if (length == 0)
+            *at = '?';
+        at += length > 0 ? length : 1;
+    }
+}
+
 const char *icl_printable(const char *text, char *out, size_t capacity) {
     const unsigned char *from = (const unsigned char *)text;
     size_t used = 0, kept = 0; /* kept: what "..." can stand behind */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/file_first.h"
 #include "core/safetensors.h"
 #include "core/safetensors_format.h"
 #include "iclab/file.h"
@@ -132,32 +133,71 @@ static icl_status check_ranges(const char *path, byte_range *ranges, size_t coun
     return ICL_OK;
 }
 
-/* Parses the header and leaves *data_at at the first byte of data. */
-static icl_status read_header(const char *path, const char *bytes, size_t size, cJSON **header, size_t *data_at,
-                              icl_error *error) {
-    const char *text = bytes + LENGTH_BYTES, *end = NULL;
-    uint64_t length;
+/* Before anything else is read: *length of the header of a file of *whole bytes. */
+static icl_status read_length(const char *path, size_t *length, uint64_t *whole, icl_error *error) {
+    char *bytes = NULL;
+    uint64_t number = 0;
+    size_t size = 0;
 
+    ICL_CHECK(icl_file_read_first(path, LENGTH_BYTES, &bytes, &size, whole, error));
+    if (size == LENGTH_BYTES)
+        load_little_endian(&number, (const unsigned char *)bytes, sizeof number, 1);
+    icl_free(&bytes);
     if (size < LENGTH_BYTES)
         return malformed(path, error, "shorter than 8 bytes", "the length of a header (is it truncated?)");
-    load_little_endian(&length, (const unsigned char *)bytes, sizeof length, 1);
-    if (length > MAX_HEADER_BYTES)
+    if (number > MAX_HEADER_BYTES)
         return malformed(path, error, "header length", "at most 8 MiB");
-    if (length > size - LENGTH_BYTES)
+    if (*whole < LENGTH_BYTES || number > *whole - LENGTH_BYTES)
         return malformed(path, error, "header length", "a header inside the file (is it truncated?)");
-    *header = length > 0 && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0) : NULL;
+    *length = (size_t)number;
+    return ICL_OK;
+}
+
+/* Parses the header behind its length. */
+static icl_status parse_header(const char *path, const char *text, size_t length, cJSON **header, icl_error *error) {
+    const char *end = NULL;
+
+    *header = length > 0 && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, length, &end, 0) : NULL;
     while (*header && end < text + length && *end == ' ')
         end++;
     if (!*header || end != text + length)
         return malformed(path, error, "header", "one JSON object");
-    *data_at = LENGTH_BYTES + (size_t)length;
     return ICL_OK;
 }
 
-static icl_status read_tensors(icl_safetensors *file, const char *path, const char *data, size_t data_size,
+/* Leaves *data_at at the first byte of data. */
+static icl_status read_header(const char *path, cJSON **header, size_t *data_at, uint64_t *whole, icl_error *error) {
+    char *bytes = NULL;
+    size_t length = 0, size = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_length(path, &length, whole, error));
+    ICL_TRY(icl_file_read_first(path, LENGTH_BYTES + length, &bytes, &size, whole, error));
+    if (size != LENGTH_BYTES + length) {
+        status = malformed(path, error, "header length", "a header inside the file (is it truncated?)");
+        goto done;
+    }
+    ICL_TRY(parse_header(path, bytes + LENGTH_BYTES, length, header, error));
+    *data_at = size;
+done:
+    icl_free(&bytes);
+    return status;
+}
+
+/* All of the file, once its header is found to fit its size. */
+static icl_status read_whole(const char *path, uint64_t whole, char **bytes, icl_error *error) {
+    size_t size = 0;
+
+    ICL_CHECK(icl_file_read(path, whole > 0 && whole <= SIZE_MAX ? (size_t)whole : 0, bytes, &size, error));
+    return size == whole ? ICL_OK : malformed(path, error, "its size", "a file that nobody writes meanwhile");
+}
+
+static icl_status read_tensors(icl_safetensors *file, const char *path, size_t data_at, uint64_t whole,
                                icl_error *error) {
     icl_status status = ICL_OK;
     byte_range *ranges = NULL;
+    char *bytes = NULL;
+    const size_t data_size = whole < SIZE_MAX ? (size_t)whole - data_at : SIZE_MAX;
     const size_t entries = (size_t)cJSON_GetArraySize(file->header);
     const cJSON *entry;
 
@@ -178,15 +218,17 @@ static icl_status read_tensors(icl_safetensors *file, const char *path, const ch
     }
     /* Before any data is copied: ranges that overlap could ask for many times the file's size. */
     ICL_TRY(check_ranges(path, ranges, file->count, data_size, error));
+    ICL_TRY(read_whole(path, whole, &bytes, error));
     for (size_t i = 0; i < file->count; i++) {
         icl_named_tensor *tensor = &file->tensors[ranges[i].tensor];
         void **copy = &file->data[ranges[i].tensor];
         ICL_TRY(icl_allocate(ranges[i].end - ranges[i].begin, 1, path, copy, error));
-        load_little_endian(*copy, (const unsigned char *)data + ranges[i].begin, icl_element_size(tensor->type),
-                           icl_named_tensor_count(tensor));
+        load_little_endian(*copy, (const unsigned char *)bytes + data_at + ranges[i].begin,
+                           icl_element_size(tensor->type), icl_named_tensor_count(tensor));
         tensor->data = *copy;
     }
 done:
+    icl_free(&bytes);
     icl_free(&ranges);
     return status;
 }
@@ -194,18 +236,16 @@ done:
 icl_status icl_safetensors_read(const char *path, icl_safetensors **file, icl_error *error) {
     icl_status status = ICL_OK;
     icl_safetensors *made = NULL;
-    char *bytes = NULL;
-    size_t size = 0, data_at = 0;
+    uint64_t whole = 0;
+    size_t data_at = 0;
 
-    ICL_TRY(icl_file_read(path, 0, &bytes, &size, error));
     ICL_TRY(icl_allocate(1, sizeof *made, path, &made, error));
-    ICL_TRY(read_header(path, bytes, size, &made->header, &data_at, error));
-    ICL_TRY(read_tensors(made, path, bytes + data_at, size - data_at, error));
+    ICL_TRY(read_header(path, &made->header, &data_at, &whole, error));
+    ICL_TRY(read_tensors(made, path, data_at, whole, error));
     *file = made;
     made = NULL;
 done:
     icl_safetensors_destroy(&made);
-    icl_free(&bytes);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/printable.h"
 #include "iclab/log.h"
 
 const char *icl_status_name(icl_status status) {
@@ -25,11 +26,10 @@ const char *icl_status_name(icl_status status) {
     return "unknown status";
 }
 
-/* Bad input is quoted as it came, from files of any content: a message stays one line and never steers a terminal. */
-static void make_printable(char *message) {
-    for (; *message; message++)
-        if ((unsigned char)*message < ' ' || *message == 0x7f)
-            *message = '?';
+/* Input, paths and what drivers say are quoted as they came: a message never steers a terminal, and but for a driver's
+ * log it stays one line. */
+static void make_printable(icl_status status, char *message) {
+    icl_make_printable(message, status == ICL_ERROR_DEVICE ? "\n\t" : "");
 }
 
 icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...) {
@@ -39,8 +39,7 @@ icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...
         error->status = status;
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
-        if (status == ICL_ERROR_INPUT)
-            make_printable(error->message);
+        make_printable(status, error->message);
     }
     return status;
 }
@@ -52,6 +51,7 @@ void icl_log_write(const icl_log *log, icl_log_level level, const char *format, 
         va_start(arguments, format);
         vsnprintf(message, sizeof message, format, arguments);
         va_end(arguments);
+        make_printable(ICL_ERROR_DEVICE, message);
         log->callback(log->user, level, message);
     }
 }

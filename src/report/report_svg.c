@@ -90,6 +90,22 @@ static bool starts(span value, const char *text) {
     return value.length >= strlen(text) && memcmp(value.start, text, strlen(text)) == 0;
 }
 
+static char lower(char c) {
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* The same of a text in small letters, as browsers compare the names of attributes and functions in HTML. */
+static bool starts_in_any_case(span value, const char *text) {
+    for (size_t i = 0; text[i] != '\0'; i++)
+        if (i == value.length || lower(value.start[i]) != text[i])
+            return false;
+    return true;
+}
+
+static bool equals_in_any_case(span name, const char *text) {
+    return name.length == strlen(text) && starts_in_any_case(name, text);
+}
+
 static bool is_among(span name, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (equals(name, names[i]))
@@ -168,7 +184,7 @@ static icl_status append_reference(const svg_reader *reader, span value) {
 
 static bool holds(span value, const char *text) {
     for (size_t i = 0; i < value.length; i++)
-        if (starts((span){value.start + i, value.length - i}, text))
+        if (starts_in_any_case((span){value.start + i, value.length - i}, text))
             return true;
     return false;
 }
@@ -191,6 +207,19 @@ static icl_status bound_size(const svg_reader *reader, span view) {
                           LEAST_LETTER * scale, LARGEST_LETTER * scale);
 }
 
+/* Whether a value fetches something: every url() is to name a part of this picture. */
+static bool fetches(span value) {
+    for (size_t i = 0; i < value.length; i++) {
+        const span rest = {value.start + i, value.length - i};
+        if (starts_in_any_case(rest, "image-set(") || starts_in_any_case(rest, "image("))
+            return true;
+        if (starts_in_any_case(rest, "url(") && !starts_in_any_case(rest, "url(#") &&
+            !starts_in_any_case(rest, "url('#"))
+            return true;
+    }
+    return false;
+}
+
 /* Attributes that HTML has no use for, or that the page decides. */
 static bool is_left_out(span element, span name) {
     return equals(name, "xmlns") || starts(name, "xmlns:") ||
@@ -198,16 +227,16 @@ static bool is_left_out(span element, span name) {
 }
 
 static icl_status copy_attribute(const svg_reader *reader, span element, span name, span value) {
-    const bool is_link = equals(name, "href") || equals(name, "xlink:href");
+    const bool is_link = equals_in_any_case(name, "href") || equals_in_any_case(name, "xlink:href");
     const bool refers = holds(value, "url(");
-    const bool is_id = equals(name, "id");
+    const bool is_id = equals_in_any_case(name, "id");
 
     if (is_left_out(element, name))
         return ICL_OK;
-    if (starts(name, "on") || equals(name, "src") || (equals(name, "style") && holds(value, "\\")))
+    if (starts_in_any_case(name, "on") || equals_in_any_case(name, "src") || memchr(value.start, '\\', value.length) ||
+        memchr(value.start, '&', value.length))
         return refuse(reader, "a script or a style of another kind");
-    if ((is_link && !starts(value, "#") && !starts(value, "data:image/png;base64,")) ||
-        (refers && !starts(value, "url(#") && !starts(value, "url('#")))
+    if ((is_link && !starts(value, "#") && !starts(value, "data:image/png;base64,")) || fetches(value))
         return refuse(reader, "a link");
     ICL_CHECK(append(reader, " ", 1));
     ICL_CHECK(append(reader, name.start, name.length));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "config.h"
 #include "core/allocate.h"
@@ -116,6 +117,14 @@ done:
     return status;
 }
 
+/* A folder of a recipe's name, such as that of its runs, is not what is meant. */
+static bool is_folder_of_that_name(const char *name) {
+    struct stat found;
+
+    return !strchr(name, '/') && stat(name, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 icl_status icl_recipe_locate(const char *name, char **path, icl_error *error) {
-    return icl_path_exists(name) ? icl_duplicate(name, path, error) : icl_recipe_find_by_name(name, path, error);
+    return icl_path_exists(name) && !is_folder_of_that_name(name) ? icl_duplicate(name, path, error)
+                                                                  : icl_recipe_find_by_name(name, path, error);
 }

@@ -10,6 +10,7 @@
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/model_file.h"
+#include "run/counts.h"
 #include "run/provenance.h"
 
 /* ---- The recipe ---- */
@@ -169,8 +170,8 @@ icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, 
 
     ICL_CHECK(read_facts(folder, &facts, error));
     *polished = (icl_polish_result){
-        .sequences = (uint64_t)number_of(facts, "polish_sequences"),
-        .iterations = (uint64_t)number_of(facts, "polish_iterations"),
+        .sequences = icl_count_in(number_of(facts, "polish_sequences")),
+        .iterations = icl_count_in(number_of(facts, "polish_iterations")),
         .is_taken = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(facts, "polish_is_taken")),
         .loss = number_of(facts, "polish_loss"),
         .gain = number_of(facts, "polish_gain"),

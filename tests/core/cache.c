@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
@@ -223,6 +224,74 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, icl_cache_folder(&folder, &error) == ICL_OK && !folder, "without a home there is no cache");
 }
 
+/* ---- Other users ---- */
+
+static bool all_refuse(const char *folder, const char *why) {
+    icl_error errors[3] = {{0}};
+    char *found = NULL;
+    size_t size = 0;
+    const bool refused =
+        icl_cache_prepare(folder, roomy, &errors[0]) == ICL_ERROR_INPUT &&
+        icl_cache_store(folder, key, strlen(key), value, strlen(value), &errors[1]) == ICL_ERROR_INPUT &&
+        icl_cache_load(folder, key, strlen(key), &found, &size, &errors[2]) == ICL_ERROR_INPUT && !found;
+    int named = 0;
+
+    for (int i = 0; i < 3; i++)
+        named += strstr(errors[i].message, why) != NULL;
+    tap_note("%s", errors[0].message);
+    icl_free(&found);
+    return refused && named == 3;
+}
+
+/* A folder that this user does not own. */
+static const char *foreign(scratch_folder *scratch) {
+    if (geteuid() != 0)
+        return "/"; /* root's */
+    (void)mkdir(scratch_path(scratch, "made"), 0777);
+    return chown(scratch->path, 12345, 12345) == 0 ? scratch->path : "";
+}
+
+static void check_others(tap_run *tap, scratch_folder *scratch) {
+    char folder[512], link[512], name[64], entry[600];
+    icl_error error = {0};
+    char *found = NULL;
+    size_t size = 0;
+    struct stat facts;
+    const mode_t before = umask(0);
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "own"));
+    snprintf(link, sizeof link, "%s", scratch_path(scratch, "link"));
+    tap_ok(tap,
+           icl_cache_prepare(folder, roomy, &error) == ICL_OK && stat(folder, &facts) == 0 &&
+               (facts.st_mode & 0777) == 0700,
+           "a folder that is made is the user's alone, whatever the umask");
+    (void)umask(before);
+    tap_ok(tap, chmod(folder, 0770) == 0 && all_refuse(folder, "others can write"), "one that a group can write");
+    tap_ok(tap, chmod(folder, 0702) == 0 && all_refuse(folder, "others can write"), "or all");
+    tap_ok(tap, chmod(folder, 0755) == 0 && icl_cache_prepare(folder, roomy, &error) == ICL_OK,
+           "but one that others can read serves");
+    tap_ok(tap, symlink(folder, link) == 0 && all_refuse(link, "no symbolic link"), "a link to it");
+    tap_ok(tap, all_refuse(foreign(scratch), "belongs to another user"), "a folder of another user");
+
+    scratch_folder own = {{0}, {0}};
+    snprintf(own.folder, sizeof own.folder, "%.255s", folder);
+    tap_status(tap, store(&own, key, value, &error), &error, "an entry");
+    entry_name(&own, name);
+    snprintf(entry, sizeof entry, "%s/%s", folder, name);
+    tap_ok(tap, stat(entry, &facts) == 0 && (facts.st_mode & 0777) == 0600, "is the user's alone");
+    tap_ok(tap,
+           chmod(entry, 0666) == 0 &&
+               icl_cache_load(folder, key, strlen(key), &found, &size, &error) == ICL_ERROR_INPUT && !found,
+           "one that others can write is not loaded: %s", error.message);
+    snprintf(link, sizeof link, "%s", scratch_path(scratch, "elsewhere"));
+    tap_ok(tap,
+           chmod(entry, 0600) == 0 && rename(entry, link) == 0 && symlink(link, entry) == 0 &&
+               icl_cache_load(folder, key, strlen(key), &found, &size, &error) == ICL_ERROR_INPUT && !found,
+           "nor a link: %s", error.message);
+    tap_ok(tap, store(&own, key, value, &error) == ICL_OK && gives(&own, key, value), "the next store replaces it");
+    (void)remove(entry);
+}
+
 /* ---- Two processes ---- */
 
 /* Stores its own value and loads whatever is there; returns the number of loads that were neither's, and
@@ -261,8 +330,9 @@ static void check_processes(tap_run *tap, scratch_folder *scratch) {
 }
 
 int main(void) {
-    static void (*const checks[])(tap_run *, scratch_folder *) = {
-        check_values, check_damage, check_collision, check_age, check_size, check_folders, check_processes};
+    static void (*const checks[])(tap_run *, scratch_folder *) = {check_values, check_damage,   check_collision,
+                                                                  check_age,    check_size,     check_folders,
+                                                                  check_others, check_processes};
     tap_run tap = {0};
 
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {

@@ -38,6 +38,14 @@ int main(void) {
     tap_ok(&tap, icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{\"nothing\":null}") == 0,
            "a text that is NULL is null");
     icl_free(&text);
+    icl_json_text(&json, "bytes", "a\xff\xc3(\xc3\xa4\xed\xa0\x80");
+    tap_ok(&tap,
+           icl_json_finish(&json, false, &text, &error) == ICL_OK && strcmp(text, "{\"bytes\":\"a?"
+                                                                                  "?(\xc3\xa4?"
+                                                                                  "?"
+                                                                                  "?\"}") == 0,
+           "bytes that are not UTF-8 become question marks: %s", text);
+    icl_free(&text);
     icl_json_count(&json, "a", 1);
     tap_ok(&tap, icl_json_finish(&json, true, &text, &error) == ICL_OK && strcmp(text, "{\n\t\"a\":\t1\n}\n") == 0,
            "one member a line");

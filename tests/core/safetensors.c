@@ -189,6 +189,22 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
            "a missing file is a file error");
 }
 
+/* What no memory holds is refused by its first bytes. */
+static void check_vast(tap_run *tap, scratch_folder *scratch) {
+    static const char *const headers[] = {"\xff\xff\xff\xff\x7f\0\0", "\2\0\0\0\0\0\0\0{}"};
+    icl_safetensors *file = NULL;
+    icl_error error = {0};
+
+    for (size_t i = 0; i < 2; i++) {
+        scratch_write(scratch, "vast", headers[i], i == 0 ? 8 : 10);
+        tap_ok(tap,
+               truncate(scratch_path(scratch, "vast"), (off_t)1 << 40) == 0 &&
+                   icl_safetensors_read(scratch->path, &file, &error) == ICL_ERROR_INPUT,
+               "a TiB: %s", error.message);
+    }
+    tap_ok(tap, icl_safetensors_read(scratch->folder, &file, &error) == ICL_ERROR_INPUT, "a folder: %s", error.message);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -199,6 +215,7 @@ int main(void) {
     check_truncation(&tap, &scratch);
     check_changed_bytes(&tap, &scratch);
     check_headers(&tap, &scratch);
+    check_vast(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -155,6 +155,24 @@ expect 1 "a cell that diverges"
 [[ $(cut -d, -f 4 "$work/wild/table.csv" | paste -sd, -) == diverged,0,1 ]]
 ok $? "is marked, and the other one finished"
 
+# ---- A finished sweep of somebody else ----
+
+cp -r "$work/two" "$work/theirs"
+rm "$work/theirs/sweep.ini" "$work/theirs/table.csv"
+mkdir "$work/theirs/sweep.ini" "$work/theirs/table.csv" # no file can be written in their place
+cp "$work/grid.ini" "$work/theirs.ini"
+run sweep "$work/theirs.ini" --out "$work/theirs" --device cpu --json
+expect 0 "a finished sweep whose folder cannot be written"
+[[ $(grep -c '"cell"' "$work/out") -ge 12 ]] && grep -q 'nothing is written there' "$work/err"
+ok $? "is shown, and a line says that nothing is kept"
+cp -r "$work/two" "$work/nonsense"
+cell=$(dirname "$(find "$work/nonsense" -mindepth 2 -name result.json | head -n 1)")
+echo '{}' >"$cell/result.json"
+run sweep "$work/grid.ini" --out "$work/nonsense" --device cpu --quiet
+expect 0 "a result of nothing"
+grep -q '"steps"' "$cell/result.json"
+ok $? "is none: the cell is evaluated again"
+
 # ---- What is refused ----
 
 # refuse TEXT PATTERN NAME: a sweep's file of this text.

@@ -20,6 +20,7 @@
 #include "iclab/run.h"
 #include "iclab/sweep.h"
 #include "run/cell.h"
+#include "run/counts.h"
 
 /* How long to wait before looking again at cells that others hold. */
 #define WAIT_NANOSECONDS 100000000
@@ -47,8 +48,7 @@ static double number_of(const cJSON *object, const char *name) {
 }
 
 static uint64_t count_of(const cJSON *object, const char *name) {
-    const double number = number_of(object, name);
-    return number > 0 ? (uint64_t)number : 0;
+    return icl_count_in(number_of(object, name));
 }
 
 /* From a cell's own folder. A result that cannot be read is none: the cell is evaluated again. */
@@ -71,6 +71,8 @@ static icl_status read_result(const char *cell_folder, icl_sweep_result *result,
     score = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(object, ICL_RESULT_ROWS), 0);
     summary = summary ? summary : object;
     score = score ? score : summary;
+    if (!cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(summary, "steps")))
+        goto done; /* no cell wrote that */
     const bool is_loss = cJSON_HasObjectItem(score, "loss");
     *result = (icl_sweep_result){
         .finished = true,

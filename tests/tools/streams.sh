@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# What surrounds the command: hang-ups, standard streams that are full or closed, and what would steer a terminal.
+# Arguments: the command, the folder of the recipes.
+set -uo pipefail
+ICLAB=$(realpath "$1")
+ICLAB_RECIPES=$(realpath "$2")
+export ICLAB_RECIPES ICLAB_DEVICE=cpu:threads=1
+# shellcheck source=tests/tools/tap.sh
+source "${BASH_SOURCE[0]%/*}/tap.sh"
+cd "$work" || exit 1
+small=(--set train.batch=8 --set train.warmup=0 --set eval.sequences=16 --set eval.fit_sequences=16 --set eval.every=0
+    --set model.layers=1 --set train.growth=0 --set train.schedule=constant)
+
+# ---- Hang-ups ----
+# hang_up NAME COMMAND...: begins a run by the command, sends SIGHUP once it trains; its process in $process.
+hang_up() {
+    local i folder=$1
+    shift
+    "$@" "$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --out "$folder" \
+        >/dev/null 2>err </dev/null &
+    process=$!
+    for ((i = 0; i < 600; i++)); do
+        [[ ! -s $folder/metrics.csv || $(wc -l <"$folder/metrics.csv") -lt 2 ]] || break
+        sleep 0.1
+    done
+    kill -HUP "$process"
+}
+hang_up hung env
+code=0
+wait "$process" || code=$?
+expect 129 "SIGHUP ends a run"
+says 'the checkpoint is written: iclab train --resume hung' "which it saves"
+hang_up outlived nohup
+kill -TERM "$process"
+code=0
+wait "$process" || code=$?
+expect 143 "nohup lets a run outlive it, up to SIGTERM"
+
+# ---- Streams ----
+for words in --help --version help 'train --help' devices; do
+    for where in full closed; do
+        code=0
+        # shellcheck disable=SC2086 # words
+        case $where in
+        full) "$ICLAB" $words >/dev/full 2>err || code=$? ;;
+        closed) "$ICLAB" $words >&- 2>err || code=$? ;;
+        esac
+        [[ $code -eq 3 ]] && grep -q 'cannot write standard output' err
+        ok $? "$words to a standard output that is $where: exit code 3"
+    done
+done
+"$ICLAB" train quickstart "${small[@]}" --steps 3 --out silent >out 2>&- </dev/null
+ok $? "a run without standard error"
+! grep -rlq 'iclab: ' silent
+ok $? "writes no message into one of its files"
+"$ICLAB" train quickstart "${small[@]}" --steps 3 --out alone <&- >&- 2>&-
+[[ $? -eq 3 && -s alone/model.safetensors ]] && ! grep -rlq 'iclab: ' alone
+ok $? "nor one without any stream, whose table is lost: exit code 3"
+
+# ---- Terminals ----
+steering=$'\e]0;title\a\xc2\x9b31m\x9b31m\x7f'
+for arguments in "train $steering" "eval $steering" "train quickstart --set $steering" "sweep $steering" \
+    "predict $steering --data x --target y" "train quickstart --device $steering"; do
+    # shellcheck disable=SC2086 # words
+    run $arguments
+    [[ $code -ge 2 && $(wc -l <"$work/err") -eq 1 ]] &&
+        ! LC_ALL=C grep -q $'[\x01-\x09\x0b-\x1f\x7f]\|\xc2[\x80-\x9f]\|m\x9b' "$work/err"
+    ok $? "no control character of a name reaches the terminal: ${arguments%% $'\e'*}"
+done
+
+# ---- Pipes, and folders in the way ----
+mkfifo pipe
+code=0
+timeout 20 "$ICLAB" train pipe --out piped >"$work/out" 2>"$work/err" || code=$?
+refused 2 'a pipe that nobody writes to: expected a file' "a pipe as recipe does not wait"
+"$ICLAB" train <(cat "$ICLAB_RECIPES/quickstart.ini") "${small[@]}" --steps 2 --out piped >"$work/out" 2>"$work/err"
+ok $? "one that a command writes is read"
+mkdir quickstart
+run train quickstart "${small[@]}" --steps 2 --out beside --quiet
+expect 0 "a folder named like a recipe does not stand for it"
+finish
