@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "follow.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/recipe.h"
@@ -16,7 +17,7 @@
 #include "stop.h"
 
 typedef struct train_options {
-    const char *recipe_name, *out, *resume, *init;
+    const char *recipe_name, *out, *resume, *init, *metrics, *tensorboard;
     option_list overrides;
     option_count steps, seed;
     device_options device;
@@ -281,10 +282,22 @@ static icl_status check_memory(training *run, icl_error *error) {
     return ICL_OK;
 }
 
-static icl_status open_run(training *run, const icl_session_params *session, icl_error *error) {
+/* The folder, and those who follow the training, for the first rank. */
+static icl_status open_files(training *run, followers *all, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    const bool resumes = run->options->resume != NULL;
+
+    if (!run->is_first)
+        return ICL_OK;
+    ICL_CHECK(followers_open(all, resumes, step, error));
+    ICL_CHECK(open_folder(run, error));
+    return followers_begin(all, resumes, step, error);
+}
+
+static icl_status open_run(training *run, const icl_session_params *session, followers *all, icl_error *error) {
     ICL_CHECK(icl_ranks_agree(&run->ranks, icl_session_prepare(session, &run->trainer, error), error));
     ICL_CHECK(icl_ranks_agree(&run->ranks, check_memory(run, error), error));
-    return icl_ranks_agree(&run->ranks, run->is_first ? open_folder(run, error) : ICL_OK, error);
+    return icl_ranks_agree(&run->ranks, open_files(run, all, error), error);
 }
 
 /* How the run ended, for the record. */
@@ -299,6 +312,7 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
 }
 
 static icl_status train(training *run, icl_error *error) {
+    followers all = {.metrics = run->options->metrics, .tensorboard = run->options->tensorboard};
     icl_session_params session = {
         .backend = run->backend,
         .recipe = run->recipe,
@@ -311,8 +325,9 @@ static icl_status train(training *run, icl_error *error) {
     };
     icl_status status;
 
-    ICL_CHECK(open_run(run, &session, error));
+    ICL_TRY(open_run(run, &session, &all, error));
     session.folder = run->folder; /* the next one, if another run took the first */
+    session.follower = run->is_first ? &all.follower : NULL;
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
@@ -322,7 +337,10 @@ static icl_status train(training *run, icl_error *error) {
     run->end = icl_clock_seconds();
     release_stop_signals();
     progress_end(&run->progress);
-    return close_run(run, status, error);
+    status = close_run(run, status, error);
+done:
+    followers_end(&all);
+    return status;
 }
 
 /* What the losses and the table do not show. */
@@ -486,6 +504,11 @@ static const option table[] = {
      offsetof(train_options, init)},
     {"--out", OPTION_TEXT, "DIR", "the run folder; default: runs/RECIPE-seedN, numbered if it exists",
      offsetof(train_options, out)},
+    {"--metrics", OPTION_TEXT, "FILE",
+     "also write the rows of metrics.csv, as they come, as JSON lines: to a file, a named pipe, - or fd:N",
+     offsetof(train_options, metrics)},
+    {"--tensorboard", OPTION_TEXT, "DIR", "also write them into an event file in this folder, for TensorBoard",
+     offsetof(train_options, tensorboard)},
     {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
      offsetof(train_options, resume)},
     {"--json", OPTION_FLAG, NULL,
@@ -509,6 +532,10 @@ const subcommand command_train = {
              "never stopped.\n\n"
              "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
              "schedule.\n\n"
+             "--metrics and --tensorboard follow a training: no reader holds it up or ends it, and rows that nobody "
+             "took are counted at the end. With --resume a file of --metrics keeps its rows up to the checkpoint, "
+             "a pipe gets those behind it, and --tensorboard begins another event file, at whose first step "
+             "TensorBoard drops what earlier ones have of later steps.\n\n"
              "iclab looks for RECIPE as a file, in the folder $ICLAB_RECIPES, and among the recipes of its build "
              "or installation.\n\n"
              "mpirun -n N iclab train RECIPE trains one model on N ranks, which share the slices of each step's "

@@ -27,6 +27,9 @@ ICL_API const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACIT
 /* The same for a float: at most 9 digits. */
 ICL_API const char *icl_format_float(float value, char text[ICL_NUMBER_CAPACITY]);
 
+/* A number that may be a float which was widened: like a float where it is one, whose further digits say nothing. */
+ICL_API const char *icl_format_value(double value, char text[ICL_NUMBER_CAPACITY]);
+
 ICL_C_END
 
 #endif

@@ -36,6 +36,20 @@ typedef struct icl_session_measure {
     void *user; /* handed to it */
 } icl_session_measure;
 
+/* A row of metrics.csv, under the names of its columns. */
+typedef struct icl_session_row {
+    uint64_t step;
+    double loss, gradient_norm, learning_rate;
+    double eval_half_adjusted; /* NaN where no evaluation was due */
+} icl_session_row;
+
+/* Who gets the rows of metrics.csv as they come: see iclab/metrics_stream.h and iclab/event_file.h. */
+typedef struct icl_session_follower {
+    void (*row)(void *user, const icl_session_row *row);
+    void (*flush)(void *user); /* behind the rows of a few steps */
+    void *user;                /* handed to both */
+} icl_session_follower;
+
 /* What to train, and where. */
 typedef struct icl_session_params {
     icl_backend *backend;     /* trains it */
@@ -48,7 +62,8 @@ typedef struct icl_session_params {
     void (*report)(void *user, const icl_session_progress *progress); /* may be NULL */
     void *user;                                                       /* handed to the calls above */
     bool has_start; /* the trainer was given parameters to start from: none of train.starts are tried */
-    const icl_session_measure *measure; /* of periodic evaluations; NULL: half of the adjusted loss */
+    const icl_session_measure *measure;   /* of periodic evaluations; NULL: half of the adjusted loss */
+    const icl_session_follower *follower; /* of rank 0; may be NULL */
 } icl_session_params;
 
 /* Creates the trainer: restored when resuming, else at its start, which train.init may have in a file (with ranks on

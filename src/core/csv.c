@@ -99,13 +99,6 @@ done:
     return status;
 }
 
-/* Most numbers here are floats that were widened: the digits that a double would need say nothing about them. */
-static const char *format_value(double value, char text[ICL_NUMBER_CAPACITY]) {
-    if (isnan(value))
-        return "";
-    return (double)(float)value == value ? icl_format_float((float)value, text) : icl_format_number(value, text);
-}
-
 icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error) {
     const size_t before = csv->held.length;
     icl_status status = ICL_OK;
@@ -113,7 +106,7 @@ icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t
     ICL_TRY(icl_text_print(&csv->held, error, "%" PRIu64, step));
     for (size_t i = 0; i < count; i++) {
         char number[ICL_NUMBER_CAPACITY];
-        ICL_TRY(icl_text_print(&csv->held, error, ",%s", format_value(values[i], number)));
+        ICL_TRY(icl_text_print(&csv->held, error, ",%s", isnan(values[i]) ? "" : icl_format_value(values[i], number)));
     }
     ICL_TRY(icl_text_append(&csv->held, "\n", 1, error));
 done:

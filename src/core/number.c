@@ -113,3 +113,7 @@ const char *icl_format_float(float value, char text[ICL_NUMBER_CAPACITY]) {
     replace_point(text, locale_point(), '.');
     return text;
 }
+
+const char *icl_format_value(double value, char text[ICL_NUMBER_CAPACITY]) {
+    return (double)(float)value == value ? icl_format_float((float)value, text) : icl_format_number(value, text);
+}

@@ -249,15 +249,21 @@ static icl_status add_rows(session *run, uint64_t before, double evaluation, icl
     size_t count;
     const float *losses = icl_trainer_losses(run->trainer, &count);
     const float *norms = icl_trainer_gradient_norms(run->trainer, &count);
+    const icl_session_follower *follower = run->params->follower;
 
     for (size_t i = 0; i < count; i++) {
         const uint64_t step = before + i + 1;
         const double evaluated = i + 1 == count ? evaluation : (double)NAN;
         const double values[] = {(double)losses[i], (double)norms[i], icl_trainer_rate_at(run->trainer, step - 1),
                                  evaluated};
-        if (is_due(step, run->metrics_every) || !isnan(evaluated))
-            ICL_CHECK(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
+        if (!is_due(step, run->metrics_every) && isnan(evaluated))
+            continue;
+        ICL_CHECK(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
+        if (follower)
+            follower->row(follower->user, &(icl_session_row){step, values[0], values[1], values[2], values[3]});
     }
+    if (follower)
+        follower->flush(follower->user);
     return ICL_OK;
 }
 

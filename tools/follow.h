@@ -1,0 +1,25 @@
+/* Who follows a training while it runs: --metrics and --tensorboard. */
+#ifndef ICLAB_TOOLS_FOLLOW_H
+#define ICLAB_TOOLS_FOLLOW_H
+
+#include "iclab/event_file.h"
+#include "iclab/metrics_stream.h"
+
+typedef struct followers {
+    const char *metrics, *tensorboard; /* as the options name them; NULL: not asked for */
+    icl_metrics_stream *stream;
+    icl_event_file *events;
+    icl_session_follower follower; /* of a session */
+} followers;
+
+/* Opens what is asked for, and changes nothing that is there: before the run's folder is taken. A training that resumes
+ * goes on behind `step`. */
+icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error);
+
+/* Begins the event file: when the folder is the training's. */
+icl_status followers_begin(followers *all, bool resumes, uint64_t step, icl_error *error);
+
+/* Closes both, and says on stderr what did not arrive: that is no failure of the training. */
+void followers_end(followers *all);
+
+#endif
