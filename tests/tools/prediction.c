@@ -121,11 +121,12 @@ static void read_file(scratch_folder *scratch, const char *file, char *text, siz
 static void test_files(tap_run *tap, scratch_folder *scratch) {
     const icl_predict_outcome outcome = make_outcome();
     const prediction_print of = {.outcome = &outcome, .table = &table, .seed = 1};
+    const icl_capabilities device = {.spec = "cpu", .name = "a processor"};
     char text[4096];
     bool is_undrawn = false;
     icl_error error = {0};
 
-    tap_status(tap, write_prediction(&of, scratch->folder, &is_undrawn, &error), &error, "files");
+    tap_status(tap, write_prediction(&of, scratch->folder, "run", &device, &is_undrawn, &error), &error, "files");
     tap_ok(tap, is_undrawn, "without gnuplot nothing is drawn, and the caller knows");
     read_file(scratch, "heldout.csv", text, sizeof text);
     tap_ok(tap,
