@@ -57,27 +57,28 @@ static icl_status write_linear(const icl_axis *axis, const char *name, bool want
 /* Numbers at the multiples of powers of ten that lie in the range: 1, 2 and 5, or, in a narrow one, steps as on a plain
  * axis. */
 static icl_status write_few_decades(double low, double high, const char *name, icl_text *script, icl_error *error) {
-    static const double multiples[] = {1, 2, 5};
-    const double decade = pow(10, floor(log10(low)));
+    static const int multiples[] = {1, 2, 5};
+    const int first = (int)floor(log10(low)), last = (int)floor(log10(high));
+    const double step = round_up((high - low) / MOST_NUMBERS), least = ceil(low / step);
     const char *before = "(";
     size_t count = 0;
 
-    for (double power = decade; power <= high; power *= 10)
-        for (int i = 0; i < 3; i++)
-            count += multiples[i] * power >= low && multiples[i] * power <= high;
     ICL_CHECK(icl_text_print(script, error, "set %stics ", name));
-    if (count >= 3) {
-        for (double power = decade; power <= high; power *= 10)
-            for (int i = 0; i < 3; i++)
-                if (multiples[i] * power >= low && multiples[i] * power <= high) {
-                    ICL_CHECK(icl_text_print(script, error, "%s%.10g", before, multiples[i] * power));
-                    before = ", ";
-                }
-        return icl_text_print(script, error, ")\n");
+    for (int i = 0; i < 3 * (last - first + 1); i++) {
+        const int power = first + i / 3;
+        const double value = multiples[i % 3] * pow(10, power);
+        count += value >= low && value <= high;
     }
-    const double step = round_up((high - low) / MOST_NUMBERS);
-    for (double at = ceil(low / step) * step; at <= high; at += step) {
-        ICL_CHECK(icl_text_print(script, error, "%s%.6g", before, at));
+    for (int i = 0; i < 3 * (last - first + 1) && count >= 3; i++) {
+        const int power = first + i / 3;
+        const double value = multiples[i % 3] * pow(10, power);
+        if (value < low || value > high)
+            continue;
+        ICL_CHECK(icl_text_print(script, error, "%s%.10g", before, value));
+        before = ", ";
+    }
+    for (int i = 0; count < 3 && (least + i) * step <= high; i++) {
+        ICL_CHECK(icl_text_print(script, error, "%s%.6g", before, (least + i) * step));
         before = ", ";
     }
     return icl_text_print(script, error, ")\n");
