@@ -17,8 +17,8 @@ typedef struct scaling_options {
 
 icl_status check_scaling_usage(const scaling_options *options, icl_error *error);
 
-/* Measures, prints and keeps a row for each number of ranks, then the verdict in words. Collective where there are several
- * ranks: they measure the network between them, and the first goes on alone. */
+/* Measures, prints and keeps a row for each number of ranks, then the verdict in words. Collective where there are
+ * several ranks: they measure the network between them, and the first goes on alone. */
 icl_status print_scaling(const scaling_options *options, const icl_bench_params *params, const icl_network *network,
                          kept *keep, icl_error *error);
 

@@ -23,10 +23,9 @@ typedef struct icl_metrics_stream icl_metrics_stream;
 
 /*
  * Opens `target`: a path, "-" for standard output, or "fd:N" for an open descriptor. A file is begun anew
- * with the first row; with `resumes` it keeps its rows of steps up to `step`, so that none stands there twice. A named pipe may have no reader
- * yet: it gets the rows that are held once there is one, and another one later if the first goes away. ICL_ERROR_INPUT
- * for a descriptor that is none, ICL_ERROR_IO where the path cannot be written.
- */
+ * with the first row; with `resumes` it keeps its rows of steps up to `step`, so that none stands there twice. A named
+ * pipe may have no reader yet: it gets the rows that are held once there is one, and another one later if the first
+ * goes away. ICL_ERROR_INPUT for a descriptor that is none, ICL_ERROR_IO where the path cannot be written. */
 ICL_API icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, icl_metrics_stream **stream,
                                            icl_error *error);
 

@@ -77,7 +77,8 @@ def check_file(work):
 
 def check_pipes(work):
     folder = os.path.join(work, "piped")
-    out, _ = finish(start("quickstart", *SMALL, "--steps", "20", "--out", folder, "--metrics", "-", "--json"), 0, "to -")
+    command = ("quickstart", *SMALL, "--steps", "20", "--out", folder, "--metrics", "-", "--json")
+    out, _ = finish(start(*command), 0, "to -")
     rows = rows_of(out)
     check([row["step"] for row in rows[:20]] == list(range(1, 21)) and "folder" in rows[-1], "before the result")
     reader, writer = os.pipe()
