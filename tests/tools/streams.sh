@@ -57,6 +57,13 @@ ok $? "writes no message into one of its files"
 [[ $? -eq 3 && -s alone/model.safetensors ]] && ! grep -rlq 'iclab: ' alone
 ok $? "nor one without any stream, whose table is lost: exit code 3"
 
+# ---- A home that cannot be written ----
+if "$ICLAB" devices --json 2>/dev/null | grep -q 'Portable Computing Language'; then
+    env -u POCL_CACHE_DIR -u XDG_CACHE_HOME HOME=/proc/nowhere "$ICLAB" devices --json >out 2>err
+    grep -q 'opencl' out || grep -q 'home /proc/nowhere cannot be written.*POCL_CACHE_DIR' err
+    ok $? "PoCL does not vanish without a reason"
+fi
+
 # ---- Terminals ----
 steering=$'\e]0;title\a\xc2\x9b31m\x9b31m\x7f'
 for arguments in "train $steering" "eval $steering" "train quickstart --set $steering" "sweep $steering" \

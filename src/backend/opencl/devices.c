@@ -1,6 +1,8 @@
 /* Which OpenCL devices this machine has. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/opencl/opencl.h"
 
@@ -158,6 +160,17 @@ done:
     return status;
 }
 
+/* PoCL keeps what it compiles below the home, and without a place for it says that it has no devices. */
+static void say_home(const icl_log *log) {
+    const char *home = getenv("HOME");
+
+    if (!getenv("POCL_CACHE_DIR") && !getenv("XDG_CACHE_HOME") && (!home || access(home, W_OK) != 0))
+        icl_log_write(log, ICL_LOG_WARNING,
+                      "OpenCL has no device, and the home %s cannot be written, where PoCL keeps what it compiles: "
+                      "POCL_CACHE_DIR=DIR names another folder",
+                      home ? home : "folder");
+}
+
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error) {
     icl_status status = ICL_OK;
     device_list list = {0};
@@ -180,8 +193,10 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
     ICL_CL_TRY(NULL, "clGetPlatformIDs", clGetPlatformIDs(platform_count, platforms, NULL));
     for (cl_uint i = 0; i < platform_count; i++)
         ICL_TRY(append_platform(log, platforms[i], i, &list, error));
-    if (list.count == 0)
+    if (list.count == 0) {
+        say_home(log);
         icl_log_write(log, ICL_LOG_INFO, "OpenCL: %u platforms, no usable device", platform_count);
+    }
     *devices = list.devices;
     *count = list.count;
     list.devices = NULL;
