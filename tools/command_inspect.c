@@ -74,6 +74,17 @@ done:
     return status;
 }
 
+static icl_status name_folder(const inspect_options *options, char **folder, icl_error *error) {
+    return options->out ? icl_duplicate(options->out, folder, error)
+                        : icl_path_join(options->run, "inspect", folder, error);
+}
+
+static void print_summary(const printer *p, const char *summary) {
+    printf("%s\n\n%s/inspect.md, result.json and report.html: what stands behind it, in tables and pictures%s\n",
+           summary, p->keep.folder,
+           p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+}
+
 static icl_status inspect(const inspect_options *options, icl_error *error) {
     printer p = {
         .keep = {.json = options->json,
@@ -85,10 +96,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     char *folder = NULL, *summary = NULL;
     icl_status status = ICL_OK;
 
-    if (options->out)
-        ICL_TRY(icl_duplicate(options->out, &folder, error));
-    else
-        ICL_TRY(icl_path_join(options->run, "inspect", &folder, error));
+    ICL_TRY(name_folder(options, &folder, error));
     ICL_TRY(open_device(&options->device, &backend, error));
     ICL_TRY(read_seed(options->run, &seed, error));
     p.keep.folder = folder;
@@ -109,9 +117,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
                         &summary, error));
     ICL_TRY(p.status);
     if (!options->json)
-        printf("%s\n\n%s/inspect.md, result.json and report.html: what stands behind it, in tables and pictures%s\n",
-               summary, folder,
-               p.missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
+        print_summary(&p, summary);
     ICL_TRY(finish_output(error));
     icl_json_text(&whole, "run", options->run);
     icl_json_count(&whole, "seed", seed);

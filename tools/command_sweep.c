@@ -147,7 +147,7 @@ static icl_sweep_report report_of(const sweeping *run, bool *is_undrawn) {
                               .user = is_undrawn};
 }
 
-/* "best: model.layers = 3, task.noise = fixed:1: half adjusted loss 0.012 +- 0.001, mean over 3 seeds" */
+/* "best: model.layers = 3, task.noise = fixed:1: half_adjusted 0.012 +- 0.001, mean over 3 seeds" */
 static void print_point(const sweeping *run, const icl_sweep_point *best, const char *error_name) {
     const icl_sweep *sweep = run->sweep;
     const size_t axes = icl_sweep_axes(sweep) - (icl_sweep_seeds(sweep) > 1);
@@ -168,7 +168,7 @@ static icl_status print_best(const sweeping *run, const icl_sweep_result *result
 
     ICL_TRY(icl_sweep_find_points(run->sweep, results, &points, error));
     if (points.best < points.count && points.count > 1 && !run->options->json)
-        print_point(run, &points.of[points.best], points.is_adjusted ? "half adjusted loss" : "error");
+        print_point(run, &points.of[points.best], points.is_adjusted ? "half_adjusted" : "error");
 done:
     icl_sweep_free_points(&points);
     return status;
@@ -197,6 +197,17 @@ static icl_status report_cell(void *user, const icl_backend *backend, size_t cel
 
 /* ---- The results ---- */
 
+static icl_status read_results(sweeping *run, size_t cells, icl_sweep_result *results, icl_error *error) {
+    for (size_t cell = 0; cell < cells; cell++) {
+        ICL_CHECK(icl_sweep_read_result(run->sweep, run->folder, cell, &results[cell], error));
+        if (!results[cell].finished)
+            return icl_fail(error, ICL_ERROR_IO, "%s: a result is gone again: expected all cells finished",
+                            run->folder);
+        run->diverged = run->diverged || results[cell].diverged;
+    }
+    return ICL_OK;
+}
+
 static icl_status print_results(sweeping *run, icl_error *error) {
     const size_t cells = icl_sweep_cells(run->sweep);
     icl_sweep_result *results = NULL;
@@ -204,13 +215,7 @@ static icl_status print_results(sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(cells, sizeof *results, "results of a sweep", &results, error));
-    for (size_t cell = 0; cell < cells; cell++) {
-        ICL_TRY(icl_sweep_read_result(run->sweep, run->folder, cell, &results[cell], error));
-        if (!results[cell].finished)
-            ICL_TRY(
-                icl_fail(error, ICL_ERROR_IO, "%s: a result is gone again: expected all cells finished", run->folder));
-        run->diverged = run->diverged || results[cell].diverged;
-    }
+    ICL_TRY(read_results(run, cells, results, error));
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
     if (!run->only_looks)
         ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));

@@ -98,7 +98,7 @@ done:
 
 /* Rows that were to be predicted, in the order of their lines: those left out have no numbers. */
 static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
-    static const double nothing[ICL_PREDICTORS] = {NAN, NAN, NAN, NAN, NAN};
+    static const double nothing[ICL_PREDICTORS] = {(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
     const icl_predict_outcome *outcome = print->outcome;
     const icl_table *table = print->fresh_table ? print->fresh_table : print->table;
     const icl_table_omission *omission = table->omissions, *end = omission + table->omission_count;

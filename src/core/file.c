@@ -68,7 +68,7 @@ static icl_status expect_writer(const char *path, int file, ssize_t count, icl_e
 icl_status icl_file_read_first(const char *path, size_t count, char **data, size_t *size, uint64_t *whole,
                                icl_error *error) {
     icl_status status = ICL_OK;
-    struct stat facts;
+    struct stat facts = {0};
     char *first = NULL;
     size_t used = 0;
     ssize_t got = 1;
@@ -102,7 +102,7 @@ icl_status icl_file_read(const char *path, size_t limit, char **data, size_t *si
     icl_status status = ICL_OK;
     char *text = NULL;
     size_t used = 0, capacity = 0;
-    struct stat facts;
+    struct stat facts = {0};
     bool is_new_pipe;
     int file = -1;
 

@@ -1,6 +1,7 @@
 /* Text and pictures as parts of an HTML page. Nothing in a picture is believed before it is checked. */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/figure_script.h"
@@ -196,11 +197,16 @@ static bool holds(span value, const char *text) {
 
 /* viewBox="0 0 WIDTH HEIGHT" says how large it was drawn. */
 static icl_status bound_size(const svg_reader *reader, span view) {
-    char text[64];
-    double width, scale;
+    char text[64], *at = text, *end = text;
+    double width = 0, scale;
 
     snprintf(text, sizeof text, "%.*s", (int)(view.length < sizeof text ? view.length : sizeof text - 1), view.start);
-    if (sscanf(text, "%*f %*f %lf", &width) != 1 || !(width > 0 && width < MOST_WIDTH))
+    for (int number = 0; number < 3; number++, at = end) {
+        width = strtod(at, &end);
+        if (end == at)
+            return ICL_OK;
+    }
+    if (!(width > 0 && width < MOST_WIDTH))
         return ICL_OK;
     scale = width / ICL_SCRIPT_FONT;
     return icl_text_print(reader->html, reader->error, " style=\"min-width:%.0fpx;max-width:%.0fpx\"",

@@ -3,6 +3,7 @@
 #include "iclab/figure.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
@@ -153,7 +154,12 @@ static bool range_of(scratch_folder *scratch, const char *script, const char *ax
     snprintf(command, sizeof command, "set %srange [", axis);
     if (icl_file_read(scratch_path(scratch, script), 0, &text, &size, NULL) == ICL_OK) {
         at = strstr(text, command);
-        found = at && sscanf(at + strlen(command), "%lf:%lf", &range[0], &range[1]) == 2;
+        if (at) {
+            char *colon, *end;
+            range[0] = strtod(at + strlen(command), &colon);
+            range[1] = *colon == ':' ? strtod(colon + 1, &end) : 0;
+            found = *colon == ':' && end > colon + 1;
+        }
     }
     icl_free(&text);
     return found;

@@ -84,10 +84,10 @@ int main(void) {
     scratch_open(&scratch);
     scratch_write(&scratch, "metrics.csv", ICL_METRICS_HEADER "\n", strlen(ICL_METRICS_HEADER) + 1);
     html = write_report(&tap, &scratch, SCORES, ICL_LOSS_SQUARED_ERROR);
-    check_lead(&tap, html, "half adjusted loss", 0.75, 0.125, 0.4375);
+    check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0.4375);
     icl_free(&html);
     html = write_report(&tap, &scratch, ORACLE + 1, ICL_LOSS_SQUARED_ERROR);
-    check_lead(&tap, html, "half adjusted loss", 0.75, 0.125, 0);
+    check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0);
     icl_free(&html);
     html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "mean squared error", 3.125, 0.375, 0);

@@ -3,6 +3,7 @@
  * that another worker finishes between a worker's look at it and its claim is not trained again.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/allocate.h"
 #include "core/lock.h"
@@ -45,15 +46,15 @@ static icl_status load(scratch_folder *scratch, int steps, icl_sweep **sweep, ic
 /* The mean of the last `used` losses of metrics.csv, which has `rows`. */
 static double last_losses(const char *folder, size_t rows, size_t used, icl_error *error) {
     char *path = NULL, *text = NULL;
-    double sum = 0, step, loss;
+    double sum = 0;
     size_t size, row = 0;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &path, error));
     ICL_TRY(icl_file_read(path, 0, &text, &size, error));
     for (const char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n'), row++)
-        if (row + used >= rows && sscanf(line + 1, "%lf,%lf", &step, &loss) == 2)
-            sum += loss / (double)used;
+        if (row + used >= rows)
+            sum += strtod(strchr(line + 1, ',') + 1, NULL) / (double)used;
 done:
     icl_free(&path);
     icl_free(&text);

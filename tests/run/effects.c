@@ -158,6 +158,28 @@ static void watch_checkpoint(void *user, const icl_session_progress *progress) {
     icl_free(&text);
 }
 
+/* Batches of data as the recipe's seeds give them. */
+static icl_status add_data(fingerprint *print, icl_backend *backend, const icl_task *task, const icl_recipe *recipe,
+                           icl_error *error) {
+    const size_t batch = (size_t)icl_recipe_count(recipe, "train", "batch");
+    const size_t evaluated = (size_t)icl_recipe_count(recipe, "eval", "sequences");
+
+    ICL_CHECK(add_batch(print, 'D', backend, task, ICL_FOR_TRAINING, batch, icl_recipe_count(recipe, "train", "seed"),
+                        error));
+    return add_batch(print, 'V', backend, task, ICL_FOR_EVALUATION, evaluated, icl_recipe_count(recipe, "eval", "seed"),
+                     error);
+}
+
+/* What the session left behind. */
+static icl_status add_session(fingerprint *print, const icl_trainer *trainer, const char *folder, icl_error *error) {
+    const uint64_t last = icl_trainer_progress(trainer).step;
+
+    add(print, 'S', &last, sizeof last);
+    ICL_CHECK(add_file(print, 'S', folder, ICL_RUN_METRICS, error));
+    ICL_CHECK(add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/0.safetensors", error));
+    return add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/4.safetensors", error);
+}
+
 static icl_status run(const effect *is, int value, icl_backend *backend, scratch_folder *scratch, fingerprint *print,
                       icl_error *error) {
     char folder[512];
@@ -171,23 +193,13 @@ static icl_status run(const effect *is, int value, icl_backend *backend, scratch
     const icl_session_params params = {
         .backend = backend, .recipe = recipe, .folder = folder, .report = watch_checkpoint, .user = &watched};
     ICL_TRY(icl_session_prepare(&params, &trainer, error));
-    const icl_task *task = icl_trainer_task(trainer);
-    const size_t batch = (size_t)icl_recipe_count(recipe, "train", "batch");
-    ICL_TRY(add_batch(print, 'D', backend, task, ICL_FOR_TRAINING, batch, icl_recipe_count(recipe, "train", "seed"),
-                      error));
-    ICL_TRY(add_batch(print, 'V', backend, task, ICL_FOR_EVALUATION,
-                      (size_t)icl_recipe_count(recipe, "eval", "sequences"), icl_recipe_count(recipe, "eval", "seed"),
-                      error));
+    ICL_TRY(add_data(print, backend, icl_trainer_task(trainer), recipe, error));
     ICL_TRY(add_parameters(print, 'M', trainer, error));
     ICL_TRY(icl_run_create(folder, recipe, error));
     ICL_TRY(icl_session_train(&params, trainer, error));
     ICL_TRY(add_parameters(print, 'T', trainer, error));
     ICL_TRY(add_evaluation(print, backend, trainer, recipe, error));
-    const uint64_t last = icl_trainer_progress(trainer).step;
-    add(print, 'S', &last, sizeof last);
-    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_METRICS, error));
-    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/0.safetensors", error));
-    ICL_TRY(add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/4.safetensors", error));
+    ICL_TRY(add_session(print, trainer, folder, error));
 done:
     scratch_remove_run(scratch, "run");
     icl_trainer_destroy(&trainer);

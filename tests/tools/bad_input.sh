@@ -55,7 +55,8 @@ set_refused task 'expected section.key=value$'
 set_refused layers=4 'expected section.key=value, here model.layers=4$'
 set_refused layers 'here model.layers=value$'
 
-refuse 2 'eval.predictors = ols: expected nothing: functions has no' 'functions have no reference predictors' \
+refuse 2 'eval.predictors = ols: expected all or some of zero,mean,nearest,kernel' \
+    'functions have reference predictors of their own' \
     window --set eval.predictors=ols
 refuse 2 'model.layers = 2: expected 1' 'softmax attention has one layer' window --set model.layers=2
 refuse 2 'train.sequence_clip = 0.01: expected 0: .*model.family = linear' 'no clipping by sequence there' \

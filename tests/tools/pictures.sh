@@ -50,7 +50,9 @@ stub 'exit 1'
 PATH=$work/stub:$PATH predicts y
 [[ $code -eq 0 && -s $work/out ]] && grep -q 'gnuplot failed on .*predicted.gp' "$work/err"
 ok $? "a gnuplot that fails takes nothing but the picture, and a line says so"
-stub 'printf "<svg><path d=" >predicted.svg' 'printf "\211PNG\r\n half of a picture" >predicted.png'
+# shellcheck disable=SC2016 # the stub expands them
+stub 'for i; do name=${i%.gp}; done' 'printf "<svg><path d=" >"$name.svg"' \
+    'printf "\211PNG\r\n half of a picture" >"$name.png"'
 PATH=$work/stub:$PATH predicts y
 [[ $code -eq 0 && -s $work/out && ! -e $work/drawn/predicted.svg && ! -e $work/drawn/predicted.png ]] &&
     grep -q 'predicted.svg was not drawn whole' "$work/err"

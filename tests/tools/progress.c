@@ -72,7 +72,7 @@ static void test_when(tap_run *tap) {
     tap_ok(tap, strstr(report(&halfway, -1), "step 50/100  8 steps/s") != NULL, "the first line is written");
     tap_ok(tap, report(&halfway, 0)[0] == '\0', "another at once is not");
     tap_ok(tap, report(&halfway, 0.2)[0] != '\0', "one a fifth of a second later is");
-    tap_ok(tap, strstr(report(&evaluated, 0), "half adj. 0.25") != NULL, "one with an evaluation is");
+    tap_ok(tap, strstr(report(&evaluated, 0), "half_adjusted 0.25") != NULL, "one with an evaluation is");
     tap_ok(tap, strstr(report(&last, 0), "100 %  step 100/100") != NULL, "the last is, without any evaluation");
     tap_ok(tap, !strstr(report(&halfway, -1), "half adj."), "without an evaluation there is no number of one");
 }

@@ -65,7 +65,7 @@ ok $? "how far it has come, and the time left"
 least=$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /^mean_(half_)?adjusted$/) at = i; next }
     least == "" || $at + 0 < least { least = $at + 0; row = $1 " " $2 } END { print row }' \
     <(sed 's/"choice:1,2"/choice/' "$work/one/means.csv"))
-best=$(sed -n 's/^best: task.noise = \(.*\), model.layers = \([12]\): half adjusted .* 3 seeds$/\1 \2/p' "$work/out")
+best=$(sed -n 's/^best: task.noise = \(.*\), model.layers = \([12]\): half_adjusted .* 3 seeds$/\1 \2/p' "$work/out")
 [[ -n $least && ${best/choice:1,2/choice} == "$least" ]]
 ok $? "the best row is named: $best"
 [[ $(grep -c '<tr class="strong">' "$work/one/report.html") -eq 1 ]]
