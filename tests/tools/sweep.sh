@@ -217,6 +217,7 @@ refused 2 "separated by commas" "an empty device"
 # stopped SIGNAL CODE WORKERS: both workers train, are told to stop, and the command ends with the signal's code. A job
 # of its own: those in the background of a script ignore interrupts.
 stopped() {
+    : >"$work/err" # what an earlier command said is no sign of this one
     set -m
     "$ICLAB" sweep "$sweeps/layers.ini" --out "$work/stopped" --device cpu --workers "$3" >/dev/null 2>"$work/err" \
         </dev/null &
@@ -240,6 +241,7 @@ stopped INT 130 1
 # ---- What is shipped ----
 
 for file in "$sweeps"/*.ini; do
+    : >"$work/err"
     "$ICLAB" sweep "$file" --out "$work/shipped" --device cpu --workers 1 >/dev/null 2>"$work/err" &
     process=$!
     for _ in {1..200}; do
