@@ -25,7 +25,10 @@ hang_up() {
     done
     kill -HUP "$process"
 }
-hang_up hung env
+# These tests may themselves run under nohup, and a shell cannot take back that a signal is ignored.
+default=(env)
+env --default-signal=HUP true 2>/dev/null && default=(env --default-signal=HUP)
+hang_up hung "${default[@]}"
 code=0
 wait "$process" || code=$?
 expect 129 "SIGHUP ends a run"
