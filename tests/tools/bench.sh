@@ -31,7 +31,7 @@ run --device "$device" --quiet --seconds 0 --op 'matmul (21x43008)'
     grep -q '^peak multiply-add' "$work/out" && grep -q '^peak triad' "$work/out" &&
     [[ $(grep -c '^matmul (21x43008)(43008x21) ' "$work/out") -eq 1 ]]
 ok $? "a table: a header, peaks, and the case that was named"
-! grep -qw nan "$work/out" && grep -qE '^peak triad, one thread .* -  ' "$work/out"
+! grep -qw nan "$work/out" && grep -qE '^peak triad.* -  ' "$work/out"
 ok $? "a dash where there is nothing to tell"
 
 run --device "$device" --quiet --seconds 0 --op 'batch 2048' --json
