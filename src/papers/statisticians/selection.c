@@ -136,7 +136,8 @@ static icl_status judge_ridge(icl_reproducing *run, icl_error *error) {
 
 /* ---- Models ---- */
 
-#define SMALL "task.d=5 task.n=10 task.output_scale=0.4472135955 "
+/* Where three layers solve for the weights too roughly to be near ridge at noise .1, six do. */
+#define SMALL "task.d=2 task.n=5 task.output_scale=0.70710678119 "
 #define FULL  PAPER "model.layers=12 model.heads=1 train.learning_rate=0.0001 train.schedule=constant train.warmup=0 "
 
 typedef struct setting {
@@ -146,8 +147,8 @@ typedef struct setting {
 
 /* At ci they hardly learn: that scale is for the formula of ridge. */
 static const setting settings[ICL_SCALES] = {
-    {SMALL "model.layers=1 model.width=16 train.warmup=20", 10, {100, 100, 100}, 4096},
-    {SMALL, 10, {10000, 10000, 20000}, 20000},
+    {SMALL "model.layers=1 model.width=16 train.warmup=20", 5, {100, 100, 100}, 4096},
+    {SMALL "model.layers=6", 5, {10000, 10000, 20000}, 20000},
     {FULL, 20, {300000, 300000, 300000}, 20000},
 };
 
@@ -212,15 +213,18 @@ static icl_status judge_models(icl_reproducing *run, const excess *all, icl_erro
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+    static const size_t order[MODELS] = {BOTH, 0, 1}; /* the longest training first */
     size_t measured = 0;
     excess all = {0};
 
     ICL_CHECK(judge_ridge(run, error));
-    for (size_t model = 0; model < MODELS; model++)
+    for (size_t i = 0; i < MODELS; i++) {
+        const size_t model = order[i];
         if (icl_reproduce_wants(run, folders[model])) {
             ICL_CHECK(icl_reproduce_next(run, measure(run, model, &all, error)));
             measured++;
         }
+    }
     return measured == MODELS && icl_reproduce_judges(run) ? judge_models(run, &all, error) : ICL_OK;
 }
 
