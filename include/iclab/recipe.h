@@ -60,7 +60,9 @@ typedef struct icl_recipe_key {
 
 /* Another default of a key. */
 typedef struct icl_recipe_default {
-    const char *section, *key, *value;
+    const char *section; /* of the key */
+    const char *key;     /* its name */
+    const char *value;   /* the default, as text */
 } icl_recipe_default;
 
 /* The keys that one reader declares. */

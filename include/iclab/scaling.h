@@ -28,7 +28,7 @@ typedef struct icl_network {
 
 /* One rank's step, as measured without a network. */
 typedef struct icl_scaling_step {
-    size_t ranks;
+    size_t ranks;    /* that share the step */
     size_t slices;   /* train.slices of the recipe, or where it has fewer than ranks the next divisor of train.batch */
     double divided;  /* seconds for the slices of rank 0, which has the most of them */
     double repeated; /* seconds for what every rank does: adding all slices' gradients, the update; 0 with one slice */
@@ -46,26 +46,30 @@ typedef enum icl_scaling_limit {
 /* "compute", "repeated work", "latency", "bandwidth". */
 ICL_API const char *icl_scaling_limit_name(icl_scaling_limit limit);
 
+/* What a prediction is for. */
 typedef struct icl_scaling_params {
-    icl_network network;
-    double single; /* seconds of a step on one rank, by which others are judged */
-    double steps;  /* of the training */
+    icl_network network; /* between the ranks */
+    double single;       /* seconds of a step on one rank, by which others are judged */
+    double steps;        /* of the training */
     /* Where all ranks share one machine: its cores, and the threads of a rank. Ranks that have more threads than there
      * are cores take turns. cores = 0: each rank has a machine of its own. */
-    size_t cores, threads;
+    size_t cores;
+    size_t threads; /* of a rank, beside cores */
 } icl_scaling_params;
 
 /* A step on so many ranks. */
 typedef struct icl_scaling_row {
-    size_t ranks, slices;
+    size_t ranks;                                 /* that share the step */
+    size_t slices;                                /* of its batch, over all ranks */
     double divided, repeated, latency, bandwidth; /* seconds of each part; the last two are of the gather */
     double step;                                  /* seconds in all */
     double speed_up, efficiency;                  /* single / step, and that over ranks */
     double hours, rank_hours;                     /* of all steps */
     double gathered;                              /* bytes */
-    icl_scaling_limit limit;
+    icl_scaling_limit limit;                      /* what takes most of the step */
 } icl_scaling_row;
 
+/* The step and its cost on measured->ranks ranks: the parts that were measured and, by the network, their gather. */
 ICL_API icl_scaling_row icl_scaling_predict(const icl_scaling_step *measured, const icl_scaling_params *params);
 
 /* Adds to the text, in sentences: what limits which numbers of ranks, the most that keep half of their efficiency, and

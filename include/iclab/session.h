@@ -38,16 +38,18 @@ typedef struct icl_session_measure {
 
 /* A row of metrics.csv, under the names of its columns. */
 typedef struct icl_session_row {
-    uint64_t step;
-    double loss, gradient_norm, learning_rate;
+    uint64_t step;             /* counted from 1 */
+    double loss;               /* of the step's batch */
+    double gradient_norm;      /* before clipping */
+    double learning_rate;      /* of the step */
     double eval_half_adjusted; /* NaN where no evaluation was due */
 } icl_session_row;
 
 /* Who gets the rows of metrics.csv as they come: see iclab/metrics_stream.h and iclab/event_file.h. */
 typedef struct icl_session_follower {
-    void (*row)(void *user, const icl_session_row *row);
-    void (*flush)(void *user); /* behind the rows of a few steps */
-    void *user;                /* handed to both */
+    void (*row)(void *user, const icl_session_row *row); /* in the order of steps */
+    void (*flush)(void *user);                           /* behind the rows of a few steps */
+    void *user;                                          /* handed to both */
 } icl_session_follower;
 
 /* What to train, and where. */

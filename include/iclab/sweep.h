@@ -154,8 +154,9 @@ typedef struct icl_sweep_point {
     double final_loss;            /* mean of the cells' */
 } icl_sweep_point;
 
+/* The points of a grid: cells that differ in their seed alone, summed up. */
 typedef struct icl_sweep_points {
-    size_t count;
+    size_t count;        /* of points */
     icl_sweep_point *of; /* [count] */
     bool is_adjusted;    /* errors are half of the squared distance to the oracle; else mse */
     size_t best;         /* the least error of those without a cell that diverged; count: there is none */

@@ -59,8 +59,8 @@ typedef struct icl_table_step {
 
 /* A row that was left out. */
 typedef struct icl_table_omission {
-    size_t line;
-    bool has_target;
+    size_t line;     /* in the file */
+    bool has_target; /* a target was asked for, and the row has it */
 } icl_table_omission;
 
 /* Numbers in rows and columns. */
@@ -80,9 +80,9 @@ typedef struct icl_table {
     char **levels;                 /* [columns], the text where the column is 1, and 0 elsewhere; NULL: numbers */
     char **units;                  /* [columns], "%", "$", … that was taken off its numbers; "" for none */
     icl_table_omission *omissions; /* [omission_count], rows with a missing value that was not kept */
-    size_t omission_count;
-    icl_table_step *steps; /* [step_count], in the order in which they were taken */
-    size_t step_count;
+    size_t omission_count;         /* of omissions */
+    icl_table_step *steps;         /* [step_count], in the order in which they were taken */
+    size_t step_count;             /* of steps */
 } icl_table;
 
 /* What to read. Messages name what helps as the command iclab predict calls it: --separator, --decimal, … */
@@ -93,12 +93,12 @@ typedef struct icl_table_params {
     const char *const *columns;  /* [column_count], names or numbers from 1; a name comes before a number */
     size_t column_count;         /* 0: every column but the target and those left out by what they hold */
     const char *const *excluded; /* [excluded_count], likewise: columns that are no features */
-    size_t excluded_count;
-    const char *target;    /* likewise, the last column of the table; NULL: there is none */
-    bool missing_targets;  /* a missing target is NaN in the table, instead of refused or dropped */
-    icl_missing missing;   /* what becomes of missing values */
-    bool one_hot;          /* text becomes a column of 0 and 1 for each of its categories, up to 64 */
-    const icl_table *like; /* instead of columns: the columns of another table, all but its last, the target */
+    size_t excluded_count;       /* of excluded */
+    const char *target;          /* likewise, the last column of the table; NULL: there is none */
+    bool missing_targets;        /* a missing target is NaN in the table, instead of refused or dropped */
+    icl_missing missing;         /* what becomes of missing values */
+    bool one_hot;                /* text becomes a column of 0 and 1 for each of its categories, up to 64 */
+    const icl_table *like;       /* instead of columns: the columns of another table, all but its last, the target */
 } icl_table_params;
 
 /*
