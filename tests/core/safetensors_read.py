@@ -11,20 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-count = failed = 0
-
-
-def ok(passed, name):
-    global count, failed
-    count += 1
-    failed += not passed
-    print(f"{'' if passed else 'not '}ok {count} - {name}")
-
-
-def skip(name, reason):
-    global count
-    count += 1
-    print(f"ok {count} - {name} # SKIP {reason}")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tap import done, ok, skip
 
 
 def single(values):
@@ -82,5 +70,4 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([*sys.argv[1:], str(path)], check=True)
     check_format(path.read_bytes())
     check_library(path)
-print(f"1..{count}")
-sys.exit(failed != 0)
+done()

@@ -11,25 +11,13 @@ Arguments: iclab, the folder of recipes, the folder of iclab_model.py.
 import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 
-count = failed = 0
-
-
-def ok(passed, name):
-    global count, failed
-    count += 1
-    failed += not passed
-    print(f"{'' if passed else 'not '}ok {count} - {name}", flush=True)
-
-
-def skip(name, reason):
-    global count
-    count += 1
-    print(f"ok {count} - {name} # SKIP {reason}", flush=True)
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tap import done, ok, skip
 
 KINDS = {
     "full, 2 heads": ["parameterization=full", "heads=2"],
@@ -216,5 +204,4 @@ if importlib.util.find_spec("numpy"):
         check_refusals(f"{work}/refused")
 else:
     skip("models outside of iclab", "safetensors and numpy are not installed")
-print(f"1..{count}")
-sys.exit(failed != 0)
+done()

@@ -18,25 +18,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tap import done, ok
 from table_traits import CONTENTS, DIALECTS, LAST, REFUSED, Table, choose
 
 TABLES = 100
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 22
 QUICK = ["--folds", "3", "--repeats", "1"]
-
-count = 0
-failed = 0
-
-
-def ok(good, name, *notes):
-    global count, failed
-    count += 1
-    failed += not good
-    print(f"{'ok' if good else 'not ok'} {count} - {name}", flush=True)
-    for note in notes if not good else ():
-        print("# " + str(note).replace("\n", "\n# "))
-    return good
-
 
 # ---- Predicting ----
 
@@ -313,8 +301,7 @@ def main():
     check_files()
     check_new_rows()
     check_failing_gnuplot()
-    print(f"1..{count}")
-    sys.exit(failed > 0)
+    done()
 
 
 main()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 
 PROGRAM = """

@@ -4,10 +4,12 @@ Argument: the folder tools/python.
 """
 
 import importlib.util
+import pathlib
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 
 if importlib.util.find_spec("mypy"):

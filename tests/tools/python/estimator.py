@@ -1,9 +1,12 @@
 """scikit-learn's own checks of estimators on InContextRegressor, with the model that it trains by itself."""
 
 import os
+import pathlib
+import sys
 import tempfile
 import warnings
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 
 # What a check needs of its surroundings, not of the estimator.

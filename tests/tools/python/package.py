@@ -5,6 +5,7 @@ Arguments: the command, the folder of recipes.
 
 import json
 import os
+import pathlib
 import pickle
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 from tap import ok, refused
 

@@ -1,4 +1,7 @@
-"""TAP for the tests of the Python package."""
+"""TAP for tests in Python, as tests/tap.h and tests/tap.sh are for those in C and bash.
+
+Tests put this folder on sys.path themselves, so that each runs by hand as well.
+"""
 
 import contextlib
 import sys
@@ -6,11 +9,15 @@ import sys
 count = failed = 0
 
 
-def ok(passed, name):
+def ok(passed, name, *notes):
+    """A check, whose notes stand below it where it failed. Returns whether it passed."""
     global count, failed
     count += 1
     failed += not passed
     print(f"{'' if passed else 'not '}ok {count} - {name}", flush=True)
+    for note in notes if not passed else ():
+        print("# " + str(note).replace("\n", "\n# "), flush=True)
+    return passed
 
 
 def skip(name, reason):
