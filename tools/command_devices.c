@@ -1,11 +1,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
+#include "iclab/version.h"
 #include "terminal.h"
 
 static icl_status keep_row(kept *keep, const icl_device *device, icl_error *error) {
@@ -68,7 +70,7 @@ static icl_status say_switched_off(icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_path_join(folder && folder[0] ? folder : "/etc/OpenCL/vendors", "rusticl.icd", &path, error));
-    if (icl_path_exists(path) && (!enabled || enabled[0] == '\0'))
+    if (strstr(icl_build_facts().libraries, "OpenCL") && icl_path_exists(path) && (!enabled || enabled[0] == '\0'))
         fprintf(stderr,
                 "iclab: the OpenCL driver rusticl is installed (%s) but switched off: RUSTICL_ENABLE=radeonsi (AMD), "
                 "iris (Intel), nouveau (NVIDIA) or llvmpipe (CPU) in front of the command switches it on\n",

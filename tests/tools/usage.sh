@@ -59,8 +59,10 @@ OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE='' run devices
 ok $? "no driver that is switched off"
 : >"$work/vendors/rusticl.icd"
 OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE='' run devices
-[[ $code -eq 0 ]] && grep -q 'rusticl is installed .* but switched off: RUSTICL_ENABLE=radeonsi' "$work/err"
-ok $? "rusticl is, and how to switch it on"
+said=$(grep -c 'rusticl is installed .* but switched off: RUSTICL_ENABLE=radeonsi' "$work/err")
+run --version
+[[ $said -eq $(grep -c '^built with .*OpenCL' "$work/out") ]]
+ok $? "rusticl is, and how to switch it on, in a build with OpenCL alone"
 OCL_ICD_VENDORS=$work/vendors RUSTICL_ENABLE=swrast run devices
 [[ $code -eq 0 ]] && ! grep -q 'switched off' "$work/err"
 ok $? "it is switched on"
