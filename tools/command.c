@@ -50,6 +50,7 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
         .accept_failed_self_test = options->accept_failed_self_test,
         .profile = options->profile,
         .log = {print_log, NULL, options->quiet ? ICL_LOG_WARNING : ICL_LOG_INFO},
+        .trial_seconds = options->is_another ? 0 : DRIVER_TRIAL_SECONDS,
     };
     const icl_capabilities *device;
     const icl_status status = icl_backend_open(&params, backend, error);

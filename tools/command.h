@@ -17,6 +17,9 @@ enum {
     EXIT_DEVICE_OR_FILE = 3 /* a device, the memory or a file failed */
 };
 
+/* For so long a driver may say nothing while it is tried apart: the slowest compilers take half a minute. */
+enum { DRIVER_TRIAL_SECONDS = 120 };
+
 int exit_code_of(icl_status status);
 
 /* Prints "iclab: message" to stderr and returns the exit code of the status. */
@@ -33,6 +36,7 @@ typedef struct device_options {
     bool quiet;
     bool accept_failed_self_test;
     bool profile;
+    bool is_another; /* a device was open in this process before: drivers can no longer be tried in a process apart */
 } device_options;
 
 /* Rows of a table of options for the member `device`, a device_options, of the command's struct of options `type`. */

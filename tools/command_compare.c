@@ -205,7 +205,8 @@ static icl_status compare(const compare_options *options, printer *p, bool *fail
     icl_status status = ICL_OK;
     const device_options other = {.spec = options->against ? options->against : "cpu",
                                   .quiet = options->device.quiet,
-                                  .accept_failed_self_test = true};
+                                  .accept_failed_self_test = true,
+                                  .is_another = true};
 
     ICL_TRY(open_device(&options->device, &first, error));
     ICL_TRY(open_device(&other, &second, error));

@@ -107,7 +107,7 @@ static int run(int count, char *const *arguments) {
     keep.folder = options.out;
     keep.json = options.json;
     ICL_TRY(kept_begin(&keep, &error));
-    ICL_TRY(icl_devices_list(&log, &devices, &device_count, &error));
+    ICL_TRY(icl_devices_list_apart(&log, DRIVER_TRIAL_SECONDS, &devices, &device_count, &error));
     for (size_t i = 0; i < device_count; i++) {
         if (!options.json)
             print_row(&devices[i]);
@@ -137,7 +137,8 @@ const subcommand command_devices = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes = "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
-             "refuses a device whose self-test gives a wrong answer. Without a SPEC it takes the fastest of cpu "
+             "refuses a device whose self-test gives a wrong answer, or whose driver crashes or says nothing for two "
+             "minutes. Without a SPEC it takes the fastest of cpu "
              "and of the GPUs and accelerators, by a short training step of each that it measures once. OpenCL "
              "devices need a driver (ICD), and one that is installed but switched off is named; without one, "
              "everything works on the plain-C devices cpu and ref "

@@ -361,8 +361,9 @@ done:
 
 /* ---- All of it ---- */
 
-/* On the first of the devices that were asked for. */
-static icl_status judge_all(const reproduce_options *options, const chosen *all, size_t *missed, icl_error *error) {
+/* On the first of the devices that were asked for. Ranks have trained in this process before. */
+static icl_status judge_all(const reproduce_options *options, const chosen *all, bool has_trained, size_t *missed,
+                            icl_error *error) {
     device_options device = options->device;
     char spec[ICL_NAME_CAPACITY];
     icl_backend *backend = NULL;
@@ -372,6 +373,7 @@ static icl_status judge_all(const reproduce_options *options, const chosen *all,
         snprintf(spec, sizeof spec, "%.*s", (int)strcspn(device.spec, ","), device.spec);
         device.spec = spec;
     }
+    device.is_another = has_trained;
     ICL_TRY(open_device(&device, &backend, error));
     for (size_t i = 0; i < all->count; i++)
         ICL_TRY(reproduce_one(all->reproductions[i], backend, all->folders[i], options, missed, error));
@@ -394,7 +396,7 @@ static icl_status reproduce(const reproduce_options *options, const icl_ranks *r
     if (ranks->count > 1 || !options->workers.given || options->workers.value > 1)
         ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, all, ranks, error), error));
     if (icl_ranks_is_first(ranks))
-        ICL_TRY(judge_all(options, all, missed, error));
+        ICL_TRY(judge_all(options, all, ranks->count > 1, missed, error));
 done:
     icl_free(&all);
     return status;

@@ -77,6 +77,13 @@ typedef struct icl_device {
 /* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
 ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
+
+/* The same, with OpenCL in a process apart: a driver that crashes there, or that says nothing for so many seconds (> 0),
+ * costs its device, whose verdict says so, or, where it does so while devices are listed, OpenCL alone. The process is a
+ * fork, so this one must not have used OpenCL or OpenMP before. ICL_ERROR_INTERRUPTED if SIGINT, SIGTERM or SIGHUP ends
+ * the process apart. */
+ICL_API icl_status icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
+                                          icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);
 
 /* Zero is a valid value for every member. */
@@ -95,6 +102,9 @@ typedef struct icl_backend_params {
     bool profile;        /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
     icl_log log;         /* where messages about the device go */
+    /* "auto" alone: > 0 tries the OpenCL drivers in a process apart first, as icl_devices_list_apart does and under its
+     * conditions. A driver that crashes there, or says nothing for so many seconds, leaves "cpu". */
+    double trial_seconds;
 } icl_backend_params;
 
 /* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or

@@ -16,6 +16,7 @@
 #include "core/cache.h"
 #include "device/contest.h"
 #include "device/short_step.h"
+#include "device/trial.h"
 #include "iclab/status.h"
 
 static bool contains_ignoring_case(const char *text, const char *part) {
@@ -50,6 +51,7 @@ typedef struct candidate {
 
 typedef struct candidates {
     const icl_backend_params *params;
+    icl_apart *trial; /* NULL: not in a process apart */
     candidate *list;
     size_t count;
 } candidates;
@@ -67,6 +69,7 @@ static void describe(const icl_capabilities *device, const icl_backend_params *p
 static icl_status open_candidate(const candidates *all, candidate *c, icl_error *error) {
     if (c->backend)
         return ICL_OK;
+    icl_trial_at(all->trial, c->name);
     return c->device ? icl_opencl_open(all->params, c->device, &c->backend, error)
                      : icl_cpu_open(all->params, &(icl_host_spec){0}, &c->backend, error);
 }
@@ -225,9 +228,25 @@ done:
     return status;
 }
 
-icl_status icl_open_auto(const icl_backend_params *params, icl_backend **backend, icl_error *error) {
+icl_status icl_open_exactly(const icl_backend_params *params, const char *spec, icl_backend **backend,
+                            icl_error *error) {
     icl_opencl_device *devices = NULL;
-    candidates all = {.params = params};
+    size_t count = 0, i = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_opencl_list(NULL, &devices, &count, error));
+    while (i < count && strcmp(devices[i].capabilities.spec, spec) != 0)
+        i++;
+    status = i < count ? icl_opencl_open(params, &devices[i], backend, error)
+                       : icl_fail(error, ICL_ERROR_DEVICE, "device %s is no longer there", spec);
+done:
+    free(devices);
+    return status;
+}
+
+icl_status icl_open_auto(const icl_backend_params *params, icl_apart *trial, icl_backend **backend, icl_error *error) {
+    icl_opencl_device *devices = NULL;
+    candidates all = {.params = params, .trial = trial};
     size_t count = 0;
     icl_status status = ICL_OK;
 

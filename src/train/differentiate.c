@@ -69,35 +69,41 @@ icl_status icl_trainer_check_batch(const icl_trainer *trainer, const icl_batch *
                     icl_task_shape_text(expected, expected_text));
 }
 
-/* Sequences `first` and on, `count` of them, on the tape. */
+/* Sequences `first` and on, `count` of them, on the tape; *bytes is what it then holds. */
 static icl_status predict_rows(icl_trainer *trainer, const icl_batch *batch, size_t first, size_t count, float *outputs,
-                               icl_error *error) {
+                               size_t *bytes, icl_error *error) {
     const icl_batch rows = {
         .shape = batch->shape, .size = count, .inputs = icl_tensor_slice(batch->inputs, 0, first, count)};
     const icl_differentiation what = differentiation(trainer, &rows);
+    const size_t before = icl_backend_get_statistics(trainer->backend).bytes_live;
     icl_tensor made;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_predict_batch(&what, &made, error));
+    *bytes = icl_backend_get_statistics(trainer->backend).bytes_live - before;
     ICL_TRY(icl_tensor_read(made, outputs + first * batch->shape.scored * batch->shape.outputs, error));
 done:
     icl_tape_reset(trainer->tape);
     return status;
 }
 
-/* All at once, or half as many at a time where memory does not hold so many, and so on: evaluations have more sequences
- * than a step. */
+/* Evaluations have more sequences than a step, and a tape keeps every value. So a few sequences show how much one takes,
+ * and then come as many at a time as a part of the memory holds, or half as many where it does not, and so on. */
 static icl_status predict_on_tape(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
-    size_t at_once = batch->size, first = 0;
+    enum { FEW = 64 };
+    const size_t allowed = (size_t)1 << 28; /* bytes */
+    size_t at_once = batch->size < FEW ? batch->size : FEW, first = 0, bytes = 0;
 
     while (first < batch->size) {
         const size_t left = batch->size - first, count = left < at_once ? left : at_once;
-        const icl_status status = predict_rows(trainer, batch, first, count, outputs, error);
+        const icl_status status = predict_rows(trainer, batch, first, count, outputs, &bytes, error);
         if (status == ICL_ERROR_MEMORY && count > 1) {
             at_once = (count + 1) / 2;
             continue;
         }
         ICL_CHECK(status);
+        if (first == 0 && count == FEW && bytes < allowed)
+            at_once = (size_t)((double)allowed / (double)(bytes + 1) * FEW);
         first += count;
     }
     return ICL_OK;

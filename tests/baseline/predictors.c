@@ -28,6 +28,8 @@ static void check_names(tap_run *tap) {
         {"ols,", "not known"},
         {"g d:1", "not known"},
         {"gd+:1", "not known"},
+        {"adar:3", "\"adar:3\" is not known (nearest: \"adarr\")"},
+        {"gd+++:3", "\"gd+++:3\" is not known (nearest: \"gd++\")"},
         {"gd:99999999999999999999", "1 to"},
     };
     icl_task *task = NULL;

@@ -7,6 +7,10 @@
  *     fail-build=N         the Nth program that is built from now on fails; so does every later one
  *     build-options=TEXT   is appended to every program's options
  *     replace=OLD>NEW      OLD in the text of every program becomes NEW wherever it stands
+ *     crash=WHERE, leave=WHERE, hang=WHERE
+ *                            the process ends, exits, or waits for ever: at "list", where its platform's properties are
+ *                            asked for, or at "open", where a context is made
+ *     of=N                   crash, leave and hang at "open" are for device N alone
  *     without-fma=1        the compiler knows no fused multiply-add: a kernel that calls fma() does not compile
  *     kernel=NAME          what group and fail-launch are for, NAME* for all that begin so; absent: every kernel
  *     group=N              work-items of a group that the kernel takes at most after its build
@@ -22,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define VARIABLE      "ICLAB_TEST_DRIVER"
 #define CAPACITY      1024
@@ -69,6 +74,35 @@ static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
         *count = 0;
     }
     return ++*count >= number;
+}
+
+/* ---- Drivers that take the process with them ---- */
+
+static bool is_meant(cl_device_id device) {
+    cl_platform_id platform = NULL;
+    cl_device_id devices[8] = {NULL};
+    cl_uint count = 0;
+    cl_ulong number;
+
+    if (!find_number("of", &number))
+        return true;
+    target.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL);
+    target.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 8, devices, &count);
+    return number < count && number < 8 && devices[number] == device;
+}
+
+/* `device` is NULL where none is meant in particular. */
+static void misbehave(const char *where, cl_device_id device) {
+    char place[CAPACITY];
+
+    if (device && !is_meant(device))
+        return;
+    if (find_value("crash", place) && strcmp(place, where) == 0)
+        abort();
+    if (find_value("leave", place) && strcmp(place, where) == 0)
+        _exit(3);
+    while (find_value("hang", place) && strcmp(place, where) == 0)
+        pause();
 }
 
 /* ---- Platform and device ---- */
@@ -123,6 +157,9 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform
                                             size_t *needed) {
     const char *key = what == CL_PLATFORM_NAME ? "platform" : what == CL_PLATFORM_VERSION ? "platform-version" : "";
     char text[CAPACITY];
+
+    if (is_planted_platform(platform))
+        misbehave("list", NULL);
     if (*key && is_planted_platform(platform) && find_value(key, text))
         return answer(text, strlen(text) + 1, room, to, needed);
     return target.clGetPlatformInfo(platform, what, room, to, needed);
@@ -139,6 +176,15 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
                                    : answer(text, strlen(text) + 1, room, to, needed);
         }
     return target.clGetDeviceInfo(device, what, room, to, needed);
+}
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *devices,
+                                             void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                                             void *user, cl_int *code) {
+    if (count == 1 && is_planted(devices[0]))
+        misbehave("open", devices[0]);
+    return target.clCreateContext(properties, count, devices, notify, user, code);
 }
 
 /* ---- Programs ---- */
@@ -290,6 +336,7 @@ VISIBLE CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count, const cl_icd_
     changed = target;
     changed.clGetPlatformInfo = get_platform_info;
     changed.clGetDeviceInfo = get_device_info;
+    changed.clCreateContext = create_context;
     changed.clCreateProgramWithSource = create_program;
     changed.clBuildProgram = build_program;
     changed.clGetKernelWorkGroupInfo = get_work_group_info;

@@ -85,6 +85,8 @@ int main(void) {
     scratch_write(&scratch, "metrics.csv", ICL_METRICS_HEADER "\n", strlen(ICL_METRICS_HEADER) + 1);
     html = write_report(&tap, &scratch, SCORES, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0.4375);
+    tap_ok(&tap, html && strstr(html, "half_median and half_trimmed (without the largest 1 %) instead of the mean"),
+           "what its table says of heavy tails");
     icl_free(&html);
     html = write_report(&tap, &scratch, ORACLE + 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0);

@@ -242,6 +242,8 @@ static void check_completeness(tap_run *tap) {
                     strcmp(effects[row].key + strlen(key->section) + 1, key->name) == 0;
         if (rows == 0)
             tap_ok(tap, false, "%s.%s has a row in tests/run/effects_rows.c", key->section, key->name);
+        if (!key->help || strlen(key->help) < 4)
+            tap_ok(tap, false, "%s.%s has a line of help", key->section, key->name);
         known += rows > 0;
         seen += rows;
     }

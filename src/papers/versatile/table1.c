@@ -296,6 +296,6 @@ const icl_reproduction icl_versatile_table1 = {
     .name = "versatile-table1",
     .source = "arXiv 2402.14180, table 1",
     .about = "adjusted loss of GD++, diagonal and full linear transformers beside ridge regressions",
-    .cost = {"5 s", "10 min", "2 h"},
+    .cost = {"5 s", "10 min", "45 min"},
     .run = reproduce,
 };

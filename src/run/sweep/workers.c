@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/apart.h"
 #include "iclab/file.h"
 #include "iclab/sweep.h"
 
@@ -157,78 +158,45 @@ icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_err
 /* ---- What a spec stands for ---- */
 
 typedef struct finding {
+    const icl_backend_params *params;
     icl_status status;
     icl_device_kind kind;
     char spec[ICL_NAME_CAPACITY];
     icl_error error;
 } finding;
 
-static void find_device(const icl_backend_params *params, finding *found) {
+static void find_device(icl_apart *apart, void *context) {
+    finding *found = context;
     icl_backend *backend = NULL;
 
-    found->status = icl_backend_open(params, &backend, &found->error);
+    found->status = icl_backend_open(found->params, &backend, &found->error);
     if (found->status == ICL_OK) {
         const icl_capabilities *device = icl_backend_capabilities(backend);
         found->kind = device->kind;
         snprintf(found->spec, sizeof found->spec, "%s", device->spec);
     }
     icl_backend_close(&backend);
+    icl_apart_send(apart, found);
 }
 
-/* As many bytes as a finding has, or false. */
-static bool read_finding(int pipe_end, finding *found) {
-    char *to = (char *)found;
-    size_t left = sizeof *found;
-
-    while (left > 0) {
-        const ssize_t count = read(pipe_end, to, left);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        to += count;
-        left -= (size_t)count;
-    }
-    return true;
-}
-
-/* In the process that ends again. A finding is larger than a pipe is sure to hold, so it may take several writes. */
-static void write_finding(int pipe_end, const finding *found) {
-    const char *from = (const char *)found;
-
-    for (size_t left = sizeof *found; left > 0;) {
-        const ssize_t count = write(pipe_end, from, left);
-        if (count < 0 && errno != EINTR)
-            return;
-        from += count > 0 ? count : 0;
-        left -= count > 0 ? (size_t)count : 0;
-    }
+static void take_finding(void *context, const void *message) {
+    memcpy(context, message, sizeof(finding));
 }
 
 icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
                                     icl_device_kind *kind, icl_error *error) {
-    finding found = {0};
-    int ends[2];
-    bool whole;
-    pid_t process;
+    finding found = {.params = params};
+    icl_apart_outcome outcome;
+    const icl_apart_params apart = {.title = "the choice of a device",
+                                    .size = sizeof found,
+                                    .work = find_device,
+                                    .hear = take_finding,
+                                    .context = &found};
 
-    if (pipe(ends) != 0)
-        return icl_file_fail(error, "make", "a pipe", errno);
-    (void)fflush(NULL);
-    process = fork();
-    if (process == 0) {
-        find_device(params, &found);
-        write_finding(ends[1], &found);
-        _exit(0);
-    }
-    close(ends[1]);
-    whole = process > 0 && read_finding(ends[0], &found);
-    close(ends[0]);
-    while (process > 0 && waitpid(process, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    if (!whole)
-        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it failed",
-                        params->spec ? params->spec : "auto");
+    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
+    if (outcome.end != ICL_APART_DONE)
+        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it %s",
+                        params->spec ? params->spec : "auto", outcome.words);
     if (found.status != ICL_OK)
         return icl_fail(error, found.status, "%s", found.error.message);
     snprintf(spec, ICL_NAME_CAPACITY, "%s", found.spec);

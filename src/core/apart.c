@@ -1,0 +1,152 @@
+#include "core/apart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+
+struct icl_apart {
+    int pipe_end;
+    size_t size;
+};
+
+enum {
+    RETURNED = 113, /* exit code of work that returned: a library that calls exit takes another */
+    PAUSE = 10,     /* milliseconds between two looks at a process that says nothing */
+    PATIENCE = 200, /* looks at one that was killed, before it is left alone */
+};
+
+/* ---- The process apart ---- */
+
+void icl_apart_send(icl_apart *apart, const void *message) {
+    const char *from = message;
+
+    /* A message may be larger than a pipe is sure to hold, and then takes several writes. */
+    for (size_t left = apart->size; left > 0;) {
+        const ssize_t count = write(apart->pipe_end, from, left);
+        if (count < 0 && errno != EINTR)
+            return;
+        from += count > 0 ? count : 0;
+        left -= count > 0 ? (size_t)count : 0;
+    }
+}
+
+static void work_apart(const icl_apart_params *params, int pipe_end) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    icl_apart apart = {pipe_end, params->size};
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        (void)signal(signals[i], SIG_DFL);
+    params->work(&apart, params->context);
+}
+
+/* ---- Here ---- */
+
+/* Seconds of a clock that only goes forward. */
+static double now(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Reads what is there. False at the end of the pipe. */
+static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) {
+    const ssize_t count = read(pipe_end, message + *filled, size - *filled);
+
+    *filled += count > 0 ? (size_t)count : 0;
+    return count > 0 || (count < 0 && errno == EINTR);
+}
+
+/* Hears messages until the process has ended; *state is as waitpid sets it. False where it was silent for too long. */
+static bool hear_all(const icl_apart_params *params, pid_t process, int pipe_end, char *message, int *state) {
+    double heard = now();
+    size_t filled = 0;
+    bool open = true, ended = false;
+
+    while (!(params->seconds > 0) || now() - heard < params->seconds) {
+        struct pollfd news = {.fd = open ? pipe_end : -1, .events = POLLIN};
+        const bool ready = poll(&news, 1, PAUSE) > 0;
+        if (ready)
+            open = read_some(pipe_end, message, params->size, &filled);
+        if (ended && (!ready || !open))
+            return true;
+        /* Not at the end of the pipe alone: what it started itself may hold it for longer than it lives. */
+        if (!ready || !open)
+            ended = waitpid(process, state, WNOHANG) == process;
+        if (filled == params->size) {
+            params->hear(params->context, message);
+            heard = now();
+            filled = 0;
+        }
+    }
+    return false;
+}
+
+/* A process that waits inside the kernel does not die of it. */
+static void end_by_force(pid_t process) {
+    int state = 0;
+
+    (void)kill(process, SIGKILL);
+    for (int looks = 0; looks < PATIENCE && waitpid(process, &state, WNOHANG) == 0; looks++)
+        (void)poll(NULL, 0, PAUSE);
+}
+
+static icl_status judge(const icl_apart_params *params, bool silent, int state, icl_apart_outcome *outcome,
+                        icl_error *error) {
+    const int by = !silent && WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+
+    *outcome = (icl_apart_outcome){ICL_APART_DONE, "ended"};
+    if (by == SIGINT || by == SIGTERM || by == SIGHUP)
+        return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped during %s", params->title);
+    if (silent) {
+        outcome->end = ICL_APART_SILENT;
+        snprintf(outcome->words, sizeof outcome->words, "said nothing for %g seconds", params->seconds);
+    } else if (by) {
+        outcome->end = ICL_APART_SIGNALLED;
+        snprintf(outcome->words, sizeof outcome->words, "was ended by signal %d (%s)", by, strsignal(by));
+    } else if (WEXITSTATUS(state) != RETURNED) {
+        outcome->end = ICL_APART_EXITED;
+        snprintf(outcome->words, sizeof outcome->words, "exited with code %d", WEXITSTATUS(state));
+    }
+    return ICL_OK;
+}
+
+icl_status icl_apart_run(const icl_apart_params *params, icl_apart_outcome *outcome, icl_error *error) {
+    int ends[2] = {-1, -1}, state = 0;
+    char *message = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(params->size, 1, params->title, &message, error));
+    if (pipe(ends) != 0)
+        ICL_TRY(icl_file_fail(error, "make a pipe for", params->title, errno));
+    (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    (void)fflush(NULL); /* or the process apart would write again what is not written yet */
+    const pid_t process = fork();
+    if (process == 0) {
+        work_apart(params, ends[1]);
+        _exit(RETURNED);
+    }
+    if (process < 0)
+        ICL_TRY(icl_file_fail(error, "start a process for", params->title, errno));
+    (void)close(ends[1]);
+    ends[1] = -1;
+    const bool silent = !hear_all(params, process, ends[0], message, &state);
+    if (silent)
+        end_by_force(process);
+    ICL_TRY(judge(params, silent, state, outcome, error));
+done:
+    for (size_t i = 0; i < 2; i++)
+        if (ends[i] >= 0)
+            (void)close(ends[i]);
+    icl_free(&message);
+    return status;
+}
