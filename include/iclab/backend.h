@@ -78,10 +78,10 @@ typedef struct icl_device {
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
 ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
 
-/* The same, with OpenCL in a process apart: a driver that crashes there, or that says nothing for so many seconds (> 0),
- * costs its device, whose verdict says so, or, where it does so while devices are listed, OpenCL alone. The process is a
- * fork, so this one must not have used OpenCL or OpenMP before. ICL_ERROR_INTERRUPTED if SIGINT, SIGTERM or SIGHUP ends
- * the process apart. */
+/* The same, with OpenCL in a process apart: a driver that crashes there, or that says nothing for so many seconds
+ * (> 0), costs its device, whose verdict says so, or, where it does so while devices are listed, OpenCL alone. The
+ * process is a fork, so this one must not have used OpenCL or OpenMP before. ICL_ERROR_INTERRUPTED if SIGINT, SIGTERM
+ * or SIGHUP ends the process apart. */
 ICL_API icl_status icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
                                           icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);

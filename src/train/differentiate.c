@@ -87,8 +87,9 @@ done:
     return status;
 }
 
-/* Evaluations have more sequences than a step, and a tape keeps every value. So a few sequences show how much one takes,
- * and then come as many at a time as a part of the memory holds, or half as many where it does not, and so on. */
+/* Evaluations have more sequences than a step, and a tape keeps every value. So a few sequences show how much one
+ * takes, and then come as many at a time as a part of the memory holds, or half as many where it does not, and so
+ * on. */
 static icl_status predict_on_tape(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
     enum { FEW = 64 };
     const size_t allowed = (size_t)1 << 28; /* bytes */
