@@ -191,7 +191,8 @@ static icl_reproduce_params params_of(const reproduce_options *options, const ch
 }
 
 static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend, const char *folder,
-                                const reproduce_options *options, size_t *missed, icl_error *error) {
+                                double seconds_before, const reproduce_options *options, size_t *missed,
+                                icl_error *error) {
     icl_reproduce_params params = params_of(options, folder);
     const uint64_t seed = params.seed;
     printer p = {.options = options,
@@ -207,6 +208,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     icl_reproduce_summary summary;
 
     params.backend = backend;
+    params.seconds_before = seconds_before;
     params.report = report;
     params.progress = show_progress;
     params.draw = draw;
@@ -301,6 +303,7 @@ typedef struct chosen {
     const icl_reproduction *reproductions[MOST_REPRODUCTIONS];
     char folders[MOST_REPRODUCTIONS][512];
     icl_reproduce_params params[MOST_REPRODUCTIONS]; /* of workers */
+    double seconds_before;                           /* that workers took for the only one; of several it is unknown */
 } chosen;
 
 static icl_status choose(const reproduce_options *options, chosen *all, icl_error *error) {
@@ -376,7 +379,8 @@ static icl_status judge_all(const reproduce_options *options, const chosen *all,
     device.is_another = has_trained;
     ICL_TRY(open_device(&device, &backend, error));
     for (size_t i = 0; i < all->count; i++)
-        ICL_TRY(reproduce_one(all->reproductions[i], backend, all->folders[i], options, missed, error));
+        ICL_TRY(reproduce_one(all->reproductions[i], backend, all->folders[i], all->seconds_before, options, missed,
+                              error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
@@ -393,8 +397,11 @@ static icl_status reproduce(const reproduce_options *options, const icl_ranks *r
     ICL_TRY(
         icl_ranks_agree(ranks, check_only(options, options->device.quiet || !icl_ranks_is_first(ranks), error), error));
     ICL_TRY(icl_ranks_agree(ranks, choose(options, all, error), error));
+    const double start = icl_clock_seconds();
     if (ranks->count > 1 || !options->workers.given || options->workers.value > 1)
         ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, all, ranks, error), error));
+    if (all->count == 1)
+        all->seconds_before = icl_clock_seconds() - start;
     if (icl_ranks_is_first(ranks))
         ICL_TRY(judge_all(options, all, ranks->count > 1, missed, error));
 done:

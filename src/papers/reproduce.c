@@ -51,7 +51,7 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
                          icl_reproduce_summary *summary, icl_error *error) {
     icl_reproduce_params own = *params;
     icl_reproducing run = {.params = &own, .reproduction = reproduction};
-    const double start = icl_clock_seconds();
+    const double start = icl_clock_seconds() - params->seconds_before;
     icl_status status = ICL_OK;
 
     if (own.seed == 0)

@@ -100,6 +100,7 @@ typedef struct icl_reproduce_params {
      * their checkpoint. */
     const char *folder;
     const char *only;                  /* only the cells whose name contains this; NULL: all */
+    double seconds_before;             /* that workers took for its trainings: they count among its seconds */
     const char *command_line;          /* for the record; NULL: one that says name, scale and seed */
     const volatile sig_atomic_t *stop; /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_reproduction *reproduction, const icl_finding *finding); /* may be NULL */
@@ -150,7 +151,7 @@ icl_status icl_reproduction_find(const char *name, const icl_reproduction **repr
 
 typedef struct icl_reproduce_summary {
     size_t findings, missed;
-    double seconds;
+    double seconds; /* since its trainings began */
 } icl_reproduce_summary;
 
 /* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left

@@ -201,6 +201,10 @@ static void test_choice(tap_run *tap, const char *folder) {
 
     tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "the cells with two");
     tap_ok(tap, summary.findings == 1 && summary.missed == 0, "one finding is left");
+    tap_ok(tap, summary.seconds < 500, "in %.3g s", summary.seconds);
+    params.seconds_before = 1000;
+    tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "again, behind workers");
+    tap_ok(tap, summary.seconds > 1000, "the workers' 1000 s count: %.4g s", summary.seconds);
     params.only = "three";
     tap_ok(tap,
            icl_reproduce(&reproduction, &params, &summary, &error) == ICL_ERROR_INPUT &&

@@ -79,6 +79,7 @@ def check_sampling(run, work):
     batch = iclab.sample(run.recipe, purpose="evaluation")
     ok(batch.inputs.shape == (2048, 7, 4) and (batch.inputs[:100] == asked["tokens"]).all(), "the command's sequences")
     ok((batch.targets[:100, 0, 0] == asked["targets"]).all(), "with their targets")
+    ok(repr(batch).startswith("Batch(inputs [2048, 7, 4], targets [2048, 1, 1]"), f"shown by its sizes: {batch}")
     outputs = run.outputs(batch.inputs, device="cpu")
     ok((outputs[:100, 0, 0] == asked["predictions"]).all(), "and the model's outputs, bit by bit")
     doubles = iclab.sample(run.recipe, 8, purpose="evaluation", device="ref").inputs

@@ -43,6 +43,11 @@ class Batch:
     sides: dict[str, numpy.ndarray[Any, Any]]
     shape: TaskShape
 
+    def __repr__(self) -> str:
+        arrays = {"inputs": self.inputs, "targets": self.targets, "weights": self.weights, **self.sides}
+        sizes = [f"{name} {list(array.shape)}" for name, array in arrays.items() if array is not None]
+        return f"Batch({', '.join(sizes)})"
+
 
 def shape_at(address: int) -> TaskShape:
     shape = library.at("icl_task_shape", address)
