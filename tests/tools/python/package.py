@@ -171,6 +171,8 @@ def check_models(run, work):
 
 def check_refusals(work):
     """Failures are exceptions with the library's line."""
+    with refused(KeyError, "lost: expected one of found, too", "a column that there is not"):
+        iclab.Table({"found": [1], "too": [2]})["lost"]
     with refused(iclab.InputError, "nearest is layers", "a keyword that there is not"):
         iclab.train("quickstart", layrs=2)
     with refused(iclab.InputError, "model.layers", "an unknown key of a section"):

@@ -60,6 +60,8 @@ class Table(Mapping[str, "numpy.ndarray[Any, Any]"]):
         return cls(columns, title)
 
     def __getitem__(self, name: str) -> numpy.ndarray[Any, Any]:
+        if name not in self._columns:
+            raise KeyError(f"{name}: expected one of {', '.join(self._columns)}")
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
