@@ -17,6 +17,7 @@ SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all"]
 AGAIN = 6  # tests
+IGNORED = "return value ignored"  # a kind of change
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
@@ -117,7 +118,7 @@ class Trial:
                 return {"verdict": "equivalent", "why": "the same object code"}
             users = self.users[change.file] if change.lines is None else ()
             reaching = covered.reaching(change, original, users)
-            order = self._order(reaching, covered, totals)
+            order = self._order(change, reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
             if result["verdict"] == "survived" and self._sanitize(change.file, order[:AGAIN]):
                 again = self._run_tests(order[:AGAIN], covered, seconds, path, original, changed)
@@ -140,12 +141,14 @@ class Trial:
                 (self.tree.build / program).unlink(missing_ok=True)
         return file in self.outputs
 
-    def _order(self, reaching, covered, totals):
-        """Quick tests and those that run little else first."""
+    def _order(self, change, reaching, covered, totals):
+        """Quick tests and those that run little else first. A status that is ignored shows where calls fail: before all
+        others in tests of faults."""
         names = [name for name in reaching if name in self.tests]
-        first = [name for name in names if not reach.LAST & self.tests[name].suites]
+        failing = [name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites]
+        first = [name for name in names if name in failing or not reach.LAST & self.tests[name].suites]
         cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] for name in names}
-        return sorted(first or names, key=cost.get)
+        return sorted(first or names, key=lambda name: (name not in failing, cost[name]))
 
     def _run_tests(self, order, covered, seconds, path, original, changed):
         spent, count = 0, 0

@@ -51,6 +51,30 @@ for heading in Weights "What each term does" "The algorithm, layer by layer" "Th
     grep -q "^## $heading\$" "$work/linear/inspect/inspect.md"
     ok $? "inspect.md has the section $heading"
 done
+if command -v python3 >/dev/null; then
+    # Each heat map shows the matrix that its title names, up to the scale that P and Q may share out otherwise.
+    python3 - "$work/linear" <<'PYTHON' 2>&1 | note
+import json, math, re, struct, sys
+
+folder = sys.argv[1]
+model = open(f"{folder}/model.safetensors", "rb").read()
+start = 8 + struct.unpack("<Q", model[:8])[0]
+tensors = json.loads(model[8:start])
+shown = re.findall(r'^set title "([PQ]), layer (\d+)".*?^plot \'([^\']+)\'', open(f"{folder}/inspect/weights.gp").read(),
+                   re.MULTILINE | re.DOTALL)
+wrong = [] if len(shown) == 4 else [f"{len(shown)} maps"]
+for part, layer, name in shown:
+    first, last = tensors[f"layer.{int(layer) - 1}.head.0.{part}"]["data_offsets"]
+    matrix = struct.unpack(f"<{(last - first) // 4}f", model[start + first:start + last])
+    drawn = [float(field) for line in open(f"{folder}/inspect/{name}") for field in line.split(",")]
+    product = sum(a * b for a, b in zip(drawn, matrix))
+    if len(matrix) != 16 or product < (1 - 1e-6) * math.hypot(*drawn) * math.hypot(*matrix):
+        wrong.append(f"{part}, layer {layer}: {name}")
+sys.exit("; ".join(wrong) or 0)
+PYTHON
+    [[ ${PIPESTATUS[0]} -eq 0 ]]
+    ok $? "each heat map shows the matrix of its title"
+fi
 run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$work/elsewhere"
 expect 0 "inspect --json --out"
 files "$work/elsewhere" weights

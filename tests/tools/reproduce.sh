@@ -146,6 +146,21 @@ check_order() {
     found "plain linear attention above convolutions, keys of 8" "linear less conv"
 }
 
+# The largest of the ratios, and where it is, by the picture's data.
+check_scaled() {
+    local data cell
+    for data in "$work/out.d/$name-ci"/scaled-inputs-*.csv; do
+        cell=$(basename "$data" .csv)
+        awk -F, 'NR > 1 { apart = log($2 / $5); apart = apart < 0 ? -apart : apart }
+            NR > 1 && apart > worst { worst = apart; at = $1 }
+            END { printf "%.9g at %g:", worst, at }' "$data" >"$work/expected"
+        grep "\"what\":\"${cell#scaled-inputs-}\",\"quantity\":\"inputs scaled" "$work/out" |
+            sed -E 's/.*"ours":([^,]*).*"note":"(at [^:]*:).*/\1 \2/' |
+            awk '{ printf "%.9g %s %s", $1, $2, $3 }' >"$work/seen"
+        same "$work/expected" "$work/seen" "the largest ratio of $cell"
+    done
+}
+
 if [[ $name == list ]]; then
     check_list "$@"
 else
@@ -164,6 +179,7 @@ else
     [[ $(grep -c . "$work/out.d/$name-ci/findings.csv") -eq $(($(grep -c '"judgement"' "$work/out") + 1)) ]]
     ok $? "findings.csv has a row for each"
     [[ $name != recall-mqar ]] || check_order
+    [[ $name != gd-trained ]] || check_scaled
     if command -v gnuplot >/dev/null; then
         for script in "$work/out.d/$name-ci"/*.gp; do
             [[ -e $script ]] || continue
