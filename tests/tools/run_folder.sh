@@ -22,8 +22,16 @@ small=(--device "$device" --set train.batch=32 --set train.warmup=5 --set train.
     --set eval.fit_sequences=200 --set eval.every=10 --set eval.every_sequences=64 --set train.checkpoint_every=7)
 
 # ---- The folder ----
+begin=$EPOCHREALTIME
 run train quickstart "${small[@]}" --steps 40 --out "$work/straight"
+end=$EPOCHREALTIME
 expect 0 "train"
+took() {
+    sed -nE "s/.*\"$1\":[[:space:]]*([0-9.e+-]+).*/\1/p" "$work/straight/run.json"
+}
+awk -v startup="$(took startup_seconds)" -v training="$(took training_seconds)" -v begin="$begin" -v end="$end" \
+    'BEGIN { exit !(startup > 0 && training > 0 && startup + training < end - begin) }'
+ok $? "start-up and training took parts of its time"
 grep -E 'device ' "$work/err" | head -n 1 | note
 for file in recipe.ini metrics.csv model.safetensors checkpoint/state.safetensors run.json; do
     [[ -s $work/straight/$file ]]
