@@ -23,6 +23,7 @@ STEPS = 2  # from a table to the files that read it
 BUILD = "source/build"
 # Slow unwinding sees through libraries without frame pointers, which known leaks are told by.
 FINDINGS = "detect_leaks=1:fast_unwind_on_malloc=0:hard_rss_limit_mb=6000"
+COMPILERS = "detect_leaks=0:fast_unwind_on_malloc=1:malloc_context_size=0"
 KNOWN_LEAKS = "tests/setups/leaks.txt"
 SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it took hangs
 
@@ -179,7 +180,7 @@ class Trial:
             return suite.Outcome("failed", 0, 0, 0, "a program of the test does not build")
         extra = dict(self.extra)
         if "opencl" in " ".join([name, *test.command]):  # a driver's compiler, which would take minutes so
-            extra["ASAN_OPTIONS"] += ":detect_leaks=0"
+            extra["ASAN_OPTIONS"] += ":" + COMPILERS
         return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, extra)
 
     def _is_good(self, name, taken, path, original, changed):
