@@ -60,8 +60,8 @@ folder = sys.argv[1]
 model = open(f"{folder}/model.safetensors", "rb").read()
 start = 8 + struct.unpack("<Q", model[:8])[0]
 tensors = json.loads(model[8:start])
-shown = re.findall(r'^set title "([PQ]), layer (\d+)".*?^plot \'([^\']+)\'', open(f"{folder}/inspect/weights.gp").read(),
-                   re.MULTILINE | re.DOTALL)
+script = open(f"{folder}/inspect/weights.gp").read()
+shown = re.findall(r'^set title "([PQ]), layer (\d+)".*?^plot \'([^\']+)\'', script, re.MULTILINE | re.DOTALL)
 wrong = [] if len(shown) == 4 else [f"{len(shown)} maps"]
 for part, layer, name in shown:
     first, last = tensors[f"layer.{int(layer) - 1}.head.0.{part}"]["data_offsets"]
