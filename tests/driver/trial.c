@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "../core/scratch.h"
+#include "device/choose.h"
+#include "device/trial.h"
 #include "tap.h"
 
 #define VARIABLE "ICLAB_TEST_DRIVER"
@@ -175,6 +177,28 @@ static void check_auto(tap_run *tap) {
     tap_ok(tap, strstr(h.chose, "; measured on 20") && strcmp(spec, again) == 0, "again: %s", h.chose);
 }
 
+/* What "auto" does with its choice: PoCL's is never OpenCL, which is slower here. */
+static void check_choice(tap_run *tap) {
+    const icl_backend_params params = {.trial_seconds = SECONDS};
+    char spec[ICL_NAME_CAPACITY] = "unset";
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+
+    setenv(VARIABLE, "name=Planted CPU", 1);
+    tap_status(tap, icl_trial_choose(&params, spec, &error), &error, "a choice");
+    tap_ok(tap, strcmp(spec, "cpu") == 0, "it is told: %s", spec);
+    tap_ok(tap,
+           icl_open_exactly(&params, "opencl:97.1", &backend, &error) == ICL_ERROR_DEVICE && !backend &&
+               strstr(error.message, "opencl:97.1 is no longer there"),
+           "a device that went away: %s", error.message);
+    for (int platform = 0; platform < 8 && !backend; platform++) {
+        snprintf(spec, sizeof spec, "opencl:%d.1", platform);
+        (void)icl_open_exactly(&params, spec, &backend, NULL);
+    }
+    tap_ok(tap, backend && strcmp(icl_backend_capabilities(backend)->spec, spec) == 0, "the second device: %s", spec);
+    icl_backend_close(&backend);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -192,6 +216,7 @@ int main(void) {
         check_lists(&tap, &f);
         check_listing(&tap, &f);
         check_auto(&tap);
+        check_choice(&tap);
     }
     icl_devices_free(&f.devices);
     scratch_close(&scratch);

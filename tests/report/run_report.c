@@ -76,7 +76,21 @@ static void check_lead(tap_run *tap, const char *html, const char *quantity, dou
            "%s", sentence);
 }
 
+/* How the name of the losses' axis begins. */
+static void check_unit(tap_run *tap, scratch_folder *scratch, const char *unit) {
+    char label[256], *script = NULL;
+    size_t size;
+    icl_error error = {0};
+
+    snprintf(label, sizeof label, "set ylabel \"%s", unit);
+    tap_status(tap, icl_file_read(scratch_path(scratch, "loss.gp"), 0, &script, &size, &error), &error,
+               "the picture of the losses");
+    tap_ok(tap, script && strstr(script, label), "%s", label);
+    icl_free(&script);
+}
+
 int main(void) {
+    static const char metrics[] = ICL_METRICS_HEADER "\n1,3.5,1,0.1,\n2,3,1,0.1,\n3,2.5,1,0.1,\n";
     tap_run tap = {0};
     scratch_folder scratch;
     char *html;
@@ -94,8 +108,13 @@ int main(void) {
     html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "mean squared error", 3.125, 0.375, 0);
     icl_free(&html);
+    scratch_write(&scratch, "metrics.csv", metrics, strlen(metrics));
+    html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
+    icl_free(&html);
+    check_unit(&tap, &scratch, "squared error (squares of y");
     html = write_report(&tap, &scratch, 1, ICL_LOSS_CROSS_ENTROPY);
     check_lead(&tap, html, icl_loss_name(ICL_LOSS_CROSS_ENTROPY), 3.125, 0.375, 0);
+    check_unit(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
     icl_free(&html);
     scratch_close(&scratch);
     return tap_done(&tap);
