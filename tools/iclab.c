@@ -81,6 +81,8 @@ int main(int count, char **arguments) {
     /* A file size limit is to be a failed write like a full disk, not the end of the process. */
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
+    /* Whoever starts us may ignore it, and then nobody could wait for a process of ours. */
+    (void)signal(SIGCHLD, SIG_DFL);
     if (count < 2)
         return no_command();
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "help") == 0) {

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
+#include "iclab/host.h"
 
 struct icl_apart {
     int pipe_end;
@@ -51,13 +51,6 @@ static void work_apart(const icl_apart_params *params, int pipe_end) {
 
 /* ---- Here ---- */
 
-/* Seconds of a clock that only goes forward. */
-static double now(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Reads what is there. False at the end of the pipe. */
 static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) {
     const ssize_t count = read(pipe_end, message + *filled, size - *filled);
@@ -68,23 +61,24 @@ static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) 
 
 /* Hears messages until the process has ended; *state is as waitpid sets it. False where it was silent for too long. */
 static bool hear_all(const icl_apart_params *params, pid_t process, int pipe_end, char *message, int *state) {
-    double heard = now();
+    double heard = icl_clock_seconds();
     size_t filled = 0;
     bool open = true, ended = false;
 
-    while (!(params->seconds > 0) || now() - heard < params->seconds) {
+    while (ended || !(params->seconds > 0) || icl_clock_seconds() - heard < params->seconds) {
         struct pollfd news = {.fd = open ? pipe_end : -1, .events = POLLIN};
         const bool ready = poll(&news, 1, PAUSE) > 0;
         if (ready)
             open = read_some(pipe_end, message, params->size, &filled);
         if (ended && (!ready || !open))
             return true;
-        /* Not at the end of the pipe alone: what it started itself may hold it for longer than it lives. */
-        if (!ready || !open)
-            ended = waitpid(process, state, WNOHANG) == process;
+        /* Not at the end of the pipe alone: what it started itself may hold it for longer than it lives. Where this
+         * process ignores SIGCHLD there is nothing to wait for, and no state. */
+        if (!ended && (!ready || !open))
+            ended = waitpid(process, state, WNOHANG) != 0;
         if (filled == params->size) {
             params->hear(params->context, message);
-            heard = now();
+            heard = icl_clock_seconds();
             filled = 0;
         }
     }

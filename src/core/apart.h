@@ -3,7 +3,8 @@
  * the same size, through a pipe.
  *
  * The process is a fork: of this process's threads it has the caller's alone. So a library that keeps threads, as
- * OpenCL drivers and OpenMP do, must not have been used here before.
+ * OpenCL drivers and OpenMP do, must not have been used here before. In a process that ignores SIGCHLD every end counts
+ * as an exit: the system does not say how its children ended.
  */
 #ifndef ICLAB_CORE_APART_H
 #define ICLAB_CORE_APART_H

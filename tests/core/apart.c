@@ -149,6 +149,11 @@ int main(void) {
     run(leave_a_child, 15, &h, &outcome, &error);
     tap_ok(&tap, outcome.end == ICL_APART_DONE && h.count == 1,
            "a process that holds the pipe is not waited for: it %s", outcome.words);
+    (void)signal(SIGCHLD, SIG_IGN);
+    run(say_all, 0, &h, &outcome, &error);
+    tap_ok(&tap, outcome.end == ICL_APART_EXITED && h.count == MESSAGES,
+           "with SIGCHLD ignored nothing is waited for, and all is heard: it %s, %d", outcome.words, h.count);
+    (void)signal(SIGCHLD, SIG_DFL);
     (void)signal(SIGINT, SIG_IGN); /* as this process handles it is nothing to the one apart */
     tap_ok(&tap,
            run(stop_as_by_keys, 60, &h, &outcome, &error) == ICL_ERROR_INTERRUPTED && strstr(error.message, "a test"),

@@ -39,6 +39,15 @@ code=0
 wait "$process" || code=$?
 expect 143 "nohup lets a run outlive it, up to SIGTERM"
 
+# ---- Processes of its own, where whoever starts it ignores how children end ----
+if env --ignore-signal=CHLD true 2>/dev/null; then
+    code=0
+    timeout 300 env --ignore-signal=CHLD "$ICLAB" devices >out 2>err || code=$?
+    expect 0 "devices with SIGCHLD ignored"
+    ! grep -q 'the process that' err
+    ok $? "and it knows how its process ended"
+fi
+
 # ---- Streams ----
 for words in --help --version help 'train --help' devices; do
     for where in full closed; do

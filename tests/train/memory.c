@@ -67,6 +67,42 @@ static void check_refusal(tap_run *tap) {
            "where no slices do: %s", error.message);
 }
 
+/* A memory of 60 keys after each of 60 writes: 2,048 sequences at once would take 2 GB. */
+static void check_prediction(tap_run *tap, icl_backend *backend) {
+    static const char *const settings[] = {"task.family=associative",
+                                           "task.keys=60",
+                                           "task.writes=60",
+                                           "model.family=fast-weights",
+                                           "model.rule=fwm",
+                                           "model.layers=1",
+                                           "train.schedule=constant",
+                                           "model.feature_map=dpfp:1",
+                                           NULL};
+    enum { SEQUENCES = 2048 };
+    const size_t most = (size_t)640 << 20;
+    static float outputs[SEQUENCES * 60];
+    icl_trainer *trainer = NULL;
+    icl_batch batch = {0};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(make_trainer(backend, settings, &trainer, &error));
+    ICL_TRY(icl_batch_create(trainer->task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, &error));
+    ICL_TRY(icl_task_sample(trainer->task, backend, ICL_FOR_EVALUATION, 1, 0, &batch, &error));
+    icl_backend_forget_peak(backend);
+    ICL_TRY(icl_trainer_predict(trainer, &batch, outputs, &error));
+done:
+    tap_status(tap, status, &error, "predictions of many sequences");
+    tap_ok(tap, icl_backend_get_statistics(backend).bytes_peak < most, "hold %zu bytes, below %zu",
+           icl_backend_get_statistics(backend).bytes_peak, most);
+    size_t missing = 0;
+    for (size_t i = 0; i < SEQUENCES; i++)
+        missing += outputs[i * 60] == 0;
+    tap_ok(tap, missing == 0, "every sequence has its prediction");
+    icl_batch_release(&batch);
+    icl_trainer_destroy(&trainer);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
@@ -79,6 +115,7 @@ int main(int argc, char **argv) {
         const bool host = icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
         tap_ok(&tap, (check(&tap, backend, parts, "in parts") == 0) == host, "parts are the host's");
         check_refusal(&tap);
+        check_prediction(&tap, backend);
         icl_backend_close(&backend);
     }
     return tap_done(&tap);
