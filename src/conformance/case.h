@@ -108,7 +108,7 @@ size_t icl_case_count(const icl_case *c, int operand);
 /* Writes the initial values of one operand, inputs and updated states alike, as floats in row-major order. Some depend
  * on others (a softmax backward pass needs the forward pass's results), so `operands` holds all operands written
  * before, last to first. */
-void icl_case_inputs(const icl_case *c, int operand, float *const *operands);
+icl_status icl_case_inputs(const icl_case *c, int operand, float *const *operands, icl_error *error);
 
 /* The exact result and its bound for one device precision. */
 typedef struct icl_truth {
@@ -154,6 +154,9 @@ typedef struct icl_described_op {
 
     /* The domain, where it is smaller than all numbers: as icl_case_inputs. NULL: none. */
     void (*inputs)(const icl_case *c, int operand, float *const *operands);
+
+    /* Overwrites an operand of a backward pass that its forward pass gives, and leaves any other. NULL: there is none. */
+    icl_status (*results)(const icl_case *c, int operand, float *const *operands, icl_error *error);
 
     /* Whether the op reads the old values of an output. NULL: of none. */
     bool (*is_updated)(const icl_case *c, int output);

@@ -51,7 +51,8 @@ icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error);
 icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error);
 
 /* What the forward pass would have given: final, reads or states of recurrence_backward. */
-void icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands);
+icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error);
+
 icl_status icl_truth_look_up(icl_truth *truth, icl_error *error);
 icl_status icl_truth_look_up_backward(icl_truth *truth, icl_error *error);
 icl_status icl_truth_convolve(icl_truth *truth, icl_error *error);
@@ -59,7 +60,7 @@ icl_status icl_truth_convolve_backward(icl_truth *truth, icl_error *error);
 icl_status icl_truth_rotate(icl_truth *truth, icl_error *error);
 
 /* What the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
-void icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands);
+icl_status icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands, icl_error *error);
 
 /* ---- Rows of a description ---- */
 

@@ -124,11 +124,8 @@ static void cases(icl_case_list *list) {
 }
 
 /* The backward pass reads what the forward pass gave. */
-static void backward_inputs(const icl_case *c, int operand, float *const *operands) {
-    if (operand == 4 || operand == 5)
-        icl_truth_forward_results(c, operand, operands);
-    else
-        icl_case_values(c, operand, false, operands[operand]);
+static icl_status backward_results(const icl_case *c, int operand, float *const *operands, icl_error *error) {
+    return operand == 4 || operand == 5 ? icl_truth_forward_results(c, operand, operands, error) : ICL_OK;
 }
 
 ICL_CASE_CALL(forward, icl_attention_forward(on, &c->params.attention, t[0], t[1], t[2], t[3], t[4], error))
@@ -199,5 +196,5 @@ static const icl_timed_shape backward_timed[] = {
 const icl_described_op icl_described_attention_forward =
     ICL_DESCRIBED(forward_timed, .call = call_forward, .truth = icl_truth_attention, .cases = cases, .flops = flops);
 const icl_described_op icl_described_attention_backward =
-    ICL_DESCRIBED(backward_timed, .call = call_backward, .truth = icl_truth_attention, .inputs = backward_inputs,
+    ICL_DESCRIBED(backward_timed, .call = call_backward, .truth = icl_truth_attention, .results = backward_results,
                   .flops = flops, .fill = fill_backward);

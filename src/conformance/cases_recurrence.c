@@ -247,14 +247,18 @@ static void forward_inputs(const icl_case *c, int operand, float *const *operand
     input_values(c, FORWARD, operand, operands[operand]);
 }
 
-/* The backward pass reads what the forward pass gave. */
 static void backward_inputs(const icl_case *c, int operand, float *const *operands) {
     if (operand >= BACKWARD)
         input_values(c, BACKWARD, operand, operands[operand]);
-    else if (operand == ICL_RECURRENCE_BACKWARD_D_OUT || operand == ICL_RECURRENCE_BACKWARD_D_FINAL)
-        icl_case_values(c, operand, false, operands[operand]);
     else
-        icl_truth_recurrence_results(c, operand, operands);
+        icl_case_values(c, operand, false, operands[operand]);
+}
+
+/* The backward pass reads what the forward pass gave. */
+static icl_status backward_results(const icl_case *c, int operand, float *const *operands, icl_error *error) {
+    if (operand >= BACKWARD || operand == ICL_RECURRENCE_BACKWARD_D_OUT || operand == ICL_RECURRENCE_BACKWARD_D_FINAL)
+        return ICL_OK;
+    return icl_truth_recurrence_results(c, operand, operands, error);
 }
 
 /* ---- Calls ---- */
@@ -365,6 +369,6 @@ static const icl_timed_shape backward_timed[] = {
 const icl_described_op icl_described_recurrence_forward =
     ICL_DESCRIBED(forward_timed, .call = call_forward, .truth = icl_truth_recurrence_forward, .cases = forward_cases,
                   .inputs = forward_inputs, .flops = flops, .fill = fill_forward);
-const icl_described_op icl_described_recurrence_backward =
-    ICL_DESCRIBED(backward_timed, .call = call_backward, .truth = icl_truth_recurrence_backward,
-                  .cases = backward_cases, .inputs = backward_inputs, .flops = flops, .fill = fill_backward);
+const icl_described_op icl_described_recurrence_backward = ICL_DESCRIBED(
+    backward_timed, .call = call_backward, .truth = icl_truth_recurrence_backward, .cases = backward_cases,
+    .inputs = backward_inputs, .results = backward_results, .flops = flops, .fill = fill_backward);

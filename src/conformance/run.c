@@ -110,7 +110,7 @@ static icl_status prepare(run *r, icl_error *error) {
             ICL_CHECK(icl_allocate(p->count, sizeof(double), "conformance bounds", &r->truth.bound[i], error));
         initial[i] = p->initial;
         if (i >= r->outputs || is_updated(r->c, i))
-            icl_case_inputs(r->c, i, initial);
+            ICL_CHECK(icl_case_inputs(r->c, i, initial, error));
         const bool written_only = i < r->outputs && !is_updated(r->c, i);
         for (size_t k = 0; k < p->whole_count; k++)
             p->before[k] = (double)NAN;

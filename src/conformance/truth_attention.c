@@ -297,7 +297,7 @@ icl_status icl_truth_attention(icl_truth *truth, icl_error *error) {
     return ICL_OK;
 }
 
-void icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands) {
+icl_status icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands, icl_error *error) {
     icl_case forward = {.op = ICL_OP_attention_forward, .params = c->params};
     icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
     const int from[5] = {4, 5, 6, 7, 8};
@@ -308,13 +308,13 @@ void icl_truth_forward_results(const icl_case *c, int wanted, float *const *oper
         for (int axis = 0; axis < ICL_MAX_RANK; axis++)
             forward.shape[i][axis] = c->shape[from[i]][axis];
         const size_t count = icl_case_count(&forward, i);
-        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], NULL));
+        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], error));
         if (i < 2)
-            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], NULL));
+            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], error));
         for (size_t k = 0; i >= 2 && k < count; k++)
             truth.operand[i][k] = (double)operands[from[i]][k];
     }
-    ICL_TRY(icl_truth_attention(&truth, NULL));
+    ICL_TRY(icl_truth_attention(&truth, error));
     for (size_t k = 0; k < icl_case_count(c, wanted); k++)
         operands[wanted][k] = (float)truth.operand[wanted - 4][k];
 done:
@@ -322,4 +322,5 @@ done:
         icl_free(&truth.operand[i]);
         icl_free(&truth.bound[i]);
     }
+    return status;
 }

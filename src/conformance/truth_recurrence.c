@@ -299,7 +299,7 @@ done:
     return status;
 }
 
-void icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands) {
+icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error) {
     icl_case forward = {.op = ICL_OP_recurrence_forward, .params = c->params};
     icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
     icl_status status = ICL_OK;
@@ -314,13 +314,13 @@ void icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *o
         if (forward.rank[i] < 0)
             continue;
         const size_t count = icl_case_count(&forward, i);
-        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], NULL));
+        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], error));
         if (i < INPUTS)
-            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], NULL));
+            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], error));
         for (size_t k = 0; i >= INPUTS && k < count; k++)
             truth.operand[i][k] = (double)operands[from][k];
     }
-    ICL_TRY(icl_truth_recurrence_forward(&truth, NULL));
+    ICL_TRY(icl_truth_recurrence_forward(&truth, error));
     const double *results = truth.operand[wanted - ICL_RECURRENCE_BACKWARD_FINAL + FINAL];
     for (size_t k = 0; k < icl_case_count(c, wanted); k++)
         operands[wanted][k] = (float)results[k];
@@ -329,4 +329,5 @@ done:
         icl_free(&truth.operand[i]);
         icl_free(&truth.bound[i]);
     }
+    return status;
 }

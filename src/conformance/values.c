@@ -68,11 +68,12 @@ void icl_case_without_largest(size_t count, float *values) {
             values[i] = copysignf(1, values[i]);
 }
 
-void icl_case_inputs(const icl_case *c, int operand, float *const *operands) {
+icl_status icl_case_inputs(const icl_case *c, int operand, float *const *operands, icl_error *error) {
     const icl_described_op *op = icl_describe(c->op);
 
     if (op->inputs)
         op->inputs(c, operand, operands);
     else
         icl_case_values(c, operand, false, operands[operand]);
+    return op->results ? op->results(c, operand, operands, error) : ICL_OK;
 }

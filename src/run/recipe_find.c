@@ -103,7 +103,6 @@ icl_status icl_recipe_find_by_name(const char *name, char **path, icl_error *err
     ICL_TRY(find_in_folder(getenv("ICLAB_RECIPES"), &search, error));
     ICL_TRY(find_beside_library(&search, error));
     ICL_TRY(find_in_folder(ICL_RECIPE_DIR, &search, error));
-    *path = search.path;
     if (!search.path && search.nearest[0] != '\0')
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
                          "recipe %s: no such file, and no recipe of that name; the nearest is %s", name,
@@ -114,6 +113,9 @@ icl_status icl_recipe_find_by_name(const char *name, char **path, icl_error *err
                           "names another folder)",
                           name, ICL_RECIPE_DIR);
 done:
+    if (status != ICL_OK)
+        icl_free(&search.path);
+    *path = search.path;
     return status;
 }
 

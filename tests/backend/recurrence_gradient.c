@@ -29,7 +29,7 @@ static icl_status create(icl_backend *backend, const icl_case *c, gradients *g, 
         ICL_CHECK(icl_tensor_create(backend, 4, c->shape[i], &g->t[i], error));
         if (i < ICL_RECURRENCE_INPUTS)
             continue;
-        icl_case_inputs(c, i, g->values);
+        ICL_CHECK(icl_case_inputs(c, i, g->values, error));
         ICL_CHECK(icl_tensor_write(g->t[i], g->values[i], error));
         for (size_t e = 0; e < count; e++)
             g->truth.operand[i][e] = (double)g->values[i][e];

@@ -1,11 +1,13 @@
 #include "attempts.h"
 
+#include <stdlib.h>
+
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "iclab/train.h"
 
-enum { MAX_COMPLAINT = 10 };
+enum { MAX_COMPLAINT = 10, MAX_CALLS = 20000 };
 
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error) {
     icl_backend *backend = NULL;
@@ -41,11 +43,38 @@ static const char *judge_holdings(const fault_holdings *before) {
     return now.files != before->files ? "a file is left open" : NULL;
 }
 
+/* Which calls of an attempt fail: all that another path leads to. A list of numbers from 1, 0 behind the last. */
+static uint32_t *choose_calls(const fault_work *work, fault_kind kind) {
+    uint64_t *paths = calloc(MAX_CALLS, sizeof *paths);
+    uint32_t *chosen = calloc(MAX_CALLS + 1, sizeof *chosen);
+    icl_error error = {0};
+    size_t count = 0;
+
+    if (paths && chosen) {
+        fault_trace(kind, paths, MAX_CALLS);
+        (void)work->attempt(work->context, &error);
+        fault_disarm();
+        if (work->clear)
+            work->clear(work->context);
+        for (uint32_t i = 0; i < MAX_CALLS && paths[i] != 0; i++) {
+            size_t known = 0;
+            while (known < count && paths[chosen[known] - 1] != paths[i])
+                known++;
+            if (known == count)
+                chosen[count++] = i + 1;
+        }
+    }
+    free(paths);
+    return chosen;
+}
+
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting) {
     static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does"};
     unsigned reported = 0, survived = 0, bad = 0;
+    uint32_t *chosen = work->each_path ? choose_calls(work, kind) : NULL;
 
-    for (uint64_t nth = 1;; nth++) {
+    for (uint64_t i = 1; !chosen || chosen[i - 1] != 0; i++) {
+        const uint64_t nth = chosen ? chosen[i - 1] : i;
         const fault_holdings before = fault_held();
         icl_error error = {0};
         fault_arm(kind, nth, lasting);
@@ -64,6 +93,7 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
         reported += status != ICL_OK;
         survived += status == ICL_OK;
     }
+    free(chosen);
     tap_ok(tap, bad == 0 && reported > 0, "%s%s: %u faults reported, %u survived", kinds[kind],
            lasting ? ", and all that follow" : "", reported, survived);
 }

@@ -16,6 +16,7 @@ typedef struct fault_work {
         const void *context);     /* whether a finished attempt's outcome has the bits of the undisturbed one */
     void (*clear)(void *context); /* gives back the outcome; may be NULL */
     void *context;
+    bool each_path; /* of the calls that the same functions lead to, one alone fails */
 } fault_work;
 
 /* A run folder with a model that was not trained, to work on. */

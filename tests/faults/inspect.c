@@ -1,5 +1,6 @@
 /*
- * Every allocation and every file call of an inspection fails once, and then once with all that follow. Each time the
+ * Every allocation and every file call of an inspection fails once, and then once with all that follow; of a sequence
+ * model's and of softmax attention's, an allocation for each path of calls that leads to one. Each time the
  * outcome is an error of one line or, where there is a way around, the summary of the undisturbed one; and nothing is
  * held afterwards.
  */
@@ -18,13 +19,27 @@ typedef struct surroundings {
     char *expected, *seen;
 } surroundings;
 
-static icl_status make_run(const surroundings *around, icl_error *error) {
-    static const char *const settings[] = {"task.d=2", "task.n=3", "model.layers=1", "train.batch=1"};
+enum { MOST_SETTINGS = 12 };
+
+static const struct {
+    const char *settings[MOST_SETTINGS];
+    bool each_path;
+} setups[] = {
+    {{"task.d=2", "task.n=3", "model.layers=1", "train.batch=1"}, false},
+    {{"task.family=recall", "task.vocabulary=16", "task.length=8", "task.pairs=2", "model.family=sequence",
+      "model.width=4", "model.layers=2", "model.mixer=delta,softmax", "train.batch=1"},
+     true},
+    {{"task.family=functions", "task.inputs=sphere", "task.d=2", "task.n=3", "model.family=softmax", "model.layers=1",
+      "train.batch=1"},
+     true},
+};
+
+static icl_status make_run(const surroundings *around, const char *const *settings, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status;
 
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    for (size_t i = 0; i < MOST_SETTINGS && settings[i]; i++)
         ICL_TRY(icl_recipe_override(recipe, settings[i], error));
     ICL_TRY(fault_make_run(around->run, recipe, error));
 done:
@@ -56,9 +71,9 @@ static void clear(void *context) {
     icl_free(&((surroundings *)context)->seen);
 }
 
-int main(void) {
-    tap_run tap = {0};
+static void check(tap_run *tap, const char *const *settings, bool each_path) {
     surroundings around = {.seen = NULL};
+    const fault_work work = {attempt, as_expected, clear, &around, each_path};
     scratch_folder scratch, run = {.folder = ""}, out = {.folder = ""};
     icl_error error = {0};
 
@@ -67,14 +82,13 @@ int main(void) {
     snprintf(around.out, sizeof around.out, "%s", scratch_path(&scratch, "out"));
     snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
     snprintf(out.folder, sizeof out.folder, "%.250s", around.out);
-    if (tap_status(&tap, make_run(&around, &error), &error, "a run") &&
-        tap_status(&tap, attempt(&around, &error), &error, "its inspection")) {
+    if (tap_status(tap, make_run(&around, settings, &error), &error, "a run") &&
+        tap_status(tap, attempt(&around, &error), &error, "its inspection")) {
         around.expected = around.seen;
         around.seen = NULL;
-        const fault_work work = {attempt, as_expected, clear, &around};
-        for (int lasting = 0; lasting < 2; lasting++) {
-            fault_check(&tap, &work, FAULT_ALLOCATION, lasting);
-            fault_check(&tap, &work, FAULT_FILE, lasting);
+        for (int lasting = 0; lasting < (each_path ? 1 : 2); lasting++) {
+            fault_check(tap, &work, FAULT_ALLOCATION, lasting);
+            fault_check(tap, &work, FAULT_FILE, lasting);
         }
     }
     icl_free(&around.expected);
@@ -82,5 +96,12 @@ int main(void) {
     scratch_close(&run);
     scratch_close(&out);
     scratch_close(&scratch);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
+        check(&tap, setups[i].settings, setups[i].each_path);
     return tap_done(&tap);
 }

@@ -9,6 +9,7 @@
 #define ICLAB_TESTS_FAULTS_PLANT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum fault_kind {
@@ -22,6 +23,10 @@ typedef enum fault_kind {
 /* The Nth call of `kind` from now on (counted from 1; 0: none) fails; with `lasting`, so do all that follow it. */
 void fault_arm(fault_kind kind, uint64_t nth, bool lasting);
 void fault_disarm(void);
+
+/* Fails nothing, and notes of each call of `kind` which functions led to it: paths[i] of the call i + 1, up to `count`
+ * of them. Calls with the same number have the same path. Until fault_disarm. */
+void fault_trace(fault_kind kind, uint64_t *paths, size_t count);
 
 /* The call that failed first since fault_arm, or NULL when none did. Static storage. */
 const char *fault_struck(void);

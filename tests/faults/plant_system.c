@@ -3,6 +3,7 @@
 
 #include <cJSON.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -12,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/hash.h"
+
 /* Atomic, because every thread may get memory. */
 static struct {
     atomic_int kind; /* FAULT_KINDS: none */
@@ -20,6 +23,8 @@ static struct {
     _Atomic(const char *) struck;
     atomic_long memory, files, objects;
     atomic_uint interruptions;
+    uint64_t *paths; /* of the first path_count calls; NULL: not asked for */
+    size_t path_count;
 } plant = {.kind = FAULT_KINDS};
 
 static void *json_allocate(size_t size) {
@@ -45,8 +50,15 @@ void fault_arm(fault_kind kind, uint64_t nth, bool lasting) {
     plant.struck = NULL;
 }
 
+void fault_trace(fault_kind kind, uint64_t *paths, size_t count) {
+    fault_arm(kind, 0, false);
+    plant.paths = paths;
+    plant.path_count = count;
+}
+
 void fault_disarm(void) {
     plant.kind = FAULT_KINDS;
+    plant.paths = NULL;
     plant.disk_full = false;
 }
 
@@ -70,10 +82,19 @@ void fault_hold_object(long change) {
     atomic_fetch_add(&plant.objects, change);
 }
 
+static uint64_t path_here(void) {
+    void *callers[12];
+    const int depth = backtrace(callers, sizeof callers / sizeof *callers);
+
+    return icl_hash(callers, (size_t)depth * sizeof *callers);
+}
+
 bool fault_strikes(fault_kind kind, const char *call) {
     if (plant.kind != (int)kind)
         return false;
     const uint64_t number = atomic_fetch_add(&plant.calls, 1) + 1, nth = plant.nth;
+    if (plant.paths && number <= plant.path_count)
+        plant.paths[number - 1] = path_here();
     if (nth == 0 || (number != nth && !(plant.lasting && number > nth)))
         return false;
     if (!plant.struck)

@@ -140,7 +140,10 @@ static icl_status append_platform(const icl_log *log, cl_platform_id platform, c
     cl_device_id *ids = NULL;
     cl_uint count = 0;
 
-    if (platform_devices(platform, &ids, &count, &why) != ICL_OK) {
+    status = platform_devices(platform, &ids, &count, &why);
+    if (status == ICL_ERROR_MEMORY)
+        return icl_fail(error, status, "%s", why.message);
+    if (status != ICL_OK) {
         icl_log_write(log, ICL_LOG_WARNING, "OpenCL platform %u is skipped: %s", index, why.message);
         return ICL_OK;
     }

@@ -1,0 +1,106 @@
+/*
+ * Every allocation of an op on the host fails once, and then once with all that follow; or on an OpenCL device every
+ * argument, launch and transfer fails once. Each time the outcome is an error of one line, or results within their bounds;
+ * and nothing is held afterwards. A few of conformance's cases of each op and kind.
+ *
+ * faults-ops DEVICE
+ */
+#include "attempts.h"
+#include "conformance/case.h"
+#include "core/allocate.h"
+
+enum { MOST_ELEMENTS = 3000, MOST_CASES = 2 /* of an op and kind */ };
+
+typedef struct trial {
+    const icl_case *c;
+    const char *spec;
+    icl_backend *backend; /* NULL: each attempt opens its own */
+    icl_case_result result;
+} trial;
+
+static icl_status attempt(void *context, icl_error *error) {
+    trial *t = context;
+    icl_backend *backend = t->backend;
+    icl_status status = ICL_OK;
+
+    if (!backend)
+        ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = t->spec}, &backend, error));
+    ICL_TRY(icl_case_run(t->c, backend, &t->result, error));
+done:
+    if (!t->backend)
+        icl_backend_close(&backend);
+    return status;
+}
+
+static bool as_expected(const void *context) {
+    return icl_case_passed(&((const trial *)context)->result);
+}
+
+static void clear(void *context) {
+    icl_case_result_clear(&((trial *)context)->result);
+}
+
+static bool is_small(const icl_case *c) {
+    size_t elements = 0;
+
+    for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++)
+        elements += icl_case_count(c, i);
+    return elements > 0 && elements <= MOST_ELEMENTS;
+}
+
+/* The largest of the small ones in each of two layouts: they take the most ways through an op. */
+static const icl_case *choose(const icl_case *cases, size_t count, icl_layout layout) {
+    const icl_case *chosen = NULL;
+    size_t largest = 0;
+
+    for (size_t i = 0; i < count && icl_case_same_title(&cases[0], &cases[i]); i++) {
+        const icl_case *c = &cases[i];
+        const size_t size = icl_case_count(c, icl_op_infos[c->op].outputs) + icl_case_count(c, 0);
+        if (c->values == ICL_VALUES_RANDOM && c->layout == layout && is_small(c) && size > largest) {
+            chosen = c;
+            largest = size;
+        }
+    }
+    return chosen;
+}
+
+/* A device's calls fail alone: what follows them is the library's to call or not, as test-faults-launches shows. */
+static void check_case(tap_run *tap, trial *t) {
+    const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = clear, .context = t};
+    icl_error error = {0};
+
+    /* A device compiles what it needs, and takes the memory that it keeps. */
+    const icl_status status = attempt(t, &error);
+    const bool good = status == ICL_OK && as_expected(t);
+    clear(t);
+    tap_ok(tap, good, "%s%s%s", t->c->name, status == ICL_OK ? "" : ": ", error.message);
+    if (good)
+        fault_check(tap, &work, t->backend ? FAULT_OPENCL_WORK : FAULT_ALLOCATION, false);
+    if (good && !t->backend)
+        fault_check(tap, &work, FAULT_ALLOCATION, true);
+}
+
+int main(int argc, char **argv) {
+    static const icl_layout layouts[MOST_CASES] = {ICL_LAYOUT_PLAIN, ICL_LAYOUT_PADDED};
+    tap_run tap = {0};
+    icl_case *cases = NULL;
+    icl_error error = {0};
+    size_t count = 0;
+    trial t = {.spec = argc > 1 ? argv[1] : "cpu:threads=1"};
+    const bool on_device = strncmp(t.spec, "opencl", strlen("opencl")) == 0;
+
+    if (on_device && !(t.backend = tap_open_device(&tap, t.spec)))
+        return tap_done(&tap);
+    tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "cases");
+    for (size_t first = 0; first < count;) {
+        for (size_t i = 0; i < MOST_CASES; i++)
+            if ((t.c = choose(&cases[first], count - first, layouts[i])))
+                check_case(&tap, &t);
+        const icl_case *title = &cases[first];
+        while (first < count && icl_case_same_title(title, &cases[first]))
+            first++;
+    }
+    icl_free(&cases);
+    icl_backend_close(&t.backend);
+    return tap_done(&tap);
+}
