@@ -116,6 +116,7 @@ static icl_status keep_row(printer *p, const icl_reproduction *reproduction, con
     icl_json_number(&json, "standard_error", finding->standard_error > 0 ? finding->standard_error : (double)NAN);
     icl_json_number(&json, "target", has_target ? finding->target : (double)NAN);
     icl_json_number(&json, "tolerance", has_target ? finding->tolerance : (double)NAN);
+    icl_json_text(&json, "criterion", has_target ? icl_criterion_name(finding->criterion) : "");
     icl_json_text(&json, "judgement", icl_judgement_name(icl_finding_judge(finding)));
     icl_json_number(&json, "missed_by", icl_finding_miss(finding));
     icl_json_text(&json, "evidence", icl_evidence_name(finding->evidence));

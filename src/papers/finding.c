@@ -32,6 +32,11 @@ double icl_finding_miss(const icl_finding *finding) {
     return icl_finding_judge(finding) == ICL_MISSED ? excess(finding) : 0;
 }
 
+const char *icl_criterion_name(icl_criterion criterion) {
+    static const char *const names[] = {"within", "at most", "at least"};
+    return names[criterion];
+}
+
 const char *icl_judgement_name(icl_judgement judgement) {
     static const char *const names[] = {"shown", "met", "missed"};
     return names[judgement];

@@ -323,6 +323,33 @@ static void test_token_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
+static void test_random_refusals(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        unsigned distribution;
+        uint32_t choices;
+        const char *expected; /* NULL: taken */
+    } rows[] = {{ICL_CHOICE, 0, "0 choices"},
+                {ICL_CHOICE, 1, NULL},
+                {ICL_CHOICE, ICL_MAX_CHOICES, NULL},
+                {ICL_CHOICE, ICL_MAX_CHOICES + 1, "expected 1.."},
+                {ICL_NORMAL, 0, NULL},
+                {ICL_CHOICE + 1, 1, "unknown distribution"}};
+    icl_tensor t = {0};
+    icl_error error = {0};
+
+    if (!tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){4}, &t, &error), &error, "create"))
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const icl_random_params params = {.distribution = (icl_distribution)rows[i].distribution,
+                                          .choice_count = rows[i].choices};
+        const icl_status status = icl_random_fill(backend, &params, t, &error);
+        tap_ok(tap, rows[i].expected ? refused(status, &error, rows[i].expected) : status == ICL_OK,
+               "distribution %u with %u choices is %s", rows[i].distribution, rows[i].choices,
+               rows[i].expected ? "refused" : "taken");
+    }
+    icl_tensor_release(&t);
+}
+
 /* Rows [4, 5], one number for each [4, 1], and a vector [5]. */
 static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
     static const size_t shapes[5][ICL_MAX_RANK] = {{4, 5}, {4, 5}, {4, 1}, {4, 1}, {5}};
@@ -425,6 +452,7 @@ int main(int argc, char **argv) {
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
         test_spherical_refusals(&tap, backend);
+        test_random_refusals(&tap, backend);
         test_norm_refusals(&tap, backend);
         test_row_refusals(&tap, backend);
         test_token_refusals(&tap, backend);

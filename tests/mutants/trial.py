@@ -15,7 +15,8 @@ import tree
 # what the C library does out of bounds; where no test notices a fault, its file alone is compiled for them.
 SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
-SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all"]
+SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all",
+             "-ftrivial-auto-var-init=pattern"]
 AGAIN = 6  # tests
 IGNORED = "return value ignored"  # a kind of change
 STEPS = 2  # from a table to the files that read it

@@ -52,11 +52,11 @@ static icl_status judge(icl_reproducing *run, icl_error *error) {
 
 static void test_findings(tap_run *tap) {
     static const char expected[] =
-        "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n"
-        "\"A above B, keys of 4\",\"accuracy\",1,1,2,0,missed,inferred,\"a figure\",\"a-low less b-high\"\n"
-        "\"B above C, keys of 4\",\"accuracy\",-2,0.5,,,shown,,\"a figure\",\"b-low less c-high; no verdict: too few "
+        "what,quantity,ours,standard_error,target,tolerance,criterion,judgement,evidence,source,note\n"
+        "\"A above B, keys of 4\",\"accuracy\",1,1,2,0,at least,missed,inferred,\"a figure\",\"a-low less b-high\"\n"
+        "\"B above C, keys of 4\",\"accuracy\",-2,0.5,,,,shown,,\"a figure\",\"b-low less c-high; no verdict: too few "
         "seeds\"\n"
-        "\"C above D, keys of 4\",\"accuracy\",4,0.5,1,0,met,inferred,\"a figure\",\"c-low less d\"\n";
+        "\"C above D, keys of 4\",\"accuracy\",4,0.5,1,0,at least,met,inferred,\"a figure\",\"c-low less d\"\n";
     const icl_reproduction reproduction = {.name = "example", .run = judge};
     icl_reproduce_summary summary = {0};
     scratch_folder scratch;

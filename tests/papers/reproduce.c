@@ -179,10 +179,10 @@ static void test_run(tap_run *tap, const char *folder) {
     tap_status(tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "a run");
     tap_ok(tap, summary.findings == 2 && summary.missed == 1, "two findings, one of them missed");
     check_file(tap, folder, "findings.csv",
-               "what,quantity,ours,standard_error,target,tolerance,judgement,evidence,source,note\n"
-               "\"a \"\"quoted\"\" cell, with comma\",\"loss\",0.25,0.5,0.125,0.0625,missed,read,\"table "
+               "what,quantity,ours,standard_error,target,tolerance,criterion,judgement,evidence,source,note\n"
+               "\"a \"\"quoted\"\" cell, with comma\",\"loss\",0.25,0.5,0.125,0.0625,within,missed,read,\"table "
                "9\",\"one\"\n"
-               "\"plain\",\"loss\",2,,,,shown,,\"\",\"\"\n");
+               "\"plain\",\"loss\",2,,,,,shown,,\"\",\"\"\n");
     check_file(tap, folder, "curve.csv",
                "\"ours: steps\",\"ours: loss\",\"ours: standard error\","
                "\"it's theirs: steps\",\"it's theirs: loss\",\"it's theirs: standard error\"\n"

@@ -79,6 +79,10 @@ static void test_rates(tap_run *tap, icl_reproducing *run) {
     }
     icl_evaluation *best = NULL;
     icl_error error = {0};
+    if (tap_status(tap, icl_reproduce_evaluate_best_rate(run, &usual, 1, rates + 1, &best, &error), &error,
+                   "a bad rate"))
+        tap_ok(tap, best && best->scores[0].accuracy == bad, "alone, it is trained at, not the recipe's");
+    icl_evaluation_destroy(&best);
     tap_ok(tap, icl_reproduce_evaluate_best_rate(run, &usual, 1, rates + 2, &best, &error) == ICL_OK && !best,
            "where all diverge there is none");
     icl_evaluation_destroy(&best);

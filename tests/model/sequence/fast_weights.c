@@ -5,6 +5,7 @@
  * A float output passes through some hundred roundings of sums of order 1, and through divisors of order .1 or more.
  */
 #include "fixture.h"
+#include "model/sequence/sequence.h"
 
 /* L: two whole blocks of the memory of fwm, and a part of one. */
 enum { S = 3, E = 6, L = 37, Q = 2, B = 2, M = 4, D = 8 * M, T = 2 * L + Q };
@@ -321,6 +322,34 @@ static void check_refusals(tap_run *tap) {
     }
 }
 
+/* Directions [2, 5] behind 7 other parameters, in three blocks. The first of a block is the vector that its own stream
+ * draws at this step; the second is orthogonal to it, as long as what was drawn in its place. */
+static void check_redrawn(tap_run *tap) {
+    enum { SIZE = 2, COUNT = 5, SEED = 3, STEP = 11 };
+    const icl_parameter_info info = {.rank = 2, .shape = {SIZE, COUNT}, .offset = 7, .count = SIZE * COUNT};
+    const icl_random_key key = {.seed = SEED, .stream = ICL_MODEL_STREAM + 1, .step = STEP};
+    float values[SIZE * COUNT], other[SIZE * COUNT];
+    double worst = 0;
+
+    icl_sequence_redraw_directions(&info, SEED, STEP, values);
+    icl_sequence_redraw_directions(&info, SEED, STEP + 1, other);
+    for (size_t j = 0; j < COUNT; j++) {
+        double drawn[SIZE], length = 0, drawn_length = 0, product = 0;
+        for (size_t i = 0; i < SIZE; i++) {
+            const float *own = &values[i * COUNT + j];
+            drawn[i] = (double)icl_normal_from_word(icl_random_word(key, info.offset + i * COUNT + j));
+            length += (double)*own * (double)*own;
+            drawn_length += drawn[i] * drawn[i];
+            product += j % SIZE == 1 ? (double)own[-1] * (double)*own : 0;
+            worst = fmax(worst, j % SIZE == 0 ? fabs(drawn[i] - (double)*own) : 0);
+        }
+        worst = fmax(worst, fmax(fabs(length - drawn_length), fabs(product)));
+    }
+    tap_ok(tap, worst < 1e-5, "directions are drawn anew by their own stream, orthogonal in blocks: within %.1e",
+           worst);
+    tap_ok(tap, memcmp(values, other, sizeof values) != 0, "and others at the next step");
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -329,6 +358,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; backend && i < sizeof all / sizeof *all; i++)
         tap_status(&tap, check(&tap, backend, &all[i], &error), &error, all[i].overrides);
     check_refusals(&tap);
+    check_redrawn(&tap);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }
