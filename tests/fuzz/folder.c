@@ -1,12 +1,14 @@
 /* What stands in a run's or a sweep's folder and in the cache: run.json, metrics.csv, a sweep's grid with a cell's
- * result, an entry of the cache, a picture, and a name for a picture's script. The first byte says which of them the
- * rest is. */
+ * result, an entry of the cache, a picture, a name for a picture's script, and what stands in place of a sweep's claim. The
+ * first byte says which of them the rest is. */
 #include <inttypes.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
 #include "core/cache.h"
 #include "core/hash.h"
+#include "core/lock.h"
 #include "fuzz.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
@@ -140,6 +142,36 @@ static void write_name(const uint8_t *data, size_t size) {
     icl_text_release(&script);
 }
 
+/* In place of a cell's claim a file, a link or a folder, as the first byte says, with the rest as what it holds or is
+ * called. A file is taken as it is; nothing else is, and no link is followed. */
+static void take_claim(scratch *is, const uint8_t *data, size_t size) {
+    char claims[300], claim[320], target[64] = "x";
+    const int kind = size > 0 ? data[0] % 3 : 0;
+    icl_lock *lock = NULL;
+    icl_error error = {0};
+    char *text = NULL;
+    size_t length = 0;
+
+    snprintf(claims, sizeof claims, "%s/claims", is->folder);
+    snprintf(claim, sizeof claim, "%s/cell", claims);
+    for (size_t i = 1; i < size && i < sizeof target; i++) /* beside it: no slash */
+        target[i - 1] = data[i] == '/' || data[i] == '\0' || data[i] == '.' ? 'x' : (char)data[i];
+    fuzz_promise(icl_folder_create(claims, NULL) == ICL_OK, "there is a folder for claims");
+    fuzz_promise(kind == 0   ? icl_file_write(claim, data, size, NULL) == ICL_OK
+                 : kind == 1 ? symlink(target, claim) == 0
+                             : mkdir(claim, 0777) == 0,
+                 "something stands in a claim's place");
+    const icl_status status = icl_lock_claim(is->folder, "cell", &lock, &error);
+    fuzz_promise(kind == 0 ? status == ICL_OK && lock : status == ICL_ERROR_IO && !lock, "a claim is a plain file");
+    icl_lock_release(&lock);
+    if (kind == 0)
+        fuzz_promise(icl_file_read(claim, 0, &text, &length, NULL) == ICL_OK && length == size &&
+                         memcmp(text, data, size) == 0,
+                     "and keeps what it holds");
+    icl_free(&text);
+    fuzz_promise(remove(claim) == 0 && rmdir(claims) == 0, "nothing was made beside it");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static scratch is; /* its empty folder goes with the temporary ones */
     const uint8_t *rest = data + 1;
@@ -151,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(is.folder, sizeof is.folder, "%.200s/iclab-fuzz-folder-XXXXXX", base && *base ? base : "/tmp");
         fuzz_promise(mkdtemp(is.folder) != NULL, "there is a folder");
     }
-    switch (data[0] % 6) {
+    switch ((uint8_t)(data[0] - '0') % 7) {
     case 0:
         read_facts(&is, rest, size - 1);
         break;
@@ -167,8 +199,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case 4:
         read_picture(rest, size - 1);
         break;
-    default:
+    case 5:
         write_name(rest, size - 1);
+        break;
+    default:
+        take_claim(&is, rest, size - 1);
     }
     return 0;
 }

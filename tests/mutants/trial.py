@@ -22,9 +22,11 @@ IGNORED = "return value ignored"  # a kind of change
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
-# Slow unwinding sees through libraries without frame pointers, which known leaks are told by.
-FINDINGS = "detect_leaks=1:fast_unwind_on_malloc=0:hard_rss_limit_mb=6000"
-COMPILERS = "detect_leaks=0:fast_unwind_on_malloc=1:malloc_context_size=0"
+FINDINGS = "detect_leaks=1:hard_rss_limit_mb=6000"
+# Sees through libraries without frame pointers, which known leaks are told by; for tests that have such.
+THOROUGH = "fast_unwind_on_malloc=0"
+# For a driver's compiler, and for tests of faults, which count what is held themselves: both would take minutes.
+QUICK = "detect_leaks=0:malloc_context_size=0"
 KNOWN_LEAKS = "tests/setups/leaks.txt"
 SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it took hangs
 
@@ -34,6 +36,7 @@ class Tried:
 
     def __init__(self):
         self.good, self.bad = {}, {}
+        self.leaky = set()  # with known leaks
 
 
 class Trial:
@@ -164,7 +167,10 @@ class Trial:
             if outcome.verdict != "passed" or outcome.skips > covered.tests[name]["skips"]:
                 if outcome.verdict == "hung":  # or the machine is busy: asked each time
                     self.tried.good.pop(name, None)
-                if self._is_good(name, taken, path, original, changed):
+                was_leaky = name in self.tried.leaky
+                is_good = self._is_good(name, taken, path, original, changed)
+                if is_good and (was_leaky or name not in self.tried.leaky or
+                                self._run(name, taken).verdict != "passed"):
                     return {"verdict": "caught", "by": name, "why": outcome.why or "skipped", "tests": count + 1,
                             "hung": outcome.verdict == "hung"}
                 continue
@@ -180,8 +186,10 @@ class Trial:
         if built.returncode:
             return suite.Outcome("failed", 0, 0, 0, "a program of the test does not build")
         extra = dict(self.extra)
-        if "opencl" in " ".join([name, *test.command]):  # a driver's compiler, which would take minutes so
-            extra["ASAN_OPTIONS"] += ":" + COMPILERS
+        if "opencl" in " ".join([name, *test.command]) or "faults" in test.suites:
+            extra["ASAN_OPTIONS"] += ":" + QUICK
+        elif name in self.tried.leaky:
+            extra["ASAN_OPTIONS"] += ":" + THOROUGH
         return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, extra)
 
     def _is_good(self, name, taken, path, original, changed):
@@ -189,6 +197,9 @@ class Trial:
         if name not in self.tried.good:
             path.write_bytes(original)
             outcome = self._run(name, taken)
+            if outcome.verdict == "failed" and name not in self.tried.leaky:
+                self.tried.leaky.add(name)
+                outcome = self._run(name, taken)
             path.write_bytes(changed)
             if outcome.verdict == "passed":
                 self.tried.good[name] = True

@@ -67,6 +67,11 @@ int main(void) {
     symbols.shape.inputs = 0;
     symbols.shape.symbols = ((size_t)1 << 24) + 1;
     refuse(&tap, &symbols, "at most 16777216 symbols");
+    symbols.shape.symbols--;
+    icl_model *model = NULL;
+    icl_error error = {0};
+    tap_status(&tap, make_model(&symbols, &model, &error), &error, "as many are taken");
+    icl_model_destroy(&model);
     unbiased.shape.inputs = 0;
     unbiased.shape.symbols = 5;
     refuse(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
