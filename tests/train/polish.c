@@ -208,12 +208,15 @@ done:
     return status;
 }
 
+enum { MOST_TAILS = 8 };
+
 static void test_tail(tap_run *tap, icl_backend *backend) {
     float before[MAX_PARAMETERS] = {0}, values[MAX_PARAMETERS] = {0};
     size_t taken = 0, left = 0;
     icl_error error = {0};
 
-    for (size_t number = 1; number <= 2; number++) {
+    /* Which of them is the first to be left follows from roundings, and so from the machine. */
+    for (size_t number = 1; number <= MOST_TAILS && (taken == 0 || left == 0); number++) {
         icl_polish_result result = {0};
         memcpy(before, values, sizeof before);
         if (!tap_status(tap, polish_tail(backend, number, values, &result, &error), &error, "a heavy tail"))
