@@ -52,6 +52,10 @@ static void test_files(tap_run *tap, const char *folder) {
     report = contents(folder, "report.html");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         tap_ok(tap, report && strstr(report, parts[i]), "the report has: %s", parts[i]);
+    size_t rows = 0;
+    for (const char *at = report; at && (at = strstr(at, ">swept</td>")); at++)
+        rows++;
+    tap_ok(tap, rows == 4, "and %zu rows of the curves' points", rows);
     icl_free(&report);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/allocate.h"
 #include "iclab/recipe.h"
+#include "run/evaluation_text.h"
 #include "tap.h"
 
 enum { SEQUENCES = 700, CHUNK = 2048 };
@@ -126,13 +127,46 @@ static void check_promises(tap_run *tap, const icl_evaluation *evaluation) {
            find(evaluation, "gd:1")->constants);
 }
 
+/* The table's rows: names of the columns, then each predictor with its numbers in that order. */
+static void check_table(tap_run *tap, const icl_evaluation *evaluation, const char *text) {
+    static const char *const names[] = {"predictor",        "mse",         "se",          "half_adjusted", "se",
+                                        "half_above_bayes", "half_median", "half_trimmed"};
+    enum { COLUMNS = sizeof names / sizeof *names };
+    char line[256], words[COLUMNS + 1][64];
+
+    for (size_t row = 0; row <= evaluation->count; row++) {
+        const int length = (int)strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", length, text);
+        text += length + 1;
+        const int count = sscanf(line, "%63s %63s %63s %63s %63s %63s %63s %63s %63s", words[0], words[1], words[2],
+                                 words[3], words[4], words[5], words[6], words[7], words[8]);
+        bool same = count == COLUMNS;
+        for (size_t i = 0; row == 0 && same && i < COLUMNS; i++)
+            same = strcmp(words[i], names[i]) == 0;
+        if (row > 0 && same) {
+            const icl_score *score = &evaluation->scores[row - 1];
+            const double shown[] = {score->mse,
+                                    score->se,
+                                    score->half_adjusted,
+                                    score->half_adjusted_se,
+                                    score->half_above_bayes,
+                                    .5 * score->adjusted_median,
+                                    .5 * score->adjusted_trimmed};
+            char number[16];
+            same = strcmp(words[0], score->predictor) == 0;
+            for (size_t i = 0; same && i + 1 < COLUMNS; i++)
+                same = strcmp(words[i + 1], icl_loss_text(shown[i], number)) == 0;
+        }
+        tap_ok(tap, same, "the table's row %zu: %s", row, line);
+    }
+}
+
 static void check_text(tap_run *tap, const icl_evaluation *evaluation) {
     icl_error error = {0};
     char *text = NULL;
 
-    tap_status(tap, icl_evaluation_table(evaluation, &text, &error), &error, "a table");
-    for (size_t i = 0; i < evaluation->count; i++)
-        tap_ok(tap, strstr(text, evaluation->scores[i].predictor) != NULL, "has %s", evaluation->scores[i].predictor);
+    if (tap_status(tap, icl_evaluation_table(evaluation, &text, &error), &error, "a table"))
+        check_table(tap, evaluation, text);
     icl_text_free(&text);
     tap_status(tap, icl_score_json(find(evaluation, "oracle"), &text, &error), &error, "JSON");
     tap_ok(tap,

@@ -272,6 +272,31 @@ static void test_sequence_clip(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
+/* Among ranks a failure is kept until the next collective call takes it, the first one with its words. */
+static void test_kept_failures(tap_run *tap) {
+    const icl_ranks two = {.count = 2}, one = {.count = 1};
+    icl_trainer trainer = {.ranks = &two};
+    const icl_error first = {.status = ICL_ERROR_MEMORY, .message = "the first"};
+    const icl_error second = {.status = ICL_ERROR_DEVICE, .message = "the second"};
+    icl_error error = {0};
+
+    tap_ok(tap,
+           icl_trainer_keep_failure(&trainer, ICL_ERROR_MEMORY, &first) == ICL_OK &&
+               icl_trainer_keep_failure(&trainer, ICL_ERROR_DEVICE, &second) == ICL_OK,
+           "two failures are kept");
+    tap_ok(tap,
+           icl_trainer_take_failure(&trainer, &error) == ICL_ERROR_MEMORY && strcmp(error.message, "the first") == 0,
+           "the first is taken: %s", error.message);
+    error = second;
+    tap_ok(tap, icl_trainer_take_failure(&trainer, &error) == ICL_OK && strcmp(error.message, "the second") == 0,
+           "once: there is none behind it, and no words change");
+    trainer.ranks = &one;
+    tap_ok(tap,
+           icl_trainer_keep_failure(&trainer, ICL_ERROR_MEMORY, &first) == ICL_ERROR_MEMORY &&
+               icl_trainer_take_failure(&trainer, NULL) == ICL_OK,
+           "a rank alone keeps none");
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -284,6 +309,7 @@ int main(int argc, char **argv) {
     test_giving_up(&tap, backend);
     test_mean_loss(&tap, backend);
     test_sequence_clip(&tap, backend);
+    test_kept_failures(&tap);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }
