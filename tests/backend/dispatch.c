@@ -184,6 +184,11 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, refused(SAMPLE(params, t[1], t[3], icl_tensor_slice(t[5], 0, 0, 2), none), &error, "[3 or more"),
            "a table with a row too few is refused");
     tap_ok(tap, refused(SAMPLE(params, t[1], t[3], t[5], t[0]), &error, "roots"), "roots of another shape are refused");
+    const icl_tensor whole = t[0];
+    t[0] = icl_tensor_slice(icl_tensor_slice(whole, 1, 0, 1), 2, 0, 1);
+    tap_ok(tap, refused(SAMPLE(params, icl_tensor_slice(t[1], 1, 0, 1), t[3], t[5], none), &error, "with d > 0"),
+           "a matrix of labels alone is refused");
+    t[0] = whole;
 #undef SAMPLE
     for (int i = 0; i < 7; i++)
         icl_tensor_release(&t[i]);
@@ -230,6 +235,11 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
            "gradients of 6 heads that share 4 are refused");
     tap_ok(tap, refused(BACKWARD(t[Q], t[D_K], t[K], t[V]), &error, "overlaps"),
            "gradients over the input are refused");
+    const icl_tensor d_v = t[D_V];
+    t[D_V] = icl_tensor_broadcast(icl_tensor_slice(d_v, 2, 0, 1), 2, 7);
+    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], t[K], t[V]), &error, "repeats"),
+           "a gradient of values that repeats elements is refused");
+    t[D_V] = d_v;
 #undef BACKWARD
 #undef FORWARD
 #undef GROUPS

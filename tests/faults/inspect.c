@@ -1,15 +1,18 @@
 /*
  * Every allocation and every file call of an inspection fails once, and then once with all that follow; of a sequence
- * model's and of softmax attention's, an allocation for each path of calls that leads to one. Each time the
- * outcome is an error of one line or, where there is a way around, the summary of the undisturbed one; and nothing is
- * held afterwards.
+ * model's and of softmax attention's, one for each path of calls that leads to it. Each time the outcome is an error of
+ * one line or, where there is a way around, the summary and the files of the undisturbed one; and nothing is held
+ * afterwards.
  */
 #include "iclab/inspect.h"
 
+#include <dirent.h>
 #include <stdio.h>
 
 #include "attempts.h"
 #include "core/allocate.h"
+#include "core/hash.h"
+#include "iclab/file.h"
 #include "iclab/recipe.h"
 
 #include "../core/scratch.h"
@@ -17,6 +20,7 @@
 typedef struct surroundings {
     char run[512], out[512];
     char *expected, *seen;
+    uint64_t expected_files; /* in out */
 } surroundings;
 
 enum { MOST_SETTINGS = 12 };
@@ -47,12 +51,36 @@ done:
     return status;
 }
 
+/* Of the files in the folder, whatever their order; with `away` they are removed. */
+static uint64_t look_at_files(const char *folder, bool away) {
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    uint64_t sum = 0;
+
+    while (listing && (entry = readdir(listing)) != NULL) {
+        char path[1024], *text = NULL;
+        size_t size = 0;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!away && icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
+            sum += icl_hash(entry->d_name, strlen(entry->d_name)) * (icl_hash(text, size) | 1);
+        icl_free(&text);
+        if (away)
+            (void)remove(path);
+    }
+    if (listing)
+        closedir(listing);
+    return sum;
+}
+
 /* All that iclab inspect does but draw and print. */
 static icl_status attempt(void *context, icl_error *error) {
     surroundings *around = context;
     icl_backend *backend = NULL;
     icl_status status;
 
+    look_at_files(around->out, true);
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, error));
     ICL_TRY(icl_inspect(
         &(icl_inspect_params){.backend = backend, .run = around->run, .folder = around->out, .sequences = 20},
@@ -64,7 +92,8 @@ done:
 
 static bool as_expected(const void *context) {
     const surroundings *around = context;
-    return around->seen && strcmp(around->seen, around->expected) == 0;
+    return around->seen && strcmp(around->seen, around->expected) == 0 &&
+           look_at_files(around->out, false) == around->expected_files;
 }
 
 static void clear(void *context) {
@@ -86,6 +115,7 @@ static void check(tap_run *tap, const char *const *settings, bool each_path) {
         tap_status(tap, attempt(&around, &error), &error, "its inspection")) {
         around.expected = around.seen;
         around.seen = NULL;
+        around.expected_files = look_at_files(around.out, false);
         for (int lasting = 0; lasting < (each_path ? 1 : 2); lasting++) {
             fault_check(tap, &work, FAULT_ALLOCATION, lasting);
             fault_check(tap, &work, FAULT_FILE, lasting);

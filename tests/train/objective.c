@@ -57,6 +57,8 @@ static icl_status test_mean(tap_run *tap, sets *s, icl_error *error) {
     double loss = 0, exact = 0, sum = 0, gradient[SIZE], sampled[SIZE], again = 0, variance = 0, up = 0, down = 0;
     const double step = 1e-6;
 
+    for (size_t i = 0; i < SIZE; i++)
+        gradient[i] = sampled[i] = (double)NAN;
     ICL_CHECK(icl_objective_gradient(s->few, s->at, &loss, gradient, error));
     ICL_CHECK(icl_objective_gradient(s->all, s->at, &exact, NULL, error));
     tap_ok(tap, fabs(loss / exact - 1) < .01, "%d of %d sequences: mean loss %.5g, of all %.5g", KEPT, ALL, loss,
@@ -68,8 +70,6 @@ static icl_status test_mean(tap_run *tap, sets *s, icl_error *error) {
     tap_ok(tap, fabs(sum / loss - 1) < 1e-12 && fabs(mean(s->shares, KEPT) * KEPT - 1) < 1e-12,
            "shares add up to 1, and with losses to the mean");
     tap_ok(tap, mean(s->kept, KEPT) > 1.5 * exact, "without shares it would be %.5g", mean(s->kept, KEPT));
-    for (size_t i = 0; i < SIZE; i++)
-        sampled[i] = (double)NAN;
     ICL_CHECK(icl_objective_sampled_gradient(s->few, s->at, &again, sampled, &variance, error));
     memcpy(s->other, s->at, sizeof s->other);
     s->other[1] += step;
@@ -80,10 +80,10 @@ static icl_status test_mean(tap_run *tap, sets *s, icl_error *error) {
            fabs((up - down) / (2 * step) / gradient[1] - 1) < 1e-5 && fabs(sampled[1] / gradient[1] - 1) < 1e-12 &&
                fabs(again / loss - 1) < 1e-12 && variance > 0,
            "the gradient is the mean's: %.8g, %.8g", gradient[1], (up - down) / (2 * step));
-    double apart = 0;
+    size_t same = 0;
     for (size_t i = 0; i < SIZE; i++)
-        apart = fabs(sampled[i] - gradient[i]) <= apart ? apart : fabs(sampled[i] - gradient[i]);
-    tap_ok(tap, apart < 1e-10, "in every parameter, whatever stood there: apart %.1e", apart);
+        same += fabs(sampled[i] - gradient[i]) < 1e-10;
+    tap_ok(tap, same == SIZE, "in each of %d parameters, whatever stood there", SIZE);
     return ICL_OK;
 }
 

@@ -1,0 +1,50 @@
+/*
+ * The constants of tunedrr on sequences whose best filter is known: 1 / (lambda + v) with v = min(factor * estimate,
+ * cap), so that the loss is 0 at these constants and at no others.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "baseline/estimator.h"
+#include "tap.h"
+
+enum { COUNT = 12, DIMENSION = 2 };
+
+static void check_constants(tap_run *tap, double factor, double cap) {
+    double eigenvalues[COUNT * DIMENSION], factors[COUNT * DIMENSION], targets[COUNT * DIMENSION], noise[COUNT];
+    const icl_fit_set set = {.count = COUNT,
+                             .dimension = DIMENSION,
+                             .eigenvalues = eigenvalues,
+                             .factors = factors,
+                             .targets = targets,
+                             .noise = noise};
+    const icl_task_prior prior = {.noise_max = 2, .mean_square_noise = 1};
+    double state[8] = {0}, found[2] = {0};
+    char text[96] = "";
+    icl_error error = {0};
+
+    for (size_t s = 0; s < COUNT; s++) {
+        noise[s] = .2 + .3 * (double)s;
+        for (size_t k = s * DIMENSION; k < (s + 1) * DIMENSION; k++) {
+            eigenvalues[k] = .5 + (double)(k % 5);
+            factors[k] = 1 + .1 * (double)(k % 3);
+            targets[k] = factors[k] / (eigenvalues[k] + fmin(factor * noise[s], cap));
+        }
+    }
+    tap_ok(tap, icl_tuned_ridge.state_size <= sizeof state, "there is room for its constants");
+    icl_tuned_ridge.create(&prior, 0, state);
+    tap_status(tap, icl_tuned_ridge.fit(state, &set, &error), &error, "a fit");
+    icl_tuned_ridge.describe(state, text, sizeof text);
+    tap_ok(tap,
+           sscanf(text, "factor %lf, cap %lf", &found[0], &found[1]) == 2 && fabs(found[0] / factor - 1) < 1e-3 &&
+               fabs(found[1] / cap - 1) < 1e-3,
+           "of factor %g and cap %g: %s", factor, cap, text);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    check_constants(&tap, 1.7, 3.1);
+    check_constants(&tap, .61, 1.35);
+    return tap_done(&tap);
+}
