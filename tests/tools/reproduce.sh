@@ -162,9 +162,10 @@ check_scaled() {
 }
 
 # What is found, and by what it is judged, is what was written down (reproduced.py, which says what a line holds): the
-# numbers of papers do not change, and ours are near what they were on another machine. So are the files of numbers.
+# numbers of papers do not change, and ours are near what they were on another machine. So are the files of numbers, and
+# the cells of each scale.
 check_written_down() {
-    local expected=${BASH_SOURCE[0]%/*}/reproduced/$name.tsv file
+    local expected=${BASH_SOURCE[0]%/*}/reproduced/$name.tsv file scale
     {
         sed -E 's/.*"what":"(.*)","quantity":"(.*)","ours":(.*),"standard_error":(.*),"target":(.*),"tolerance":(.*),'`
             `'"criterion":"(.*)","judgement":.*,"evidence":"(.*)","source":"(.*)","note":.*/'`
@@ -172,6 +173,9 @@ check_written_down() {
         for file in "$work/out.d/$name-ci"/*.csv; do
             awk -F, -v name="$(basename "$file")" 'NF > most { most = NF } END { print "file\t" name "\t" NR "\t" most - 1 }' \
                 "$file"
+        done
+        for scale in ci short full; do
+            "$ICLAB" reproduce "$name" --cells --scale $scale | sed "s/^/cell\t$scale\t/"
         done
     } >"$work/found"
     awk -F'\t' -v expected="$expected" '
@@ -181,8 +185,8 @@ check_written_down() {
             if (expected == "~" || expected == found) return 0
             return expected == "null" || found == "null" || !(apart(expected + 0, found + 0) <= slack)
         }
-        BEGIN { while ((getline line <expected) > 0) if (line !~ /^file/) judged[++count] = line; else files[line] = 1 }
-        /^file/ { if ($2 != "findings.csv" && !($0 in files)) print "not written down: " $0; delete files[$0]; next }
+        BEGIN { while ((getline line <expected) > 0) if (line !~ /^(file|cell)\t/) judged[++count] = line; else files[line] = 1 }
+        /^(file|cell)\t/ { if ($2 != "findings.csv" && !($0 in files)) print "not written down: " $0; delete files[$0]; next }
         {
             if (++row > count) { print "one more: " $0; next }
             split(judged[row], is, "\t")

@@ -6,8 +6,8 @@
 
 Each is run twice, with the widest instructions of this machine and with the base set. A line is a finding: what,
 quantity, ours and how far another machine's may be from it, target, tolerance, criterion, evidence, source; or "file",
-the name of a file of numbers, its rows and its
-commas in a row. What differs between the two runs is of no use to others: "~".
+the name of a file of numbers, its rows and its commas in a row; or "cell", a scale, and the name of one of its cells.
+What differs between the two runs is of no use to others: "~".
 Compare what changed (git diff) with the paper before you commit it.
 """
 
@@ -63,6 +63,13 @@ def line_of(one, other):
             either(one["tolerance"], other["tolerance"]), one["criterion"], one["evidence"], one["source"]]
 
 
+def cells(iclab, name):
+    for scale in ("ci", "short", "full"):
+        listed = subprocess.run([iclab, "reproduce", name, "--cells", "--scale", scale], capture_output=True, text=True,
+                                check=True).stdout
+        yield from (["cell", scale, cell] for cell in listed.splitlines())
+
+
 def main():
     iclab, recipes, *names = sys.argv[1:]
     os.environ["ICLAB_RECIPES"] = str(pathlib.Path(recipes).resolve())
@@ -75,6 +82,7 @@ def main():
         (rows, files), (again, files_again) = found
         lines = [line_of(*pair) for pair in zip(rows, again, strict=True)]
         lines += [["file", *map(str, file)] for file in files if file in files_again]
+        lines += cells(iclab, name)
         to.joinpath(f"{name}.tsv").write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
         print(f"{name}: {len(rows)} findings, {sum(line[2] == '~' for line in lines)} of them of no use to others",
               flush=True)
