@@ -176,7 +176,7 @@ class Session:
                            key=lambda entry: (entry["key"][0], entry["line"]))
         print()
         for entry in survivors:
-            told = "no test reaches it" if entry["verdict"] == "unreached" else \
+            told = "no test is seen to reach it" if entry["verdict"] == "unreached" else \
                 f"{entry['tests']} tests passed" + (f", {entry['left']} left out for time" if entry["left"] else "")
             print_change({"file": entry["key"][0], "before": entry["key"][2], "after": entry["key"][3], **entry}, told)
         print(f"{'room':18} {'changes':>7} {'caught':>7}")

@@ -187,19 +187,21 @@ class Reach:
                 for name, entry in self.tests.items()}
 
     def reaching(self, change, text, users=()):
-        """{test: how many lines of the change's file it runs} for the tests that reach the change. In tables, which
-        have no lines that run, those that reach their file or one that uses it."""
+        """{test: how many lines of the change's file it runs} for the tests that reach the change, and True. In tables,
+        which have no lines that run, those that reach their file or one that uses it. Where none is seen to reach it,
+        those that reach its file, and False: a process apart may end without telling what it ran."""
         now = digest(text)
-        found = {}
+        found, near = {}, {}
         for name, entry in self.tests.items():
             for file in (change.file, *users):
                 if file not in entry["files"]:
                     continue
                 then, lines = entry["files"][file]
                 lines = int(lines, 16)
+                near[name] = max(near.get(name, 0), lines.bit_count())
                 if file != change.file or change.lines is None or lines & self._lines(change, then, now):
                     found[name] = max(found.get(name, 0), lines.bit_count())
-        return found
+        return (found, True) if found else (near, False)
 
     def _lines(self, change, then, now):
         known = self.files[f"{change.file} {then}"]

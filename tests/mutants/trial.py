@@ -124,13 +124,13 @@ class Trial:
             if not self._changed_objects(objects):
                 return {"verdict": "equivalent", "why": "the same object code"}
             users = self.users[change.file] if change.lines is None else ()
-            reaching = covered.reaching(change, original, users)
+            reaching, is_seen = covered.reaching(change, original, users)
             order = self._order(change, reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
             if result["verdict"] == "survived" and self._sanitize(change.file, order[:AGAIN]):
                 again = self._run_tests(order[:AGAIN], covered, seconds, path, original, changed)
                 result = {**again, "sanitized": True} if again["verdict"] == "caught" else result
-            return result
+            return result if is_seen or result["verdict"] == "caught" else {**result, "verdict": "unreached"}
         finally:
             path.write_bytes(original)
 
