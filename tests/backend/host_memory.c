@@ -1,5 +1,7 @@
 /* The host backends' memory: the pool, its limit and its statistics; and what a backend says about itself. */
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "../core/scratch.h"
 #include "backend/contract.h"
@@ -88,9 +90,17 @@ static void check_limit(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
+/* The number that the next file to be opened gets. */
+static int next_file(void) {
+    const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(file);
+    return file;
+}
+
 /* Files as control groups have them. */
 static void check_container(tap_run *tap) {
     scratch_folder scratch;
+    const int before = next_file();
 
     scratch_open(&scratch);
     scratch_write(&scratch, "limit", "1073741824\n", 11);
@@ -100,6 +110,7 @@ static void check_container(tap_run *tap) {
     const size_t missing = icl_machine_memory_limit(scratch_path(&scratch, "missing"));
     tap_ok(tap, limit == 1073741824 && none == 0 && missing == 0, "a container's limit: %zu bytes, none, no file",
            limit);
+    tap_ok(tap, before >= 0 && next_file() == before, "no file is left open");
     tap_ok(tap, icl_machine_memory() > 0, "%zu bytes for this process", icl_machine_memory());
     scratch_close(&scratch);
 }

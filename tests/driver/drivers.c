@@ -54,6 +54,10 @@ static const struct {
     {"profile=", "the profile \"\"", "iclab needs FULL_PROFILE"},
     {"kernel=matmul_tiles;group=32", "kernel matmul_tiles", "groups of 64 work-items"},
     {"fail-build=1", "clBuildProgram of base", "CL_BUILD_PROGRAM_FAILURE"},
+    {"replace=isunordered(a, b) ? a + b : fmax(a, b)) : a + b>isunordered(a, b) ? a + b : fmax(a, b)) : a - b",
+     "reduce: sum of squares", "expected"},
+    {"replace=fraction)) * 0x1p-24f>fraction)) * 0x1p-23f", "random_fill: normal numbers", "expected"},
+    {"replace= 8)) * 0x1p-24f> 8)) * 0x1p-23f", "random_fill: uniform numbers", "expected"},
 };
 
 static void test_refusals(tap_run *tap, const char *spec) {

@@ -136,6 +136,36 @@ static void test_weak_writes(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Gates sigmoid(x A B)^(1 / 16): sigmoid(-log 3) = 1/4 at the bit 1, 1/2 elsewhere. */
+static void test_gates(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=gla", NULL};
+    const double at_one = pow(.25, 1. / 16), else_where = pow(.5, 1. / 16);
+    icl_error error = {0};
+    fixture f = {0};
+    size_t counts[WATCHED] = {0};
+    double ones = 0;
+
+    if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "gated linear attention") &&
+        tap_status(tap, count_ones(&f, counts, &error), &error, "its symbols")) {
+        for (size_t i = 0; i < WATCHED; i++)
+            ones += (double)counts[i] / (WATCHED * T);
+        set_symbols(&f);
+        matrix_of(&f, "block.0.mixer.gate_down")[16] = 1; /* the bit's coordinate */
+        matrix_of(&f, "block.0.mixer.gate_up")[0] = matrix_of(&f, "block.0.mixer.gate_up")[1] = -(float)log(3);
+        if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            tap_ok(tap, ones > .1 && ones < .5, "more than a tenth are ones, and fewer than half: %.4f", ones);
+            tap_ok(tap, is_near(&f, 1, "head 1", "gate: mean", ones * at_one + (1 - ones) * else_where),
+                   "the gates' mean");
+            tap_ok(tap, is_near(&f, 1, "head 1", "gate: 10 % quantile", at_one), "the least of them are the ones'");
+            tap_ok(tap,
+                   is_near(&f, 1, "head 1", "gate: median", else_where) &&
+                       is_near(&f, 1, "head 1", "gate: 90 % quantile", else_where),
+                   "the others are the others'");
+        }
+    }
+    close_fixture(&f);
+}
+
 /* Sums: the start writes (1, 0) under (1, 0), each bit 1 writes (0, 1) under (0, 1), the bit 0 nothing. Behind n ones
  * the state is diag(1, n). */
 static void test_sums(tap_run *tap) {
@@ -306,6 +336,7 @@ int main(void) {
 
     test_reflection(&tap);
     test_weak_writes(&tap);
+    test_gates(&tap);
     test_sums(&tap);
     test_attention(&tap);
     test_attention_to_the_start(&tap);
