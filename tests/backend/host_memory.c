@@ -214,6 +214,28 @@ static void check_shares(tap_run *tap) {
     }
 }
 
+/* Specs as text, and back. */
+static void check_specs(tap_run *tap) {
+    static const struct {
+        icl_host_spec spec;
+        const char *text;
+    } rows[] = {{{.threads = 0}, "cpu"},
+                {{.threads = 4}, "cpu:threads=4"},
+                {{.has_isa = true, .isa = ICL_ISA_AVX2}, "cpu:isa=avx2"},
+                {{.threads = 12, .has_isa = true, .isa = ICL_ISA_BASE}, "cpu:threads=12:isa=base"}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[ICL_NAME_CAPACITY];
+        icl_host_spec read = {.threads = 99};
+        icl_host_spec_write(&rows[i].spec, "cpu", text, sizeof text);
+        tap_ok(tap,
+               strcmp(text, rows[i].text) == 0 && icl_host_spec_read(text, "cpu", &read) &&
+                   read.threads == rows[i].spec.threads && read.has_isa == rows[i].spec.has_isa &&
+                   read.isa == rows[i].spec.isa,
+               "%s is written, and read again", text);
+    }
+}
+
 int main(void) {
     tap_run tap = {0};
     static const char *const specs[] = {"cpu", "ref"};
@@ -228,5 +250,6 @@ int main(void) {
     check_capabilities(&tap, "cpu:threads=3", "cpu:threads=3");
     check_shares(&tap);
     check_capabilities(&tap, "cpu:isa=base:threads=3", "cpu:threads=3:isa=base");
+    check_specs(&tap);
     return tap_done(&tap);
 }
