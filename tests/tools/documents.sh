@@ -8,6 +8,8 @@ shift
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 pages=$work/pages
 
+run documents
+refused 2 'DIR is missing' "no folder"
 run documents "$pages"
 expect 0 "the documents are written"
 [[ $code -eq 0 ]] || finish

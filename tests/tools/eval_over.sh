@@ -24,6 +24,8 @@ for file in report.html loss.csv loss.gp; do
     [[ -s $work/run/over/n/$file ]]
     ok $? "$file"
 done
+grep -q '<title>quickstart over task.n</title>' "$work/run/over/n/report.html"
+ok $? "the report's title names the key"
 [[ ! -e $work/run/over/n/positions.csv && ! -e $work/run/over/n/map.gp ]]
 ok $? "and no file of what there is not"
 grep -q 'over/n/result.json, table.csv' "$work/err"
@@ -41,6 +43,8 @@ same <(grep '^{"task.n"' "$work/out") <(grep '^{"task.n"' "$work/grid/result.jso
     "stdout has the rows of result.json"
 [[ $(wc -l <"$work/out") -eq 13 && ! -s $work/err && -s $work/grid/map-1.csv && ! -e $work/run/over/n_noise ]]
 ok $? "four cells of three, without a word"
+grep -q '<title>quickstart over task.n and task.noise</title>' "$work/grid/report.html"
+ok $? "the report's title names both keys"
 
 run eval "$work/run" --quiet --device cpu:threads=1 --over model.layers=1,2
 refused 2 '^iclab: --over model.layers: .* expected a key of' "a key that was trained with"
