@@ -155,7 +155,8 @@ typedef struct icl_described_op {
     /* The domain, where it is smaller than all numbers: as icl_case_inputs. NULL: none. */
     void (*inputs)(const icl_case *c, int operand, float *const *operands);
 
-    /* Overwrites an operand of a backward pass that its forward pass gives, and leaves any other. NULL: there is none. */
+    /* Overwrites an operand of a backward pass that its forward pass gives, and leaves any other. NULL: there is
+     * none. */
     icl_status (*results)(const icl_case *c, int operand, float *const *operands, icl_error *error);
 
     /* Whether the op reads the old values of an output. NULL: of none. */

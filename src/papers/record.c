@@ -60,8 +60,9 @@ icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
                                                 {"target", true},  {"known", false},    {"note", false},
                                                 {"verdict", false}};
 
-    ICL_CHECK(icl_text_print(&run->table, error,
-                             "what,quantity,ours,standard_error,target,tolerance,criterion,judgement,evidence,source,note\n"));
+    ICL_CHECK(icl_text_print(
+        &run->table, error,
+        "what,quantity,ours,standard_error,target,tolerance,criterion,judgement,evidence,source,note\n"));
     ICL_CHECK(icl_report_create(&run->report, error));
     ICL_CHECK(icl_report_section(run->report, "Findings", error));
     return icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error);
@@ -94,8 +95,7 @@ static icl_status add_to_table(icl_reproducing *run, const icl_finding *finding,
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         ICL_TRY(icl_text_number_field(table, numbers[i], ",", error));
     ICL_TRY(icl_text_print(table, error, "%s,%s,%s,", has_target ? icl_criterion_name(finding->criterion) : "",
-                           icl_judgement_name(icl_finding_judge(finding)),
-                           icl_evidence_name(finding->evidence)));
+                           icl_judgement_name(icl_finding_judge(finding)), icl_evidence_name(finding->evidence)));
     ICL_TRY(icl_text_field(table, finding->source ? finding->source : "", ",", error));
     ICL_TRY(icl_text_field(table, finding->note ? finding->note : "", "\n", error));
     ICL_TRY(icl_path_join(run->params->folder, FINDINGS, &path, error));

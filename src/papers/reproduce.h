@@ -63,7 +63,8 @@ typedef enum icl_judgement { ICL_SHOWN = 0, ICL_MET, ICL_MISSED } icl_judgement;
 /* Met or missed by the criterion; shown without a target or for a recalled one. */
 icl_judgement icl_finding_judge(const icl_finding *finding);
 
-/* "within", "at most", "at least"; "shown", "met", "missed"; "", "read", "computed", "inferred", "recalled"; "ci", "short", "full". */
+/* "within", "at most", "at least"; "shown", "met", "missed"; "", "read", "computed", "inferred", "recalled"; "ci",
+ * "short", "full". */
 const char *icl_criterion_name(icl_criterion criterion);
 const char *icl_judgement_name(icl_judgement judgement);
 const char *icl_evidence_name(icl_evidence evidence);

@@ -1,7 +1,7 @@
 /*
  * Every allocation of an op on the host fails once, and then once with all that follow; or on an OpenCL device every
- * argument, launch and transfer fails once. Each time the outcome is an error of one line, or results within their bounds;
- * and nothing is held afterwards. A few of conformance's cases of each op and kind.
+ * argument, launch and transfer fails once. Each time the outcome is an error of one line, or results within their
+ * bounds; and nothing is held afterwards. A few of conformance's cases of each op and kind.
  *
  * faults-ops DEVICE
  */

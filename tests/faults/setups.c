@@ -1,7 +1,7 @@
 /*
- * Allocations on the way from a recipe to its table fail, one for each path of calls that leads to one, for a tiny setup
- * of every task, every family of models and most mixers. Each time the outcome is an error of one line or the table of the undisturbed run, and
- * nothing is held afterwards.
+ * Allocations on the way from a recipe to its table fail, one for each path of calls that leads to one, for a tiny
+ * setup of every task, every family of models and most mixers. Each time the outcome is an error of one line or the
+ * table of the undisturbed run, and nothing is held afterwards.
  */
 #include "attempts.h"
 #include "core/allocate.h"

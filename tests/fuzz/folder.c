@@ -1,6 +1,6 @@
 /* What stands in a run's or a sweep's folder and in the cache: run.json, metrics.csv, a sweep's grid with a cell's
- * result, an entry of the cache, a picture, a name for a picture's script, and what stands in place of a sweep's claim. The
- * first byte says which of them the rest is. */
+ * result, an entry of the cache, a picture, a name for a picture's script, and what stands in place of a sweep's claim.
+ * The first byte says which of them the rest is. */
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>

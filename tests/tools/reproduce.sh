@@ -171,8 +171,9 @@ check_written_down() {
             `'"criterion":"(.*)","judgement":.*,"evidence":"(.*)","source":"(.*)","note":.*/'`
             `'\1\t\2\t\3\t\4\t\5\t\6\t\7\t\8\t\9/' < <(grep '"judgement"' "$work/out")
         for file in "$work/out.d/$name-ci"/*.csv; do
-            awk -F, -v name="$(basename "$file")" 'NF > most { most = NF } END { print "file\t" name "\t" NR "\t" most - 1 }' \
-                "$file"
+            awk -F, -v name="$(basename "$file")" '
+                NF > most { most = NF }
+                END { print "file\t" name "\t" NR "\t" most - 1 }' "$file"
         done
         for scale in ci short full; do
             "$ICLAB" reproduce "$name" --cells --scale $scale | sed "s/^/cell\t$scale\t/"
@@ -185,8 +186,16 @@ check_written_down() {
             if (expected == "~" || expected == found) return 0
             return expected == "null" || found == "null" || !(apart(expected + 0, found + 0) <= slack)
         }
-        BEGIN { while ((getline line <expected) > 0) if (line !~ /^(file|cell)\t/) judged[++count] = line; else files[line] = 1 }
-        /^(file|cell)\t/ { if ($2 != "findings.csv" && !($0 in files)) print "not written down: " $0; delete files[$0]; next }
+        BEGIN {
+            while ((getline line <expected) > 0)
+                if (line !~ /^(file|cell)\t/) judged[++count] = line
+                else others[line] = 1
+        }
+        /^(file|cell)\t/ {
+            if ($2 != "findings.csv" && !($0 in others)) print "not written down: " $0
+            delete others[$0]
+            next
+        }
         {
             if (++row > count) { print "one more: " $0; next }
             split(judged[row], is, "\t")
@@ -199,7 +208,7 @@ check_written_down() {
         }
         END {
             if (row < count) print "and no " judged[row + 1]
-            for (line in files) print "no " line
+            for (line in others) print "no " line
         }' "$work/found" >"$work/difference"
     [[ ! -s $work/difference ]]
     ok $? "findings, what judges them, and files are those written down"

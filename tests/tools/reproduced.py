@@ -27,8 +27,8 @@ LEAST = 1e-9  # below it a number is rounding
 
 
 def reproduce(iclab, name, device, folder):
-    result = subprocess.run([iclab, "reproduce", name, "--scale", "ci", "--device", device, "--quiet", "--json", "--out",
-                             folder], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    command = [iclab, "reproduce", name, "--scale", "ci", "--device", device, "--quiet", "--json", "--out", folder]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if result.returncode not in (0, 1):  # 1: something is missed
         raise RuntimeError(f"{name} on {device}: {result.stderr}")
     rows = [json.loads(line) for line in result.stdout.splitlines() if '"judgement"' in line]
