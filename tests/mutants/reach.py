@@ -21,7 +21,7 @@ import tree
 OPTIONS = ["-Dbuildtype=plain", "-Doptimization=1", "-Db_coverage=true"]
 # Tests of texts and of installing, of faults in kernels, and longer forms of tests that are there.
 LEFT_OUT = {"lint", "install", "mutation", "in-full", "random"}
-# Only where nothing else reaches: they run long, or run much that is beside the point.
+# Behind all others: they run long, or run much that is beside the point.
 LAST = {"faults", "slow", "reproduce", "statistics"}
 LONGEST = 900  # seconds for a test in a build for gcov, which may be slow
 COUNTERS, SUMMARY = 0x01A10000, 0xA1000000  # records of a .gcda file

@@ -149,13 +149,13 @@ class Trial:
         return file in self.outputs
 
     def _order(self, change, reaching, covered, totals):
-        """Quick tests and those that run little else first. A status that is ignored shows where calls fail: before all
-        others in tests of faults."""
+        """Quick tests and those that run little else first, those of reach.LAST behind all others. A status that is
+        ignored shows where calls fail: before all others in tests of faults."""
         names = [name for name in reaching if name in self.tests]
-        failing = [name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites]
-        first = [name for name in names if name in failing or not reach.LAST & self.tests[name].suites]
+        failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites}
+        last = {name for name in names if reach.LAST & self.tests[name].suites}
         cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] for name in names}
-        return sorted(first or names, key=lambda name: (name not in failing, cost[name]))
+        return sorted(names, key=lambda name: (name not in failing, name in last, cost[name]))
 
     def _run_tests(self, order, covered, seconds, path, original, changed):
         spent, count = 0, 0
