@@ -108,6 +108,7 @@ static void test_reflection(tap_run *tap) {
             tap_ok(tap, isnan(value_of(&f, 1, "head 1", "gate: mean")), "there is no gate");
             tap_ok(tap, is_near(&f, 0, "model", "accuracy", 1) && is_near(&f, 0, "exact", "accuracy", 1),
                    "it is right everywhere, as the exact product is");
+            tap_ok(tap, is_near(&f, 0, "model", "accuracy at position 3", 1), "at each position");
             tap_ok(tap, is_near(&f, 0, "uniform", "cross-entropy at position 3", log(2)),
                    "chance has log 2 at each position, although the recipe does not list every predictor");
             tap_ok(tap, strstr(f.summary, "lie in [-1, 1]") && strstr(f.summary, "negative ones: 1 of 1"),
