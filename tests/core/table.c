@@ -3,6 +3,7 @@
 
 #include "core/allocate.h"
 #include "core/printable.h"
+#include "core/table/sheet.h"
 #include "scratch.h"
 #include "table_text.h"
 
@@ -246,6 +247,17 @@ static void check_printable(tap_run *tap) {
     tap_ok(tap, strcmp(icl_printable("123\xE2\x82\xAC_", text, 7), "123...") == 0, "no half of a character");
 }
 
+static void check_labels(tap_run *tap) {
+    char none[] = "", number[] = "column 1", name[] = "x 1", text[ICL_LABEL_CAPACITY];
+    char *header[] = {none, name}, *names[] = {number, name};
+    icl_sheet sheet = {.has_header = true, .header = header, .names = names, .file_columns = 2};
+
+    tap_ok(tap, strcmp(icl_column_label(&sheet, 1, text), "column 2 (x 1)") == 0, "a column of a name: %s", text);
+    tap_ok(tap, strcmp(icl_column_label(&sheet, 0, text), "column 1") == 0, "one without: %s", text);
+    sheet.has_header = false;
+    tap_ok(tap, strcmp(icl_column_label(&sheet, 1, text), "column 2") == 0, "one of a file without names: %s", text);
+}
+
 int main(void) {
     tap_run tap = {0};
 
@@ -256,5 +268,6 @@ int main(void) {
     check_files(&tap);
     check_split(&tap);
     check_printable(&tap);
+    check_labels(&tap);
     return tap_done(&tap);
 }

@@ -140,6 +140,12 @@ static void check_names(tap_run *tap, scratch_folder *scratch) {
                  (const char *const[]){"set xtics scale 0 (\"it\\047s\" 0, \"50%%\" 1)\n", "set xrange [-0.5:1.5]\n",
                                        NULL}),
            "the script names them");
+    tap_ok(tap, !holds(scratch, "words.gp", (const char *const[]){"set xtics rotate", NULL}), "beside each other");
+    icl_figure crowded = figure;
+    crowded.name = "crowded";
+    crowded.x_names = (const char *const[]){"a name that is much longer than half of the picture is wide", "50%"};
+    tap_status(tap, icl_figure_write(&drawing, &crowded, &error), &error, "long words along x");
+    tap_ok(tap, holds(scratch, "crowded.gp", (const char *const[]){"set xtics rotate by", NULL}), "are slanted");
 }
 
 /* ---- Axes ---- */

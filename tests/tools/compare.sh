@@ -17,6 +17,9 @@ run "${pair[@]}" --op 'sum ('
 [[ $code -eq 0 ]] && grep -q '^sum .* PASS$' "$work/out" && grep -q 'cases: .* 0 failed, 0 skipped' "$work/out" &&
     grep -q '^closest to its bound: sum ' "$work/out"
 ok $? "a table with one line for the op, and a summary"
+[[ $(sed -n 1p "$work/out") == 'cpu against ref, each judged by the exact result' &&
+    $(sed -n 3p "$work/out" | tr -s ' ') == 'op cases device against device '* ]]
+ok $? "below what is compared, and names of the columns"
 
 run "${pair[@]}" --json --quiet
 [[ $code -eq 0 && ! -s $work/err ]]

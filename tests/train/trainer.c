@@ -107,6 +107,10 @@ static void test_progress(tap_run *tap, icl_backend *backend) {
     for (size_t i = 0; i < count; i++)
         mean += (double)losses[i] / 25;
     progress = icl_trainer_progress(trainer);
+    size_t norm_count = 0;
+    const float *norms = icl_trainer_gradient_norms(trainer, &norm_count);
+    tap_ok(tap, norm_count == 25 && norms[0] > 0 && (double)norms[24] == progress.gradient_norm,
+           "as many norms as losses, the last one of the last step");
     tap_ok(tap, count == 25 && progress.step == 25 && progress.total_steps == 60, "progress counts the steps");
     tap_ok(tap, fabs(progress.loss - mean) < 1e-6 * mean && progress.gradient_norm > 0.0,
            "progress holds the mean loss");
