@@ -19,7 +19,6 @@ static const char *const settings[] = {
 typedef struct surroundings {
     char run[512], grid[512];
     char *expected, *seen;
-    size_t rows;
 } surroundings;
 
 static icl_status make_recipe(icl_recipe **recipe, icl_error *error) {
@@ -172,7 +171,7 @@ static void check_devices(tap_run *tap) {
     if (!tap_status(tap, icl_devices_list(NULL, &devices, &whole, &error), &error, "devices"))
         return;
     icl_devices_free(&devices);
-    for (uint64_t nth = 1; status != ICL_OK; nth++) {
+    for (uint64_t nth = 1; status == ICL_ERROR_MEMORY; nth++) {
         fault_arm(FAULT_ALLOCATION, nth, false);
         status = icl_devices_list(NULL, &devices, &count, &error);
         fault_disarm();
@@ -180,7 +179,8 @@ static void check_devices(tap_run *tap) {
         cut += status == ICL_OK && count != whole;
         icl_devices_free(&devices);
     }
-    tap_ok(tap, reported > 0 && cut == 0, "%u faults reported before a list of all %zu devices", reported, whole);
+    tap_ok(tap, status == ICL_OK && reported > 0 && cut == 0, "%u faults reported before a list of all %zu devices",
+           reported, whole);
 }
 
 int main(void) {
