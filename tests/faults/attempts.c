@@ -9,6 +9,18 @@
 
 enum { MAX_COMPLAINT = 10, MAX_CALLS = 20000 };
 
+icl_status fault_make_recipe(const char *settings, icl_recipe **recipe, icl_error *error) {
+    char text[1024];
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(recipe, error));
+    snprintf(text, sizeof text, "%s", settings);
+    for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
+        ICL_TRY(icl_recipe_override(*recipe, at, error));
+done:
+    return status;
+}
+
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error) {
     icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;
@@ -96,4 +108,36 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
     free(chosen);
     tap_ok(tap, bad == 0 && reported > 0, "%s%s: %u faults reported, %u survived", kinds[kind],
            lasting ? ", and all that follow" : "", reported, survived);
+}
+
+/* ---- Texts ---- */
+
+typedef struct telling {
+    fault_telling *tell;
+    void *context;
+    char *expected, *seen;
+} telling;
+
+static icl_status attempt_text(void *context, icl_error *error) {
+    telling *t = context;
+    return t->tell(t->context, &t->seen, error);
+}
+
+static bool is_same_text(const void *context) {
+    const telling *t = context;
+    return t->seen && strcmp(t->seen, t->expected) == 0;
+}
+
+static void clear_text(void *context) {
+    icl_free(&((telling *)context)->seen);
+}
+
+void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what) {
+    telling t = {.tell = tell, .context = context};
+    const fault_work work = {attempt_text, is_same_text, clear_text, &t, true};
+    icl_error error = {0};
+
+    if (tap_status(tap, tell(context, &t.expected, &error), &error, what))
+        fault_check(tap, &work, FAULT_ALLOCATION, false);
+    icl_free(&t.expected);
 }

@@ -19,11 +19,21 @@ typedef struct fault_work {
     bool each_path; /* of the calls that the same functions lead to, one alone fails */
 } fault_work;
 
+/* Work whose outcome is a text, freed with icl_free. */
+typedef icl_status fault_telling(void *context, char **text, icl_error *error);
+
+/* A complete recipe with settings, "section.key=value", separated by blanks. */
+icl_status fault_make_recipe(const char *settings, icl_recipe **recipe, icl_error *error);
+
 /* A run folder with a model that was not trained, to work on. */
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error);
 
 /* Fails each call of a kind once, alone or with all that follow it. Each time the attempt must end with an error of one
  * line, or with the expected outcome, and hold nothing afterwards. One check. */
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting);
+
+/* The same for allocations, one for each path of calls that leads to one, against the text of the undisturbed work. Two
+ * checks; `what` names the work. */
+void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what);
 
 #endif

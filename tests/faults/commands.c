@@ -4,7 +4,6 @@
  * afterwards.
  */
 #include "attempts.h"
-#include "core/allocate.h"
 #include "iclab/backend.h"
 #include "iclab/evaluation_grid.h"
 #include "iclab/scaling.h"
@@ -12,24 +11,12 @@
 
 #include "../core/scratch.h"
 
-static const char *const settings[] = {
-    "task.d=2",         "task.n=3",     "model.layers=1", "train.batch=4",    "train.slices=2",
-    "eval.sequences=2", "eval.every=0", "train.steps=2",  "train.polish=off", "eval.fit_sequences=4"};
+static const char settings[] = "task.d=2 task.n=3 model.layers=1 train.batch=4 train.slices=2 train.steps=2 "
+                               "train.polish=off eval.sequences=2 eval.every=0 eval.fit_sequences=4";
 
 typedef struct surroundings {
     char run[512], grid[512];
-    char *expected, *seen;
 } surroundings;
-
-static icl_status make_recipe(icl_recipe **recipe, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(*recipe, settings[i], error));
-done:
-    return status;
-}
 
 static icl_status open_host(icl_backend **backend, icl_error *error) {
     return icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, backend, error);
@@ -37,9 +24,9 @@ static icl_status open_host(icl_backend **backend, icl_error *error) {
 
 /* ---- What is attempted; each leaves a text ---- */
 
-static icl_status evaluate_grid(void *context, icl_error *error) {
+static icl_status evaluate_grid(void *context, char **text, icl_error *error) {
     static const char *const over[] = {"task.n=3,4", "task.noise=fixed:0.5,fixed:1"};
-    surroundings *around = context;
+    const surroundings *around = context;
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
     icl_evaluation_grid *grid = NULL;
@@ -48,7 +35,7 @@ static icl_status evaluate_grid(void *context, icl_error *error) {
     icl_text all = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_recipe(&recipe, error));
+    ICL_TRY(fault_make_recipe(settings, &recipe, error));
     ICL_TRY(open_host(&backend, error));
     ICL_TRY(icl_evaluation_grid_create(recipe, over, 2, &grid, error));
     ICL_TRY(icl_evaluation_grid_name(grid, &name, error));
@@ -56,7 +43,7 @@ static icl_status evaluate_grid(void *context, icl_error *error) {
         icl_evaluation_grid_run(grid, &(icl_evaluation_grid_params){.backend = backend, .folder = around->run}, error));
     ICL_TRY(icl_evaluation_grid_write_texts(grid, &texts, error));
     ICL_TRY(icl_text_print(&all, error, "%s%s%s%s", name, texts.table, texts.csv, texts.json));
-    around->seen = all.bytes;
+    *text = all.bytes;
     all = (icl_text){0};
 done:
     icl_text_release(&all);
@@ -68,8 +55,8 @@ done:
     return status;
 }
 
-static icl_status tell_sweep(void *context, icl_error *error) {
-    surroundings *around = context;
+static icl_status tell_sweep(void *context, char **text, icl_error *error) {
+    const surroundings *around = context;
     icl_sweep *sweep = NULL;
     icl_sweep_texts texts = {0};
     icl_sweep_points points = {0};
@@ -90,7 +77,7 @@ static icl_status tell_sweep(void *context, icl_error *error) {
     ICL_TRY(icl_text_print(&all, error, "%s%s%s%s%s%s", name, texts.table, texts.cells_csv, texts.means_csv, texts.json,
                            texts.means_json));
     ICL_TRY(icl_text_print(&all, error, "%zu points, best %zu, %g", points.count, points.best, points.of[0].error));
-    around->seen = all.bytes;
+    *text = all.bytes;
     all = (icl_text){0};
 done:
     icl_text_release(&all);
@@ -110,8 +97,7 @@ static icl_status count_row(void *user, const icl_bench_row *row, icl_error *err
 }
 
 /* The times differ; which rows there are, slices and bytes do not. */
-static icl_status measure(void *context, icl_error *error) {
-    surroundings *around = context;
+static icl_status measure(void *context, char **text, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
     icl_scaling_step step = {0};
@@ -119,45 +105,21 @@ static icl_status measure(void *context, icl_error *error) {
     size_t rows = 0;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_recipe(&recipe, error));
+    (void)context;
+    ICL_TRY(fault_make_recipe(settings, &recipe, error));
     ICL_TRY(open_host(&backend, error));
     const icl_bench_params params = {
         .device = backend, .recipe = recipe, .recipe_name = "tiny", .callback = count_row, .user = &rows};
     ICL_TRY(icl_scaling_measure(&params, 2, &step, error));
     ICL_TRY(icl_bench(&params, error));
     ICL_TRY(icl_text_print(&all, error, "%zu rows; %zu slices, %g bytes", rows, step.slices, step.gathered));
-    around->seen = all.bytes;
+    *text = all.bytes;
     all = (icl_text){0};
 done:
     icl_text_release(&all);
     icl_backend_close(&backend);
     icl_recipe_destroy(&recipe);
     return status;
-}
-
-/* ---- Attempts ---- */
-
-static bool as_expected(const void *context) {
-    const surroundings *around = context;
-    return around->seen && strcmp(around->seen, around->expected) == 0;
-}
-
-static void clear(void *context) {
-    icl_free(&((surroundings *)context)->seen);
-}
-
-static void check(tap_run *tap, icl_status (*attempt)(void *context, icl_error *error), const char *what,
-                  surroundings *around) {
-    const fault_work work = {attempt, as_expected, clear, around, true};
-    icl_error error = {0};
-
-    if (tap_status(tap, attempt(around, &error), &error, what)) {
-        around->expected = around->seen;
-        around->seen = NULL;
-        fault_check(tap, &work, FAULT_ALLOCATION, false);
-    }
-    icl_free(&around->expected);
-    clear(around);
 }
 
 /* A list of devices is whole, or there is none: each allocation fails that comes before a device is opened. */
@@ -187,7 +149,7 @@ int main(void) {
     static const char grid[] = "[sweep]\nrecipe = versatile\n\n[grid]\nmodel.layers = 1, 2\n"
                                "train.learning_rate = 0.1, 0.2\ntrain.seed = 1..2\n";
     tap_run tap = {0};
-    surroundings around = {.seen = NULL};
+    surroundings around;
     scratch_folder scratch, run = {.folder = ""};
     icl_recipe *recipe = NULL;
     icl_error error = {0};
@@ -197,11 +159,11 @@ int main(void) {
     snprintf(around.grid, sizeof around.grid, "%s", scratch_path(&scratch, "grid.ini"));
     snprintf(around.run, sizeof around.run, "%s", scratch_path(&scratch, "run"));
     snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
-    if (tap_status(&tap, make_recipe(&recipe, &error), &error, "a recipe") &&
+    if (tap_status(&tap, fault_make_recipe(settings, &recipe, &error), &error, "a recipe") &&
         tap_status(&tap, fault_make_run(around.run, recipe, &error), &error, "a run")) {
-        check(&tap, evaluate_grid, "a grid of evaluations", &around);
-        check(&tap, tell_sweep, "texts of a sweep", &around);
-        check(&tap, measure, "what a step takes", &around);
+        fault_check_text(&tap, evaluate_grid, &around, "a grid of evaluations");
+        fault_check_text(&tap, tell_sweep, &around, "texts of a sweep");
+        fault_check_text(&tap, measure, &around, "what a step takes");
         check_devices(&tap);
     }
     icl_recipe_destroy(&recipe);

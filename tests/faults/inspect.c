@@ -23,28 +23,23 @@ typedef struct surroundings {
     uint64_t expected_files; /* in out */
 } surroundings;
 
-enum { MOST_SETTINGS = 12 };
-
 static const struct {
-    const char *settings[MOST_SETTINGS];
+    const char *settings;
     bool each_path;
 } setups[] = {
-    {{"task.d=2", "task.n=3", "model.layers=1", "train.batch=1"}, false},
-    {{"task.family=recall", "task.vocabulary=16", "task.length=8", "task.pairs=2", "model.family=sequence",
-      "model.width=4", "model.layers=2", "model.mixer=delta,softmax", "train.batch=1"},
+    {"task.d=2 task.n=3 model.layers=1 train.batch=1", false},
+    {"task.family=recall task.vocabulary=16 task.length=8 task.pairs=2 model.family=sequence model.width=4 "
+     "model.layers=2 model.mixer=delta,softmax train.batch=1",
      true},
-    {{"task.family=functions", "task.inputs=sphere", "task.d=2", "task.n=3", "model.family=softmax", "model.layers=1",
-      "train.batch=1"},
+    {"task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax model.layers=1 train.batch=1",
      true},
 };
 
-static icl_status make_run(const surroundings *around, const char *const *settings, icl_error *error) {
+static icl_status make_run(const surroundings *around, const char *settings, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    for (size_t i = 0; i < MOST_SETTINGS && settings[i]; i++)
-        ICL_TRY(icl_recipe_override(recipe, settings[i], error));
+    ICL_TRY(fault_make_recipe(settings, &recipe, error));
     ICL_TRY(fault_make_run(around->run, recipe, error));
 done:
     icl_recipe_destroy(&recipe);
@@ -100,7 +95,7 @@ static void clear(void *context) {
     icl_free(&((surroundings *)context)->seen);
 }
 
-static void check(tap_run *tap, const char *const *settings, bool each_path) {
+static void check(tap_run *tap, const char *settings, bool each_path) {
     surroundings around = {.seen = NULL};
     const fault_work work = {attempt, as_expected, clear, &around, each_path};
     scratch_folder scratch, run = {.folder = ""}, out = {.folder = ""};

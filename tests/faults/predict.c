@@ -24,12 +24,9 @@ typedef struct surroundings {
 /* ---- A run and a table ---- */
 
 static icl_status make_run(surroundings *around, icl_error *error) {
-    static const char *const settings[] = {"task.d=4", "task.n=5", "model.layers=1", "train.batch=1"};
     icl_status status;
 
-    ICL_TRY(icl_recipe_create_complete(&around->recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(around->recipe, settings[i], error));
+    ICL_TRY(fault_make_recipe("task.d=4 task.n=5 model.layers=1 train.batch=1", &around->recipe, error));
     ICL_TRY(fault_make_run(around->run, around->recipe, error));
 done:
     return status;
