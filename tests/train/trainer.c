@@ -109,7 +109,8 @@ static void test_progress(tap_run *tap, icl_backend *backend) {
     progress = icl_trainer_progress(trainer);
     size_t norm_count = 0;
     const float *norms = icl_trainer_gradient_norms(trainer, &norm_count);
-    tap_ok(tap, norm_count == 25 && norms[0] > 0 && (double)norms[24] == progress.gradient_norm,
+    const double last = progress.gradient_norm; /* on the reference device not rounded to a float */
+    tap_ok(tap, norm_count == 25 && norms[0] > 0 && fabs((double)norms[24] - last) < 1e-6 * last,
            "as many norms as losses, the last one of the last step");
     tap_ok(tap, count == 25 && progress.step == 25 && progress.total_steps == 60, "progress counts the steps");
     tap_ok(tap, fabs(progress.loss - mean) < 1e-6 * mean && progress.gradient_norm > 0.0,
