@@ -15,6 +15,7 @@
 #include "picture.h"
 #include "progress.h"
 #include "ranks.h"
+#include "reproduce_lists.h"
 #include "run/sweep/workers.h"
 #include "stop.h"
 #include "terminal.h"
@@ -28,7 +29,7 @@ typedef struct reproduce_options {
     size_t scale; /* icl_scale */
     option_count seed, workers;
     device_options device;
-    bool json, list, cells;
+    bool json, list, cells, trainings;
     char *command_line;
 } reproduce_options;
 
@@ -39,45 +40,6 @@ typedef struct printer {
     kept keep;
     progress_printer progress;
 } printer;
-
-/* ---- The list ---- */
-
-static icl_status print_list_json(const icl_reproduction *reproduction, icl_error *error) {
-    icl_json json = {0};
-
-    icl_json_text(&json, "name", reproduction->name);
-    icl_json_text(&json, "source", reproduction->source);
-    icl_json_text(&json, "about", reproduction->about);
-    for (int scale = 0; scale < ICL_SCALES; scale++) {
-        char member[32];
-        snprintf(member, sizeof member, "cost_%s", icl_scale_name((icl_scale)scale));
-        icl_json_text(&json, member, reproduction->cost[scale] ? reproduction->cost[scale] : "");
-    }
-    return print_json_line(&json, error);
-}
-
-static icl_status print_list(bool json, icl_error *error) {
-    size_t count, width = 0;
-    const icl_reproduction *const *table = icl_reproductions(&count);
-
-    for (size_t i = 0; i < count; i++)
-        width = strlen(table[i]->name) > width ? strlen(table[i]->name) : width;
-    const int columns = (int)width;
-    if (!json)
-        printf("%-*s %8s %8s %8s  %s\n", columns, "name", "ci", "short", "full", "source, and what it shows");
-    for (size_t i = 0; i < count; i++) {
-        const icl_reproduction *r = table[i];
-        if (json)
-            ICL_CHECK(print_list_json(r, error));
-        else
-            printf("%-*s %8s %8s %8s  %s\n%*s %s\n", columns, r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
-                   r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, columns + 28, "", r->about);
-    }
-    if (!json)
-        printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; the name all runs "
-               "every one.\n");
-    return finish_output(error);
-}
 
 /* ---- Findings ---- */
 
@@ -232,43 +194,13 @@ done:
 
 /* ---- Cells ---- */
 
-static bool is_chosen(const reproduce_options *options, const char *cell) {
-    return !options->only || strstr(cell, options->only);
-}
-
-static icl_status print_cell(const reproduce_options *options, const char *cell, icl_error *error) {
-    icl_json json = {0};
-
-    if (!options->json) {
-        printf("%s\n", cell);
-        return ICL_OK;
-    }
-    icl_json_text(&json, "reproduction", options->name);
-    icl_json_text(&json, "scale", icl_scale_name((icl_scale)options->scale));
-    icl_json_text(&json, "cell", cell);
-    return print_json_line(&json, error);
-}
-
-static icl_status print_cells(const reproduce_options *options, icl_error *error) {
+static icl_status list_parts(const reproduce_options *options, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     const icl_reproduction *reproduction = NULL;
-    icl_cells cells = {0};
-    size_t matched;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduction_find(options->name, &reproduction, error));
-    ICL_TRY(icl_cells_list(reproduction, &params, &cells, error));
-    if (options->only)
-        ICL_TRY(icl_cells_check(&cells, reproduction, options->only, &matched, error));
-    for (size_t i = 0; i < cells.count; i++)
-        if (is_chosen(options, cells.names[i]))
-            ICL_TRY(print_cell(options, cells.names[i], error));
-    if (cells.count == 0 && !options->json)
-        printf("%s runs as a whole: it has no cells to choose among\n", options->name);
-    status = finish_output(error);
-done:
-    icl_cells_release(&cells);
-    return status;
+    ICL_CHECK(icl_reproduction_find(options->name, &reproduction, error));
+    return options->cells ? list_cells(reproduction, &params, options->json, error)
+                          : list_trainings(reproduction, &params, options->json, error);
 }
 
 /* Before anything is trained: a text that no cell contains is refused, and one that several contain is told. */
@@ -288,7 +220,7 @@ static icl_status check_only(const reproduce_options *options, bool is_quiet, ic
         goto done;
     fprintf(stderr, "iclab: --only %s stands in the names of %zu of %zu cells:", options->only, matched, cells.count);
     for (size_t i = 0; i < cells.count; i++)
-        if (is_chosen(options, cells.names[i]))
+        if (strstr(cells.names[i], options->only))
             fprintf(stderr, " %s", cells.names[i]);
     fputc('\n', stderr);
 done:
@@ -418,8 +350,9 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
                         "reproduce: NAME is missing (iclab reproduce --list has them; all runs every one)");
     if (options->only && options->name && strcmp(options->name, "all") == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --only %s: expected one NAME, not all", options->only);
-    if (options->cells && (!options->name || strcmp(options->name, "all") == 0))
-        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --cells: expected one NAME beside it, not all");
+    if ((options->cells || options->trainings) && (!options->name || strcmp(options->name, "all") == 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --%s: expected one NAME beside it, not all",
+                        options->cells ? "cells" : "trainings");
     if (options->seed.given && (options->seed.value == 0 || options->seed.value > UINT32_MAX / 2))
         return icl_fail(error, ICL_ERROR_INPUT, "reproduce: --seed %" PRIu64 ": expected 1 to %" PRIu32,
                         options->seed.value, UINT32_MAX / 2);
@@ -454,9 +387,9 @@ static int run(int count, char *const *arguments) {
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
     if (options.list)
-        status = print_list(options.json, &error);
-    else if (options.cells)
-        status = print_cells(&options, &error);
+        status = list_reproductions(options.json, &error);
+    else if (options.cells || options.trainings)
+        status = list_parts(&options, &error);
     else
         status = reproduce(&options, &ranks, &missed, &error);
 done:
@@ -485,6 +418,8 @@ static const option table[] = {
      offsetof(reproduce_options, only)},
     {"--cells", OPTION_FLAG, NULL, "list the cells of NAME at this scale, which --only chooses among, and run nothing",
      offsetof(reproduce_options, cells)},
+    {"--trainings", OPTION_FLAG, NULL, "list the trainings of NAME at this scale and their settings, and run nothing",
+     offsetof(reproduce_options, trainings)},
     {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)",
      offsetof(reproduce_options, seed)},
     {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",

@@ -12,6 +12,9 @@
 /* Room for the longest "expected …" text. */
 #define EXPECTATION_CAPACITY 512
 
+/* Where a value comes from. */
+#define OVERRIDE "override"
+
 static void release_value(recipe_value *value) {
     icl_free(&value->text);
     icl_free(&value->origin);
@@ -294,7 +297,7 @@ icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_e
         goto done;
     }
     *dot = '\0';
-    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), "override", error));
+    ICL_TRY(icl_recipe_set(recipe, trim(copy), trim(dot + 1), trim(equals + 1), OVERRIDE, error));
 done:
     icl_free(&copy);
     return status;
@@ -314,6 +317,19 @@ const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, con
     const size_t index = icl_recipe_find(recipe, section, name);
     assert(index < recipe->key_count && "a key that the table does not have");
     return recipe->values[index].origin;
+}
+
+icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error) {
+    const char *before = "";
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        if (strcmp(recipe->values[i].origin, OVERRIDE) != 0)
+            continue;
+        ICL_CHECK(icl_text_print(text, error, "%s%s.%s=%s", before, recipe->keys[i].section, recipe->keys[i].name,
+                                 recipe->values[i].text));
+        before = " ";
+    }
+    return ICL_OK;
 }
 
 const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key) {

@@ -5,6 +5,7 @@
 
 #include "iclab/recipe.h"
 #include "iclab/status.h"
+#include "iclab/text.h"
 
 /* One key's value: the text as written, and what it means for the key's type. */
 typedef struct recipe_value {
@@ -39,6 +40,10 @@ icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *n
 
 /* Where a key's value comes from: "versatile.ini:7", "override" or "default". Section and key must be in the table. */
 const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, const char *name);
+
+/* Appends the values that come from overrides, "section.key=value" each, in the order of the table and parted by
+ * blanks. */
+icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error);
 
 /* Exchanges the values of two recipes over the same table. */
 void icl_recipe_swap(icl_recipe *a, icl_recipe *b);

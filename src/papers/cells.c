@@ -4,7 +4,6 @@
 
 #include "core/allocate.h"
 #include "iclab/nearest.h"
-#include "papers/record.h"
 #include "papers/share.h"
 
 void icl_cells_release(icl_cells *cells) {
@@ -32,22 +31,9 @@ void icl_cells_note(icl_cells *cells, const char *name) {
 icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
                           icl_error *error) {
     icl_training_share share = {.counts = true};
-    icl_reproduce_params own = *params;
-    icl_reproducing run = {.params = &own, .reproduction = reproduction, .share = &share, .cells = cells};
-    icl_status status = ICL_OK;
 
-    own.backend = NULL;
-    own.say = NULL;
-    own.seed = own.seed == 0 ? 1 : own.seed;
-    /* One thread: what trains ahead on several cores asks for cells, too. */
-    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &own.backend, error));
-    ICL_TRY(icl_reproduce_next(&run, reproduction->run(&run, error)));
-    if (cells->status != ICL_OK)
-        status = icl_fail(error, cells->status, "%s", cells->error.message);
-done:
-    icl_record_release(&run);
-    icl_backend_close(&own.backend);
-    return status;
+    ICL_CHECK(icl_reproduce_look(&(icl_reproducing){params, reproduction, .share = &share, .cells = cells}, error));
+    return cells->status == ICL_OK ? ICL_OK : icl_fail(error, cells->status, "%s", cells->error.message);
 }
 
 icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,

@@ -13,7 +13,7 @@
 typedef struct keeping {
     icl_reproducing *run;
     const icl_kept *kept;
-    const char *path;
+    const char *folder, *path;
 } keeping;
 
 static icl_status find(void *context, bool *finished, icl_error *error) {
@@ -54,6 +54,7 @@ static icl_status compute(void *context, icl_error *error) {
 
     if (icl_path_exists(is->path))
         return read_kept(is, error);
+    ICL_CHECK(icl_folder_create(is->folder, error));
     ICL_CHECK(kept->compute(is->run, kept->context, error));
     const icl_named_tensor tensors[] = {
         {"values", ICL_ELEMENT_F32, 1, {kept->count}, kept->values},
@@ -67,10 +68,9 @@ icl_status icl_reproduce_keep(icl_reproducing *run, const icl_kept *kept, icl_er
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_path_join(run->params->folder, "kept", &folder, error));
-    ICL_TRY(icl_folder_create(folder, error));
     ICL_TRY(icl_path_join(folder, ICL_PHRASE("%s.safetensors", kept->name), &path, error));
-    ICL_TRY(icl_reproduce_share(run, &(icl_shared_work){kept->name, true, &(keeping){run, kept, path}, find, compute},
-                                error));
+    ICL_TRY(icl_reproduce_share(
+        run, &(icl_shared_work){kept->name, true, &(keeping){run, kept, folder, path}, find, compute}, error));
 done:
     icl_free(&folder);
     icl_free(&path);

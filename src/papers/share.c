@@ -46,6 +46,8 @@ static icl_status work_beside_others(icl_reproducing *run, const icl_shared_work
 
     if (run->cells) /* no cell needs it: a list of their names trains nothing and looks into no folder */
         return icl_reproduce_leave(run, error);
+    if (run->share->list)
+        return work->is_needed || !run->reproduction->is_shared ? ICL_OK : icl_reproduce_leave(run, error);
     ICL_TRY(work->find(work->context, &finished, error));
     if (!finished && !run->share->counts)
         ICL_TRY(claim(run, work->name, &lock, error));
@@ -86,6 +88,25 @@ done:
 
 icl_status icl_reproduce_share(icl_reproducing *run, const icl_shared_work *work, icl_error *error) {
     return run->share ? work_beside_others(run, work, error) : work_alone(run, work, error);
+}
+
+/* ---- Lists ---- */
+
+icl_status icl_reproduce_look(icl_reproducing *run, icl_error *error) {
+    icl_reproduce_params own = *run->params;
+    icl_status status = ICL_OK;
+
+    run->params = &own;
+    own.backend = NULL;
+    own.say = NULL;
+    own.seed = own.seed == 0 ? 1 : own.seed;
+    /* One thread: what trains ahead on several cores asks for cells, too. */
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &own.backend, error));
+    ICL_TRY(icl_reproduce_next(run, run->reproduction->run(run, error)));
+done:
+    icl_record_release(run);
+    icl_backend_close(&own.backend);
+    return status;
 }
 
 /* ---- One run ---- */

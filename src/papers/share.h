@@ -16,9 +16,10 @@
 
 /* What a worker's run of a reproduction does with its trainings. */
 typedef struct icl_training_share {
-    bool counts;       /* it trains none */
-    bool left;         /* the last one was left, and its cell with it */
-    size_t unfinished; /* that this run found, and did not finish */
+    bool counts;                /* it trains none */
+    struct icl_trainings *list; /* they are only listed (trainings.h), and the folder is not looked into */
+    bool left;                  /* the last one was left, and its cell with it */
+    size_t unfinished;          /* that this run found, and did not finish */
 } icl_training_share;
 
 /* The reproductions of one command. */
@@ -34,6 +35,12 @@ icl_status icl_reproduce_count_unfinished(const icl_reproduce_shared *all, size_
 /* What a worker does: trains until all are finished, those of others included. parent as in icl_workers.
  * ICL_ERROR_INTERRUPTED when stopped. */
 icl_status icl_reproduce_work(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
+
+/* ---- For lists ---- */
+
+/* Runs run->reproduction, which trains, judges and writes nothing where run->share counts or lists, or run->cells is
+ * there. Opens a device of the host, and closes it. */
+icl_status icl_reproduce_look(icl_reproducing *run, icl_error *error);
 
 /* ---- For what is shared ---- */
 

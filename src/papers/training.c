@@ -8,6 +8,7 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "papers/share.h"
+#include "papers/trainings.h"
 #include "run/cell.h"
 #include "run/recipe_find.h"
 
@@ -79,6 +80,8 @@ static icl_status train(icl_reproducing *run, const char *cell, const icl_recipe
     icl_status status = ICL_OK;
     char *folder = NULL, command_line[256];
 
+    if (run->share && run->share->list)
+        ICL_TRY(icl_trainings_note(run->share->list, cell, recipe, error));
     icl_reproduce_command(run, command_line, sizeof command_line);
     ICL_TRY(icl_path_join(params->folder, cell, &folder, error));
     training is = {.with = {.session = {.backend = params->backend,

@@ -147,6 +147,7 @@ effect "reproduce --list" out 'arXiv' "$one --cells" --list
 effect "reproduce --scale" out 'uniform1$' 'versatile-table1 --cells --scale ci' \
     'versatile-table1 --cells --scale short'
 effect "reproduce --cells" out '^L1-gd' "$one" 'versatile-table1 --scale ci --cells'
+effect "reproduce --trainings" out '^runs/L1-gd' "$one" 'versatile-table1 --scale ci --trainings'
 effect "reproduce --only" err 'no cell' "$one" "$one --only nothing"
 effect "reproduce --seed" out 'seed 7' "$one" "$one --seed 7"
 effect "reproduce --out" files '^./o/gd-construction-ci/findings.csv' "$one" "$one --out o"

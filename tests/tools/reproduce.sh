@@ -41,6 +41,7 @@ check_list() {
     ! [[ -e $work/r ]]
     ok $? "and nothing is begun then"
     check_cells
+    check_trainings
     check_resumption
     check_side_by_side
 }
@@ -76,6 +77,32 @@ check_cells() {
     done
     [[ $without -eq 0 ]]
     ok $? "every reproduction lists its cells at every scale"
+}
+
+# Trainings are listed with the recipe's file and what is set otherwise than there, --only's alone; nothing is trained
+# or written.
+check_trainings() {
+    run reproduce gradientflow-limit --scale short --trainings --seed 4 --out "$work/none"
+    [[ $code -eq 0 && ! -e $work/none &&
+        $(awk '{ printf "%s %s;", $1, $2 }' "$work/out") == "$(printf 'runs/%s gradientflow.ini;' \
+            {identity,spectrum}-n{20,100})" ]]
+    ok $? "--trainings has each by its name and its recipe"
+    [[ $(grep -c ' train.steps=20000 train.seed=4 .*eval.seed=4$' "$work/out") -eq 4 ]]
+    ok $? "with steps and seeds"
+    grep -q '^runs/spectrum-n100  gradientflow.ini  task.n=100 task.covariance=spectrum:2,1.5,1,0.8,0.7 ' "$work/out"
+    ok $? "and what else is set"
+    run reproduce versatile-table1 --scale ci --trainings --only L2-diag --json
+    [[ $code -eq 0 && $(wc -l <"$work/out") -eq 1 ]] &&
+        grep -q '"training":"runs/L2-diag-uniform5-seed1","recipe":"versatile-table1.ini","settings":"task.noise=unif' \
+            "$work/out"
+    ok $? "as JSON, of one cell"
+    run reproduce recall-onepass --scale ci --trainings
+    [[ $code -eq 0 && $(cat "$work/out") == "recall-onepass has no trainings in folders" ]]
+    ok $? "and none where none is kept"
+    run reproduce versatile-table1 --trainings --only nonsense
+    refused 2 "nearest known one is " "--trainings with nonsense"
+    run reproduce all --trainings
+    refused 2 "--trainings: expected one NAME" "--trainings of all"
 }
 
 # A run that is there is evaluated anew and not trained again; another recipe in its folder is refused.
@@ -162,10 +189,10 @@ check_scaled() {
 }
 
 # What is found, and by what it is judged, is what was written down (reproduced.py, which says what a line holds): the
-# numbers of papers do not change, and ours are near what they were on another machine. So are the files of numbers, and
-# the cells of each scale.
+# numbers of papers do not change, and ours are near what they were on another machine. So are the files of numbers, the
+# cells of each scale, and the settings of its trainings, which --trainings lists.
 check_written_down() {
-    local expected=${BASH_SOURCE[0]%/*}/reproduced/$name.tsv file scale
+    local expected=${BASH_SOURCE[0]%/*}/reproduced/$name.tsv file scale sum
     {
         sed -E 's/.*"what":"(.*)","quantity":"(.*)","ours":(.*),"standard_error":(.*),"target":(.*),"tolerance":(.*),'`
             `'"criterion":"(.*)","judgement":.*,"evidence":"(.*)","source":"(.*)","note":.*/'`
@@ -178,6 +205,11 @@ check_written_down() {
         for scale in ci short full; do
             "$ICLAB" reproduce "$name" --cells --scale $scale | sed "s/^/cell\t$scale\t/"
         done
+        for scale in ci short full; do
+            "$ICLAB" reproduce "$name" --trainings --scale $scale >"$work/trainings"
+            sum=$(md5sum <"$work/trainings")
+            printf 'trainings\t%s\t%d\t%s\n' $scale "$(wc -l <"$work/trainings")" "${sum%% *}"
+        done
     } >"$work/found"
     awk -F'\t' -v expected="$expected" '
         function apart(one, other) { return one > other ? one - other : other - one }
@@ -188,10 +220,10 @@ check_written_down() {
         }
         BEGIN {
             while ((getline line <expected) > 0)
-                if (line !~ /^(file|cell)\t/) judged[++count] = line
+                if (line !~ /^(file|cell|trainings)\t/) judged[++count] = line
                 else others[line] = 1
         }
-        /^(file|cell)\t/ {
+        /^(file|cell|trainings)\t/ {
             if ($2 != "findings.csv" && !($0 in others)) print "not written down: " $0
             delete others[$0]
             next

@@ -6,11 +6,13 @@
 
 Each is run twice, with the widest instructions of this machine and with the base set. A line is a finding: what,
 quantity, ours and how far another machine's may be from it, target, tolerance, criterion, evidence, source; or "file",
-the name of a file of numbers, its rows and its commas in a row; or "cell", a scale, and the name of one of its cells.
+the name of a file of numbers, its rows and its commas in a row; "cell", a scale, and the name of one of its cells; or
+"trainings", a scale, how many there are, and the MD5 of their list (iclab reproduce NAME --trainings --scale SCALE).
 What differs between the two runs is of no use to others: "~".
 Compare what changed (git diff) with the paper before you commit it.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 
+SCALES = ("ci", "short", "full")
 DEVICES = ("cpu", "cpu:isa=base")
 SAME = 0.01  # relative: targets and tolerances of two runs
 EQUAL = 1e-6  # relative: ours of two runs, where rounding does not matter
@@ -63,11 +66,17 @@ def line_of(one, other):
             either(one["tolerance"], other["tolerance"]), one["criterion"], one["evidence"], one["source"]]
 
 
-def cells(iclab, name):
-    for scale in ("ci", "short", "full"):
-        listed = subprocess.run([iclab, "reproduce", name, "--cells", "--scale", scale], capture_output=True, text=True,
-                                check=True).stdout
-        yield from (["cell", scale, cell] for cell in listed.splitlines())
+def list_parts(iclab, name, what, scale):
+    return subprocess.run([iclab, "reproduce", name, f"--{what}", "--scale", scale], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def parts(iclab, name):
+    for scale in SCALES:
+        yield from (["cell", scale, cell] for cell in list_parts(iclab, name, "cells", scale).splitlines())
+    for scale in SCALES:
+        listed = list_parts(iclab, name, "trainings", scale)
+        yield ["trainings", scale, str(listed.count("\n")), hashlib.md5(listed.encode()).hexdigest()]
 
 
 def main():
@@ -82,7 +91,7 @@ def main():
         (rows, files), (again, files_again) = found
         lines = [line_of(*pair) for pair in zip(rows, again, strict=True)]
         lines += [["file", *map(str, file)] for file in files if file in files_again]
-        lines += cells(iclab, name)
+        lines += parts(iclab, name)
         to.joinpath(f"{name}.tsv").write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
         print(f"{name}: {len(rows)} findings, {sum(line[2] == '~' for line in lines)} of them of no use to others",
               flush=True)

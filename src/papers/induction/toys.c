@@ -13,9 +13,9 @@ void icl_toy_step(icl_products *products, icl_product_vectors gradient) {
 }
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "clamping"))
+    if (icl_reproduce_wants(run, "clamping") && icl_reproduce_judges(run))
         ICL_CHECK(icl_toys_clamping(run, seeds[run->params->scale].clamping, error));
-    if (icl_reproduce_wants(run, "transience"))
+    if (icl_reproduce_wants(run, "transience") && icl_reproduce_judges(run))
         ICL_CHECK(icl_toys_transience(run, seeds[run->params->scale].transience, error));
     return ICL_OK;
 }

@@ -78,7 +78,7 @@ static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, 
             cell.rate = rates[optimizer];
             cell.seed = run->params->seed + (uint32_t)seed;
             status = icl_landscape_train(run, &cell, error);
-            if (status == ICL_OK)
+            if (status == ICL_OK && icl_reproduce_judges(run))
                 status = measure(run, &cell, &view, losses, seed, out, error);
             if (status != ICL_ERROR_DIVERGED)
                 ICL_TRY(status);
@@ -114,6 +114,8 @@ static icl_status search_rate(icl_reproducing *run, icl_landscape_cell cell, dou
         if (status == ICL_ERROR_DIVERGED)
             continue;
         ICL_TRY(status);
+        if (!icl_reproduce_judges(run))
+            continue;
         ICL_TRY(icl_landscape_model_at(run, &cell, view.model, SEARCH_STEPS, view.at, error));
         ICL_TRY(icl_objective_losses(view.objective, view.at, losses, error));
         const double loss = icl_trimmed_mean(losses, icl_objective_sequences(view.objective), TRIMMED);
@@ -286,6 +288,8 @@ static icl_status reproduce_setting(icl_reproducing *run, size_t setting, curves
         return ICL_OK;
     ICL_CHECK(choose_rates(run, cell, rates, error));
     ICL_CHECK(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
+    if (!icl_reproduce_judges(run))
+        return ICL_OK;
     ICL_CHECK(report_gap(run, name, of, ICL_READ, error));
     ICL_CHECK(judge_levels(run, setting, of, error));
     return draw(run, name, icl_landscape_settings[setting].about, of, error);
@@ -307,6 +311,8 @@ static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error
         if (!is_measured[depth])
             continue;
         ICL_CHECK(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
+        if (!icl_reproduce_judges(run))
+            continue;
         ICL_CHECK(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
         if (depth > 0 && is_measured[depth - 1])
             ICL_CHECK(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
@@ -328,9 +334,13 @@ static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_erro
     for (int softmax = 0; softmax < 2; softmax++) {
         cell.softmax = softmax;
         ICL_CHECK(measure_curves(run, cell, 1u << ICL_LANDSCAPE_ADAM, is->depth_seeds, rates, &of[softmax], error));
+        if (!icl_reproduce_judges(run))
+            continue;
         losses[softmax] = mean_at(of[softmax].trimmed[ICL_LANDSCAPE_ADAM], of[softmax].seeds, of[softmax].points - 1,
                                   &errors[softmax]);
     }
+    if (!icl_reproduce_judges(run))
+        return ICL_OK;
     snprintf(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g", is->depth_seeds,
              is->softmax_steps, losses[0], losses[1]);
     ICL_CHECK(ICL_FOUND(run, error, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",

@@ -119,7 +119,7 @@ static icl_status measure_setting(icl_reproducing *run, size_t setting, trajecto
             cell.optimizer = (icl_landscape_optimizer)optimizer;
             cell.seed = run->params->seed + (uint32_t)seed;
             status = icl_landscape_train(run, &cell, error);
-            if (status == ICL_OK)
+            if (status == ICL_OK && icl_reproduce_judges(run))
                 status = follow(run, &cell, seed, &view, hessian, out, error);
             if (status == ICL_ERROR_DIVERGED)
                 forget(out, cell.optimizer, seed);
@@ -263,6 +263,8 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         if (!icl_reproduce_wants(run, icl_landscape_settings[setting].name))
             continue;
         ICL_TRY(measure_setting(run, setting, &all[setting], error));
+        if (!icl_reproduce_judges(run))
+            continue;
         if (setting == ICL_LANDSCAPE_S1)
             ICL_TRY(judge_curve(run, &all[setting], error));
         for (int k = 0; k < 2 && is->judged[k] > 0; k++) {

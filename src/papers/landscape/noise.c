@@ -171,7 +171,7 @@ static icl_status reproduce_depths(icl_reproducing *run, icl_error *error) {
         noise of;
         snprintf(name, sizeof name, "S1-depth%zu", depths[i]);
         snprintf(about, sizeof about, "S1, %zu layers", depths[i]);
-        if (icl_reproduce_wants(run, name))
+        if (icl_reproduce_wants(run, name) && icl_reproduce_judges(run))
             ICL_CHECK(reproduce_cell(run, &cell, name, about, &of, error));
     }
     return ICL_OK;
@@ -183,7 +183,8 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t setting = 0; setting < ICL_LANDSCAPE_SETTINGS; setting++) {
         const icl_landscape_setting *is = &icl_landscape_settings[setting];
         const icl_landscape_cell cell = {.setting = setting, .layers = LAYERS, .seed = run->params->seed};
-        if ((extents[run->params->scale].settings >> setting & 1u) && icl_reproduce_wants(run, is->name))
+        if ((extents[run->params->scale].settings >> setting & 1u) && icl_reproduce_wants(run, is->name) &&
+            icl_reproduce_judges(run))
             ICL_CHECK(reproduce_cell(run, &cell, is->name, is->about, &of[setting], error));
     }
     if (of[ICL_LANDSCAPE_S1].median > 0)

@@ -203,7 +203,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
 
     ICL_TRY(icl_allocate(1, sizeof *of, "steps", &of, error));
     for (size_t setting = 0; setting < extents[run->params->scale].settings; setting++) {
-        if (!icl_reproduce_wants(run, icl_landscape_settings[setting].name))
+        if (!icl_reproduce_wants(run, icl_landscape_settings[setting].name) || !icl_reproduce_judges(run))
             continue;
         ICL_TRY(measure_setting(run, setting, of, error));
         ICL_TRY(judge_direction(run, setting, of, error));

@@ -156,7 +156,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     icl_paired_loss test[2];
     icl_status status = ICL_OK;
 
-    if (!icl_reproduce_wants(run, "lbfgs"))
+    if (!icl_reproduce_wants(run, "lbfgs") || !icl_reproduce_judges(run))
         return ICL_OK;
     ICL_TRY(create_trainer(run, &trainer, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, initial, error));

@@ -174,7 +174,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
 
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         const size_t sets = dimensions[i].sets[run->params->scale];
-        if (sets > 0 && icl_reproduce_wants(run, ICL_PHRASE("d%zu", dimensions[i].d)))
+        if (sets > 0 && icl_reproduce_wants(run, ICL_PHRASE("d%zu", dimensions[i].d)) && icl_reproduce_judges(run))
             ICL_CHECK(reproduce_dimension(run, dimensions[i].d, sets, error));
     }
     return ICL_OK;

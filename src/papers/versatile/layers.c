@@ -237,6 +237,8 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(icl_versatile_train(run, cell, is_ci ? 1 : 3, &model, error));
+    if (!icl_reproduce_judges(run))
+        goto done;
     ICL_TRY(prepare(&a, &model, error));
     for (size_t first = 0; first < a.sequences; first += a.drawn.chunk)
         ICL_TRY(add_chunk(&a, first, error));

@@ -137,6 +137,8 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell 
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(icl_versatile_train(run, cell, is_ci ? 1 : 3, &model, error));
+    if (!icl_reproduce_judges(run))
+        goto done;
     ICL_TRY(icl_predictors_create(icl_trainer_task(model.trainer), predictor_names, is_ci ? 4096 : 20000,
                                   run->params->seed, &predictors, error));
     p.predictors = predictors;

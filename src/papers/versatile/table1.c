@@ -81,6 +81,8 @@ static icl_status evaluate_model(icl_reproducing *run, icl_versatile_model *mode
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
+    if (!icl_reproduce_judges(run))
+        return ICL_OK;
     ICL_TRY(icl_reproduce_override(model->recipe, error, "eval.sequences=%zu", extents[run->params->scale].sequences));
     ICL_TRY(icl_evaluate(run->params->backend, model->trainer, model->recipe, &evaluation, error));
     const icl_score *score = &evaluation->scores[0];
@@ -160,7 +162,7 @@ static icl_status reproduce_predictors(icl_reproducing *run, size_t noise, doubl
 
     *bayes = (double)NAN;
     snprintf(name, sizeof name, "predictors-%s", icl_versatile_noises[noise].name);
-    if (!icl_reproduce_wants(run, name))
+    if (!icl_reproduce_wants(run, name) || !icl_reproduce_judges(run))
         return ICL_OK;
     ICL_TRY(icl_versatile_recipe(run, &cell, run->params->seed, &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.predictors=constrr,adarr,tunedrr,bayes"));

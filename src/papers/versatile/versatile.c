@@ -352,7 +352,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
         ICL_TRY(status);
         if (!task)
             ICL_TRY(icl_task_create(recipe, &task, error));
-        if (!evaluator && seeds > 1)
+        if (!evaluator && seeds > 1 && icl_reproduce_judges(run))
             ICL_TRY(icl_evaluator_create(run->params->backend, task, judges[run->params->scale], run->params->seed,
                                          &evaluator, error));
         *loss = 0; /* of one seed alone */

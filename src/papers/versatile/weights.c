@@ -74,6 +74,8 @@ static icl_status reproduce_diagonal(icl_reproducing *run, size_t depth, const d
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(train_layers(run, &cell, run->params->scale == ICL_SCALE_CI ? 1 : 3, &model, &layers, error));
+    if (!icl_reproduce_judges(run))
+        goto done;
     for (size_t layer = 0; layer < depth; layer++) {
         double terms[ICL_LINEAR_TERMS];
         icl_linear_layers_terms(layers, layer, terms);
@@ -124,6 +126,8 @@ static icl_status reproduce_full(icl_reproducing *run, size_t depth, icl_error *
     if (!icl_reproduce_wants(run, name))
         return ICL_OK;
     ICL_TRY(train_layers(run, &cell, run->params->scale == ICL_SCALE_CI ? 1 : 2, &model, &layers, error));
+    if (!icl_reproduce_judges(run))
+        goto done;
     const size_t d = icl_task_dimension(icl_trainer_task(model.trainer));
     for (size_t layer = 0; layer < depth; layer++)
         ICL_TRY(report_full_layer(run, layers, name, layer, d, error));
