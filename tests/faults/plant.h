@@ -28,6 +28,19 @@ void fault_disarm(void);
  * of them. Calls with the same number have the same path. Until fault_disarm. */
 void fault_trace(fault_kind kind, uint64_t *paths, size_t count);
 
+typedef struct fault_branches {
+    unsigned forked;
+    unsigned bad; /* of them did not end with code 0 */
+} fault_branches;
+
+/* Forks at the first call of each path that leads to one of `kind`: it fails in the child alone, which then ends by
+ * itself, with code 0 where it did what it should (fault_struck tells that a process is such a child), while the parent
+ * waits for it. One run so meets a fault at every path. For work on one thread. Until fault_disarm. */
+void fault_branch(fault_kind kind);
+
+/* What became of the children since fault_branch. */
+fault_branches fault_branched(void);
+
 /* The call that failed first since fault_arm, or NULL when none did. Static storage. */
 const char *fault_struck(void);
 

@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +28,15 @@ static struct {
     uint64_t *paths; /* of the first path_count calls; NULL: not asked for */
     size_t path_count;
 } plant = {.kind = FAULT_KINDS};
+
+enum { MOST_BRANCHES = 1 << 15, PATIENCE = 120 /* seconds for a child */ };
+
+/* Of fault_branch: one thread. */
+static struct {
+    bool is_on;
+    uint64_t seen[MOST_BRANCHES]; /* paths, by their last bits; 0: none */
+    fault_branches count;
+} branching;
 
 static void *json_allocate(size_t size) {
     void *memory = fault_strikes(FAULT_ALLOCATION, "cJSON's malloc") ? NULL : malloc(size);
@@ -59,6 +70,7 @@ void fault_trace(fault_kind kind, uint64_t *paths, size_t count) {
 void fault_disarm(void) {
     plant.kind = FAULT_KINDS;
     plant.paths = NULL;
+    branching.is_on = false;
     plant.disk_full = false;
 }
 
@@ -82,19 +94,70 @@ void fault_hold_object(long change) {
     atomic_fetch_add(&plant.objects, change);
 }
 
-static uint64_t path_here(void) {
-    void *callers[12];
-    const int depth = backtrace(callers, sizeof callers / sizeof *callers);
+enum { NEAR = 12, FAR = 48 };
+
+/* Of the functions that lead here, up to `most`. */
+static uint64_t path_here(int most) {
+    void *callers[FAR];
+    const int depth = backtrace(callers, most);
 
     return icl_hash(callers, (size_t)depth * sizeof *callers);
+}
+
+/* ---- Branches ---- */
+
+void fault_branch(fault_kind kind) {
+    fault_arm(kind, 0, false);
+    memset(&branching, 0, sizeof branching);
+    branching.is_on = true;
+}
+
+fault_branches fault_branched(void) {
+    return branching.count;
+}
+
+/* Whether the path was never seen before. */
+static bool is_new_path(uint64_t path) {
+    for (size_t i = 0; i < MOST_BRANCHES; i++) {
+        uint64_t *const slot = &branching.seen[(path + i) % MOST_BRANCHES];
+        if (*slot == path)
+            return false;
+        if (*slot == 0) {
+            *slot = path;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True in the child. */
+static bool branch_off(const char *call) {
+    int code = 0;
+
+    if (!is_new_path(path_here(FAR)))
+        return false;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        branching.is_on = false;
+        plant.kind = FAULT_KINDS;
+        plant.struck = call;
+        alarm(PATIENCE);
+        return true;
+    }
+    branching.count.forked++;
+    branching.count.bad += child < 0 || waitpid(child, &code, 0) != child || code != 0;
+    return false;
 }
 
 bool fault_strikes(fault_kind kind, const char *call) {
     if (plant.kind != (int)kind)
         return false;
+    if (branching.is_on)
+        return branch_off(call);
     const uint64_t number = atomic_fetch_add(&plant.calls, 1) + 1, nth = plant.nth;
     if (plant.paths && number <= plant.path_count)
-        plant.paths[number - 1] = path_here();
+        plant.paths[number - 1] = path_here(NEAR);
     if (nth == 0 || (number != nth && !(plant.lasting && number > nth)))
         return false;
     if (!plant.struck)
