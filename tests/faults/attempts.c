@@ -1,6 +1,10 @@
+/* sched_setaffinity is Linux's own. */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #include "attempts.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
 #include "iclab/file.h"
@@ -8,6 +12,8 @@
 #include "iclab/train.h"
 
 enum { MAX_COMPLAINT = 10, MAX_CALLS = 20000 };
+
+static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does", "ops"};
 
 icl_status fault_make_recipe(const char *settings, icl_recipe **recipe, icl_error *error) {
     char text[1024];
@@ -81,7 +87,6 @@ static uint32_t *choose_calls(const fault_work *work, fault_kind kind) {
 }
 
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting) {
-    static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does"};
     unsigned reported = 0, survived = 0, bad = 0;
     uint32_t *chosen = work->each_path ? choose_calls(work, kind) : NULL;
 
@@ -130,6 +135,58 @@ static bool is_same_text(const void *context) {
 
 static void clear_text(void *context) {
     icl_free(&((telling *)context)->seen);
+}
+
+/* Of a child, which this ends. */
+static void end_child(const telling *t, icl_status status, const icl_error *error, fault_kind kind,
+                      const fault_holdings *before) {
+    const fault_work work = {.as_expected = is_same_text, .context = (void *)t};
+    const char *complaint = status == ICL_OK && kind == FAULT_OP ? "the failure is lost" : judge(&work, status, error);
+
+    clear_text((void *)t);
+    if (!complaint)
+        complaint = judge_holdings(before);
+    if (complaint)
+        tap_note("%s: %s: %s", fault_struck(), complaint, error->message);
+    fflush(stdout);
+    _exit(complaint ? EXIT_FAILURE : EXIT_SUCCESS);
+}
+
+/* The library then starts no threads, which no child would have. */
+static void stay_on_one_core(cpu_set_t *before) {
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof *before, before) == 0) {
+        int core = 0;
+        while (!CPU_ISSET(core, before))
+            core++;
+        CPU_SET(core, &one);
+        (void)sched_setaffinity(0, sizeof one, &one);
+    }
+}
+
+void fault_check_branches(tap_run *tap, fault_telling *tell, void *context, fault_kind kind, const char *what) {
+    telling t = {.tell = tell, .context = context};
+    icl_error error = {0};
+    cpu_set_t cores;
+
+    stay_on_one_core(&cores);
+    if (tap_status(tap, tell(context, &t.expected, &error), &error, what)) {
+        const fault_holdings before = fault_held();
+        fault_branch(kind);
+        const icl_status status = attempt_text(&t, &error);
+        if (fault_struck())
+            end_child(&t, status, &error, kind, &before);
+        const fault_branches branches = fault_branched();
+        fault_disarm();
+        tap_ok(tap, status == ICL_OK && is_same_text(&t), "the same without a fault");
+        tap_ok(tap, branches.forked > 0 && branches.bad == 0, "%u faults of %s, %u of them badly met", branches.forked,
+               kinds[kind], branches.bad);
+        clear_text(&t);
+    }
+    (void)sched_setaffinity(0, sizeof cores, &cores);
+    icl_free(&t.expected);
 }
 
 void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what) {

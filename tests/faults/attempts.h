@@ -36,4 +36,9 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
  * checks; `what` names the work. */
 void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what);
 
+/* The same in one run, which forks at each path (fault_branch) that leads to a call of the kind, so that work of many
+ * seconds can be tested. The work must keep to one thread
+ * where it has one core. No attempt may do without an op. */
+void fault_check_branches(tap_run *tap, fault_telling *tell, void *context, fault_kind kind, const char *what);
+
 #endif

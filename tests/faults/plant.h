@@ -17,6 +17,7 @@ typedef enum fault_kind {
     FAULT_FILE,
     FAULT_OPENCL_SETUP, /* what exists, contexts, programs, kernels, memory, and giving them back */
     FAULT_OPENCL_WORK,  /* arguments, launches, transfers */
+    FAULT_OP,           /* of the backend, and reading and writing tensors */
     FAULT_KINDS
 } fault_kind;
 

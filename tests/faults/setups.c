@@ -1,7 +1,7 @@
 /*
- * Allocations on the way from a recipe to its table fail, one for each path of calls that leads to one, for a tiny
- * setup of every task, every family of models and most mixers. Each time the outcome is an error of one line or the
- * table of the undisturbed run, and nothing is held afterwards.
+ * Allocations and ops on the way from a recipe to its table fail, one for each path of calls that leads to one, for a
+ * tiny setup of every task, every family of models and most mixers. Each time the outcome is an error of one line, or
+ * for an allocation the table of the undisturbed run, and nothing is held afterwards.
  */
 #include "attempts.h"
 #include "iclab/evaluate.h"
@@ -63,6 +63,11 @@ done:
     return status;
 }
 
+static void test_setup(tap_run *tap, char *setup) {
+    fault_check_branches(tap, tell_table, setup, FAULT_ALLOCATION, setup);
+    fault_check_branches(tap, tell_table, setup, FAULT_OP, setup);
+}
+
 /* A part of a setup's text: such setups alone. */
 int main(int argc, char **argv) {
     tap_run tap = {0};
@@ -71,7 +76,7 @@ int main(int argc, char **argv) {
         char setup[1024];
         snprintf(setup, sizeof setup, "%s", setups[i]);
         if (argc < 2 || strstr(setup, argv[1]))
-            fault_check_text(&tap, tell_table, setup, setup);
+            test_setup(&tap, setup);
     }
     return tap_done(&tap);
 }
