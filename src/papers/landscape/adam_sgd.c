@@ -326,7 +326,7 @@ static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_erro
     const extent *is = &extents[run->params->scale];
     icl_landscape_cell cell = {.setting = ICL_LANDSCAPE_S1, .layers = THREE_LAYERS, .steps = is->softmax_steps};
     const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
-    double losses[2], errors[2];
+    double losses[2] = {0}, errors[2] = {0};
     char note[96];
 
     if (is->softmax_steps == 0 || !icl_reproduce_wants(run, "softmax"))
