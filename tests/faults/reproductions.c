@@ -16,7 +16,6 @@
 /* What is run, and what it found so far. */
 typedef struct run {
     const icl_reproduction *reproduction;
-    icl_backend *backend;
     const char *folder;
     icl_text findings;
     icl_status status; /* of writing them down */
@@ -31,14 +30,15 @@ static void note_finding(void *user, const icl_reproduction *reproduction, const
                                     finding->ours, finding->target);
 }
 
+/* The device is opened each time: it keeps memory for what comes next. */
 static icl_status tell_findings(void *context, char **text, icl_error *error) {
     run *is = context;
     icl_reproduce_summary summary;
-    const icl_reproduce_params params = {
-        .backend = is->backend, .folder = is->folder, .report = note_finding, .user = is};
+    icl_reproduce_params params = {.folder = is->folder, .report = note_finding, .user = is};
     icl_status status = ICL_OK;
 
     is->status = ICL_OK;
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, error));
     ICL_TRY(icl_reproduce(is->reproduction, &params, &summary, error));
     if (is->status != ICL_OK)
         ICL_TRY(icl_fail(error, is->status, "no memory for what was found"));
@@ -46,6 +46,7 @@ static icl_status tell_findings(void *context, char **text, icl_error *error) {
     is->findings = (icl_text){0};
 done:
     icl_text_release(&is->findings);
+    icl_backend_close(&params.backend);
     return status;
 }
 
@@ -53,12 +54,8 @@ static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const
     run is = {.folder = scratch->folder};
     icl_error error = {0};
 
-    if (tap_status(tap, icl_reproduction_find(name, &is.reproduction, &error), &error, "the name") &&
-        tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &is.backend, &error), &error,
-                   "the device")) {
+    if (tap_status(tap, icl_reproduction_find(name, &is.reproduction, &error), &error, "the name"))
         fault_check_branches(tap, tell_findings, &is, FAULT_ALLOCATION, name);
-    }
-    icl_backend_close(&is.backend);
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
