@@ -269,6 +269,7 @@ static void check_nearest(tap_run *tap) {
     tap_ok(tap, icl_edit_distance("kitten", "sitting") == 3, "kitten to sitting: 3");
     tap_ok(tap, icl_edit_distance("trian", "train") == 1, "swapped neighbours: 1");
     tap_ok(tap, icl_edit_distance("TRAIN", "train") == 0, "case does not count");
+    tap_ok(tap, icl_edit_distance("ab", &"ba"[1]) == 1, "what stands before a name does not count");
     tap_ok(tap,
            strcmp(icl_nearest("trian", names, 3), "train") == 0 && strcmp(icl_nearest("val", names, 3), "eval") == 0,
            "nearest");

@@ -18,6 +18,7 @@ OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all",
              "-ftrivial-auto-var-init=pattern"]
 AGAIN = 6  # tests
+OWN_ROOM = 0.1  # of what a test costs: for tests of the change's room
 IGNORED = "return value ignored"  # a kind of change
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
@@ -149,12 +150,17 @@ class Trial:
         return file in self.outputs
 
     def _order(self, change, reaching, covered, totals):
-        """Quick tests and those that run little else first, those of reach.LAST behind all others. A status that is
-        ignored shows where calls fail: before all others in tests of faults."""
+        """Quick tests and those that run little else first, above all those of the change's own room; those of
+        reach.LAST behind all others. A status that is ignored shows where calls fail: before all others in tests of
+        faults."""
         names = [name for name in reaching if name in self.tests]
         failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites}
         last = {name for name in names if reach.LAST & self.tests[name].suites}
-        cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] for name in names}
+        parts = pathlib.PurePosixPath(change.file).parts
+        room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
+        cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] *
+                (OWN_ROOM if any(source.startswith(room) for source in self.tests[name].sources) else 1)
+                for name in names}
         return sorted(names, key=lambda name: (name not in failing, name in last, cost[name]))
 
     def _run_tests(self, order, covered, seconds, path, original, changed):

@@ -33,6 +33,8 @@ awk -v startup="$(took startup_seconds)" -v training="$(took training_seconds)" 
     'BEGIN { exit !(startup > 0 && training > 0 && startup + training < end - begin) }'
 ok $? "start-up and training took parts of its time"
 grep -E 'device ' "$work/err" | head -n 1 | note
+grep -qE '^iclab: evaluating on [0-9]+ fresh sequences$' "$work/err"
+ok $? "it says what takes long at the end"
 for file in recipe.ini metrics.csv model.safetensors checkpoint/state.safetensors run.json; do
     [[ -s $work/straight/$file ]]
     ok $? "the run folder holds $file"
