@@ -177,8 +177,12 @@ static void check_limits(tap_run *tap) {
     memcpy(quoted + longest - 2, ",y\n1,2\n", 8);
     params = from_text(quoted, "y");
     check_values(tap, "the longest record", &params, 1, 2, (double[]){1, 2});
-    memset(quoted, 'a', longest + 31);
+    quoted[longest - 3] = 'a';
+    quoted[longest - 2] = '"';
+    memcpy(quoted + longest - 1, ",y\n1,2\n", 8);
+    params = from_text(quoted, "y");
     check_refusal(tap, &params, "data.csv:1: a record that goes on for more than 1048576 bytes");
+    memset(quoted, 'a', longest + 31);
     params.source.size = longest + 31;
     quoted[0] = '"';
     check_refusal(tap, &params, "expected shorter lines, or a closing quote");

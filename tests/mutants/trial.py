@@ -20,6 +20,7 @@ SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanit
 AGAIN = 6  # tests
 OWN_ROOM = 0.1  # of what a test costs: for tests of the change's room
 IGNORED = "return value ignored"  # a kind of change
+REPRODUCE = {"reproduce"}  # a suite
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
@@ -155,11 +156,14 @@ class Trial:
         faults."""
         names = [name for name in reaching if name in self.tests]
         failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites}
-        last = {name for name in names if reach.LAST & self.tests[name].suites}
+        # What a paper's number is computed by, a reproduction alone looks at.
+        own = REPRODUCE if change.file.startswith("src/papers/") else set()
+        last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
         cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] *
-                (OWN_ROOM if any(source.startswith(room) for source in self.tests[name].sources) else 1)
+                (OWN_ROOM if own & self.tests[name].suites or
+                 any(source.startswith(room) for source in self.tests[name].sources) else 1)
                 for name in names}
         return sorted(names, key=lambda name: (name not in failing, name in last, cost[name]))
 
