@@ -18,7 +18,7 @@ OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all",
              "-ftrivial-auto-var-init=pattern"]
 AGAIN = 6  # tests
-OWN_ROOM = 0.1  # of what a test costs: for tests of the change's room
+OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
 STEPS = 2  # from a table to the files that read it
