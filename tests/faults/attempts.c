@@ -156,6 +156,7 @@ static void end_child(const telling *t, icl_status status, const icl_error *erro
 static void stay_on_one_core(cpu_set_t *before) {
     cpu_set_t one;
 
+    CPU_ZERO(before);
     CPU_ZERO(&one);
     if (sched_getaffinity(0, sizeof *before, before) == 0) {
         int core = 0;
