@@ -89,10 +89,9 @@ int main(int argc, char **argv) {
         {{ICL_LINEAR_FULL, true, 1, 4, 4, 9, 5}, 4, GIVEN_GRAM},
         {{ICL_LINEAR_FULL, true, 2, 4, 3, 7, 3}, 3, GIVEN_TOKENS_FOR_GRAM},
         {{ICL_LINEAR_FULL, true, 1, 3, 7, 2, 3}, 3, GIVEN_TOKENS},
-        {{ICL_LINEAR_FULL, true, 1, 4, 20, 24, 2}, 4, GIVEN_GRAM},
         {{ICL_LINEAR_DIAG, true, 1, 4, 4, 9, 5}, 4, GIVEN_TOKENS_FOR_GRAM},
         {{ICL_LINEAR_GDPP, true, 2, 4, 4, 9, 5}, 4, GIVEN_GRAM},
-        {{ICL_LINEAR_SPARSE, true, 1, 4, 4, 9, 5}, 4, GIVEN_GRAM},
+        {{ICL_LINEAR_SPARSE, true, 1, 2, 20, 24, 2}, 2, GIVEN_GRAM},
         {{ICL_LINEAR_SPARSE_B, true, 1, 3, 4, 9, 5}, 3, GIVEN_GRAM},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -188,62 +188,13 @@ check_scaled() {
     done
 }
 
-# What is found, and by what it is judged, is what was written down (reproduced.py, which says what a line holds): the
-# numbers of papers do not change, and ours are near what they were on another machine. So are the files of numbers, the
-# cells of each scale, and the settings of its trainings, which --trainings lists.
+# What is found, by what it is judged, and what is said of it; curves, pictures, and the cells and trainings of each
+# scale: as they were written down (reproduced.py, which says what a line holds).
 check_written_down() {
-    local expected=${BASH_SOURCE[0]%/*}/reproduced/$name.tsv file scale sum
-    {
-        sed -E 's/.*"what":"(.*)","quantity":"(.*)","ours":(.*),"standard_error":(.*),"target":(.*),"tolerance":(.*),'`
-            `'"criterion":"(.*)","judgement":.*,"evidence":"(.*)","source":"(.*)","note":.*/'`
-            `'\1\t\2\t\3\t\4\t\5\t\6\t\7\t\8\t\9/' < <(grep '"judgement"' "$work/out")
-        for file in "$work/out.d/$name-ci"/*.csv; do
-            awk -F, -v name="$(basename "$file")" '
-                NF > most { most = NF }
-                END { print "file\t" name "\t" NR "\t" most - 1 }' "$file"
-        done
-        for scale in ci short full; do
-            "$ICLAB" reproduce "$name" --cells --scale $scale | sed "s/^/cell\t$scale\t/"
-        done
-        for scale in ci short full; do
-            "$ICLAB" reproduce "$name" --trainings --scale $scale >"$work/trainings"
-            sum=$(md5sum <"$work/trainings")
-            printf 'trainings\t%s\t%d\t%s\n' $scale "$(wc -l <"$work/trainings")" "${sum%% *}"
-        done
-    } >"$work/found"
-    awk -F'\t' -v expected="$expected" '
-        function apart(one, other) { return one > other ? one - other : other - one }
-        function size(one) { return one < 0 ? -one : one }
-        function differs(expected, found, slack) {
-            if (expected == "~" || expected == found) return 0
-            return expected == "null" || found == "null" || !(apart(expected + 0, found + 0) <= slack)
-        }
-        BEGIN {
-            while ((getline line <expected) > 0)
-                if (line !~ /^(file|cell|trainings)\t/) judged[++count] = line
-                else others[line] = 1
-        }
-        /^(file|cell|trainings)\t/ {
-            if ($2 != "findings.csv" && !($0 in others)) print "not written down: " $0
-            delete others[$0]
-            next
-        }
-        {
-            if (++row > count) { print "one more: " $0; next }
-            split(judged[row], is, "\t")
-            if (is[1] != $1 || is[2] != $2 || is[7] != $7 || is[8] != $8 || is[9] != $9 ||
-                differs(is[3], $3, is[4] + 6 * $4) || differs(is[5], $5, .02 * size(is[5]) + 1e-9) ||
-                differs(is[6], $6, .2 * size(is[6]) + 1e-9)) {
-                print "expected " judged[row]
-                print "found    " $0
-            }
-        }
-        END {
-            if (row < count) print "and no " judged[row + 1]
-            for (line in others) print "no " line
-        }' "$work/found" >"$work/difference"
-    [[ ! -s $work/difference ]]
-    ok $? "findings, what judges them, and files are those written down"
+    python3 "${BASH_SOURCE[0]%/*}/reproduced.py" --compare "$ICLAB" "$name" "$work/out" "$work/out.d/$name-ci" \
+        >"$work/difference" 2>&1
+    [[ $? -eq 0 && ! -s $work/difference ]]
+    ok $? "findings, what judges them, curves and pictures are those written down"
     head -n 20 "$work/difference" | note
 }
 
