@@ -45,10 +45,13 @@ done:
     return status;
 }
 
-/* What is wrong after a fault, or NULL. */
-static const char *judge(const fault_work *work, icl_status status, const icl_error *error) {
+/* What is wrong after a call of this kind and name failed, or NULL. */
+static const char *judge(const fault_work *work, fault_kind kind, const char *struck, icl_status status,
+                         const icl_error *error) {
     if (status == ICL_OK)
         return work->as_expected(work->context) ? NULL : "the outcome differs";
+    if (!fault_may_end_with(kind, struck, status))
+        return "another error than its own";
     return error->status == status && error->message[0] != '\0' && !strchr(error->message, '\n') ? NULL
                                                                                                  : "not one line";
 }
@@ -66,7 +69,6 @@ static uint32_t *choose_calls(const fault_work *work, fault_kind kind) {
     uint64_t *paths = calloc(MAX_CALLS, sizeof *paths);
     uint32_t *chosen = calloc(MAX_CALLS + 1, sizeof *chosen);
     icl_error error = {0};
-    size_t count = 0;
 
     if (paths && chosen) {
         fault_trace(kind, paths, MAX_CALLS);
@@ -74,13 +76,7 @@ static uint32_t *choose_calls(const fault_work *work, fault_kind kind) {
         fault_disarm();
         if (work->clear)
             work->clear(work->context);
-        for (uint32_t i = 0; i < MAX_CALLS && paths[i] != 0; i++) {
-            size_t known = 0;
-            while (known < count && paths[chosen[known] - 1] != paths[i])
-                known++;
-            if (known == count)
-                chosen[count++] = i + 1;
-        }
+        fault_choose(paths, MAX_CALLS, chosen);
     }
     free(paths);
     return chosen;
@@ -98,7 +94,7 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
         const icl_status status = work->attempt(work->context, &error);
         const char *struck = fault_struck();
         fault_disarm();
-        const char *complaint = struck ? judge(work, status, &error) : NULL;
+        const char *complaint = struck ? judge(work, kind, struck, status, &error) : NULL;
         if (work->clear)
             work->clear(work->context);
         if (!struck)
@@ -141,7 +137,8 @@ static void clear_text(void *context) {
 static void end_child(const telling *t, icl_status status, const icl_error *error, fault_kind kind,
                       const fault_holdings *before) {
     const fault_work work = {.as_expected = is_same_text, .context = (void *)t};
-    const char *complaint = status == ICL_OK && kind == FAULT_OP ? "the failure is lost" : judge(&work, status, error);
+    const char *complaint = status == ICL_OK && kind == FAULT_OP ? "the failure is lost"
+                                                                 : judge(&work, kind, fault_struck(), status, error);
 
     clear_text((void *)t);
     if (!complaint)

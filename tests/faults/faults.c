@@ -1,6 +1,6 @@
 /*
- * Every allocation, every file call and every OpenCL call that a small run makes fails once, and then once with all
- * that follow. Each time the run must end with an error of one line or, where the library has a way around, with the
+ * Every file call, every OpenCL call and, of those that the same functions lead to one, every allocation that a small
+ * run makes fails once, and then once with all that follow. Each time the run must end with an error of one line or, where the library has a way around, with the
  * result of the run that nothing befell; hold nothing afterwards; leave no half-written file; and go on, once the fault
  * is gone, to the very bits of the undisturbed run.
  *
@@ -12,6 +12,7 @@
 #include "tap.h"
 
 #define MAX_CALLS     64 /* different ones */
+#define MAX_TRACED    40000
 #define MAX_COMPLAINT 10
 
 typedef struct call_count {
@@ -34,7 +35,7 @@ typedef struct experiment {
     fault_kind kind;
     part part;
     bool lasting;
-    uint64_t stride; /* every call, or one in so many */
+    uint64_t stride; /* every call, or one in so many; not of allocations */
     /* The folder of the program cache, or NULL. With it, the library has a way around every fault but lasting ones of
      * memory. */
     const char *cache;
@@ -167,6 +168,10 @@ static const char *judge(const experiment *trial, icl_status status, const icl_e
         snprintf(complaint, sizeof complaint, "not one line: \"%.400s\"", error->message);
         return complaint;
     }
+    if (status != ICL_OK && !fault_may_end_with(trial->kind, struck, status)) {
+        snprintf(complaint, sizeof complaint, "another error than its own: %.400s", error->message);
+        return complaint;
+    }
     if (status == ICL_OK && !trial->cache && !may_survive(struck, trial->lasting))
         return "not reported";
     if (leak)
@@ -176,6 +181,13 @@ static const char *judge(const experiment *trial, icl_status status, const icl_e
     return NULL;
 }
 
+static void clear_before(const experiment *trial) {
+    if (trains(trial))
+        life_forget(trial->folder);
+    if (trial->cold)
+        life_empty(trial->cache);
+}
+
 /* False when the life ended before the Nth call. */
 static bool attempt(const experiment *trial, uint64_t nth) {
     const holdings before = held_before(trial);
@@ -183,10 +195,7 @@ static bool attempt(const experiment *trial, uint64_t nth) {
     char *table = NULL;
     icl_error error = {0};
 
-    if (trains(trial))
-        life_forget(trial->folder);
-    if (trial->cold)
-        life_empty(trial->cache);
+    clear_before(trial);
     fault_arm(trial->kind, nth, trial->lasting);
     const icl_status status = live(trial, &own, &table, &error);
     icl_backend_close(&own);
@@ -211,16 +220,38 @@ static bool attempt(const experiment *trial, uint64_t nth) {
     return true;
 }
 
+/* Which calls fail: the first of each path that leads to one, 0 behind the last. NULL: all do. Static storage. */
+static const uint32_t *choose_calls(const experiment *trial) {
+    static uint64_t paths[MAX_TRACED];
+    static uint32_t chosen[MAX_TRACED + 1];
+    icl_backend *own = NULL;
+    char *table = NULL;
+
+    if (trial->kind != FAULT_ALLOCATION)
+        return NULL;
+    memset(paths, 0, sizeof paths);
+    clear_before(trial);
+    fault_trace(trial->kind, paths, MAX_TRACED);
+    (void)live(trial, &own, &table, NULL);
+    icl_backend_close(&own);
+    icl_free(&table);
+    fault_disarm();
+    fault_choose(paths, MAX_TRACED, chosen);
+    return chosen;
+}
+
 /* ---- Experiments ---- */
 
 static void run_experiment(tap_run *tap, const experiment *trial, const char *what) {
     tally counts = {0};
     experiment counted = *trial;
-    uint64_t nth = 1, reported = 0;
+    uint64_t reported = 0;
+    const uint32_t *chosen = choose_calls(trial);
 
     counted.counts = &counts;
-    while (attempt(&counted, nth))
-        nth += trial->stride;
+    for (uint64_t i = 0; !chosen || chosen[i] != 0; i++)
+        if (!attempt(&counted, chosen ? chosen[i] : 1 + i * trial->stride))
+            break;
     for (size_t i = 0; i < MAX_CALLS && counts.calls[i].call; i++) {
         const call_count *count = &counts.calls[i];
         reported += count->reported;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "iclab/status.h"
+
 typedef enum fault_kind {
     FAULT_ALLOCATION = 0,
     FAULT_FILE,
@@ -29,6 +31,10 @@ void fault_disarm(void);
  * of them. Calls with the same number have the same path. Until fault_disarm. */
 void fault_trace(fault_kind kind, uint64_t *paths, size_t count);
 
+/* Of the calls 1 to `count` at most with these paths, 0 behind the last, the first of each path: their numbers, 0 behind
+ * the last of them, into chosen[count + 1]. */
+void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen);
+
 typedef struct fault_branches {
     unsigned forked;
     unsigned bad; /* of them did not end with code 0 */
@@ -44,6 +50,9 @@ fault_branches fault_branched(void);
 
 /* The call that failed first since fault_arm, or NULL when none did. Static storage. */
 const char *fault_struck(void);
+
+/* Whether an error is one of what failed: a status that is lost on the way shows as another error later. */
+bool fault_may_end_with(fault_kind kind, const char *struck, icl_status status);
 
 /* Calls of the armed kind since fault_arm. */
 uint64_t fault_calls(void);

@@ -78,6 +78,32 @@ const char *fault_struck(void) {
     return plant.struck;
 }
 
+void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen) {
+    size_t found = 0;
+
+    for (uint32_t i = 0; i < count && paths[i] != 0; i++) {
+        size_t known = 0;
+        while (known < found && paths[chosen[known] - 1] != paths[i])
+            known++;
+        if (known == found)
+            chosen[found++] = i + 1;
+    }
+    chosen[found] = 0;
+}
+
+bool fault_may_end_with(fault_kind kind, const char *struck, icl_status status) {
+    switch (kind) {
+    case FAULT_ALLOCATION: /* cJSON does not tell a text that it has no memory for from one that is no JSON */
+        return status == ICL_ERROR_MEMORY || strstr(struck, "cJSON");
+    case FAULT_FILE:
+        return status == ICL_ERROR_IO;
+    case FAULT_OP:
+        return status == ICL_ERROR_DEVICE;
+    default:
+        return status == ICL_ERROR_DEVICE || status == ICL_ERROR_MEMORY;
+    }
+}
+
 uint64_t fault_calls(void) {
     return plant.calls;
 }
