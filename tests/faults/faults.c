@@ -1,8 +1,8 @@
 /*
  * Every file call, every OpenCL call and, of those that the same functions lead to one, every allocation that a small
- * run makes fails once, and then once with all that follow. Each time the run must end with an error of one line or, where the library has a way around, with the
- * result of the run that nothing befell; hold nothing afterwards; leave no half-written file; and go on, once the fault
- * is gone, to the very bits of the undisturbed run.
+ * run makes fails once, and then once with all that follow. Each time the run must end with an error of one line or,
+ * where the library has a way around, with the result of the run that nothing befell; hold nothing afterwards; leave no
+ * half-written file; and go on, once the fault is gone, to the very bits of the undisturbed run.
  *
  * faults DEVICE memory|files|opencl|cache
  */

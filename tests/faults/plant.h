@@ -31,8 +31,8 @@ void fault_disarm(void);
  * of them. Calls with the same number have the same path. Until fault_disarm. */
 void fault_trace(fault_kind kind, uint64_t *paths, size_t count);
 
-/* Of the calls 1 to `count` at most with these paths, 0 behind the last, the first of each path: their numbers, 0 behind
- * the last of them, into chosen[count + 1]. */
+/* Of the calls with these paths, up to `count` of them, 0 behind the last, the first of each path: their numbers from
+ * 1, and 0 behind the last, into chosen[count + 1]. */
 void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen);
 
 typedef struct fault_branches {
