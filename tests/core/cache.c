@@ -175,7 +175,7 @@ static void check_size(tap_run *tap, scratch_folder *scratch) {
         entry_name(&own, name);
         icl_file_read(scratch_path(&own, name), 0, &data, &size, &error);
         scratch_write(scratch, name, data, size);
-        set_age(scratch, name, 100 + i);
+        set_age(scratch, name, 100 + 100 * i); /* not by seconds, of which some may pass in this loop */
         icl_free(&data);
         scratch_close(&own);
     }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every option of every command has its effect: two command lines, of which the second alone leads to what the option is
-# for. An option of --help without a row here fails. Arguments: the command, the folder of recipes, the folder of data,
-# the names of the commands.
+# Every option of a command has its effect: two command lines, of which the second alone leads to what the option is
+# for. An option of --help without a row here fails. Arguments: iclab, the folder of recipes, the folder of data, and
+# the name of the command: the rows of others are passed over.
 set -uo pipefail
 ICLAB=$(realpath "$1")
 ICLAB_RECIPES=$(realpath "$2")
 data=$(realpath "$3")
-shift 3
+tested=$4
 export ICLAB_RECIPES ICLAB_DEVICE=cpu
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
@@ -52,6 +52,7 @@ result() {
 declare -A rows=()
 effect() {
     local command=${1%% *} found=()
+    [[ $command == "$tested" ]] || return 0
     rows[$1]=1
     for arguments in "$4" "$5"; do
         result "$command $arguments"
@@ -202,19 +203,15 @@ fast_math bench "$bench"
 effect "bench --seconds" out 'step of.*"calls_a_turn":[0-9]{2}' "$step --json" '--recipe small.ini --seconds 1 --json'
 
 # The same row of the same table, of commands that keep no record of it: what others do with it is above.
-for command in eval predict compare bench; do
-    rows["$command --gemm"]=1
-done
+[[ $tested != @(eval|predict|compare|bench) ]] || rows["$tested --gemm"]=1
 
 # ---- Every option ----
-for command in "$@"; do
-    while read -r option; do
-        [[ -n ${rows["$command $option"]:-} || $option == --help ]]
-        status=$?
-        [[ $status -eq 0 ]] || ok 1 "iclab $command $option has a row in ${BASH_SOURCE[0]##*/}"
-        unset "rows[$command $option]"
-    done < <("$ICLAB" "$command" --help | sed -nE 's/^  (--[a-z-]+).*/\1/p')
-done
-[[ ${#rows[@]} -eq 0 && $# -ge 9 ]]
+while read -r option; do
+    [[ -n ${rows["$tested $option"]:-} || $option == --help ]]
+    status=$?
+    [[ $status -eq 0 ]] || ok 1 "iclab $tested $option has a row in ${BASH_SOURCE[0]##*/}"
+    unset "rows[$tested $option]"
+done < <("$ICLAB" "$tested" --help | sed -nE 's/^  (--[a-z-]+).*/\1/p')
+[[ ${#rows[@]} -eq 0 ]]
 ok $? "no row is of an option that there is not${rows[*]:+: ${!rows[*]}}"
 finish
