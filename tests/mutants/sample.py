@@ -10,12 +10,24 @@ FOLDERS = ("src", "tools")
 # readers.
 LEFT_OUT = ("src/conformance/cases", "tools/examples/", "tools/quickstart/", "tools/peers/")
 SMALLEST = 3  # changes in a room
+# What a processor says that it has, by how the name of a file ends that is for such processors alone.
+INSTRUCTIONS = {"_avx512.h": "avx512f"}
 
 
-def files_of(root):
+def lacks(file, flags):
+    return any(file.endswith(end) and flag not in flags for end, flag in INSTRUCTIONS.items())
+
+
+def read_flags():
+    path = pathlib.Path("/proc/cpuinfo")
+    return set(path.read_text(encoding="utf-8").split()) if path.is_file() else set()
+
+
+def files_of(root, flags=None):
+    flags = read_flags() if flags is None else flags
     found = [path.relative_to(root).as_posix() for folder in FOLDERS
              for path in sorted(pathlib.Path(root, folder).rglob("*.[ch]"))]
-    return [file for file in found if not file.startswith(LEFT_OUT)]
+    return [file for file in found if not file.startswith(LEFT_OUT) and not lacks(file, flags)]
 
 
 def read_changes(root, files):

@@ -151,6 +151,12 @@ def check_command(tap, work):
     tap.ok(refused.returncode == 2 and "below" in refused.stderr, "a room that is not there is refused", refused.stderr)
 
 
+def check_files(tap):
+    wide = [file for file in sample.files_of(HERE.parent.parent, {"avx512f"}) if "_avx512" in file]
+    rest = sample.files_of(HERE.parent.parent, {"avx2"})
+    tap.ok(wide and not set(wide) & set(rest) and len(rest) > 100, "nothing that this processor cannot run", wide)
+
+
 def check_judge(tap):
     cases = [(0, "ok 1 - a\n1..1\n", ("passed", 0)), (0, "ok 1 - a\nnot ok 2 - b\n1..2\n", ("failed", 0)),
              (1, "ok 1 - a\n1..1\n", ("failed", 0)), (0, "ok 1 - a\n", ("failed", 0)),
@@ -166,6 +172,7 @@ def main():
     work = pathlib.Path(sys.argv[1]).resolve()
     tap = Tap()
     check_judge(tap)
+    check_files(tap)
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(HERE / "program", work / "program")
     if subprocess.run(suite.sandbox(work) + ["true"], capture_output=True, check=False).returncode:
