@@ -324,6 +324,31 @@ static void test_window(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* The words for M, a diagonal matrix of 4 but for its first element, on both sides of where they change: .2. */
+static void test_words_for_matrix(tap_run *tap) {
+    static const char *const overrides[] = {"model.family=softmax", "model.layers=1", "task.family=functions",
+                                            "task.inputs=sphere", NULL};
+    static const struct {
+        float first;
+        const char *words;
+    } cases[] = {{4, " M is 4 I."},
+                 {6, " M is 4.667 I but for 0.2 of its norm."},
+                 {6.25, " M is no multiple of I: it is 0.22 of its norm away from 4.75 I."}};
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        fixture f = {0};
+        icl_error error = {0};
+        if (tap_status(tap, open_small(&f, overrides, &error), &error, "a window")) {
+            for (size_t i = 0; i < (size_t)D * D; i++)
+                f.values[i] = i % (D + 1) == 0 ? 4 : 0;
+            f.values[0] = cases[c].first;
+            if (tap_status(tap, inspect(&f, &error), &error, "inspected"))
+                tap_ok(tap, strstr(f.summary, cases[c].words) != NULL, "%s: %s", cases[c].words, f.summary);
+        }
+        close_fixture(&f);
+    }
+}
+
 /* The same without the softmax: a step of gradient descent. */
 static void test_linear_attention(tap_run *tap) {
     static const char *const overrides[] = {"model.family=softmax",  "model.attention=linear", "model.layers=1",
@@ -375,6 +400,7 @@ int main(void) {
     test_heavy_tail(&tap, .02, "the loss needs it (median), and is lower without it (mean, trimmed mean)");
     test_heavy_tail(&tap, .005, "the loss needs it (mean, median, trimmed mean)");
     test_window(&tap);
+    test_words_for_matrix(&tap);
     test_linear_attention(&tap);
     test_nearness(&tap);
     return tap_done(&tap);

@@ -21,6 +21,7 @@ AGAIN = 6  # tests
 OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
+FAULTS_REPRODUCE = "faults-reproduce"  # a suite, whose tests take a minute each
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
 BUILD = "source/build"
@@ -155,9 +156,10 @@ class Trial:
         reach.LAST behind all others. A status that is ignored shows where calls fail: before all others in tests of
         faults."""
         names = [name for name in reaching if name in self.tests]
-        failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites}
         # What a paper's number is computed by, a reproduction alone looks at.
         own = REPRODUCE if change.file.startswith("src/papers/") else set()
+        failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites
+                   and (own or FAULTS_REPRODUCE not in self.tests[name].suites)}
         last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"

@@ -61,6 +61,8 @@ ok $? "standardization is recorded"
 grep -q '<tr class="strong">' "$work/swiss/report.html" && [[ -s $work/swiss/residuals.csv ]] &&
     grep -q "It is better than mean; not clearly different from ols, ridge, adarr\." "$work/swiss/report.html"
 ok $? "the report has the errors, the residuals and the verdict of the screen"
+grep -q "5 of the model&#39;s 8 inputs, standardized and whitened<" "$work/swiss/report.html"
+ok $? "and how inputs were scaled"
 [[ $(grep -c . "$work/swiss/heldout.csv") -eq 48 && $(grep -c . "$work/swiss/standardization.csv") -eq 7 &&
     ! -e $work/swiss/predictions.csv ]]
 ok $? "the folder has a held-out prediction of every row and the standardization of every column"
@@ -105,8 +107,10 @@ refused 2 'states.csv:2: column 1 \(State\): text "Alabama": expected numbers; -
 predict "$data/states.csv" --target "Life Exp" --columns 'Murder,"HS Grad",9,Frost,Income'
 expect 0 "with a choice of columns"
 predict "$data/states.csv" --target "Life Exp" --columns 2,3,4,6,7,8,9 --inputs standardized --folds 50 --repeats 1 \
-    --json
+    --json --out "$work/states"
 expect 0 "each row from the others, standardized"
+grep -q "7 of the model&#39;s 8 inputs, standardized<" "$work/states/report.html"
+ok $? "which the report says"
 grep -q '"inputs":"standardized"' "$work/out"
 ok $? "and it says so"
 grep -q '"context":50,.*"prompts":1,' "$work/out"
