@@ -14,11 +14,13 @@ typedef struct seen {
     char chose[1024]; /* the line that says so */
     char spec[ICL_NAME_CAPACITY];
     bool refused;
+    char warning[1024]; /* the last */
 } seen;
 
 static void record(void *user, icl_log_level level, const char *message) {
     seen *s = user;
-    (void)level;
+    if (level == ICL_LOG_WARNING)
+        snprintf(s->warning, sizeof s->warning, "%.1023s", message);
     if (strstr(message, ": chose "))
         snprintf(s->chose, sizeof s->chose, "%.1023s", message);
     s->refused = s->refused || strstr(message, "Planted GPU) left out");
@@ -39,6 +41,21 @@ static void open_as(tap_run *tap, const char *driver, const char *spec, seen *s)
                "what was measured does not count");
         snprintf(s->spec, sizeof s->spec, "%s", icl_backend_capabilities(backend)->spec);
     }
+    icl_backend_close(&backend);
+}
+
+/* The only device that is asked for: no other one takes its place. */
+static void check_refusal(tap_run *tap) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    seen s = {0};
+
+    setenv(VARIABLE, GPU ";units=0", 1);
+    const icl_status status = icl_backend_open(
+        &(icl_backend_params){.spec = "opencl:planted", .log = {record, &s, ICL_LOG_DEBUG}}, &backend, &error);
+    tap_ok(tap, status == ICL_ERROR_DEVICE && !backend && strstr(error.message, "(Planted GPU) refused: "),
+           "refused: %s", error.message);
+    tap_ok(tap, strcmp(s.warning, error.message) == 0, "and logged: %s", s.warning);
     icl_backend_close(&backend);
 }
 
@@ -76,6 +93,7 @@ int main(int argc, char **argv) {
            strstr(other.chose, "a short step took") && !strstr(other.chose, "remembered") &&
                !strstr(other.chose, "measured on"),
            "without a cache: %s", other.chose);
+    check_refusal(&tap);
     open_as(&tap, GPU, "opencl", &other);
     tap_ok(&tap, strncmp(other.spec, "opencl:", 7) == 0 && !other.chose[0], "the only GPU needs no measurement: %s",
            other.spec);
