@@ -221,7 +221,7 @@ static bool attempt(const experiment *trial, uint64_t nth) {
 }
 
 /* Which calls fail: the first of each path that leads to one, 0 behind the last. NULL: all do. Static storage. */
-static const uint32_t *choose_calls(const experiment *trial) {
+static const uint32_t *choose_calls(tap_run *tap, const experiment *trial) {
     static uint64_t paths[MAX_TRACED];
     static uint32_t chosen[MAX_TRACED + 1];
     icl_backend *own = NULL;
@@ -236,6 +236,8 @@ static const uint32_t *choose_calls(const experiment *trial) {
     icl_backend_close(&own);
     icl_free(&table);
     fault_disarm();
+    if (paths[MAX_TRACED - 1] != 0)
+        tap_ok(tap, false, "more than %d allocations: those behind are not tried", MAX_TRACED);
     fault_choose(paths, MAX_TRACED, chosen);
     return chosen;
 }
@@ -246,7 +248,7 @@ static void run_experiment(tap_run *tap, const experiment *trial, const char *wh
     tally counts = {0};
     experiment counted = *trial;
     uint64_t reported = 0;
-    const uint32_t *chosen = choose_calls(trial);
+    const uint32_t *chosen = choose_calls(tap, trial);
 
     counted.counts = &counts;
     for (uint64_t i = 0; !chosen || chosen[i] != 0; i++)

@@ -158,8 +158,8 @@ def write_down(iclab, name):
     findings, files, pictures = zip(*runs)
     lines = [finding_line(*row) for row in zip(findings[0], findings[1], notes_of(findings), strict=True)]
     lines += file_lines(files[0], files[1])
-    lines += [["picture", picture, text] for picture, text in pictures[0].items()
-              if all(other.get(picture) == text for other in pictures)]
+    lines += [["picture", picture, text if all(other.get(picture) == text for other in pictures) else UNKNOWN]
+              for picture, text in pictures[0].items()]
     lines += list_parts(iclab, name)
     text = "".join("\t".join(line) + "\n" for line in lines)
     WRITTEN.joinpath(f"{name}.tsv").write_text(text, encoding="utf-8")
@@ -196,6 +196,8 @@ def differences(expected, findings, files, pictures, parts):
         elif finding_differs(line, row):
             yield f"expected {line}"
             yield f"found    {row}"
+    written = {line[0] for kind in ("file", "picture") for line in lines.get(kind, [])}
+    yield from (f"not written down: {name}" for name in [*files, *pictures] if name not in written)
     for name, rows, columns in lines.pop("file", []):
         if name not in files or [rows, columns] != list(map(str, files[name][:2])):
             yield f"{name}: expected {rows} rows of {columns}, found {files.get(name, 'nothing')}"
@@ -205,7 +207,7 @@ def differences(expected, findings, files, pictures, parts):
         if far(mean, found, float(slack)):
             yield f"{name}, column {index}: expected {mean} +- {slack}, found {found}"
     for name, text in lines.pop("picture", []):
-        if pictures.get(name) != text:
+        if text != UNKNOWN and pictures.get(name) != text:
             yield f"{name}: without its numbers it is another script than the one written down"
     listed = [[kind, *line] for kind, rest in lines.items() for line in rest]
     yield from (f"no {line}" for line in listed if line not in parts)
