@@ -117,6 +117,7 @@ extern const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT];
 typedef struct icl_block {
     cl_mem memory;
     size_t bytes; /* of its class */
+    bool is_kept; /* by icl_pool_keep */
     struct icl_block *next;
 } icl_block;
 
@@ -540,6 +541,8 @@ icl_status icl_opencl_peak(icl_backend *backend, const icl_peak_params *params, 
 
 /* Takes a block of at least `bytes` > 0 from the pool or the device, within the memory limit. */
 icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **block, icl_error *error);
+/* Says that a block holds no tensor: it does not count as live, until it is given back. */
+void icl_pool_keep(icl_opencl *opencl, icl_block *block);
 /* Gives it back (NULL is allowed). Queued work may still use it: whoever takes it next queues later. */
 void icl_pool_give(icl_opencl *opencl, icl_block *block);
 /* Releases every free block to the driver. */

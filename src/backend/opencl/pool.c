@@ -111,11 +111,18 @@ done:
     return status;
 }
 
+void icl_pool_keep(icl_opencl *opencl, icl_block *block) {
+    block->is_kept = true;
+    opencl->backend->statistics.bytes_live -= block->bytes;
+}
+
 void icl_pool_give(icl_opencl *opencl, icl_block *block) {
     size_t class_bytes;
     if (!block)
         return;
-    opencl->backend->statistics.bytes_live -= block->bytes;
+    if (!block->is_kept)
+        opencl->backend->statistics.bytes_live -= block->bytes;
+    block->is_kept = false;
     icl_block **head = &opencl->free_blocks[class_of(block->bytes, &class_bytes)];
     block->next = *head;
     *head = block;

@@ -48,6 +48,7 @@ static icl_status write_steps(icl_opencl *opencl, icl_linear_program *program, i
     ICL_TRY(icl_linear_compose(&program->key, &composed, error));
     const size_t bytes = composed.count * STEP_WORDS * sizeof(cl_uint) + sizeof program->given;
     ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
+    icl_pool_keep(opencl, program->block);
     program->steps = composed.count;
     ICL_TRY(icl_small_launch(opencl, error)); /* the block may be one that it uses */
     ICL_CL_TRY(
