@@ -111,6 +111,7 @@ class Session:
             if is_new:
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
+                self.tried.save()
             if is_new and result["verdict"] in COUNTED:
                 print(f"{sum(self.counted.values()):4} {result['verdict']:9} {change.file}:{change.line} "
                       f"[{change.kind}] {result.get('by', '')}", flush=True)
@@ -156,7 +157,7 @@ class Session:
         self.failure = None
         if not self.options.collected:
             self.reach.collect(self.options.jobs, self.say)
-        self.tried = trial.Tried()
+        self.tried = trial.Tried(self.folder)
         kept, totals = self.read_kept(), self.reach.totals()
         workers = [threading.Thread(target=self.work, args=(number, kept, totals), daemon=True)
                    for number in range(self.options.jobs)]

@@ -57,10 +57,8 @@ def span(first, last):
 
 def order(test):
     """The quick ones first, so that an interrupted collection has most of them."""
-    is_script = not pathlib.Path(test.command[0]).name.startswith("test-")
-    compiles = "opencl" in " ".join([test.name, *test.command])
-    return (bool(LAST & test.suites), compiles, "conformance" in test.suites, is_script, test.name.endswith(" ref"),
-            test.name)
+    return (bool(LAST & test.suites), suite.compiles(test), "conformance" in test.suites, suite.is_script(test),
+            test.name.endswith(" ref"), test.name)
 
 
 class Reach:

@@ -43,6 +43,15 @@ def read_tests(source, build):
     return tests
 
 
+def is_script(test):
+    return not pathlib.Path(test.command[0]).name.startswith("test-")
+
+
+def compiles(test):
+    """Whether a driver's compiler may take most of its time, which is the same in every build."""
+    return is_script(test) or "opencl" in " ".join([test.name, *test.command])
+
+
 # ---- One test ----
 
 

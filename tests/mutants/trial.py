@@ -1,6 +1,7 @@
 """One change at a time: planted in a tree, built, and given to the tests that reach it until one of them fails."""
 
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -17,7 +18,7 @@ SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all",
              "-ftrivial-auto-var-init=pattern"]
-AGAIN = 6  # tests
+AGAIN, AGAIN_SECONDS = 6, 20  # tests, and seconds for all of them
 OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
@@ -38,10 +39,21 @@ SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR 
 class Tried:
     """What tests do without a change, in trees: known once for all of them."""
 
-    def __init__(self):
+    def __init__(self, folder):
         self.good, self.bad = {}, {}
         self.leaky = set()  # with known leaks
-        self.cpu = {}  # seconds of processors that they took
+        self.path = pathlib.Path(folder, "costs.json")
+        self.cpu = suite.read_json(self.path) if self.path.is_file() else {}  # seconds of processors that they took
+
+    def cost(self, test, measured):
+        """Seconds of processors that a test takes, or is thought to take after `measured` in a build for gcov."""
+        return self.cpu.get(test.name, measured if suite.compiles(test) else measured / SLOWER)
+
+    def note(self, name, cpu):
+        self.cpu[name] = round(cpu, 2)
+
+    def save(self):
+        self.path.write_text(json.dumps(self.cpu), encoding="utf-8")
 
 
 class Trial:
@@ -130,8 +142,9 @@ class Trial:
             reaching, is_seen = covered.reaching(change, original, users)
             order = self._order(change, reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
-            if result["verdict"] == "survived" and self._sanitize(change.file, order[:AGAIN]):
-                again = self._run_tests(order[:AGAIN], covered, seconds, path, original, changed)
+            first = [name for name in order[:AGAIN] if name not in self.tried.bad]
+            if result["verdict"] == "survived" and self._sanitize(change.file, first):
+                again = self._run_tests(first, covered, AGAIN_SECONDS, path, original, changed)
                 result = {**again, "sanitized": True} if again["verdict"] == "caught" else result
             return result if is_seen or result["verdict"] == "caught" else {**result, "verdict": "unreached"}
         finally:
@@ -163,7 +176,7 @@ class Trial:
         last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
-        cost = {name: (covered.tests[name]["cpu"] + 0.3) * totals[name] / reaching[name] *
+        cost = {name: (self.tried.cost(self.tests[name], covered.tests[name]["cpu"]) + 0.3) * totals[name] / reaching[name] *
                 (OWN_ROOM if own & self.tests[name].suites or
                  any(source.startswith(room) for source in self.tests[name].sources) else 1)
                 for name in names}
@@ -175,7 +188,7 @@ class Trial:
             if name in self.tried.bad:
                 continue
             taken, cpu = covered.tests[name]["seconds"], covered.tests[name]["cpu"]
-            if count and spent + self.tried.cpu.get(name, cpu / SLOWER) > seconds:
+            if count and spent + self.tried.cost(self.tests[name], cpu) > seconds:
                 continue
             outcome = self._run(name, taken)
             if outcome.verdict != "passed" or outcome.skips > covered.tests[name]["skips"]:
@@ -188,7 +201,7 @@ class Trial:
                     return {"verdict": "caught", "by": name, "why": outcome.why or "skipped", "tests": count + 1,
                             "hung": outcome.verdict == "hung"}
                 continue
-            self.tried.cpu[name] = outcome.cpu
+            self.tried.note(name, outcome.cpu)
             spent += outcome.cpu
             count += 1
         if not count:
