@@ -15,17 +15,18 @@ static const struct {
     cl_uint kind, mode, depth;
     const char *read;
     cl_uint to, extra; /* elements that are written there */
+    const char *far;   /* need not stand in local memory; NULL: none */
 } rows[] = {
     {"take", STEP_TAKE, 0, DEPTH, "", ROWS *COLUMNS, 0},
     {"more rows", STEP_MORE_ROWS, 0, DEPTH, "", 0, 0},
     {"scale", STEP_SCALE, 0, DEPTH, "t", ROWS *COLUMNS, 0},
-    {"multiply", STEP_MULTIPLY, START_NONE, DEPTH, "ab", ROWS *ROWS, 0},
-    {"multiply onto itself", STEP_MULTIPLY, START_SELF, DEPTH, "abt", ROWS *ROWS, 0},
-    {"multiply onto both sides", STEP_MULTIPLY, START_TWO_SIDED, DEPTH, "abs", ROWS *ROWS, 0},
-    {"an outer product alone", STEP_MULTIPLY, START_OUTER, 0, "sx", ROWS *ROWS, 0},
-    {"multiply shared", STEP_MULTIPLY_SHARED, START_NONE, DEPTH, "b", ROWS *ROWS, 0},
-    {"multiply shared onto itself", STEP_MULTIPLY_SHARED, START_SELF, DEPTH, "bt", ROWS *ROWS, 0},
-    {"multiply shared, twice", STEP_MULTIPLY_SHARED, MODE_TWICE, DEPTH, "b", ROWS *ROWS, ROWS *ROWS},
+    {"multiply", STEP_MULTIPLY, START_NONE, DEPTH, "ab", ROWS *ROWS, 0, "t"},
+    {"multiply onto itself", STEP_MULTIPLY, START_SELF, DEPTH, "abt", ROWS *ROWS, 0, "t"},
+    {"multiply onto both sides", STEP_MULTIPLY, START_TWO_SIDED, DEPTH, "abs", ROWS *ROWS, 0, "ts"},
+    {"an outer product alone", STEP_MULTIPLY, START_OUTER, 0, "sx", ROWS *ROWS, 0, "t"},
+    {"multiply shared", STEP_MULTIPLY_SHARED, START_NONE, DEPTH, "b", ROWS *ROWS, 0, "t"},
+    {"multiply shared onto itself", STEP_MULTIPLY_SHARED, START_SELF, DEPTH, "bt", ROWS *ROWS, 0, "t"},
+    {"multiply shared, twice", STEP_MULTIPLY_SHARED, MODE_TWICE, DEPTH, "b", ROWS *ROWS, ROWS *ROWS, "tx"},
     {"gradient", STEP_GRADIENT, 0, DEPTH, "ab", 0, 0},
     {"apply", STEP_APPLY, START_NONE, DEPTH, "ab", ROWS *COLUMNS, 0},
     {"apply onto rows", STEP_APPLY, START_GIVEN, DEPTH, "abs", ROWS *COLUMNS, 0},
@@ -44,21 +45,30 @@ static const struct {
     {"gradient of weights", STEP_GRADIENT_WEIGHTS, 0, DEPTH, "a", 0, 0},
 };
 
-/* Whether places are read as the letters say, each once at most. */
-static bool reads(const step *s, const icl_linear_operand *operands, size_t count, const char *letters) {
+/* Whether the operands that `is_chosen` says are those of the letters, each once at most. */
+static bool are(const step *s, const icl_linear_operand *operands, size_t count, const char *letters,
+                bool (*is_chosen)(const icl_linear_operand *operand)) {
     const struct {
         const cl_uint *place;
         char letter;
     } places[] = {{&s->to, 't'}, {&s->a, 'a'}, {&s->b, 'b'}, {&s->start, 's'}, {&s->extra, 'x'}};
-    size_t known = 0, read = 0;
+    size_t known = 0, chosen = 0;
 
     for (size_t i = 0; i < count; i++)
-        read += operands[i].is_read;
+        chosen += is_chosen(&operands[i]);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         for (size_t k = 0; k < count; k++)
-            known += operands[k].is_read && operands[k].place == places[i].place &&
+            known += is_chosen(&operands[k]) && operands[k].place == places[i].place &&
                      strchr(letters, places[i].letter) != NULL;
-    return read == strlen(letters) && known == read;
+    return chosen == strlen(letters) && known == chosen;
+}
+
+static bool is_read(const icl_linear_operand *operand) {
+    return operand->is_read;
+}
+
+static bool may_be_far(const icl_linear_operand *operand) {
+    return operand->may_be_far;
 }
 
 static cl_uint written_at(const icl_linear_operand *operands, size_t count, const cl_uint *place) {
@@ -77,8 +87,10 @@ int main(void) {
         const size_t count = icl_linear_operands_of(&s, operands);
         const cl_uint to = written_at(operands, count, &s.to), extra = written_at(operands, count, &s.extra);
 
-        tap_ok(&tap, reads(&s, operands, count, rows[i].read), "%s reads '%s'", rows[i].what, rows[i].read);
+        const char *far = rows[i].far ? rows[i].far : "";
+        tap_ok(&tap, are(&s, operands, count, rows[i].read, is_read), "%s reads '%s'", rows[i].what, rows[i].read);
         tap_ok(&tap, to == rows[i].to && extra == rows[i].extra, "and writes %u and %u elements", to, extra);
+        tap_ok(&tap, are(&s, operands, count, far, may_be_far), "and '%s' may be far", far);
     }
     return tap_done(&tap);
 }

@@ -80,7 +80,7 @@ def check_changes(tap, work):
     covered = reach.Reach(root, work / "kept")
     covered.tree.synchronize()
     covered.collect(2, lambda text: print(f"# {text}"))
-    one = trial.Trial(root, work / "kept", 0, trial.Tried(), lambda text: print(f"# {text}"))
+    one = trial.Trial(root, work / "kept", 0, trial.Tried(work), lambda text: print(f"# {text}"))
     one.prepare()
     before = (root / "src/below/sum.c").read_bytes()
     sanitized = set()

@@ -90,6 +90,32 @@ static void test_skipping(tap_run *tap, icl_backend *backend, const char *const 
     icl_trainer_destroy(&trainer);
 }
 
+/* 0.1 is no number of single precision. */
+static void test_rounding(tap_run *tap, icl_backend *backend) {
+    icl_training_state state = {0};
+    icl_trainer *trainer = NULL;
+    icl_error error = {0};
+    size_t rounded = 0;
+    icl_status status = make_trainer(backend, adam, &trainer, &error);
+
+    if (status == ICL_OK)
+        status = icl_training_state_create(trainer, &state, &error);
+    for (int i = 0; i < ICL_STATE_VECTORS && status == ICL_OK; i++)
+        for (size_t k = 0; k < state.size; k++)
+            state.vectors[i][k] = .1;
+    state.threshold = .1;
+    icl_training_state_round(&state);
+    for (int i = 0; i < ICL_STATE_VECTORS && status == ICL_OK; i++)
+        for (size_t k = 0; k < state.size; k++)
+            rounded += state.vectors[i][k] == (double).1f;
+    tap_status(tap, status, &error, "a state");
+    tap_ok(tap, state.size > 1 && rounded == ICL_STATE_VECTORS * state.size, "all of a state is rounded: %zu of %zu",
+           rounded, ICL_STATE_VECTORS * state.size);
+    tap_ok(tap, state.threshold == (double).1f, "and its threshold");
+    icl_training_state_clear(&state);
+    icl_trainer_destroy(&trainer);
+}
+
 /* Steps that are skipped, in runs of `stride`, through a checkpoint after `saved` of them; returns the step at which
  * the trainer gives up, 0 if it does not. */
 static uint64_t give_up(icl_backend *backend, size_t stride, size_t saved, icl_error *error) {
@@ -307,6 +333,7 @@ int main(int argc, char **argv) {
     test_skipping(&tap, backend, sgd, "sgd");
     test_skipping(&tap, backend, composed, "on the tape");
     test_giving_up(&tap, backend);
+    test_rounding(&tap, backend);
     test_mean_loss(&tap, backend);
     test_sequence_clip(&tap, backend);
     test_kept_failures(&tap);
