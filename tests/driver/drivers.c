@@ -1,6 +1,7 @@
 /*
  * Drivers that are not here, as tests/driver/layer.c answers for them: what they lack is refused in one clear line, and
- * what they limit is kept to, with the same bits. argv: a device of PoCL's. The kernels are those of GPUs.
+ * what they limit is kept to, with the same bits. argv: a device of PoCL's; then, if not all is to run, which of the
+ * parts. The kernels are those of GPUs.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -443,6 +444,15 @@ static bool has_layer(icl_backend *backend) {
     return strcmp(name, "Planted") == 0;
 }
 
+static const struct {
+    const char *name;
+    void (*check)(tap_run *tap, const char *spec);
+} parts[] = {
+    {"refusals", test_refusals}, {"limits", test_embedded},  {"limits", test_list},
+    {"limits", test_limits},     {"limits", test_flush},     {"programs", test_second_build},
+    {"programs", test_cache},    {"products", test_clblast}, {"products", test_clblast_part},
+};
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     char spec[ICL_NAME_CAPACITY];
@@ -457,14 +467,8 @@ int main(int argc, char **argv) {
     icl_backend_close(&backend);
     if (!tap_ok(&tap, is_layered, "the layer of OPENCL_LAYERS is there (ninja builds it as libdriver-layer.so)"))
         return tap_done(&tap);
-    test_refusals(&tap, spec);
-    test_embedded(&tap, spec);
-    test_list(&tap, spec);
-    test_limits(&tap, spec);
-    test_flush(&tap, spec);
-    test_second_build(&tap, spec);
-    test_cache(&tap, spec);
-    test_clblast(&tap, spec);
-    test_clblast_part(&tap, spec);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (argc < 3 || strcmp(argv[2], parts[i].name) == 0)
+            parts[i].check(&tap, spec);
     return tap_done(&tap);
 }

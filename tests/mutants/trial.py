@@ -20,6 +20,7 @@ SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanit
              "-ftrivial-auto-var-init=pattern"]
 AGAIN, AGAIN_SECONDS = 6, 20  # tests, and seconds for all of them
 OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
+TESTS_OF = {"tests/backend/": ("tests/backend/", "tests/driver/"), "tests/device/": ("tests/driver/",)}
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
 FAULTS_REPRODUCE = "faults-reproduce"  # a suite, whose tests take a minute each
@@ -178,7 +179,7 @@ class Trial:
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
         cost = {name: (self.tried.cost(self.tests[name], covered.tests[name]["cpu"]) + 0.3) * totals[name] / reaching[name] *
                 (OWN_ROOM if own & self.tests[name].suites or
-                 any(source.startswith(room) for source in self.tests[name].sources) else 1)
+                 any(source.startswith(TESTS_OF.get(room, room)) for source in self.tests[name].sources) else 1)
                 for name in names}
         return sorted(names, key=lambda name: (name not in failing, name in last, cost[name]))
 
