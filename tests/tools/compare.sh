@@ -49,7 +49,7 @@ row = [json.loads(line) for line in open('$work/all')][1000]
 open('$work/row', 'w').write(json.dumps(row))
 print(row['repro'].replace('iclab', '\"\$iclab\"', 1))" >"$work/repro.sh"
 iclab=$iclab bash "$work/repro.sh" >"$work/out" 2>"$work/err" &&
-    grep -q '^1 cases: ' "$work/out"
+    grep -q '^1 cases: ' "$work/out" && [[ $(grep -c ' PASS$' "$work/out") -eq 1 ]]
 ok $? "a repro line runs one case"
 echo "$(cat "$work/repro.sh") --json --quiet" >"$work/repro.sh"
 iclab=$iclab bash "$work/repro.sh" >"$work/out" 2>"$work/err"
