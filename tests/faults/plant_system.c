@@ -230,6 +230,8 @@ FILE *__wrap_open_memstream(char **memory, size_t *size) {
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
+int __real_pipe(int ends[2]);
+int __wrap_pipe(int ends[2]);
 int __real_close(int file);
 int __wrap_close(int file);
 ssize_t __real_read(int file, void *data, size_t size);
@@ -264,6 +266,14 @@ int __wrap_open64(const char *path, int flags, ...) {
     file = __real_open64(path, flags, mode);
     atomic_fetch_add(&plant.files, file >= 0);
     return file;
+}
+
+int __wrap_pipe(int ends[2]) {
+    if (fault_strikes(FAULT_FILE, "pipe"))
+        return fail_with(EMFILE);
+    const int result = __real_pipe(ends);
+    atomic_fetch_add(&plant.files, result == 0 ? 2 : 0);
+    return result;
 }
 
 /* A close that fails has closed the file, as on Linux. */

@@ -1,0 +1,53 @@
+/*
+ * Allocations of the process that lists the devices fail, one after the other, also where the first device of two is
+ * there already. The process apart, which tries them, is spared.
+ */
+#include <pthread.h>
+
+#include "attempts.h"
+#include "core/allocate.h"
+#include "device/trial.h"
+
+#define SECONDS 120.
+
+typedef struct listing {
+    icl_device *devices;
+    size_t count, expected;
+} listing;
+
+static icl_status list(void *context, icl_error *error) {
+    listing *l = context;
+
+    l->devices = NULL;
+    l->count = 0;
+    return icl_trial_list(NULL, SECONDS, &l->devices, &l->count, error);
+}
+
+static bool are_expected(const void *context) {
+    const listing *l = context;
+    return l->count == l->expected;
+}
+
+static void clear(void *context) {
+    listing *l = context;
+    icl_free(&l->devices);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    listing l = {0};
+    icl_error error = {0};
+    const fault_work work = {.attempt = list, .as_expected = are_expected, .clear = clear, .context = &l};
+
+    setenv("POCL_DEVICES", "basic basic", 1);
+    unsetenv("RUSTICL_ENABLE"); /* another driver's devices would take their time at each trial */
+    pthread_atfork(NULL, NULL, fault_disarm);
+    tap_status(&tap, list(&l, &error), &error, "the list");
+    l.expected = l.count;
+    clear(&l);
+    if (l.expected < 2)
+        tap_skip(&tap, "two devices", "no OpenCL driver has two here");
+    else
+        fault_check(&tap, &work, FAULT_ALLOCATION, false);
+    return tap_done(&tap);
+}
