@@ -94,6 +94,16 @@ static void check_linear_work(tap_run *tap) {
            fabs(icl_linear_transformer_flops(&params, D - 1, 0, BATCH, true) -
                 BATCH * (FULL * layer + first + (FULL - 1) * back + head + head_back + handed_on)) < 0.5,
            "forward and backward, with the Gram matrix given");
+
+    icl_linear_transformer_params shallow = params;
+    shallow.depth = 3;
+    tap_ok(tap,
+           fabs(icl_linear_transformer_flops(&shallow, D - 1, 0, BATCH, true) -
+                BATCH * (layer + first + head + head_back + handed_on)) < 0.5,
+           "with one layer before the last two");
+    shallow.depth = 2;
+    tap_ok(tap, fabs(icl_linear_transformer_flops(&shallow, D - 1, 0, BATCH, true) - BATCH * (head + head_back)) < 0.5,
+           "and with none");
 }
 
 /* ---- Cases ---- */

@@ -40,6 +40,11 @@ assert len({c["case"] for c in cases}) == len(cases), "two cases of one name"
 assert all(c["error_over_bound"] <= 1 and c["against_error_over_bound"] <= 1 for c in cases)
 assert all(c["bit_equal"] == 1 for c in cases if c["op"] == "random_fill"), "data differ between devices"
 assert s["worst_case"] in {c["case"] for c in cases}
+assert all((c["worst_value"] is None) == (c["worst_truth"] is None) == (c["worst_against"] is None) for c in cases
+           if c["worst"]), "a result of NaN alone has no value"
+assert all(abs(c["worst_value"] - c["worst_truth"]) <= c["worst_bound"] for c in cases
+           if c["worst_value"] is not None and c["case"].endswith(" random")), "beyond its bound"
+assert all(c["worst_value"] is None for c in cases if not c["worst"]), "the value of no element"
 EOT
 
 cp "$work/out" "$work/all"
