@@ -46,21 +46,6 @@ static icl_status write_formula(const layer_view *view, size_t n, icl_text *text
     return ICL_OK;
 }
 
-/* "name (loss +0.12 without it)", or, where a heavy tail leaves the mean unsure, "(median loss +0.12 without it)". */
-static icl_status add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error) {
-    static const char *const losses[ICL_JUDGES] = {"loss", "median loss", "trimmed mean of the loss"};
-    const char *before = text->length > 0 ? ", " : "";
-    char verdict[ICL_INSPECT_VERDICT];
-
-    if (!isfinite(effect->costs[ICL_JUDGE_MEAN].value))
-        return icl_text_print(text, error, "%s%s (predictions are not finite without it)", before, name);
-    for (int judge = 0; judge < ICL_JUDGES; judge++)
-        if (icl_inspect_judged(effect, (icl_inspect_judge)judge) != 0)
-            return icl_text_print(text, error, "%s%s (%s %+.3g without it)", before, name, losses[judge],
-                                  effect->costs[judge].value);
-    return icl_text_print(text, error, "%s%s (%s)", before, name, icl_inspect_verdict(effect, verdict));
-}
-
 /* NaN and infinity, what cannot be done without, first. */
 static double weight_of(const icl_inspect_effect *effect) {
     const double cost = effect->costs[ICL_JUDGE_MEAN].value;
@@ -83,12 +68,12 @@ static icl_status write_words(const layer_view *view, icl_text *text, icl_error 
         if (dearest < 0)
             break;
         written[dearest] = true;
-        ICL_CHECK(add_role(dearest == ICL_TERM_YX && view->is_preconditioned ? "preconditioned gradient step"
-                                                                             : names[dearest],
-                           &view->effects[dearest], text, error));
+        ICL_CHECK(icl_inspect_add_role(
+            dearest == ICL_TERM_YX && view->is_preconditioned ? "preconditioned gradient step" : names[dearest],
+            &view->effects[dearest], text, error));
     }
     if (!icl_inspect_does_nothing(rest))
-        ICL_CHECK(add_role("entries beyond the four numbers", rest, text, error));
+        ICL_CHECK(icl_inspect_add_role("entries beyond the four numbers", rest, text, error));
     if (text->length == 0)
         ICL_CHECK(icl_text_print(text, error, "this layer does nothing"));
     return ICL_OK;

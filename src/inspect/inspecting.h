@@ -127,6 +127,10 @@ const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged
 /* "the loss needs it (mean, median, trimmed mean)". Returns text. */
 const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]);
 
+/* Adds what a term is for: "name (loss +0.12 without it)", or, where a heavy tail leaves the mean unsure, "name (median
+ * loss +0.12 without it)"; behind a comma where the text has something. */
+icl_status icl_inspect_add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error);
+
 typedef struct icl_inspect_effects {
     size_t depth;
     icl_location losses[ICL_JUDGES]; /* the whole model's squared error, by each judge */

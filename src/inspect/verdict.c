@@ -57,3 +57,17 @@ const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_
         snprintf(text, ICL_INSPECT_VERDICT, "no measurable loss (mean, median, trimmed mean)");
     return text;
 }
+
+icl_status icl_inspect_add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error) {
+    static const char *const losses[ICL_JUDGES] = {"loss", "median loss", "trimmed mean of the loss"};
+    const char *before = text->length > 0 ? ", " : "";
+    char verdict[ICL_INSPECT_VERDICT];
+
+    if (!isfinite(effect->costs[ICL_JUDGE_MEAN].value))
+        return icl_text_print(text, error, "%s%s (predictions are not finite without it)", before, name);
+    for (int judge = 0; judge < ICL_JUDGES; judge++)
+        if (icl_inspect_judged(effect, (icl_inspect_judge)judge) != 0)
+            return icl_text_print(text, error, "%s%s (%s %+.3g without it)", before, name, losses[judge],
+                                  effect->costs[judge].value);
+    return icl_text_print(text, error, "%s%s (%s)", before, name, icl_inspect_verdict(effect, verdict));
+}

@@ -268,6 +268,29 @@ static void test_judges(tap_run *tap) {
            "what moves no prediction: %s", verdict);
 }
 
+/* The first judge that can tell has the word. */
+static void test_roles(tap_run *tap) {
+    static const char *const words[ICL_JUDGES + 1] = {"a step (loss +0.5 without it)",
+                                                      "a step (median loss +0.25 without it)",
+                                                      "a step (trimmed mean of the loss -0.75 without it)",
+                                                      "a step (no measurable loss (mean, median, trimmed mean))"};
+    const icl_location costs[ICL_JUDGES] = {{.value = .5, .low = .1, .high = .9},
+                                            {.value = .25, .low = .1, .high = .9},
+                                            {.value = -.75, .low = -.9, .high = -.1}};
+    icl_error error = {0};
+
+    for (int first = 0; first <= ICL_JUDGES; first++) {
+        icl_inspect_effect effect = {.moved = .5};
+        icl_text text = {0};
+        for (int judge = 0; judge < ICL_JUDGES; judge++)
+            effect.costs[judge] = judge < first ? (icl_location){.low = -1, .high = 1} : costs[judge];
+        const icl_status status = icl_inspect_add_role("a step", &effect, &text, &error);
+        tap_ok(tap, status == ICL_OK && strcmp(text.bytes, words[first]) == 0, "in words: %s%s",
+               text.bytes ? text.bytes : "", error.message);
+        icl_text_release(&text);
+    }
+}
+
 /* Inputs whose squared norm has a heavy tail: a step that is right for most sequences is far too large for a few, which
  * drown the mean, or, of a larger step, decide it. Beside it a slight turn of the gradient, for the better as often as
  * for the worse. */
@@ -396,6 +419,7 @@ int main(void) {
     test_preconditioned(&tap);
     test_cost(&tap);
     test_judges(&tap);
+    test_roles(&tap);
     test_heavy_tail(&tap, .01, "the loss needs it (median, trimmed mean)");
     test_heavy_tail(&tap, .02, "the loss needs it (median), and is lower without it (mean, trimmed mean)");
     test_heavy_tail(&tap, .005, "the loss needs it (mean, median, trimmed mean)");
