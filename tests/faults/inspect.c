@@ -1,8 +1,7 @@
 /*
- * Every allocation and every file call of an inspection fails once, and then once with all that follow; of a sequence
- * model's and of softmax attention's, one for each path of calls that leads to it. Each time the outcome is an error of
- * one line or, where there is a way around, the summary and the files of the undisturbed one; and nothing is held
- * afterwards.
+ * Allocations, file calls and ops of an inspection fail, one for each path of calls that leads to one; of the first
+ * model's the same with all that follow. Each time the outcome is an error of one line or, where there is a way around,
+ * the summary and the files of the undisturbed one; and nothing is held afterwards.
  */
 #include "iclab/inspect.h"
 
@@ -23,16 +22,11 @@ typedef struct surroundings {
     uint64_t expected_files; /* in out */
 } surroundings;
 
-static const struct {
-    const char *settings;
-    bool each_path;
-} setups[] = {
-    {"task.d=2 task.n=3 model.layers=1 train.batch=1", false},
-    {"task.family=recall task.vocabulary=16 task.length=8 task.pairs=2 model.family=sequence model.width=4 "
-     "model.layers=2 model.mixer=delta,softmax train.batch=1",
-     true},
-    {"task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax model.layers=1 train.batch=1",
-     true},
+static const char *const setups[] = {
+    "task.d=2 task.n=3 model.layers=1 train.batch=1",
+    "task.family=recall task.vocabulary=16 task.length=8 task.pairs=2 model.family=sequence model.width=4 "
+    "model.layers=2 model.mixer=delta,softmax train.batch=1",
+    "task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax model.layers=1 train.batch=1",
 };
 
 static icl_status make_run(const surroundings *around, const char *settings, icl_error *error) {
@@ -95,9 +89,9 @@ static void clear(void *context) {
     icl_free(&((surroundings *)context)->seen);
 }
 
-static void check(tap_run *tap, const char *settings, bool each_path) {
+static void check(tap_run *tap, const char *settings, bool with_lasting) {
     surroundings around = {.seen = NULL};
-    const fault_work work = {attempt, as_expected, clear, &around, each_path};
+    const fault_work work = {attempt, as_expected, clear, &around, true};
     scratch_folder scratch, run = {.folder = ""}, out = {.folder = ""};
     icl_error error = {0};
 
@@ -111,10 +105,11 @@ static void check(tap_run *tap, const char *settings, bool each_path) {
         around.expected = around.seen;
         around.seen = NULL;
         around.expected_files = look_at_files(around.out, false);
-        for (int lasting = 0; lasting < (each_path ? 1 : 2); lasting++) {
+        for (int lasting = 0; lasting < (with_lasting ? 2 : 1); lasting++) {
             fault_check(tap, &work, FAULT_ALLOCATION, lasting);
             fault_check(tap, &work, FAULT_FILE, lasting);
         }
+        fault_check(tap, &work, FAULT_OP, false);
     }
     icl_free(&around.expected);
     clear(&around);
@@ -127,6 +122,6 @@ int main(void) {
     tap_run tap = {0};
 
     for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
-        check(&tap, setups[i].settings, setups[i].each_path);
+        check(&tap, setups[i], i == 0);
     return tap_done(&tap);
 }
