@@ -452,6 +452,22 @@ static void test_specs(tap_run *tap) {
     tap_ok(tap, backend == NULL, "close clears the handle");
 }
 
+/* Words of errors and of tables. */
+static void test_names(tap_run *tap) {
+    tap_ok(tap, strcmp(icl_unary_name(ICL_NEGATE), "negate") == 0 && strcmp(icl_unary_name(ICL_GELU), "gelu") == 0,
+           "unary kinds have names");
+    tap_ok(tap,
+           strcmp(icl_binary_name(ICL_ADD), "add") == 0 && strcmp(icl_binary_name(ICL_GELU_SLOPE), "gelu_slope") == 0,
+           "and binary ones");
+    tap_ok(tap, strcmp(icl_reduce_name(ICL_SUM), "sum") == 0 && strcmp(icl_reduce_name(ICL_NORM), "norm") == 0,
+           "and reductions");
+    tap_ok(tap,
+           strcmp(icl_unary_name((icl_unary_kind)ICL_UNARY_COUNT), "unknown") == 0 &&
+               strcmp(icl_binary_name((icl_binary_kind)ICL_BINARY_COUNT), "unknown") == 0 &&
+               strcmp(icl_reduce_name((icl_reduce_kind)ICL_REDUCE_COUNT), "unknown") == 0,
+           "and no others");
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
@@ -470,6 +486,7 @@ int main(int argc, char **argv) {
         test_fallback(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);
+        test_names(&tap);
     }
     return tap_done(&tap);
 }

@@ -124,6 +124,52 @@ done:
         icl_tensor_release(&operands[i]);
 }
 
+/* Launches of a recurrence over so many tokens. */
+static size_t launches_of(icl_backend *backend, size_t tokens, icl_error *error) {
+    enum { Q, K, V, OUT, TENSORS, WIDTH = 4 };
+    icl_tensor t[TENSORS] = {{0}};
+    size_t launches = 0;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < TENSORS; i++) {
+        ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, 1, tokens, WIDTH}, &t[i], error));
+        ICL_TRY(icl_fill(backend, t[i], .5, error));
+    }
+    ICL_TRY(icl_backend_sync(backend, error));
+    launches = icl_backend_get_statistics(backend).launches;
+    ICL_TRY(icl_recurrence_forward(backend, &(icl_recurrence_params){.scale = 1}, t[OUT], (icl_tensor){0}, NULL,
+                                   &(icl_recurrence_inputs){.q = t[Q], .k = t[K], .v = t[V]}, error));
+    ICL_TRY(icl_backend_sync(backend, error));
+    launches = icl_backend_get_statistics(backend).launches - launches;
+done:
+    for (int i = 0; i < TENSORS; i++)
+        icl_tensor_release(&t[i]);
+    return status == ICL_OK ? launches : 0;
+}
+
+/* One launch token by token; two by chunks of 16: where there are several, or where they are chosen. */
+static void check_walks(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        icl_recurrence_walk walk;
+        size_t tokens, launches;
+    } cases[] = {{ICL_WALK_BY_LENGTH, 16, 1},
+                 {ICL_WALK_BY_LENGTH, 17, 2},
+                 {ICL_WALK_BY_TOKENS, 40, 1},
+                 {ICL_WALK_BY_CHUNKS, 1, 2},
+                 {ICL_WALK_BY_CHUNKS, 17, 2}};
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_recurrence_walk chosen = opencl->recurrence_walk;
+
+    for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
+        icl_error error = {0};
+        opencl->recurrence_walk = cases[i].walk;
+        const size_t launches = launches_of(backend, cases[i].tokens, &error);
+        tap_ok(tap, launches == cases[i].launches, "%zu tokens, way %d: %zu launches%s", cases[i].tokens,
+               (int)cases[i].walk, launches, error.message);
+    }
+    opencl->recurrence_walk = chosen;
+}
+
 /* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
 static void check_ways(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -161,6 +207,7 @@ int main(int argc, char **argv) {
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
     check_peaks(&tap, backend);
     check_ways(&tap, backend);
+    check_walks(&tap, backend);
     check_all_were_launched(&tap, backend, argc > 2 ? argv[2] : "cpu");
     icl_backend_close(&backend);
     icl_free(&cases);
