@@ -80,6 +80,7 @@ int main(void) {
     const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = go_on, .context = &t};
     tap_run tap = {0};
     icl_error error = {0};
+    const fault_holdings before = fault_held();
 
     if (tap_status(&tap, prepare(&t, &error), &error, "operands") &&
         tap_status(&tap, predict(&t, LAUNCHES, t.expected, &error), &error, "predictions")) {
@@ -93,5 +94,9 @@ int main(void) {
     icl_tensor_release(&t.gram);
     icl_tensor_release(&t.query);
     icl_backend_close(&t.backend);
+    const fault_holdings after = fault_held();
+    tap_ok(&tap, after.objects == before.objects && after.memory == before.memory,
+           "closing gives back all: %ld of OpenCL's objects are left, and %ld blocks of memory",
+           after.objects - before.objects, after.memory - before.memory);
     return tap_done(&tap);
 }
