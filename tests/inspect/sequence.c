@@ -195,6 +195,26 @@ static void test_sums(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* What the summary begins with. */
+static void test_introduction(tap_run *tap) {
+    static const char *const two[] = {"model.layers=2", "model.heads=2", "model.mixer=delta,softmax", NULL};
+    static const char *const one[] = {"model.mixer=delta", NULL};
+    static const struct {
+        const char *const *overrides;
+        const char *words;
+    } cases[] = {{one, "The model has 1 layer of delta, 1 head and width 4."},
+                 {two, "The model has 2 layers of delta, softmax, 2 heads and width 4."}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_error error = {0};
+        fixture f = {0};
+        if (tap_status(tap, open_fixture(&f, parity, cases[i].overrides, &error), &error, "a model") &&
+            tap_status(tap, inspect(&f, &error), &error, "inspected"))
+            tap_ok(tap, strncmp(f.summary, cases[i].words, strlen(cases[i].words)) == 0, "%s", cases[i].words);
+        close_fixture(&f);
+    }
+}
+
 /* ---- Attention, linearity ---- */
 
 /* Queries and keys of 0 look at all keys that they see alike: at t + 1 of them from position t, for the scored
@@ -339,6 +359,7 @@ int main(void) {
     test_weak_writes(&tap);
     test_gates(&tap);
     test_sums(&tap);
+    test_introduction(&tap);
     test_attention(&tap);
     test_attention_to_the_start(&tap);
     test_linearity(&tap);
