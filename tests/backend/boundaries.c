@@ -1,10 +1,12 @@
 /*
  * Refusals at their boundaries: views that just fit their buffer and reach one element past it, views that share
- * exactly one element and none, sizes whose product wraps; and a fallback to the host that fails, or is used often.
+ * exactly one element and none, sizes whose product wraps; a fallback to the host that fails, or is used often; and
+ * products of one term more than a block.
  */
 #include <stdint.h>
 
 #include "backend/contract.h"
+#include "iclab/ops.h"
 #include "iclab/status.h"
 #include "tap.h"
 
@@ -224,6 +226,45 @@ static void test_failure(tap_run *tap, icl_backend *backend, icl_tensor whole, i
     backend->functions = complete;
 }
 
+/* ---- The end of a block ---- */
+
+/* Products of as many terms as a block of the host's has, 256, and of one more: of small whole numbers, so exact. */
+static void test_products(tap_run *tap, icl_backend *backend) {
+    enum { M = 3, N = 2, MOST = 257 };
+    for (size_t terms = MOST - 1; terms <= MOST; terms++) {
+        icl_tensor out = {0}, a = {0}, b = {0};
+        icl_error error = {0};
+        float from_a[M * MOST], from_b[MOST * N], got[M * N];
+        size_t wrong = 0;
+        icl_status status = ICL_OK;
+
+        for (size_t i = 0; i < M * terms; i++)
+            from_a[i] = (float)(i % 5);
+        for (size_t i = 0; i < terms * N; i++)
+            from_b[i] = (float)(i % 7);
+        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, N}, &out, &error));
+        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, terms}, &a, &error));
+        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){terms, N}, &b, &error));
+        ICL_TRY(icl_tensor_write(a, from_a, &error));
+        ICL_TRY(icl_tensor_write(b, from_b, &error));
+        ICL_TRY(icl_matmul(backend, out, 1, a, b, 0, &error));
+        ICL_TRY(icl_tensor_read(out, got, &error));
+        for (size_t i = 0; i < M; i++)
+            for (size_t j = 0; j < N; j++) {
+                float sum = 0;
+                for (size_t k = 0; k < terms; k++)
+                    sum += from_a[i * terms + k] * from_b[k * N + j];
+                wrong += got[i * N + j] != sum;
+            }
+    done:
+        tap_status(tap, status, &error, "a product");
+        tap_ok(tap, wrong == 0, "of %zu terms: %zu wrong", terms, wrong);
+        icl_tensor_release(&out);
+        icl_tensor_release(&a);
+        icl_tensor_release(&b);
+    }
+}
+
 int main(int argc, char **argv) {
     static const size_t grid[] = {4, 6};
     tap_run tap = {0};
@@ -243,6 +284,7 @@ int main(int argc, char **argv) {
         test_sizes(&tap, backend);
         test_announcement(&tap, backend, whole);
         test_failure(&tap, backend, whole, other);
+        test_products(&tap, backend);
     }
     icl_tensor_release(&whole);
     icl_tensor_release(&other);

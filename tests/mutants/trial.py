@@ -18,7 +18,7 @@ SANITIZERS = "-fsanitize=address,undefined"
 OPTIONS = [f"-Dc_link_args={SANITIZERS}"]
 SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanitize-recover=all",
              "-ftrivial-auto-var-init=pattern"]
-AGAIN, AGAIN_SECONDS = 6, 20  # tests, and seconds for all of them
+AGAIN, AGAIN_SECONDS = 12, 20  # tests, and seconds for all of them
 OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
 TESTS_OF = {"tests/backend/": ("tests/backend/", "tests/driver/"), "tests/device/": ("tests/driver/",)}
 IGNORED = "return value ignored"  # a kind of change
