@@ -3,6 +3,7 @@
  * the formula, a part that shrinks with the slices, refusals at their boundaries.
  */
 #include "iclab/scaling.h"
+#include "backend/contract.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -164,6 +165,16 @@ static icl_status check_measuring(tap_run *tap, icl_error *error) {
            icl_scaling_measure(&with, 25, &step, &refused) == ICL_ERROR_INPUT &&
                strstr(refused.message, "25 ranks share 24 sequences"),
            "25 of 24 sequences: %s", refused.message);
+    const size_t memory = with.device->capabilities.global_memory;
+    icl_scaling_measure(&with, 4, &step, NULL);
+    with.device->capabilities.global_memory = (size_t)(2 * step.gathered);
+    tap_ok(tap, icl_scaling_measure(&with, 4, &step, &refused) == ICL_OK, "records of half of the memory");
+    with.device->capabilities.global_memory = (size_t)(2 * step.gathered) - 1;
+    tap_ok(tap,
+           icl_scaling_measure(&with, 4, &step, &refused) == ICL_ERROR_INPUT &&
+               strstr(refused.message, "4 ranks: each holds the gradients of all 4 slices"),
+           "of a byte more: %s", refused.message);
+    with.device->capabilities.global_memory = memory;
 done:
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
