@@ -130,6 +130,14 @@ ok $? "one object for each, with its line"
 cp "$work/out" "$work/gaps.json"
 [[ $(grep -c . "$work/gaps/predictions.csv") -eq 3 && $(grep -c . "$work/gaps/heldout.csv") -eq 46 ]]
 ok $? "predictions.csv has them, heldout.csv the others"
+# A folder stands where a file would go: each of them in turn.
+for file in predictions.csv heldout.csv standardization.csv; do
+    mkdir -p "$work/blocked-$file/$file"
+    predict "$work/gaps.csv" --target Fertility --predict --out "$work/blocked-$file"
+    expect 3 "$file cannot be written"
+    [[ $(grep -c "/$file: Is a directory" "$work/err") -eq 1 ]] && grep -q '^ols ' "$work/out"
+    ok $? "one line says so, behind the results"
+done
 (head -n 1 "$data/swiss.csv" && sed -n '3p;7p' "$data/swiss.csv") | cut -d , -f 2- >"$work/new.csv"
 grep -v -e '^,' -e '^NA,' "$work/gaps.csv" >"$work/full.csv"
 predict "$work/full.csv" --target Fertility --new "$work/new.csv" --json

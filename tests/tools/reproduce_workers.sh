@@ -39,6 +39,19 @@ run "${common[@]}" --workers 2 --out "$work/two"
 ok $? "what is finished is not trained again"
 alike two "and once more"
 
+# Nobody says how many: a worker for each core, or for each training where there are fewer; none where one core is alone.
+for threads in 2 3; do
+    rm -r "$work/two/$name-ci/${cells[0]}" "$work/two/$name-ci/${cells[1]}"
+    OMP_NUM_THREADS=$threads run "${common[@]}" --out "$work/two"
+    [[ $code -eq 0 ]] && grep -q '2 trainings to do by 2 workers' "$work/err"
+    ok $? "$threads cores and two trainings: two workers"
+done
+rm -r "$work/two/$name-ci/${cells[0]}" "$work/two/$name-ci/${cells[1]}"
+OMP_NUM_THREADS=1 run "${common[@]}" --out "$work/two"
+[[ $code -eq 0 && $(grep -c 'workers' "$work/err") -eq 0 ]]
+ok $? "one core: no worker"
+alike two "that too"
+
 # A training that is gone again is the only one to do: no worker is needed.
 rm -r "$work/two/$name-ci/${cells[0]}"
 run "${common[@]}" --workers 2 --out "$work/two"
