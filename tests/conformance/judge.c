@@ -1,0 +1,98 @@
+/*
+ * What conformance makes of a device that computes wrongly: one element is off, the first, one in the middle or the
+ * last; the neighbour of an output is written; a second run gives something else. The device is the host with one op
+ * replaced.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "backend/contract.h"
+#include "conformance/case.h"
+#include "core/allocate.h"
+#include "tap.h"
+
+#define CASE "copy (257)(257) plain random"
+
+enum { COUNT = 257, NOTHING = -1, UNSTEADY = -2 };
+
+/* The table of the device as it is, and what is wrong beside it: an element's number, or one of the above. */
+static const icl_backend_functions *right;
+static long wrong;
+static unsigned calls;
+
+static icl_status disturb(icl_tensor output, long element, icl_error *error) {
+    const icl_tensor one = {
+        .buffer = output.buffer, .offset = output.offset + (size_t)element, .rank = 1, .shape = {1}, .stride = {1}};
+    double value = 0;
+
+    ICL_CHECK(icl_tensor_read_double(one, &value, error));
+    value = isfinite(value) ? 1.001 * value + 1e-6 : 1;
+    return icl_tensor_write_double(one, &value, error);
+}
+
+static icl_status copy(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    ICL_CHECK(right->ops[ICL_OP_copy](backend, params, operands, error));
+    calls++;
+    if (wrong >= 0)
+        return disturb(operands[0], wrong, error);
+    return wrong == UNSTEADY && calls % 2 == 0 ? disturb(operands[0], 0, error) : ICL_OK;
+}
+
+static const struct {
+    const char *what;
+    long wrong;
+    bool is_close, guards_intact, repeatable;
+    const char *worst;
+} cases[] = {
+    {"nothing is wrong", NOTHING, true, true, true, "output 0 [0]"},
+    {"the first element", 0, false, true, true, "output 0 [0]"},
+    {"the second", 1, false, true, true, "output 0 [1]"},
+    {"one in the middle", 100, false, true, true, "output 0 [100]"},
+    {"the last", COUNT - 1, false, true, true, "output 0 [256]"},
+    {"one behind the last", COUNT, true, false, true, "output 0 [0]"},
+    {"another in every second run", UNSTEADY, true, true, false, "output 0 [0]"},
+};
+
+static void check(tap_run *tap, const icl_case *c, icl_backend *backend, size_t i) {
+    icl_case_result result = {0};
+    icl_error error = {0};
+
+    wrong = cases[i].wrong;
+    calls = 0;
+    if (tap_status(tap, icl_case_run(c, backend, &result, &error), &error, cases[i].what)) {
+        tap_ok(tap, (result.error_over_bound <= 1) == cases[i].is_close && result.elements == COUNT,
+               "error over bound %g of %zu elements", result.error_over_bound, result.elements);
+        tap_ok(tap, strcmp(result.worst_name, cases[i].worst) == 0, "the worst is %s", result.worst_name);
+        tap_ok(tap, result.guards_intact == cases[i].guards_intact && result.repeatable == cases[i].repeatable,
+               "what is around it is %sintact, a second run gives %s", result.guards_intact ? "" : "not ",
+               result.repeatable ? "the same" : "something else");
+        tap_ok(tap, icl_case_passed(&result) == (cases[i].wrong == NOTHING), "it %s",
+               icl_case_passed(&result) ? "passes" : "fails");
+    }
+    icl_case_result_clear(&result);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    icl_case *all = NULL;
+    size_t count = 0, at = 0;
+    icl_backend *backend = tap_open_device(&tap, "cpu:threads=1");
+
+    if (!backend || !tap_status(&tap, icl_cases_create(0, &all, &count, &error), &error, "build the cases"))
+        return tap_done(&tap);
+    while (at < count && strcmp(all[at].name, CASE) != 0)
+        at++;
+    if (tap_ok(&tap, at < count, "%s is a case", CASE)) {
+        icl_backend_functions planted = *backend->functions;
+        planted.ops[ICL_OP_copy] = copy;
+        right = backend->functions;
+        backend->functions = &planted;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check(&tap, &all[at], backend, i);
+        backend->functions = right;
+    }
+    icl_backend_close(&backend);
+    icl_free(&all);
+    return tap_done(&tap);
+}
