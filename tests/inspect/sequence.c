@@ -195,22 +195,41 @@ static void test_sums(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* What the summary begins with. */
+/* Whether inspect.md holds the text. */
+static bool is_written(const fixture *f, const char *text) {
+    char path[512], *bytes = NULL;
+    size_t size = 0;
+
+    snprintf(path, sizeof path, "%s/inspect.md", f->out.folder);
+    const bool holds = icl_file_read(path, 0, &bytes, &size, NULL) == ICL_OK && strstr(bytes, text) != NULL;
+    icl_free(&bytes);
+    return holds;
+}
+
+/* What the summary begins with, and which layers are said to have no state. */
 static void test_introduction(tap_run *tap) {
-    static const char *const two[] = {"model.layers=2", "model.heads=2", "model.mixer=delta,softmax", NULL};
     static const char *const one[] = {"model.mixer=delta", NULL};
+    static const char *const two[] = {"model.layers=2", "model.heads=2", "model.mixer=delta,softmax", NULL};
+    static const char *const whole[] = {"model.mixer=linear", "model.causal=false", NULL};
     static const struct {
         const char *const *overrides;
-        const char *words;
-    } cases[] = {{one, "The model has 1 layer of delta, 1 head and width 4."},
-                 {two, "The model has 2 layers of delta, softmax, 2 heads and width 4."}};
+        const char *words, *stateless; /* NULL: none */
+    } cases[] = {{one, "The model has 1 layer of delta, 1 head and width 4.", NULL},
+                 {two, "The model has 2 layers of delta, softmax, 2 heads and width 4.", "Layers of softmax: "},
+                 {whole, "The model has 1 layer of linear, 1 head and width 4.",
+                  "Layers of linear: with model.causal = false every position sees"}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         icl_error error = {0};
         fixture f = {0};
         if (tap_status(tap, open_fixture(&f, parity, cases[i].overrides, &error), &error, "a model") &&
-            tap_status(tap, inspect(&f, &error), &error, "inspected"))
+            tap_status(tap, inspect(&f, &error), &error, "inspected")) {
+            const char *stateless = cases[i].stateless;
             tap_ok(tap, strncmp(f.summary, cases[i].words, strlen(cases[i].words)) == 0, "%s", cases[i].words);
+            tap_ok(tap,
+                   is_written(&f, "no state") == (stateless != NULL) && is_written(&f, stateless ? stateless : "#"),
+                   "%s", stateless ? stateless : "every layer has a state");
+        }
         close_fixture(&f);
     }
 }
