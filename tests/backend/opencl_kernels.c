@@ -147,6 +147,43 @@ done:
     return status == ICL_OK ? launches : 0;
 }
 
+/* Launches of the gradient of a table of `rows`, by so many symbols. */
+static size_t launches_of_sort(icl_backend *backend, size_t rows, size_t symbols, icl_error *error) {
+    enum { TABLE, OUT, SYMBOLS, TENSORS, WIDTH = 2 };
+    const size_t shapes[TENSORS][2] = {{rows, WIDTH}, {symbols, WIDTH}, {symbols, 1}};
+    icl_tensor t[TENSORS] = {{0}};
+    size_t launches = 0;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < TENSORS; i++) {
+        ICL_TRY(icl_tensor_create(backend, i == SYMBOLS ? 1 : 2, shapes[i], &t[i], error));
+        ICL_TRY(icl_fill(backend, t[i], 1, error));
+    }
+    ICL_TRY(icl_backend_sync(backend, error));
+    launches = icl_backend_get_statistics(backend).launches;
+    ICL_TRY(icl_look_up_backward(backend, t[TABLE], t[OUT], t[SYMBOLS], error));
+    ICL_TRY(icl_backend_sync(backend, error));
+    launches = icl_backend_get_statistics(backend).launches - launches;
+done:
+    for (int i = 0; i < TENSORS; i++)
+        icl_tensor_release(&t[i]);
+    return status == ICL_OK ? launches : 0;
+}
+
+/* Symbols below 300 have two digits of 8 bits. On CPUs one pass sorts them, unless there are so few that its counts of
+ * 301 outweigh them. */
+static void check_passes(tap_run *tap, icl_backend *backend) {
+    icl_error error = {0};
+    const size_t one = launches_of_sort(backend, 200, 1000, &error),
+                 many = launches_of_sort(backend, 300, 1000, &error);
+    const size_t enough = launches_of_sort(backend, 300, 76, &error), few = launches_of_sort(backend, 300, 75, &error);
+    const bool is_gpu = icl_opencl_of(backend)->lanes == 1;
+
+    tap_ok(tap, one > 0 && (many > one) == is_gpu && (enough > one) == is_gpu && few > one,
+           "a sort by one digit has %zu launches, one of 300 symbols %zu, of 76 of them %zu, of 75 %zu%s", one, many,
+           enough, few, error.message);
+}
+
 /* One launch token by token; two by chunks of 16: where there are several, or where they are chosen. */
 static void check_walks(tap_run *tap, icl_backend *backend) {
     static const struct {
@@ -208,6 +245,7 @@ int main(int argc, char **argv) {
     check_peaks(&tap, backend);
     check_ways(&tap, backend);
     check_walks(&tap, backend);
+    check_passes(&tap, backend);
     check_all_were_launched(&tap, backend, argc > 2 ? argv[2] : "cpu");
     icl_backend_close(&backend);
     icl_free(&cases);
