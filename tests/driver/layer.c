@@ -11,6 +11,7 @@
  *                            the process ends, exits, or waits for ever: at "list", where its platform's properties are
  *                            asked for, or at "open", where a context is made
  *     of=N                   crash, leave and hang at "open" are for device N alone
+ *     fail-info=N            device N says nothing of itself
  *     without-fma=1        the compiler knows no fused multiply-add: a kernel that calls fma() does not compile
  *     kernel=NAME          what group and fail-launch are for, NAME* for all that begin so; absent: every kernel
  *     group=N              work-items of a group that the kernel takes at most after its build
@@ -78,17 +79,19 @@ static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
 
 /* ---- Drivers that take the process with them ---- */
 
-static bool is_meant(cl_device_id device) {
+static bool has_number(cl_device_id device, cl_ulong number) {
     cl_platform_id platform = NULL;
     cl_device_id devices[8] = {NULL};
     cl_uint count = 0;
-    cl_ulong number;
 
-    if (!find_number("of", &number))
-        return true;
     target.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL);
     target.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 8, devices, &count);
     return number < count && number < 8 && devices[number] == device;
+}
+
+static bool is_meant(cl_device_id device) {
+    cl_ulong number;
+    return !find_number("of", &number) || has_number(device, number);
 }
 
 /* `device` is NULL where none is meant in particular. */
@@ -168,7 +171,10 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform
 static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info what, size_t room, void *to,
                                           size_t *needed) {
     char text[CAPACITY];
+    cl_ulong silent;
 
+    if (is_planted(device) && find_number("fail-info", &silent) && has_number(device, silent))
+        return CL_OUT_OF_RESOURCES;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
         if (answers[i].what == what && is_planted(device) && find_value(answers[i].key, text)) {
             const cl_ulong number = strtoull(text, NULL, 0); /* its low bytes come first on every PoCL */

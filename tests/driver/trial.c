@@ -18,13 +18,16 @@ enum { SECONDS = 600, FEW_SECONDS = 8 }; /* an idle machine opens a device in te
 /* The last warning, and the line that says which device was chosen. */
 typedef struct heard {
     char warning[1024], chose[1024];
+    size_t warnings;
 } heard;
 
 static void record(void *user, icl_log_level level, const char *message) {
     heard *h = user;
 
-    if (level == ICL_LOG_WARNING)
+    if (level == ICL_LOG_WARNING) {
         snprintf(h->warning, sizeof h->warning, "%.1023s", message);
+        h->warnings++;
+    }
     if (strstr(message, ": chose "))
         snprintf(h->chose, sizeof h->chose, "%.1023s", message);
 }
@@ -115,6 +118,17 @@ static void check_listing(tap_run *tap, found *f) {
            host_is_first(f) && f->count == 2 &&
                strstr(f->heard.warning, "listed the OpenCL devices said nothing for 2"),
            "a wait likewise: %s", f->heard.warning);
+}
+
+/* A device that says nothing of itself: in one line, also where a second process lists the devices again. */
+static void check_skipped(tap_run *tap, found *f) {
+    static const char *const drivers[] = {GPU "fail-info=1", GPU "fail-info=1;crash=open;of=0"};
+
+    for (size_t i = 0; i < 2; i++) {
+        list_as(tap, drivers[i], SECONDS, f);
+        tap_ok(tap, f->heard.warnings == 1 && strstr(f->heard.warning, ".1 is skipped: clGetDeviceInfo"),
+               "%zu warning: %s", f->heard.warnings, f->heard.warning);
+    }
 }
 
 static void check_limit(tap_run *tap) {
@@ -215,6 +229,7 @@ int main(void) {
     } else {
         check_lists(&tap, &f);
         check_listing(&tap, &f);
+        check_skipped(&tap, &f);
         check_auto(&tap);
         check_choice(&tap);
     }
