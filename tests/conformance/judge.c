@@ -1,7 +1,7 @@
 /*
  * What conformance makes of a device that computes wrongly: one element is off, the first, one in the middle or the
- * last; the neighbour of an output is written; a second run gives something else. The device is the host with one op
- * replaced.
+ * last; the neighbour of an output is written; a second run gives something else. And that cases in place are. The
+ * device is the host with one op replaced.
  */
 #include <math.h>
 #include <string.h>
@@ -72,6 +72,35 @@ static void check(tap_run *tap, const icl_case *c, icl_backend *backend, size_t 
     icl_case_result_clear(&result);
 }
 
+/* ---- Operands that are the output ---- */
+
+static unsigned shared; /* a bit for each input that was the first output's view; of the last call */
+
+static icl_status look(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    shared = 0;
+    for (int i = 1; i < 3; i++)
+        if (operands[i].buffer == operands[0].buffer && operands[i].offset == operands[0].offset)
+            shared |= 1U << i;
+    return right->ops[ICL_OP_binary](backend, params, operands, error);
+}
+
+/* A sum onto its first term, onto its second, onto both: each case is run as it says. */
+static void check_shared(tap_run *tap, const icl_case *all, size_t count, icl_backend *backend) {
+    unsigned seen = 0;
+    size_t others = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        icl_case_result result = {0};
+        icl_error error = {0};
+        if (all[i].op != ICL_OP_binary || all[i].in_place == 0 || icl_case_count(&all[i], 0) == 0)
+            continue;
+        others += icl_case_run(&all[i], backend, &result, &error) != ICL_OK || shared != (unsigned)all[i].in_place;
+        seen |= 1U << all[i].in_place;
+        icl_case_result_clear(&result);
+    }
+    tap_ok(tap, others == 0 && seen != 0, "inputs that are the output, in ways %#x: %zu otherwise", seen, others);
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -90,6 +119,8 @@ int main(void) {
         backend->functions = &planted;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             check(&tap, &all[at], backend, i);
+        planted.ops[ICL_OP_binary] = look;
+        check_shared(&tap, all, count, backend);
         backend->functions = right;
     }
     icl_backend_close(&backend);

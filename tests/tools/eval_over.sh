@@ -54,6 +54,8 @@ run eval "$work/run" --quiet --device cpu:threads=1 --over model.layers=1,2
 refused 2 '^iclab: --over model.layers: .* expected a key of' "a key that was trained with"
 run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8,9,task.noise=1,loud
 refused 2 '^iclab: cell task.n=8, task.noise=loud: ' "a value that the task refuses"
+run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8 --over task.longest=20
+refused 2 'task.longest: nothing reads it with task.family = linear-regression' "a key that the task does not read"
 run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8 --predictions "$work/p"
 refused 2 '^iclab: --predictions: expected no --over' "--predictions beside --over"
 [[ ! -e $work/p && ! -e $work/run/over/layers ]]

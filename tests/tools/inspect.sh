@@ -51,6 +51,9 @@ for heading in Weights "What each term does" "The algorithm, layer by layer" "Th
     grep -q "^## $heading\$" "$work/linear/inspect/inspect.md"
     ok $? "inspect.md has the section $heading"
 done
+[[ $(grep -c '^| \*\*' "$work/linear/inspect/inspect.md") -eq 1 ]] &&
+    sed -n '/^## The nearest classical algorithm$/,$p' "$work/linear/inspect/inspect.md" | grep -q '^| \*\*'
+ok $? "of all rows that of the nearest algorithm alone stands out"
 if command -v python3 >/dev/null; then
     # Each heat map shows the matrix that its title names, up to the scale that P and Q may share out otherwise.
     python3 - "$work/linear" <<'PYTHON' 2>&1 | note
