@@ -70,6 +70,34 @@ static void test_kinks(fixture *f) {
     expect(f, icl_tape_reduce(f->tape, ICL_NORM, 1, x), (const float[]){0, 0, 0, 0}, "norm has 0 at 0");
 }
 
+/* A parameter that is the loss itself has the gradient 1; the next one, which nothing reads, 0. */
+static void test_root(fixture *f) {
+    icl_tensor values[2], gradients[2];
+    icl_variable parameters[2];
+    icl_error error = {0};
+    float seen[2] = {NAN, NAN};
+    const float start = 3, none = NAN;
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < 2; i++) {
+        values[i] = make(f, 0, NULL, &start);
+        gradients[i] = make(f, 0, NULL, &none);
+        parameters[i] = icl_tape_parameter(f->tape, values[i], gradients[i]);
+    }
+    ICL_TRY(icl_tape_backward(f->tape, parameters[0], &error));
+    for (int i = 0; i < 2; i++)
+        ICL_TRY(icl_tensor_read(gradients[i], &seen[i], &error));
+done:
+    tap_status(&f->tap, status, &error, "a loss that is a parameter");
+    tap_ok(&f->tap, seen[0] == 1 && seen[1] == 0, "has the gradient %g, another one %g", (double)seen[0],
+           (double)seen[1]);
+    icl_tape_reset(f->tape);
+    for (int i = 0; i < 2; i++) {
+        icl_tensor_release(&values[i]);
+        icl_tensor_release(&gradients[i]);
+    }
+}
+
 static void test_flow(fixture *f) {
     const size_t one = 1;
     icl_error error = {0};
@@ -272,6 +300,7 @@ int main(int argc, char **argv) {
         f.x = make(&f, 1, &four, NULL);
         f.dx = make(&f, 1, &four, NULL);
         test_kinks(&f);
+        test_root(&f);
         test_flow(&f);
         test_errors(&f);
         test_losses(&f);
