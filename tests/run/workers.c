@@ -69,6 +69,35 @@ static const workers_case cases[] = {
      "by signal 9"},
 };
 
+static char complaint[256]; /* of a worker: its own process alone has it */
+
+static void complain(void *user, const char *text) {
+    const int *to = user;
+    (void)!write(*to, text, strlen(text));
+}
+
+/* The second worker's device does not open: it says so, and gives up with that status. */
+static void check_refused_device(tap_run *tap) {
+    static const plan plan = {{ENDS, ENDS}, {ICL_OK, ICL_OK}};
+    const char specs[2][ICL_NAME_CAPACITY] = {"cpu:threads=1", "nonsense"};
+    int ends[2];
+    icl_error error = {0};
+
+    if (!tap_ok(tap, pipe(ends) == 0, "a pipe"))
+        return;
+    const icl_workers workers = {
+        .count = 2, .specs = specs, .work = work, .context = &plan, .fail = complain, .user = &ends[1]};
+    const icl_status status = icl_workers_run(&workers, &error);
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "worker 1 on nonsense gave up"),
+           "a device that does not open: %s", error.message);
+    close(ends[1]);
+    tap_ok(tap,
+           read(ends[0], complaint, sizeof complaint - 1) > 0 &&
+               strstr(complaint, "nonsense: device \"nonsense\": expected") != NULL,
+           "its worker says why: %s", complaint);
+    close(ends[0]);
+}
+
 int main(void) {
     tap_run tap = {0};
     const char specs[2][ICL_NAME_CAPACITY] = {"cpu:threads=1", "cpu:threads=2"};
@@ -85,5 +114,6 @@ int main(void) {
                    (cases[i].message ? strstr(error.message, cases[i].message) != NULL : error.message[0] == '\0'),
                "%s: %s", cases[i].name, status == ICL_OK ? "done" : error.message);
     }
+    check_refused_device(&tap);
     return tap_done(&tap);
 }
