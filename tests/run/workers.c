@@ -78,7 +78,7 @@ static void complain(void *user, const char *text) {
 
 /* The second worker's device does not open: it says so, and gives up with that status. */
 static void check_refused_device(tap_run *tap) {
-    static const plan plan = {{ENDS, ENDS}, {ICL_OK, ICL_OK}};
+    static const plan both_end = {{ENDS, ENDS}, {ICL_OK, ICL_OK}};
     const char specs[2][ICL_NAME_CAPACITY] = {"cpu:threads=1", "nonsense"};
     int ends[2];
     icl_error error = {0};
@@ -86,7 +86,7 @@ static void check_refused_device(tap_run *tap) {
     if (!tap_ok(tap, pipe(ends) == 0, "a pipe"))
         return;
     const icl_workers workers = {
-        .count = 2, .specs = specs, .work = work, .context = &plan, .fail = complain, .user = &ends[1]};
+        .count = 2, .specs = specs, .work = work, .context = &both_end, .fail = complain, .user = &ends[1]};
     const icl_status status = icl_workers_run(&workers, &error);
     tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "worker 1 on nonsense gave up"),
            "a device that does not open: %s", error.message);
