@@ -281,6 +281,27 @@ static void test_flush(tap_run *tap, const char *spec) {
            (double)halves[0], (double)halves[1], error.message);
 }
 
+/* Kernels are told of fused multiply-adds where a GPU says that it has them (CL_FP_FMA, 32), and nowhere else. */
+static void test_fma(tap_run *tap, const char *spec) {
+    static const struct {
+        const char *driver;
+        bool has_fma;
+    } cases[] = {{"type=4;float-abilities=38", true}, {"type=4;float-abilities=6", false}, {"type=2", false}};
+    opened o;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        open_as(&o, cases[i].driver, (icl_backend_params){.spec = spec});
+        if (tap_status(tap, o.status, &o.error, cases[i].driver)) {
+            const char *options = icl_opencl_of(o.backend)->options;
+            tap_ok(tap,
+                   (strstr(options, " -DICL_FMA") != NULL) == cases[i].has_fma &&
+                       strncmp(options, "-cl-std=CL1.2 -DLANES=1", 23) == 0,
+                   "compiled with %s", options);
+        }
+        icl_backend_close(&o.backend);
+    }
+}
+
 /* ---- The second program ---- */
 
 /* A program that does not build is an error in one line wherever it is met first, and what is built
@@ -448,9 +469,10 @@ static const struct {
     const char *name;
     void (*check)(tap_run *tap, const char *spec);
 } parts[] = {
-    {"refusals", test_refusals}, {"limits", test_embedded},  {"limits", test_list},
-    {"limits", test_limits},     {"limits", test_flush},     {"programs", test_second_build},
-    {"programs", test_cache},    {"products", test_clblast}, {"products", test_clblast_part},
+    {"refusals", test_refusals},     {"limits", test_embedded}, {"limits", test_list},
+    {"limits", test_limits},         {"limits", test_flush},    {"limits", test_fma},
+    {"programs", test_second_build}, {"programs", test_cache},  {"products", test_clblast},
+    {"products", test_clblast_part},
 };
 
 int main(int argc, char **argv) {
