@@ -34,7 +34,7 @@ THOROUGH = "fast_unwind_on_malloc=0"
 QUICK = "detect_leaks=0:malloc_context_size=0"
 KNOWN_LEAKS = "tests/setups/leaks.txt"
 SLOWER = 3  # tests in a build for gcov: what they are thought to take here before they have run
-SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it took hangs
+SLACK, FACTOR = 20, 8  # a test that takes longer than SLACK seconds and FACTOR times what it should take hangs
 
 
 class Tried:
@@ -219,7 +219,8 @@ class Trial:
             extra["ASAN_OPTIONS"] += ":" + QUICK
         elif name in self.tried.leaky:
             extra["ASAN_OPTIONS"] += ":" + THOROUGH
-        return suite.run_test(test, self.tree.folder, SLACK + FACTOR * taken, extra)
+        native = taken if suite.compiles(test) else taken / SLOWER
+        return suite.run_test(test, self.tree.folder, SLACK + FACTOR * native, extra)
 
     def _is_good(self, name, taken, path, original, changed):
         """Whether the test passes without the change: asked once for each test that fails with one."""
