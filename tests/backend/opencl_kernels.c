@@ -124,15 +124,15 @@ done:
         icl_tensor_release(&operands[i]);
 }
 
-/* Launches of a recurrence over so many tokens. */
-static size_t launches_of(icl_backend *backend, size_t tokens, icl_error *error) {
-    enum { Q, K, V, OUT, TENSORS, WIDTH = 4 };
+/* Launches of a recurrence over so many tokens, with keys of so many coordinates. */
+static size_t launches_of(icl_backend *backend, size_t tokens, size_t width, icl_error *error) {
+    enum { Q, K, V, OUT, TENSORS };
     icl_tensor t[TENSORS] = {{0}};
     size_t launches = 0;
     icl_status status = ICL_OK;
 
     for (int i = 0; i < TENSORS; i++) {
-        ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, 1, tokens, WIDTH}, &t[i], error));
+        ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, 1, tokens, width}, &t[i], error));
         ICL_TRY(icl_fill(backend, t[i], .5, error));
     }
     ICL_TRY(icl_backend_sync(backend, error));
@@ -184,25 +184,26 @@ static void check_passes(tap_run *tap, icl_backend *backend) {
            enough, few, error.message);
 }
 
-/* One launch token by token; two by chunks of 16: where there are several, or where they are chosen. */
+/* One launch token by token; two by chunks of 16: where there are several, or where they are chosen, and keys have 2 to
+ * 128 coordinates. */
 static void check_walks(tap_run *tap, icl_backend *backend) {
     static const struct {
         icl_recurrence_walk walk;
-        size_t tokens, launches;
-    } cases[] = {{ICL_WALK_BY_LENGTH, 16, 1},
-                 {ICL_WALK_BY_LENGTH, 17, 2},
-                 {ICL_WALK_BY_TOKENS, 40, 1},
-                 {ICL_WALK_BY_CHUNKS, 1, 2},
-                 {ICL_WALK_BY_CHUNKS, 17, 2}};
+        size_t tokens, width, launches;
+    } cases[] = {
+        {ICL_WALK_BY_LENGTH, 16, 4, 1}, {ICL_WALK_BY_LENGTH, 17, 4, 2},   {ICL_WALK_BY_TOKENS, 40, 4, 1},
+        {ICL_WALK_BY_CHUNKS, 1, 4, 2},  {ICL_WALK_BY_CHUNKS, 17, 4, 2},   {ICL_WALK_BY_LENGTH, 17, 1, 1},
+        {ICL_WALK_BY_LENGTH, 17, 2, 2}, {ICL_WALK_BY_LENGTH, 17, 128, 2}, {ICL_WALK_BY_LENGTH, 17, 129, 1},
+    };
     icl_opencl *opencl = icl_opencl_of(backend);
     const icl_recurrence_walk chosen = opencl->recurrence_walk;
 
     for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
         icl_error error = {0};
         opencl->recurrence_walk = cases[i].walk;
-        const size_t launches = launches_of(backend, cases[i].tokens, &error);
-        tap_ok(tap, launches == cases[i].launches, "%zu tokens, way %d: %zu launches%s", cases[i].tokens,
-               (int)cases[i].walk, launches, error.message);
+        const size_t launches = launches_of(backend, cases[i].tokens, cases[i].width, &error);
+        tap_ok(tap, launches == cases[i].launches, "%zu tokens, keys of %zu, way %d: %zu launches%s", cases[i].tokens,
+               cases[i].width, (int)cases[i].walk, launches, error.message);
     }
     opencl->recurrence_walk = chosen;
 }

@@ -171,6 +171,12 @@ static void check_outputs(tap_run *tap, const operands *right) {
     x.in.beta = (icl_tensor){0};
     refused(tap, &x, BACKWARD, "gradient of beta is wanted, but there is no beta");
     x = *right;
+    x.in.state = (icl_tensor){0};
+    refused(tap, &x, BACKWARD, "gradient of state is wanted, but there is no state");
+    x = *right;
+    x.d.state = icl_tensor_slice(right->d.state, 2, 0, 1);
+    refused(tap, &x, BACKWARD, "gradient of state has shape [2, 3, 1, 5], expected [2, 3, 4, 5]");
+    x = *right;
     x.d_final = right->d_out;
     refused(tap, &x, BACKWARD, "d_final has shape [2, 3, 33, 5], expected [2, 3, 4, 5]");
     x = *right;

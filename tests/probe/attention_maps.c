@@ -158,6 +158,7 @@ static icl_status check_others(tap_run *tap, icl_backend *backend, icl_error *er
            "%s", refused.message);
 done:
     icl_attention_maps_release(&maps);
+    tap_ok(tap, maps.count == 0 && maps.capacity == 0 && !maps.maps, "what is released is as it was to begin with");
     fixture_close(&f);
     icl_model_destroy(&linear);
     icl_recipe_destroy(&recipe);

@@ -36,8 +36,11 @@ static void check_share(tap_run *tap, icl_backend *backend) {
     ICL_TRY(icl_tensor_create(backend, 1, &length, &t.sums, &error));
     ICL_TRY(icl_fill(backend, t.ones, 1, &error));
     ICL_TRY(icl_fill(backend, t.sums, 0, &error));
+    const uint64_t before = icl_backend_get_statistics(backend).ops;
     ICL_TRY(icl_backend_share(backend, PARTS, count_part, &t, &error));
     ICL_TRY(icl_backend_share(backend, 0, count_part, &t, &error));
+    const uint64_t ops = icl_backend_get_statistics(backend).ops - before;
+    tap_ok(tap, ops == PARTS, "the ops of all workers count: %llu of %d", (unsigned long long)ops, PARTS);
     ICL_TRY(icl_tensor_read(t.sums, seen, &error));
     for (int i = 0; i < PARTS; i++)
         is_once = is_once && seen[i] == 1;
