@@ -57,7 +57,7 @@ ok $? "of all rows that of the nearest algorithm alone stands out"
 if command -v python3 >/dev/null; then
     # Each heat map shows the matrix that its title names, up to the scale that P and Q may share out otherwise.
     python3 - "$work/linear" <<'PYTHON' 2>&1 | note
-import json, math, re, struct, sys
+import csv, json, math, re, struct, sys
 
 folder = sys.argv[1]
 model = open(f"{folder}/model.safetensors", "rb").read()
@@ -73,6 +73,13 @@ for part, layer, name in shown:
     product = sum(a * b for a, b in zip(drawn, matrix))
     if len(matrix) != 16 or product < (1 - 1e-6) * math.hypot(*drawn) * math.hypot(*matrix):
         wrong.append(f"{part}, layer {layer}: {name}")
+# The map of prunings has the decimal logarithm of how far predictions move, within 3: of each term, the layer, the rest.
+moves = [(int(row["layer"]), float(row["value"])) for row in csv.DictReader(open(f"{folder}/inspect/inspect.csv"))
+         if row["quantity"].startswith("pruned: predictions move by") and int(row["layer"]) > 0]
+drawn = [float(field) for line in open(f"{folder}/inspect/prunings-1.csv") for field in line.split(",")]
+powers = [max(-3, min(3, math.log10(move))) if move > 0 else -3 for _, move in moves]
+if len(drawn) != 12 or not all(abs(a - b) < 1e-6 for a, b in zip(drawn, powers)):
+    wrong.append(f"prunings: {drawn}, expected {powers}")
 sys.exit("; ".join(wrong) or 0)
 PYTHON
     [[ ${PIPESTATUS[0]} -eq 0 ]]
