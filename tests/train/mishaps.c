@@ -298,6 +298,33 @@ static void test_sequence_clip(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
+/* What is said of parameters that are not finite: the step, and the loss and norm that it left on the device. */
+static void test_words(tap_run *tap, icl_backend *backend) {
+    double history[ICL_HISTORY_LENGTH] = {0};
+    icl_trainer *trainer = NULL;
+    icl_training_state state = {0};
+    icl_error error = {0}, said = {0};
+    icl_status status = ICL_OK, collected = ICL_OK;
+
+    ICL_TRY(make_trainer(backend, adam, &trainer, &error));
+    ICL_TRY(icl_training_state_create(trainer, &state, &error));
+    ICL_TRY(icl_trainer_run(trainer, 1, &error)); /* makes room for a loss, which is taken again */
+    trainer->loss_count = 0;
+    ICL_TRY(icl_trainer_read_state(trainer, &state, &error));
+    state.vectors[0][1] = (double)NAN;
+    ICL_TRY(icl_trainer_write_state(trainer, &state, &error));
+    history[ICL_HISTORY_LOSS] = 3.5;
+    history[ICL_HISTORY_NORM] = 1.25;
+    ICL_TRY(icl_tensor_write_double(trainer->history, history, &error));
+    collected = icl_trainer_collect(trainer, 7, 1, &said);
+done:
+    tap_status(tap, status, &error, "parameters that are not finite");
+    tap_ok(tap, collected == ICL_ERROR_DIVERGED && strstr(said.message, "loss 3.5, gradient norm 1.25"), "%s",
+           said.message);
+    icl_training_state_clear(&state);
+    icl_trainer_destroy(&trainer);
+}
+
 /* Among ranks a failure is kept until the next collective call takes it, the first one with its words. */
 static void test_kept_failures(tap_run *tap) {
     const icl_ranks two = {.count = 2}, one = {.count = 1};
@@ -336,6 +363,7 @@ int main(int argc, char **argv) {
     test_rounding(&tap, backend);
     test_mean_loss(&tap, backend);
     test_sequence_clip(&tap, backend);
+    test_words(&tap, backend);
     test_kept_failures(&tap);
     icl_backend_close(&backend);
     return tap_done(&tap);
