@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# `iclab compare --train` on the host's own devices: tables, JSON, pictures, exit codes. Arguments: iclab, python3, the
+# folder of recipes.
+set -u
+iclab=$1
+python=$2
+export ICLAB_RECIPES=$3
+unset ICLAB_DEVICE
+subcommand=compare
+# shellcheck source=tests/tools/rows.sh
+source "${BASH_SOURCE[0]%/*}/rows.sh"
+pair=(--device cpu --against ref)
+
+train=(--train quickstart --set train.batch=16 --set train.growth=0 --steps 12)
+run "${pair[@]}" "${train[@]}" --out "$work/files"
+[[ $code -eq 0 ]] && grep -q '^forced: ' "$work/out" && grep -q '^free-running: ' "$work/out" &&
+    grep -q '^0 steps failed' "$work/out"
+ok $? "training steps are compared in both modes"
+[[ $(wc -l <"$work/files/forced.csv") -eq 13 && $(wc -l <"$work/files/free.csv") -eq 13 ]]
+ok $? "a table of every step is written for each mode"
+if command -v gnuplot >/dev/null; then
+    grep -q '<svg' "$work/files/training.svg"
+    ok $? "and the picture"
+fi
+env PATH="$work" "$iclab" compare "${pair[@]}" "${train[@]}" --out "$work/bare" >"$work/out" 2>"$work/err" &&
+    [[ -s $work/bare/training.gp && ! -e $work/bare/training.svg ]] && grep -q 'no gnuplot here' "$work/err"
+ok $? "without gnuplot the script is written, and a line says so"
+
+run "${pair[@]}" "${train[@]}" --json --quiet
+json "JSON: an object per step and mode; float differs from double by rounding, double not at all" <<'EOT'
+*steps, last = rows
+assert [(r["mode"], r["step"]) for r in steps] == [(m, s) for m in ("forced", "free") for s in range(1, 13)]
+assert all(r["verdict"] == "PASS" for r in steps) and last["summary"]["failed"] == 0
+assert last["summary"]["forced_steps"] == last["summary"]["free_steps"] == 12
+names = ["loss_difference", "gradient_difference", "parameter_difference"]
+assert all(r["against_" + n] == 0 for n in names for r in steps if r["mode"] == "free"), "ref differs from itself"
+assert all(0 < r["gradient_difference"] < 2.0**-12 for r in steps if r["mode"] == "forced")
+assert steps[11]["step"] == 12 and steps[11]["reference_loss"] != steps[0]["reference_loss"]
+EOT
+
+refused 2 'quickstrat' "an unknown recipe is bad input" "${pair[@]}" --train quickstrat
+refused 2 'train.bacth' "an unknown key is bad input" "${pair[@]}" "${train[@]}" --set train.bacth=1
+refused 2 '--steps 0' "no steps are bad input" "${pair[@]}" --train quickstart --steps 0
+touch "$work/file"
+refused 3 "$work/file" "a folder that cannot be made is an I/O failure" "${pair[@]}" "${train[@]}" \
+    --out "$work/file/below"
+
+finish
