@@ -117,6 +117,23 @@ static void test_steps(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
+/* Families without layers that do nothing, and tied layers, do not grow. */
+static void test_refusals(tap_run *tap, icl_backend *backend) {
+    static const char *const sequence[] = {
+        "task.d=3", "task.n=5", "model.family=sequence", "model.width=4", "model.layers=4", "train.growth=4", NULL};
+    static const char *const tied[] = {SMALL, "model.tied=true", "train.growth=4", NULL};
+    const char *const *const settings[] = {sequence, tied};
+
+    for (size_t i = 0; i < 2; i++) {
+        icl_trainer *trainer = NULL;
+        icl_error error = {0};
+        const icl_status status = make_trainer(backend, settings[i], &trainer, &error);
+        tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "train.growth = 4: expected 0: "), "%s",
+               error.message);
+        icl_trainer_destroy(&trainer);
+    }
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu");
@@ -125,6 +142,7 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     test_start(&tap, backend);
     test_steps(&tap, backend);
+    test_refusals(&tap, backend);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }
