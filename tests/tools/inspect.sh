@@ -94,6 +94,18 @@ rows=$(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"
 ok $? "every line is an object with the fields, the last one about the whole"
 [[ $rows -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) && $rows -gt 50 ]]
 ok $? "inspect.csv has as many rows"
+if command -v python3 >/dev/null; then
+    python3 - "$work/out" "$work/elsewhere/inspect.csv" <<'PYTHON'
+import csv, json, sys
+
+objects = [json.loads(line) for line in open(sys.argv[1])][:-1]
+rows = list(csv.DictReader(open(sys.argv[2])))
+fields = ("layer", "what", "quantity", "note")
+same = [[str(one[field]) for field in fields] == [row[field] for field in fields] for one, row in zip(objects, rows)]
+sys.exit(not (all(same) and any(row["note"] for row in rows)))
+PYTHON
+    ok $? "with the same words"
+fi
 [[ $(grep -c '"what":"formula"' "$work/out") -eq 2 ]]
 ok $? "each layer has its formula"
 [[ $(grep -c '"what":"nearest algorithm"' "$work/out") -eq 1 ]]
