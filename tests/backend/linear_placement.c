@@ -1,10 +1,11 @@
 /*
  * Where the objects of a linear transformer's steps stand, and before which steps the members of a team meet: element
  * by element, nobody may read what another wrote, or write what another read or wrote, since they last met, and they
- * meet nowhere else. No device is needed.
+ * meet nowhere else. What is compiled of the steps goes over rows of tokens where there are such. No device is needed.
  */
 #include "backend/opencl/linear_transformer/cut.h"
 #include "backend/opencl/linear_transformer/placement.h"
+#include "backend/opencl/linear_transformer/source.h"
 #include "core/allocate.h"
 #include "tap.h"
 
@@ -76,10 +77,14 @@ static void check(tap_run *tap, const icl_linear_transformer_params *params, siz
     memory memories[2] = {{0}};
     icl_linear_placement placement = {0};
     icl_linear_cut cut = {0};
+    icl_text source = {0};
     icl_error error = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_linear_cut_of(&job, &cut, &error));
+    ICL_TRY(icl_linear_source(&cut, job.local_memory, &source, &error));
+    tap_ok(tap, source.bytes && (strstr(source.bytes, " FOR_MORE_ROWS {") != NULL) == (rows > 0), "%s in a loop, in %s",
+           rows > 0 ? "tokens" : "nothing", what);
     ICL_TRY(icl_linear_place(&cut.key, wanted, 16384, &placement, &error));
     ICL_TRY(make_memory(&memories[0], placement.near_length, &error));
     ICL_TRY(make_memory(&memories[1], placement.far_length, &error));
@@ -88,6 +93,7 @@ done:
     tap_status(tap, status, &error, what);
     clear_memory(&memories[0]);
     clear_memory(&memories[1]);
+    icl_text_release(&source);
     icl_linear_placement_clear(&placement);
 }
 

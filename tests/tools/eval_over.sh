@@ -50,6 +50,10 @@ ok $? "four cells of three, without a word"
 grep -q '<title>quickstart over task.n and task.noise</title>' "$work/grid/report.html"
 ok $? "the report's title names both keys"
 
+run eval "$work/run" "${small[@]}" --over 'task.noise=1,"choice:1,2,3,4"' --out "$work/wide"
+grep -E '^(task.noise|1|choice:1,2,3,4) ' "$work/out" | awk '{ print length }' | sort -u >"$work/lengths"
+[[ $code -eq 0 && $(wc -l <"$work/lengths") -eq 1 ]]
+ok $? "values that are longer than their key: the columns stand below each other"
 run eval "$work/run" --quiet --device cpu:threads=1 --over model.layers=1,2
 refused 2 '^iclab: --over model.layers: .* expected a key of' "a key that was trained with"
 run eval "$work/run" --quiet --device cpu:threads=1 --over task.n=8,9,task.noise=1,loud
