@@ -228,40 +228,46 @@ static void test_failure(tap_run *tap, icl_backend *backend, icl_tensor whole, i
 
 /* ---- The end of a block ---- */
 
-/* Products of as many terms as a block of the host's has, 256, and of one more: of small whole numbers, so exact. */
+enum { M = 3, N = 2, BLOCK = 256 };
+
+/* out [M, N] of a [M, terms] and b [terms, N]. */
+static icl_status multiply(icl_backend *backend, size_t terms, const float *a, const float *b, float *out,
+                           icl_error *error) {
+    icl_tensor t[3] = {{0}};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, N}, &t[0], error));
+    ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, terms}, &t[1], error));
+    ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){terms, N}, &t[2], error));
+    ICL_TRY(icl_tensor_write(t[1], a, error));
+    ICL_TRY(icl_tensor_write(t[2], b, error));
+    ICL_TRY(icl_matmul(backend, t[0], 1, t[1], t[2], 0, error));
+    ICL_TRY(icl_tensor_read(t[0], out, error));
+done:
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&t[i]);
+    return status;
+}
+
+/* Products of as many terms as a block of the host's has, and of one more: of small whole numbers, so exact. */
 static void test_products(tap_run *tap, icl_backend *backend) {
-    enum { M = 3, N = 2, MOST = 257 };
-    for (size_t terms = MOST - 1; terms <= MOST; terms++) {
-        icl_tensor out = {0}, a = {0}, b = {0};
+    for (size_t terms = BLOCK; terms <= BLOCK + 1; terms++) {
+        float a[M * (BLOCK + 1)], b[(BLOCK + 1) * N], got[M * N] = {0};
         icl_error error = {0};
-        float from_a[M * MOST], from_b[MOST * N], got[M * N];
         size_t wrong = 0;
-        icl_status status = ICL_OK;
 
         for (size_t i = 0; i < M * terms; i++)
-            from_a[i] = (float)(i % 5);
+            a[i] = (float)(i % 5);
         for (size_t i = 0; i < terms * N; i++)
-            from_b[i] = (float)(i % 7);
-        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, N}, &out, &error));
-        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){M, terms}, &a, &error));
-        ICL_TRY(icl_tensor_create(backend, 2, (const size_t[]){terms, N}, &b, &error));
-        ICL_TRY(icl_tensor_write(a, from_a, &error));
-        ICL_TRY(icl_tensor_write(b, from_b, &error));
-        ICL_TRY(icl_matmul(backend, out, 1, a, b, 0, &error));
-        ICL_TRY(icl_tensor_read(out, got, &error));
-        for (size_t i = 0; i < M; i++)
-            for (size_t j = 0; j < N; j++) {
-                float sum = 0;
-                for (size_t k = 0; k < terms; k++)
-                    sum += from_a[i * terms + k] * from_b[k * N + j];
-                wrong += got[i * N + j] != sum;
-            }
-    done:
-        tap_status(tap, status, &error, "a product");
+            b[i] = (float)(i % 7);
+        tap_status(tap, multiply(backend, terms, a, b, got, &error), &error, "a product");
+        for (size_t i = 0; i < (size_t)M * N; i++) {
+            float sum = 0;
+            for (size_t k = 0; k < terms; k++)
+                sum += a[i / N * terms + k] * b[k * N + i % N];
+            wrong += got[i] != sum;
+        }
         tap_ok(tap, wrong == 0, "of %zu terms: %zu wrong", terms, wrong);
-        icl_tensor_release(&out);
-        icl_tensor_release(&a);
-        icl_tensor_release(&b);
     }
 }
 
