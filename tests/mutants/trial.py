@@ -177,7 +177,8 @@ class Trial:
         last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
-        cost = {name: (self.tried.cost(self.tests[name], covered.tests[name]["cpu"]) + 0.3) * totals[name] / reaching[name] *
+        seconds = {name: self.tried.cost(self.tests[name], covered.tests[name]["cpu"]) for name in names}
+        cost = {name: (seconds[name] + 0.3) * totals[name] / reaching[name] *
                 (OWN_ROOM if own & self.tests[name].suites or
                  any(source.startswith(TESTS_OF.get(room, room)) for source in self.tests[name].sources) else 1)
                 for name in names}

@@ -124,6 +124,10 @@ static void test_alignment(tap_run *tap) {
     tap_ok(tap,
            fabs(is.predictions - sqrt(.5 * (169 + 1))) < 1e-12 && fabs(is.mean_prediction - sqrt(.5 * 121)) < 1e-12,
            "differences of predictions");
+    const icl_alignment with_none = icl_align(2, 0, 1, tokens, first, second + 2);
+    const icl_alignment to_none = icl_align(2, 0, 1, tokens, first, first + 2);
+    tap_ok(tap, fabs(with_none.cosine - .8) < 1e-12 && to_none.cosine == 0, "cosines %g, and %g with none",
+           with_none.cosine, to_none.cosine);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /*
- * Every recipe key as tests/run/recipe_keys.txt has it: type, default, least and most value, words, and the keys that
+ * Every recipe key as tests/run/recipe_keys.tsv has it: type, default, least and most value, words, and the keys that
  * a value brings into use. Users' recipes rely on these, and a changed limit or default shows nowhere else.
  * argv: the file; --write
  * prints it.
@@ -35,21 +35,27 @@ static void append_groups(char line[LINE], const icl_recipe_group *const *groups
     append(line, ")");
 }
 
+/* Columns: the key, its type, default, least and most value, words with the keys that each brings into use; and the
+ * keys that nothing reads at a neutral value. */
 static void describe(const icl_recipe_key *key, char line[LINE]) {
     static const char *const types[] = {"text", "count", "number", "flag", "word"};
 
     *line = '\0';
-    append(line, "%s.%s: %s \"%s\"", key->section, key->name, types[key->type], key->default_value);
+    append(line, "%s.%s\t%s\t%s\t", key->section, key->name, types[key->type], key->default_value);
     if (key->minimum != 0 || key->maximum != 0)
-        append(line, ", %.15g to %.15g", key->minimum, key->maximum);
+        append(line, "%.15g\t%.15g\t", key->minimum, key->maximum);
+    else
+        append(line, "\t\t");
     for (const icl_choice *choice = key->choices; choice && choice->word; choice++) {
-        append(line, "%s%s", choice == key->choices ? ", " : " | ", choice->word);
+        append(line, "%s%s", choice == key->choices ? "" : " | ", choice->word);
         if (choice->keys)
             append_groups(line, choice->keys);
     }
     if (key->keys) {
-        append(line, "; but for \"%s\" ", key->neutral);
+        append(line, "\t%s ", key->neutral);
         append_groups(line, key->keys);
+    } else {
+        append(line, "\t");
     }
 }
 
@@ -66,7 +72,7 @@ static size_t part_lines(char *text) {
 
 /* The line that begins with the key's name, or an empty one. */
 static const char *find_line(const char *lines, size_t count, const char *wanted) {
-    const size_t name = strcspn(wanted, ":") + 1;
+    const size_t name = strcspn(wanted, "\t") + 1;
 
     for (size_t i = 0; i < count; i++, lines += strlen(lines) + 1)
         if (strncmp(lines, wanted, name) == 0)
@@ -85,7 +91,7 @@ static void check_keys(tap_run *tap, const char *lines, size_t count) {
         if (strcmp(expected, line) != 0)
             tap_ok(tap, false, "%s, expected %s", line, *expected ? expected : "no such key");
     }
-    tap_ok(tap, known == count, "%zu keys in tests/run/recipe_keys.txt, %zu are known", count, known);
+    tap_ok(tap, known == count, "%zu keys in tests/run/recipe_keys.tsv, %zu are known", count, known);
 }
 
 int main(int argc, char **argv) {

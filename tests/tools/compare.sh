@@ -43,6 +43,8 @@ assert all((c["worst_value"] is None) == (c["worst_truth"] is None) == (c["worst
 assert all(abs(c["worst_value"] - c["worst_truth"]) <= c["worst_bound"] for c in cases
            if c["worst_value"] is not None and c["case"].endswith(" random")), "beyond its bound"
 assert all(c["worst_value"] is None for c in cases if not c["worst"]), "the value of no element"
+flat = {c["op"] for c in cases if c["verdict"] == "MISTRUSTED"}
+assert "reduce" in flat and "fill" not in flat, "results that are all alike say little, but where they should be"
 EOT
 
 cp "$work/out" "$work/all"

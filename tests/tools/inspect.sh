@@ -73,7 +73,7 @@ for part, layer, name in shown:
     product = sum(a * b for a, b in zip(drawn, matrix))
     if len(matrix) != 16 or product < (1 - 1e-6) * math.hypot(*drawn) * math.hypot(*matrix):
         wrong.append(f"{part}, layer {layer}: {name}")
-# The map of prunings has the decimal logarithm of how far predictions move, within 3: of each term, the layer, the rest.
+# The map of prunings: the decimal logarithm of how far predictions move, within 3; of each term, the layer, the rest.
 moves = [(int(row["layer"]), float(row["value"])) for row in csv.DictReader(open(f"{folder}/inspect/inspect.csv"))
          if row["quantity"].startswith("pruned: predictions move by") and int(row["layer"]) > 0]
 drawn = [float(field) for line in open(f"{folder}/inspect/prunings-1.csv") for field in line.split(",")]

@@ -39,7 +39,7 @@ run "${common[@]}" --workers 2 --out "$work/two"
 ok $? "what is finished is not trained again"
 alike two "and once more"
 
-# Nobody says how many: a worker for each core, or for each training where there are fewer; none where one core is alone.
+# Nobody says how many: a worker for each core, or for each training where there are fewer; none on one core.
 for threads in 2 3; do
     rm -r "$work/two/$name-ci/${cells[0]}" "$work/two/$name-ci/${cells[1]}"
     OMP_NUM_THREADS=$threads run "${common[@]}" --out "$work/two"
