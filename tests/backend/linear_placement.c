@@ -26,8 +26,8 @@ static void clear_memory(memory *m) {
     icl_free(&m->written);
 }
 
-/* Whether an access is of something that has been touched since meeting `now`; *within says that it is of the memory.
- */
+/* Whether an access has to wait: for what was written since meeting `now`, or, to write, for what was read. *within
+ * becomes false where it is beyond the memory. */
 static bool waits(const memory *m, const icl_linear_access *access, size_t now, bool *within) {
     *within = *within && access->at + access->length <= m->length;
     for (size_t i = access->at; *within && i < access->at + access->length; i++)

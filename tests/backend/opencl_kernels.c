@@ -124,50 +124,55 @@ done:
         icl_tensor_release(&operands[i]);
 }
 
-/* Launches of a recurrence over so many tokens, with keys of so many coordinates. */
-static size_t launches_of(icl_backend *backend, size_t tokens, size_t width, icl_error *error) {
-    enum { Q, K, V, OUT, TENSORS };
-    icl_tensor t[TENSORS] = {{0}};
+/* ---- How many launches an op is ---- */
+
+enum { MOST_TENSORS = 4 };
+
+typedef icl_status run_op(icl_backend *backend, const icl_tensor *t, icl_error *error);
+
+/* Launches of an op on tensors of these ranks and shapes, 0 if it fails. Ranks of 0 stand behind the last. */
+static size_t launches_of(icl_backend *backend, const int ranks[MOST_TENSORS],
+                          const size_t shapes[MOST_TENSORS][ICL_MAX_RANK], run_op *op, icl_error *error) {
+    icl_tensor t[MOST_TENSORS] = {{0}};
     size_t launches = 0;
     icl_status status = ICL_OK;
 
-    for (int i = 0; i < TENSORS; i++) {
-        ICL_TRY(icl_tensor_create(backend, 4, (const size_t[]){1, 1, tokens, width}, &t[i], error));
-        ICL_TRY(icl_fill(backend, t[i], .5, error));
-    }
-    ICL_TRY(icl_backend_sync(backend, error));
-    launches = icl_backend_get_statistics(backend).launches;
-    ICL_TRY(icl_recurrence_forward(backend, &(icl_recurrence_params){.scale = 1}, t[OUT], (icl_tensor){0}, NULL,
-                                   &(icl_recurrence_inputs){.q = t[Q], .k = t[K], .v = t[V]}, error));
-    ICL_TRY(icl_backend_sync(backend, error));
-    launches = icl_backend_get_statistics(backend).launches - launches;
-done:
-    for (int i = 0; i < TENSORS; i++)
-        icl_tensor_release(&t[i]);
-    return status == ICL_OK ? launches : 0;
-}
-
-/* Launches of the gradient of a table of `rows`, by so many symbols. */
-static size_t launches_of_sort(icl_backend *backend, size_t rows, size_t symbols, icl_error *error) {
-    enum { TABLE, OUT, SYMBOLS, TENSORS, WIDTH = 2 };
-    const size_t shapes[TENSORS][2] = {{rows, WIDTH}, {symbols, WIDTH}, {symbols, 1}};
-    icl_tensor t[TENSORS] = {{0}};
-    size_t launches = 0;
-    icl_status status = ICL_OK;
-
-    for (int i = 0; i < TENSORS; i++) {
-        ICL_TRY(icl_tensor_create(backend, i == SYMBOLS ? 1 : 2, shapes[i], &t[i], error));
+    for (int i = 0; i < MOST_TENSORS && ranks[i] > 0; i++) {
+        ICL_TRY(icl_tensor_create(backend, ranks[i], shapes[i], &t[i], error));
         ICL_TRY(icl_fill(backend, t[i], 1, error));
     }
     ICL_TRY(icl_backend_sync(backend, error));
     launches = icl_backend_get_statistics(backend).launches;
-    ICL_TRY(icl_look_up_backward(backend, t[TABLE], t[OUT], t[SYMBOLS], error));
+    ICL_TRY(op(backend, t, error));
     ICL_TRY(icl_backend_sync(backend, error));
     launches = icl_backend_get_statistics(backend).launches - launches;
 done:
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = 0; i < MOST_TENSORS; i++)
         icl_tensor_release(&t[i]);
     return status == ICL_OK ? launches : 0;
+}
+
+static icl_status recur(icl_backend *backend, const icl_tensor *t, icl_error *error) {
+    const icl_recurrence_inputs in = {.q = t[1], .k = t[2], .v = t[3]};
+    return icl_recurrence_forward(backend, &(icl_recurrence_params){.scale = 1}, t[0], (icl_tensor){0}, NULL, &in,
+                                  error);
+}
+
+/* A recurrence over so many tokens, with keys of so many coordinates. */
+static size_t launches_of_recurrence(icl_backend *backend, size_t tokens, size_t width, icl_error *error) {
+    const size_t shapes[MOST_TENSORS][ICL_MAX_RANK] = {
+        {1, 1, tokens, width}, {1, 1, tokens, width}, {1, 1, tokens, width}, {1, 1, tokens, width}};
+    return launches_of(backend, (const int[MOST_TENSORS]){4, 4, 4, 4}, shapes, recur, error);
+}
+
+static icl_status sort_symbols(icl_backend *backend, const icl_tensor *t, icl_error *error) {
+    return icl_look_up_backward(backend, t[0], t[1], t[2], error);
+}
+
+/* The gradient of a table of `rows`, by so many symbols. */
+static size_t launches_of_sort(icl_backend *backend, size_t rows, size_t symbols, icl_error *error) {
+    const size_t shapes[MOST_TENSORS][ICL_MAX_RANK] = {{rows, 2}, {symbols, 2}, {symbols}};
+    return launches_of(backend, (const int[MOST_TENSORS]){2, 2, 1}, shapes, sort_symbols, error);
 }
 
 /* Symbols below 300 have two digits of 8 bits. On CPUs one pass sorts them, unless there are so few that its counts of
@@ -201,7 +206,7 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
     for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
         icl_error error = {0};
         opencl->recurrence_walk = cases[i].walk;
-        const size_t launches = launches_of(backend, cases[i].tokens, cases[i].width, &error);
+        const size_t launches = launches_of_recurrence(backend, cases[i].tokens, cases[i].width, &error);
         tap_ok(tap, launches == cases[i].launches, "%zu tokens, keys of %zu, way %d: %zu launches%s", cases[i].tokens,
                cases[i].width, (int)cases[i].walk, launches, error.message);
     }

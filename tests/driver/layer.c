@@ -79,6 +79,7 @@ static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
 
 /* ---- Drivers that take the process with them ---- */
 
+/* Whether it is device `number` of its platform. */
 static bool has_number(cl_device_id device, cl_ulong number) {
     cl_platform_id platform = NULL;
     cl_device_id devices[8] = {NULL};

@@ -61,6 +61,9 @@ uint64_t fault_calls(void);
  * and rare enough that code forgets it. */
 void fault_dawdle(bool on);
 
+/* Prints and appends to texts, which are allocations that may fail, no longer do: for runs of seconds. */
+void fault_spare_texts(void);
+
 typedef struct fault_holdings {
     long memory; /* blocks of the library's and of cJSON's */
     long files;

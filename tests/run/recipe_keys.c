@@ -35,8 +35,9 @@ static void append_groups(char line[LINE], const icl_recipe_group *const *groups
     append(line, ")");
 }
 
-/* Columns: the key, its type, default, least and most value, words with the keys that each brings into use; and the
- * keys that nothing reads at a neutral value. */
+/* The first line of the file. The last column: a neutral value, and the keys that nothing reads with it. */
+#define COLUMNS "key\ttype\tdefault\tleast\tmost\twords, and the keys that each brings into use\tneutral"
+
 static void describe(const icl_recipe_key *key, char line[LINE]) {
     static const char *const types[] = {"text", "count", "number", "flag", "word"};
 
@@ -91,7 +92,8 @@ static void check_keys(tap_run *tap, const char *lines, size_t count) {
         if (strcmp(expected, line) != 0)
             tap_ok(tap, false, "%s, expected %s", line, *expected ? expected : "no such key");
     }
-    tap_ok(tap, known == count, "%zu keys in tests/run/recipe_keys.tsv, %zu are known", count, known);
+    tap_ok(tap, known + 1 == count && strcmp(lines, COLUMNS) == 0,
+           "%zu lines in tests/run/recipe_keys.tsv, their names and %zu known keys", count, known);
 }
 
 int main(int argc, char **argv) {
@@ -102,6 +104,7 @@ int main(int argc, char **argv) {
     const icl_recipe_key *key;
 
     if (argc > 1 && strcmp(argv[1], "--write") == 0) {
+        puts(COLUMNS);
         for (size_t i = 0; (key = icl_recipe_known_key(i)) != NULL; i++) {
             describe(key, line);
             puts(line);

@@ -69,8 +69,7 @@ static const workers_case cases[] = {
      "by signal 9"},
 };
 
-static char complaint[256]; /* of a worker: its own process alone has it */
-
+/* In the worker's process: to the end of a pipe. */
 static void complain(void *user, const char *text) {
     const int *to = user;
     (void)!write(*to, text, strlen(text));
@@ -80,6 +79,7 @@ static void complain(void *user, const char *text) {
 static void check_refused_device(tap_run *tap) {
     static const plan both_end = {{ENDS, ENDS}, {ICL_OK, ICL_OK}};
     const char specs[2][ICL_NAME_CAPACITY] = {"cpu:threads=1", "nonsense"};
+    char complaint[256] = "";
     int ends[2];
     icl_error error = {0};
 

@@ -2,11 +2,7 @@
 # `iclab bench`: tables, JSON, help and refusals. No time is judged. Arguments: iclab, python3, the folder
 # of recipes, a device.
 set -u
-iclab=$1
-python=$2
-export ICLAB_RECIPES=$3
 device=$4
-unset ICLAB_DEVICE
 if [[ $device == opencl* ]]; then
     device=${ICLAB_TEST_OPENCL:-$device}
 fi

@@ -2,10 +2,6 @@
 # `iclab compare --train` on the host's own devices: tables, JSON, pictures, exit codes. Arguments: iclab, python3, the
 # folder of recipes.
 set -u
-iclab=$1
-python=$2
-export ICLAB_RECIPES=$3
-unset ICLAB_DEVICE
 subcommand=compare
 # shellcheck source=tests/tools/rows.sh
 source "${BASH_SOURCE[0]%/*}/rows.sh"

@@ -1,6 +1,11 @@
 # shellcheck shell=bash disable=SC2154
-# For tests of a subcommand that prints tables and lines of JSON, to be sourced; TAP comes with it. Set before: `iclab`,
-# `python` and `subcommand`. shellcheck source=tests/tools/tap.sh
+# For tests of a subcommand that prints tables and lines of JSON, to be sourced; TAP comes with it. Set before:
+# `subcommand`. The script's first arguments are the command, python3 and the folder of recipes.
+iclab=$1
+python=$2
+export ICLAB_RECIPES=$3
+unset ICLAB_DEVICE
+# shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 
 run() { # ARGUMENT...: leaves out, err and $code

@@ -72,7 +72,6 @@ static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, ic
                clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE,
                                     program->steps * STEP_WORDS * sizeof(cl_uint), sizeof program->given,
                                     &program->given, 0, NULL, NULL));
-    program->is_lost = false;
 done:
     return status;
 }
