@@ -14,7 +14,6 @@ typedef struct trial {
     icl_linear_transformer_params params;
     icl_tensor predictions, parameters, gram, query;
     float expected[BATCH], seen[BATCH];
-    uint64_t calls; /* of OpenCL for one launch and its result */
     unsigned recovered, failed;
 } trial;
 
@@ -62,30 +61,15 @@ static bool as_expected(const void *context) {
     return memcmp(t->seen, t->expected, sizeof t->seen) == 0;
 }
 
-/* How many calls one more launch takes: the least of two, for a flush comes now and then. */
-static uint64_t count_calls(trial *t) {
-    uint64_t least = UINT64_MAX;
-
-    for (int i = 0; i < 2; i++) {
-        icl_error error = {0};
-        fault_arm(FAULT_OPENCL_WORK, 0, false);
-        const icl_status status = predict(t, 1, t->seen, &error);
-        const uint64_t calls = status == ICL_OK ? fault_calls() : 0;
-        fault_disarm();
-        least = calls < least ? calls : least;
-    }
-    return least;
-}
-
-/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that it does its work;
- * the one after that does no more than before the fault. */
+/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that it does its
+ * work. */
 static void go_on(void *context) {
     trial *t = context;
     icl_error error = {0};
 
     memset(t->seen, 0, sizeof t->seen);
     if (icl_tensor_write(t->predictions, t->seen, &error) == ICL_OK && predict(t, 1, t->seen, &error) == ICL_OK &&
-        as_expected(t) && count_calls(t) == t->calls && as_expected(t))
+        as_expected(t))
         t->recovered++;
     else
         t->failed++;
@@ -100,7 +84,6 @@ int main(void) {
 
     if (tap_status(&tap, prepare(&t, &error), &error, "operands") &&
         tap_status(&tap, predict(&t, LAUNCHES, t.expected, &error), &error, "predictions")) {
-        t.calls = count_calls(&t);
         for (int lasting = 0; lasting < 2; lasting++)
             fault_check(&tap, &work, FAULT_OPENCL_WORK, lasting);
         tap_ok(&tap, t.failed == 0, "after %u of %u faults the same is predicted again", t.recovered,
