@@ -88,6 +88,7 @@ icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error) {
         printf(keep->is_wrapped ? "{\"summary\":%s}\n" : "%s\n", line);
     ICL_TRY(finish_output(error));
 done:
+    icl_json_discard(summary);
     icl_text_free(&line);
     return status;
 }

@@ -26,8 +26,8 @@ icl_status kept_row(kept *keep, icl_json *row, icl_error *error);
 icl_status kept_row_of(kept *keep, const char *table, icl_json *row, icl_error *error);
 icl_status kept_lines(kept *keep, const char *table, const char *lines, icl_error *error);
 
-/* Writes the files, then prints the summary, which is cleared, with "folder" as its last member where there is one.
- * Says on stderr where the files are. */
+/* Writes the files, then prints the summary with "folder" as its last member where there is one. Says on stderr where
+ * the files are. The summary is cleared in any case. */
 icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error);
 
 #endif

@@ -9,8 +9,9 @@
 /* A name of more bytes than this ends there, and a number that tells it from others stands behind it. */
 #define MOST_BYTES 100
 
+/* Of a character that ends no text. */
 static bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("._+", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._+", c);
 }
 
 icl_status add_plain_name(icl_text *name, const char *text, icl_error *error) {

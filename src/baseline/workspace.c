@@ -37,14 +37,13 @@ void icl_workspaces_destroy(icl_workspaces *all) {
     all->threads = 0;
 }
 
-/* Rows (x_i, y_i), the last the query (x_n, 0), of rows (x_i, y_(i - 1)). */
+/* Rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
 static void pair_labels(const icl_task_prior *prior, const float *inputs, float *tokens) {
     const size_t d = prior->dimension, width = d + 1;
 
     memcpy(tokens, inputs, (prior->context + 1) * width * sizeof *tokens);
     for (size_t i = 0; i < prior->context; i++)
         tokens[i * width + d] = inputs[(i + 1) * width + d];
-    tokens[prior->context * width + d] = 0;
 }
 
 void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs) {

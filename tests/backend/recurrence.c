@@ -233,6 +233,51 @@ static void check_empty(tap_run *tap, const operands *right) {
            "without channels outputs are 0");
 }
 
+static void cut_inputs(icl_recurrence_inputs *x, size_t tokens) {
+    icl_tensor *const rows[] = {&x->q, &x->k, &x->v, &x->beta, &x->decay, &x->read_key, &x->write_key};
+    for (size_t i = 0; i < 7; i++)
+        *rows[i] = icl_tensor_slice(*rows[i], 2, 0, tokens);
+}
+
+/* The operands of the first tokens alone, at most a segment of them. */
+static operands first_tokens(const operands *right, size_t tokens) {
+    operands x = *right;
+    icl_tensor *const rows[] = {&x.out, &x.saved.reads, &x.d_out};
+
+    for (size_t i = 0; i < 3; i++)
+        *rows[i] = icl_tensor_slice(*rows[i], 2, 0, tokens);
+    cut_inputs(&x.in, tokens);
+    cut_inputs(&x.d, tokens);
+    x.saved.states = icl_tensor_slice(x.saved.states, 2, 0, M);
+    return x;
+}
+
+static bool is_finite(icl_tensor tensor) {
+    double values[B * H * T * N];
+    bool all = icl_tensor_read_double(tensor, values, NULL) == ICL_OK;
+    for (size_t i = 0; i < icl_tensor_count(&tensor); i++)
+        all = all && isfinite(values[i]);
+    return all;
+}
+
+/* What the passes keep of one call says nothing in the next: neither of more tokens nor of other numbers. */
+static void check_leftovers(tap_run *tap, const operands *right) {
+    for (size_t tokens = 1; tokens <= 4; tokens++) {
+        const operands more = first_tokens(right, tokens + 1), x = first_tokens(right, tokens);
+        icl_error error = {0};
+        icl_fill(x.backend, right->in.v, (double)INFINITY, &error);
+        icl_fill(x.backend, right->d_out, (double)NAN, &error);
+        accepted(tap, &more, BOTH, "operands that are no numbers");
+        icl_fill(x.backend, right->in.v, 0.1, &error);
+        icl_fill(x.backend, right->d_out, 0.1, &error);
+        accepted(tap, &x, BOTH, "a token less, and numbers");
+        tap_ok(tap,
+               is_finite(x.out) && is_finite(x.d.q) && is_finite(x.d.k) && is_finite(x.d.v) && is_finite(x.d.beta) &&
+                   is_finite(x.d.decay) && is_finite(x.d.read_key) && is_finite(x.d.write_key) && is_finite(x.d.state),
+               "%zu tokens: every result is a number", tokens);
+    }
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
@@ -245,6 +290,7 @@ int main(int argc, char **argv) {
     check_outputs(&tap, &x);
     check_broadcasts(&tap, &x);
     check_empty(&tap, &x);
+    check_leftovers(&tap, &x);
     release_operands(&x);
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -40,16 +40,26 @@ static inline int scratch_count(const scratch_folder *scratch) {
     return count;
 }
 
-/* Removes the folder and the files in it; folders inside must be empty. */
-static inline void scratch_close(scratch_folder *scratch) {
-    DIR *listing = opendir(scratch->folder);
+/* A file, or a folder with all that is in it. Links are not followed. */
+static inline void scratch_remove(const char *path) {
+    DIR *listing = remove(path) == 0 ? NULL : opendir(path);
     const struct dirent *entry;
-    while (listing && (entry = readdir(listing)) != NULL)
+    char below[1024];
+
+    while (listing && (entry = readdir(listing)) != NULL) {
+        snprintf(below, sizeof below, "%.700s/%.300s", path, entry->d_name);
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)remove(scratch_path(scratch, entry->d_name));
-    if (listing)
+            scratch_remove(below);
+    }
+    if (listing) {
         closedir(listing);
-    (void)rmdir(scratch->folder);
+        (void)remove(path);
+    }
+}
+
+/* Removes the folder and all that is in it. */
+static inline void scratch_close(scratch_folder *scratch) {
+    scratch_remove(scratch->folder);
 }
 
 /* Writes a file by plain means, for the code under test to read. */

@@ -190,12 +190,12 @@ void fault_check_branches(tap_run *tap, fault_telling *tell, void *context, faul
     icl_free(&t.expected);
 }
 
-void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what) {
+void fault_check_text(tap_run *tap, fault_telling *tell, void *context, fault_kind kind, const char *what) {
     telling t = {.tell = tell, .context = context};
     const fault_work work = {attempt_text, is_same_text, clear_text, &t, true};
     icl_error error = {0};
 
     if (tap_status(tap, tell(context, &t.expected, &error), &error, what))
-        fault_check(tap, &work, FAULT_ALLOCATION, false);
+        fault_check(tap, &work, kind, false);
     icl_free(&t.expected);
 }

@@ -32,9 +32,9 @@ icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_erro
  * line, or with the expected outcome, and hold nothing afterwards. One check. */
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting);
 
-/* The same for allocations, one for each path of calls that leads to one, against the text of the undisturbed work. Two
+/* The same for one call for each path that leads to one of the kind, against the text of the undisturbed work. Two
  * checks; `what` names the work. */
-void fault_check_text(tap_run *tap, fault_telling *tell, void *context, const char *what);
+void fault_check_text(tap_run *tap, fault_telling *tell, void *context, fault_kind kind, const char *what);
 
 /* The same in one run, which forks at each path (fault_branch) that leads to a call of the kind, so that work of many
  * seconds can be tested. The work must keep to one thread

@@ -161,9 +161,9 @@ int main(void) {
     snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
     if (tap_status(&tap, fault_make_recipe(settings, &recipe, &error), &error, "a recipe") &&
         tap_status(&tap, fault_make_run(around.run, recipe, &error), &error, "a run")) {
-        fault_check_text(&tap, evaluate_grid, &around, "a grid of evaluations");
-        fault_check_text(&tap, tell_sweep, &around, "texts of a sweep");
-        fault_check_text(&tap, measure, &around, "what a step takes");
+        fault_check_text(&tap, evaluate_grid, &around, FAULT_ALLOCATION, "a grid of evaluations");
+        fault_check_text(&tap, tell_sweep, &around, FAULT_ALLOCATION, "texts of a sweep");
+        fault_check_text(&tap, measure, &around, FAULT_ALLOCATION, "what a step takes");
         check_devices(&tap);
     }
     icl_recipe_destroy(&recipe);

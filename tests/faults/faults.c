@@ -79,7 +79,7 @@ static bool may_survive(const char *call, bool lasting) {
         "fsync of a folder", "close after reading",   "close after writing", "mkdir",           "clFinish",
         "clReleaseContext",  "clReleaseCommandQueue", "clReleaseProgram",    "clReleaseKernel", "clReleaseMemObject",
         "clGetPlatformInfo", "clGetDeviceInfo",       "clGetDeviceIDs"};
-    static const char *const once[] = {"aligned_alloc", "clCreateBuffer"}; /* tried again without the pool */
+    static const char *const once[] = {"posix_memalign", "clCreateBuffer"}; /* tried again without the pool */
 
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (strcmp(call, always[i]) == 0)

@@ -4,10 +4,8 @@
  *
  * kill ICLAB RECIPE
  */
-#define _XOPEN_SOURCE 700 /* nftw */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,6 +14,8 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "tap.h"
+
+#include "../core/scratch.h"
 
 #define KILLS        50
 #define MAX_ATTEMPTS 400 /* some die a natural death first */
@@ -168,17 +168,6 @@ static bool torment(killing *all, const char *folder, const files *expected) {
     return !differs;
 }
 
-static int forget_one(const char *path, const struct stat *found, int kind, struct FTW *place) {
-    (void)found;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
-static void forget(const char *root) {
-    (void)nftw(root, forget_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 int main(int argc, char **argv) {
     tap_run tap = {0};
     killing all = {
@@ -205,6 +194,6 @@ int main(int argc, char **argv) {
     }
     release(&expected);
     if (!tap.failed)
-        forget(all.root);
+        scratch_remove(all.root);
     return tap_done(&tap);
 }

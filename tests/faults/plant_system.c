@@ -198,16 +198,17 @@ static int fail_with(int number) {
 
 /* ---- Memory ---- */
 
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **memory, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
 void __wrap_free(void *memory);
 FILE *__real_open_memstream(char **memory, size_t *size);
 FILE *__wrap_open_memstream(char **memory, size_t *size);
 
-void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    void *memory = fault_strikes(FAULT_ALLOCATION, "aligned_alloc") ? NULL : __real_aligned_alloc(alignment, size);
-    atomic_fetch_add(&plant.memory, memory != NULL);
-    return memory;
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size) {
+    const int code =
+        fault_strikes(FAULT_ALLOCATION, "posix_memalign") ? ENOMEM : __real_posix_memalign(memory, alignment, size);
+    atomic_fetch_add(&plant.memory, code == 0);
+    return code;
 }
 
 void __wrap_free(void *memory) {
@@ -339,10 +340,17 @@ int __wrap_mkdir(const char *path, mode_t mode) {
 /* ---- The clock ---- */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+time_t __wrap_time(time_t *where);
 
 /* It stands still: a session cuts its work by the time that steps take, and attempts must make the same calls. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
     (void)clock;
     *time = (struct timespec){0};
+    return 0;
+}
+
+time_t __wrap_time(time_t *where) {
+    if (where)
+        *where = 0;
     return 0;
 }

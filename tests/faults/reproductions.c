@@ -3,8 +3,6 @@
  * of its own, which goes on with the failure and must end with an error of one line, or with the findings of the
  * undisturbed run. The trainings are finished before: what a training meets is the matter of other tests of faults.
  */
-#define _XOPEN_SOURCE 700 /* nftw */
-#include <ftw.h>
 #include <stdio.h>
 
 #include "../core/scratch.h"
@@ -58,13 +56,6 @@ static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const
         fault_check_branches(tap, tell_findings, &is, FAULT_ALLOCATION, name);
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
-    (void)status;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 /* The name of a reproduction. */
 int main(int argc, char **argv) {
     tap_run tap = {0};
@@ -72,6 +63,6 @@ int main(int argc, char **argv) {
 
     scratch_open(&scratch);
     test_reproduction(&tap, &scratch, argc == 2 ? argv[1] : "");
-    (void)nftw(scratch.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    scratch_close(&scratch);
     return tap_done(&tap);
 }

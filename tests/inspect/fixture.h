@@ -101,8 +101,8 @@ static inline void close_fixture(fixture *f) {
     scratch_close(&f->scratch);
 }
 
-/* Writes a run folder with f->values, and inspects it. */
-static inline icl_status inspect(fixture *f, icl_error *error) {
+/* Writes a run folder with f->values, and inspects it by so many sequences; 0: the default. */
+static inline icl_status inspect_by(fixture *f, size_t sequences, icl_error *error) {
     char *path = NULL;
     icl_status status = ICL_OK;
 
@@ -113,7 +113,7 @@ static inline icl_status inspect(fixture *f, icl_error *error) {
     ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = f->backend,
                                               .run = f->run.folder,
                                               .folder = f->out.folder,
-                                              .sequences = SEQUENCES,
+                                              .sequences = sequences,
                                               .report = collect,
                                               .user = f},
                         &f->summary, error));
@@ -121,6 +121,10 @@ static inline icl_status inspect(fixture *f, icl_error *error) {
 done:
     icl_free(&path);
     return status;
+}
+
+static inline icl_status inspect(fixture *f, icl_error *error) {
+    return inspect_by(f, SEQUENCES, error);
 }
 
 #endif

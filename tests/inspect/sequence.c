@@ -118,6 +118,28 @@ static void test_reflection(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* Chance is right for half of the bits: the standard error of the model's own loss tells how many were looked at. */
+static void test_sequences(tap_run *tap) {
+    static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=1", "model.output_norm=none",
+                                            NULL};
+    double errors[2] = {0};
+
+    for (size_t i = 0; i < 2; i++) {
+        icl_error error = {0};
+        fixture f = {0};
+        if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, "weak writes")) {
+            set_parity(&f);
+            if (tap_status(tap, inspect_by(&f, i == 0 ? 512 : 0, &error), &error, "inspected")) {
+                const found *loss = find(&f, 0, "model", "cross-entropy");
+                errors[i] = loss ? loss->standard_error : 0;
+            }
+        }
+        close_fixture(&f);
+    }
+    tap_ok(tap, errors[0] / errors[1] > 1.8 && errors[0] / errors[1] < 2.2,
+           "the default is four times 512 sequences: %.4f is twice %.4f", errors[0], errors[1]);
+}
+
 /* The same parameters with strengths up to 1: no eigenvalue is negative, and parity is lost. */
 static void test_weak_writes(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=1", "model.output_norm=none",
@@ -376,6 +398,7 @@ int main(void) {
 
     test_reflection(&tap);
     test_weak_writes(&tap);
+    test_sequences(&tap);
     test_gates(&tap);
     test_sums(&tap);
     test_introduction(&tap);

@@ -1,8 +1,6 @@
 /* Trainings by seed: lists of overrides come last, what is needed is given, and the best of several learning rates. */
-#define _XOPEN_SOURCE 700 /* nftw */
 #include "papers/seeds.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,13 +133,6 @@ static void test_needed(tap_run *tap, icl_reproducing *run) {
     icl_seeded_release(&counted);
 }
 
-static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place) {
-    (void)facts;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 int main(void) {
     static const icl_reproduction reproduction = {.name = "example"};
     tap_run tap = {0};
@@ -157,6 +148,6 @@ int main(void) {
         test_needed(&tap, &run);
     }
     icl_backend_close(&backend);
-    (void)nftw(scratch.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    scratch_close(&scratch);
     return tap_done(&tap);
 }

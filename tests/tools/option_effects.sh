@@ -154,8 +154,8 @@ effect "reproduce --seed" out 'seed 7' "$one" "$one --seed 7"
 effect "reproduce --out" files '^./o/gd-construction-ci/findings.csv' "$one" "$one --out o"
 effect "reproduce --json" out '^\{"' "$one" "$one --json"
 effect "reproduce --gemm" reproductions/gd-construction-ci/report.html '<dd>native' "$one" "$one --gemm native"
-effect "reproduce --workers" err '2 workers' 'onestep-noise --scale ci --workers 1' \
-    'onestep-noise --scale ci --workers 2'
+effect "reproduce --workers" err '2 workers' 'window-noise --scale ci --workers 1' \
+    'window-noise --scale ci --workers 2'
 device_effects reproduce "$one" 'device cpu'
 fast_math reproduce "$one"
 

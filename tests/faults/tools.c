@@ -1,0 +1,203 @@
+/*
+ * Allocations and file calls of the command fail, one for each path of calls that leads to one: from the command line
+ * to what is printed and kept. Each time in a process of its own, which goes on with the failure and must end with exit
+ * code 3 and one line on stderr, or with the output and the files of the undisturbed command; and nothing is held
+ * afterwards.
+ */
+#include <dirent.h>
+#include <stdio.h>
+
+#include "../../tools/commands.h"
+#include "../core/scratch.h"
+#include "attempts.h"
+#include "core/allocate.h"
+#include "core/hash.h"
+#include "iclab/text.h"
+
+enum { MOST_WORDS = 32, MOST_PRINTED = 1 << 18 };
+
+/* Exit codes. */
+enum { BAD_INPUT = 2, DEVICE_OR_FILE = 3 };
+
+typedef struct invocation {
+    const subcommand *command;
+    const char *line;      /* words between blanks; RUN, TABLE, … stand for paths in the test's folder */
+    bool keeps_files_open; /* while it works: a child would write into its parent's */
+} invocation;
+
+static const invocation invocations[] = {
+    {&command_eval, "RUN --set task.noise=fixed:0.5 --out OUT"},
+    {&command_eval, "RUN --over task.n=3,4 --over task.noise=fixed:0.5,fixed:1 --json --out OUT"},
+    {&command_inspect, "RUN --sequences 100 --out OUT"},
+    {&command_predict,
+     "RUN --data TABLE --target y --exclude a --predict --one-hot --impute median --folds 2 --repeats 1 "
+     "--context 4 --prompts 2 --out OUT"},
+    {&command_predict, "RUN --data TABLE --target y --exclude s --drop-missing --new ROWS --folds 2 --repeats 1 "
+                       "--context 4 --prompts 2 --json --out OUT"},
+    {&command_compare, "--against ref --op relu --out OUT"},
+    {&command_compare, "--against ref --train RECIPE --steps 2 --json --out OUT", true},
+    {&command_bench, "--op matmul_strict --seconds 0 --json --out OUT"},
+    {&command_bench, "--recipe RECIPE --seconds 0 --out OUT"},
+    {&command_train, "RECIPE --set eval.predictors=ols --out TRAINED", true},
+    {&command_sweep, "GRID --out SWEEP"},
+    {&command_documents, "OUT"},
+    {&command_reproduce, "--list --json"},
+};
+
+/* ---- Running ---- */
+
+typedef struct run {
+    const invocation *of;
+    scratch_folder *scratch;
+    icl_status failed; /* what exit code 3 stands for */
+} run;
+
+/* A word in capitals is the path of a file or folder of that name. */
+static size_t split(const run *is, char *line, char paths[][512], char *words[]) {
+    static const char *const names[] = {"RUN", "TABLE", "ROWS", "OUT", "RECIPE", "GRID", "SWEEP", "TRAINED"};
+    size_t count = 0;
+
+    for (char *rest = line, *at = strtok_r(line, " ", &rest); at; at = strtok_r(NULL, " ", &rest)) {
+        words[count] = at;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strcmp(at, names[i]) == 0) {
+                snprintf(paths[count], sizeof paths[count], "%s", scratch_path(is->scratch, at));
+                words[count] = paths[count];
+            }
+        count++;
+    }
+    return count;
+}
+
+/* The files of a folder, whatever their order. Read by plain means, which do not fail. */
+static uint64_t hash_files(const char *folder) {
+    static char text[MOST_PRINTED];
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+    uint64_t sum = 0;
+
+    while (listing && (entry = readdir(listing)) != NULL) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "rb");
+        if (!file)
+            continue;
+        sum += icl_hash(entry->d_name, strlen(entry->d_name)) * (icl_hash(text, fread(text, 1, sizeof text, file)) | 1);
+        fclose(file);
+    }
+    if (listing)
+        closedir(listing);
+    return sum;
+}
+
+/* The last line of what a command said. */
+static icl_status read_message(char *said, icl_status status, icl_error *error) {
+    const size_t length = strlen(said);
+    const char *line;
+
+    if (length == 0 || said[length - 1] != '\n')
+        return icl_fail(error, status, "no whole line on stderr: \"%s\"", said);
+    said[length - 1] = '\0';
+    line = strrchr(said, '\n');
+    line = line ? line + 1 : said;
+    return strncmp(line, "iclab: ", 7) == 0 ? icl_fail(error, status, "%s", line + 7)
+                                            : icl_fail(error, status, "not the command's\n%s", line);
+}
+
+/* Standard output and error are memory: a child would otherwise share its parent's. */
+static icl_status run_command(void *context, char **text, icl_error *error) {
+    static char printed[MOST_PRINTED], said[MOST_PRINTED];
+    const run *is = context;
+    FILE *const out = stdout, *const err = stderr;
+    char line[512], paths[MOST_WORDS][512], *words[MOST_WORDS];
+    icl_text all = {0};
+    icl_status status = ICL_OK;
+
+    memset(printed, 0, sizeof printed);
+    memset(said, 0, sizeof said);
+    scratch_remove(scratch_path(is->scratch, "TRAINED")); /* a run is not begun twice */
+    snprintf(line, sizeof line, "%s", is->of->line);
+    const size_t count = split(is, line, paths, words);
+    stdout = fmemopen(printed, sizeof printed, "w");
+    stderr = fmemopen(said, sizeof said, "w");
+    const int code = is->of->command->run((int)count, words);
+    fclose(stdout);
+    fclose(stderr);
+    stdout = out;
+    stderr = err;
+    if (code == BAD_INPUT || code == DEVICE_OR_FILE)
+        return read_message(said, code == BAD_INPUT ? ICL_ERROR_INPUT : is->failed, error);
+    if (code == 0 && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
+        return icl_fail(error, is->failed, "%s", "skipped");
+    ICL_TRY(icl_text_print(&all, error, "%d %016llx %016llx %016llx\n%s", code,
+                           (unsigned long long)hash_files(scratch_path(is->scratch, "OUT")),
+                           (unsigned long long)hash_files(scratch_path(is->scratch, "SWEEP")),
+                           (unsigned long long)hash_files(scratch_path(is->scratch, "TRAINED")), printed));
+    *text = all.bytes;
+    all = (icl_text){0};
+done:
+    icl_text_release(&all);
+    return status;
+}
+
+/* ---- What commands work on ---- */
+
+static const char settings[] = "task.d=3 task.n=3 model.layers=1 train.batch=1 eval.sequences=4 eval.fit_sequences=4";
+static const char recipe[] = "[task]\nd = 2\nn = 3\n[model]\nlayers = 1\n[train]\nbatch = 2\nsteps = 2\npolish = off\n"
+                             "[eval]\nsequences = 2\nevery = 0\nfit_sequences = 4\n";
+static const char grid[] = "[sweep]\nrecipe = RECIPE\n[grid]\ntask.noise = fixed:0.5, fixed:1\ntrain.seed = 1..2\n";
+static const char table[] = "a;b;s;y\n1;0,5;u;1\n2;3;v;0\n3;1;u;2\n4;1;u;1\n5;NA;v;3\n6;0;v;\n7;1;u;1\n";
+static const char rows[] = "a;b\n1;2\n0,5;1\n";
+
+static icl_status prepare(scratch_folder *scratch, icl_error *error) {
+    icl_recipe *of_run = NULL;
+    char sweep[1024];
+    icl_status status;
+
+    ICL_TRY(fault_make_recipe(settings, &of_run, error));
+    ICL_TRY(fault_make_run(scratch_path(scratch, "RUN"), of_run, error));
+    scratch_write(scratch, "RECIPE", recipe, sizeof recipe - 1);
+    scratch_write(scratch, "TABLE", table, sizeof table - 1);
+    scratch_write(scratch, "ROWS", rows, sizeof rows - 1);
+    snprintf(sweep, sizeof sweep, "%s", scratch_path(scratch, "RECIPE"));
+    const char *at = strstr(grid, "RECIPE");
+    icl_text text = {0};
+    ICL_TRY(icl_text_print(&text, error, "%.*s%s%s", (int)(at - grid), grid, sweep, at + strlen("RECIPE")));
+    scratch_write(scratch, "GRID", text.bytes, text.length);
+    icl_text_release(&text);
+done:
+    icl_recipe_destroy(&of_run);
+    return status;
+}
+
+static void check(tap_run *tap, const invocation *of, scratch_folder *scratch, fault_kind kind) {
+    run is = {of, scratch, kind == FAULT_FILE ? ICL_ERROR_IO : ICL_ERROR_MEMORY};
+    char what[256];
+
+    snprintf(what, sizeof what, "%s %.200s", of->command->name, of->line);
+    /* A child clears away what its parent is writing. */
+    if (kind == FAULT_FILE || of->keeps_files_open)
+        fault_check_text(tap, run_command, &is, kind, what);
+    else
+        fault_check_branches(tap, run_command, &is, kind, what);
+}
+
+/* A part of a line: such lines alone. */
+int main(int argc, char **argv) {
+    const fault_kind kinds[] = {FAULT_ALLOCATION, FAULT_FILE};
+    tap_run tap = {0};
+    scratch_folder scratch;
+    icl_error error = {0};
+
+    setenv("ICLAB_DEVICE", "cpu:threads=1", 1);
+    setenv("PATH", "/", 1); /* no gnuplot, which would draw for each fault */
+    scratch_open(&scratch);
+    if (tap_status(&tap, prepare(&scratch, &error), &error, "what commands work on"))
+        for (size_t i = 0; i < sizeof invocations / sizeof *invocations; i++)
+            for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+                if ((argc < 2 || strstr(invocations[i].line, argv[1])) &&
+                    (kinds[kind] != FAULT_FILE || strstr(invocations[i].line, "--out")))
+                    check(&tap, &invocations[i], &scratch, kinds[kind]);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
