@@ -43,7 +43,8 @@ def warnings_of(command, folder):
 def main():
     build = pathlib.Path(sys.argv[1])
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    commands = {entry["file"]: entry["command"] for entry in entries if entry["file"].endswith(".c")}
+    written = {entry["file"]: entry["command"] for entry in entries if entry["file"].startswith("..")}  # not generated
+    commands = {file: command for file, command in written.items() if file.endswith(".c")}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = [line for lines in pool.map(lambda one: warnings_of(one, build), commands.values()) for line in lines]
     with tempfile.TemporaryDirectory() as folder:

@@ -148,14 +148,14 @@ check_resumption() {
 # Several cores train several models at once; one core trains one after the other.
 check_side_by_side() {
     for threads in 1 2; do
-        run reproduce versatile-table1 --scale ci --only L1- --device "cpu:threads=$threads" --json --quiet \
+        run reproduce looped-exact --scale ci --only untied-d5-n20 --device "cpu:threads=$threads" --json --quiet \
             --out "$work/on$threads"
         expect 0 "three cells on $threads cores"
     done
-    same "$work"/on{1,2}/versatile-table1-ci/findings.csv "findings are the same"
-    for kind in gd++ diag full; do
-        same "$work"/on{1,2}/versatile-table1-ci/runs/L1-"$kind"-uniform5-seed1/model.safetensors \
-            "and so is the $kind model, in every bit"
+    same "$work"/on{1,2}/looped-exact-ci/findings.csv "findings are the same"
+    for layers in 1 2 3; do
+        same "$work"/on{1,2}/looped-exact-ci/runs/untied-d5-n20-L"$layers"/model.safetensors \
+            "and so is the model of $layers layers, in every bit"
     done
 }
 
