@@ -20,7 +20,8 @@ SANITIZED = [SANITIZERS, "-fno-sanitize=pointer-overflow,alignment", "-fno-sanit
              "-ftrivial-auto-var-init=pattern"]
 AGAIN, AGAIN_SECONDS = 12, 20  # tests, and seconds for all of them
 OWN_ROOM = 0.02  # of what a test costs: for tests of the change's room
-TESTS_OF = {"tests/backend/": ("tests/backend/", "tests/driver/"), "tests/device/": ("tests/driver/",)}
+TESTS_OF = {"tests/backend/": ("tests/backend/", "tests/conformance/", "tests/driver/"),
+            "tests/device/": ("tests/driver/",)}
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
 FAULTS_REPRODUCE = "faults-reproduce"  # a suite, whose tests take a minute each

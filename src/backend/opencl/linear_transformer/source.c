@@ -99,7 +99,7 @@ done:
 
 static bool loops(const icl_linear_placement *placement) {
     for (size_t i = 0; i < placement->count; i++)
-        if (placement->placed[i].kind == ICL_PLACED_STEP && placement->placed[i].step.kind == STEP_MORE_ROWS)
+        if (placement->placed[i].step.kind == STEP_MORE_ROWS) /* which is that of no move */
             return true;
     return false;
 }
