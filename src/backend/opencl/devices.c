@@ -39,9 +39,9 @@ static icl_status device_properties(cl_device_id device, const property *propert
 
 static icl_status platform_text(cl_platform_id platform, char text[ICL_NAME_CAPACITY], icl_error *error) {
     char name[256] = "", version[256] = "";
-    cl_int code = clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+    cl_int code = clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, NULL);
     if (code == CL_SUCCESS)
-        code = clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+        code = clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version, version, NULL);
     if (code != CL_SUCCESS)
         return icl_cl_fail(NULL, code, "clGetPlatformInfo", error);
     snprintf(text, ICL_NAME_CAPACITY, "%.60s %.60s", name, version);
