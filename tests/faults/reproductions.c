@@ -1,7 +1,8 @@
 /*
- * Allocations of a reproduction at scale ci fail, one for each path of calls that leads to one: each time in a process
- * of its own, which goes on with the failure and must end with an error of one line, or with the findings of the
- * undisturbed run. The trainings are finished before: what a training meets is the matter of other tests of faults.
+ * Allocations or ops of a reproduction at scale ci fail, one for each path of calls that leads to one: each time in a
+ * process of its own, which goes on with the failure and must end with an error of one line or, of an allocation, with
+ * the findings of the undisturbed run. The trainings are finished before: what a training meets is the matter of other
+ * tests of faults.
  */
 #include <stdio.h>
 
@@ -48,21 +49,21 @@ done:
     return status;
 }
 
-static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const char *name) {
+static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const char *name, fault_kind kind) {
     run is = {.folder = scratch->folder};
     icl_error error = {0};
 
     if (tap_status(tap, icl_reproduction_find(name, &is.reproduction, &error), &error, "the name"))
-        fault_check_branches(tap, tell_findings, &is, FAULT_ALLOCATION, name);
+        fault_check_branches(tap, tell_findings, &is, kind, name);
 }
 
-/* The name of a reproduction. */
+/* The name of a reproduction; behind it "ops". */
 int main(int argc, char **argv) {
     tap_run tap = {0};
     scratch_folder scratch;
 
     scratch_open(&scratch);
-    test_reproduction(&tap, &scratch, argc == 2 ? argv[1] : "");
+    test_reproduction(&tap, &scratch, argc > 1 ? argv[1] : "", argc > 2 ? FAULT_OP : FAULT_ALLOCATION);
     scratch_close(&scratch);
     return tap_done(&tap);
 }
