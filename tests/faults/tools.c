@@ -182,7 +182,7 @@ static void check(tap_run *tap, const invocation *of, scratch_folder *scratch, f
         fault_check_branches(tap, run_command, &is, kind, what);
 }
 
-/* A part of a line: such lines alone. */
+/* The name of a command, and a part of its lines: these alone. */
 int main(int argc, char **argv) {
     const fault_kind kinds[] = {FAULT_ALLOCATION, FAULT_FILE};
     tap_run tap = {0};
@@ -195,7 +195,8 @@ int main(int argc, char **argv) {
     if (tap_status(&tap, prepare(&scratch, &error), &error, "what commands work on"))
         for (size_t i = 0; i < sizeof invocations / sizeof *invocations; i++)
             for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
-                if ((argc < 2 || strstr(invocations[i].line, argv[1])) &&
+                if ((argc < 2 || strcmp(invocations[i].command->name, argv[1]) == 0) &&
+                    (argc < 3 || strstr(invocations[i].line, argv[2])) &&
                     (kinds[kind] != FAULT_FILE || strstr(invocations[i].line, "--out")))
                     check(&tap, &invocations[i], &scratch, kinds[kind]);
     scratch_close(&scratch);
