@@ -225,6 +225,9 @@ static void check_ranges(tap_run *tap, scratch_folder *scratch) {
     figure.most_y = 8;
     drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
     tap_ok(tap, drawn_at_all && y[1] > 8 && y[1] < 9, "a spike lies above where it may: %g", y[1]);
+    figure.least_y = 3.5; /* of 4, 10^6 and 3 */
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && y[0] < 3.5 && y[0] > 3.1, "what is too small lies below where it may: %g", y[0]);
 }
 
 /* Long labels are broken, and a key of many rows makes its picture higher. */

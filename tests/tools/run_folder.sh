@@ -70,8 +70,12 @@ fi
 for key in '[train]' 'momentum = 0.5' '[task]' 'nuisance = 2' '[model]' 'attention = linear'; do
     echo "$key" >>"$work/pieces/recipe.ini"
 done
-run train quickstart --resume "$work/pieces" --device "$device" --steps 40
-expect 0 "resumed to the end"
+run train quickstart --resume "$work/pieces" --out "$work/pieces" --device "$device" --steps 40
+expect 0 "resumed to the end, where --out names the same folder"
+run train --resume "$work/pieces" --out "$work/piece" --device "$device"
+refused 2 "expected no --out beside --resume" "another --out"
+run train --resume "$work/pieces" --out "$work/pieces2" --device "$device"
+refused 2 "expected no --out beside --resume" "one that it begins with"
 for file in model.safetensors metrics.csv recipe.ini checkpoint/state.safetensors; do
     same "$work/straight/$file" "$work/pieces/$file" "in pieces: the same $file"
 done

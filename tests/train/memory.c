@@ -59,6 +59,11 @@ static void check_refusal(tap_run *tap) {
     tap_ok(tap, icl_step_memory_check(&memory, 1219, "a device", &error) == ICL_ERROR_INPUT, "a byte more may not");
     tap_ok(tap, strstr(error.message, "a device") && strstr(error.message, "expected 2"), "two slices would do: %s",
            error.message);
+    const icl_step_memory large = {.held = 5 << 20, .fixed = 1 << 20, .each = 1 << 20, .batch = 12, .slices = 1};
+    tap_ok(tap,
+           icl_step_memory_check(&large, 9 << 20, "a device", &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "would hold 18 MiB, and a device has 9; expected 4"),
+           "in units of 2^20 bytes: %s", error.message);
     tap_ok(tap, icl_step_memory_slices(&memory, 1159) == 3 && icl_step_memory_slices(&memory, 1110) == 12,
            "fewer bytes take more slices, which divide the batch");
     tap_ok(tap,
