@@ -43,6 +43,9 @@ for row in ops:
     assert abs(row["gflops"] * row["median_s"] * 1e9 / flops - 1) < 1e-9
     assert row["ops"] == 1 and row["compile_s"] >= 0 and row["peak_share"] > 0
 assert any(r["gflops"] for r in peaks) and any(r["gbytes_per_s"] for r in peaks)
+for row in (r for r in peaks if "triad" in r["case"]):
+    moved = 3 * (8 if row["device"] == "ref" else 4) * 2**18  # without time few elements are enough
+    assert abs(row["gbytes_per_s"] * row["median_s"] * 1e9 / moved - 1) < 1e-9, row
 EOF
 if [[ $device == opencl* ]]; then
     json "an OpenCL device: kernels are counted and timed, and plain C runs beside" "$split" <<'EOF'
