@@ -67,8 +67,9 @@ done:
     return status;
 }
 
+/* Without the sign that what is no number may have. */
 static double relative(double difference, double size) {
-    return difference == 0 ? 0 : difference / size;
+    return difference == 0 ? 0 : fabs(difference / size);
 }
 
 static double vector_difference(const double *a, const double *reference, size_t count) {
@@ -123,8 +124,9 @@ static void judge_side(const comparison *c, int which, const icl_training_side *
     }
 }
 
+/* What is no number is the largest, where it was first. */
 static void take(icl_training_extreme *extreme, double value, uint64_t step) {
-    if (extreme->step == 0 || value > extreme->value || isnan(value))
+    if (extreme->step == 0 || value > extreme->value || (isnan(value) && !isnan(extreme->value)))
         *extreme = (icl_training_extreme){value, step};
 }
 

@@ -34,6 +34,22 @@ assert all(0 < r["gradient_difference"] < 2.0**-12 for r in steps if r["mode"] =
 assert steps[11]["step"] == 12 and steps[11]["reference_loss"] != steps[0]["reference_loss"]
 EOT
 
+# What overflows in single precision ends the free run alone; what the reference loses, too, says nothing.
+run "${pair[@]}" "${train[@]}" --set train.warmup=0 --set train.learning_rate=10 --json --quiet
+[[ $code -eq 1 ]]
+ok $? "a device that diverges alone: exit code 1"
+json "each forced step fails, and the free run ends with its second" <<'EOT'
+s = rows[-1]["summary"]
+assert (s["forced_steps"], s["free_steps"], s["failed"], s["reference_diverged"]) == (12, 2, 12, 0), s
+free = [r for r in rows[:-1] if r["mode"] == "free"]
+assert [r["verdict"] for r in free] == ["PASS", "FAIL"] and "cpu diverged" in free[1]["reason"], free
+EOT
+run "${pair[@]}" "${train[@]}" --set train.warmup=0 --set train.learning_rate=1000 --json --quiet
+json "a reference that diverges ends both" <<'EOT'
+s = rows[-1]["summary"]
+assert (s["forced_steps"], s["free_steps"], s["failed"], s["reference_diverged"]) == (1, 1, 0, 2), s
+EOT
+
 refused 2 'quickstrat' "an unknown recipe is bad input" "${pair[@]}" --train quickstrat
 refused 2 'train.bacth' "an unknown key is bad input" "${pair[@]}" "${train[@]}" --set train.bacth=1
 refused 2 '--steps 0' "no steps are bad input" "${pair[@]}" --train quickstart --steps 0
