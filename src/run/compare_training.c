@@ -67,9 +67,8 @@ done:
     return status;
 }
 
-/* Without the sign that what is no number may have. */
 static double relative(double difference, double size) {
-    return difference == 0 ? 0 : fabs(difference / size);
+    return difference == 0 ? 0 : difference / size;
 }
 
 static double vector_difference(const double *a, const double *reference, size_t count) {
