@@ -26,12 +26,6 @@ static void constant_filter(const void *state, const icl_spectrum *spectrum, dou
                      filter);
 }
 
-static void create_least_squares(const icl_task_prior *prior, size_t steps, void *state) {
-    (void)prior;
-    (void)steps;
-    ((constant_ridge *)state)->noise_variance = 0;
-}
-
 static void create_constant(const icl_task_prior *prior, size_t steps, void *state) {
     (void)steps;
     ((constant_ridge *)state)->noise_variance = prior->mean_square_noise;
@@ -41,8 +35,7 @@ const icl_estimator icl_oracle = {.name = "oracle", .filter = oracle_filter};
 
 const icl_estimator icl_least_squares = {
     .name = "ols",
-    .state_size = sizeof(constant_ridge),
-    .create = create_least_squares,
+    .state_size = sizeof(constant_ridge), /* of no noise */
     .filter = constant_filter,
 };
 

@@ -230,6 +230,19 @@ static void check_writing(tap_run *tap) {
     tap_ok(tap, same_values(recipe, back), "keeps the blank behind its comma");
     icl_free(&text);
 
+    /* Words of one to nine letters, so that blanks stand anywhere about the place of a break. */
+    size_t lost = 0;
+    for (size_t shift = 0; shift < 12; shift++) {
+        for (size_t i = 0; i < 300; i++)
+            assignment[strlen("task.noise=") + i] = (i + shift) % 12 == 9 || (i + shift) % 12 == 11 ? ' ' : 'w';
+        assignment[strlen("task.noise=")] = assignment[strlen("task.noise=") + 299] = 'w';
+        icl_recipe_override(recipe, assignment, NULL);
+        icl_recipe_write(recipe, &text, NULL);
+        lost += icl_recipe_parse(back, text, "written", &error) != ICL_OK || !same_values(recipe, back);
+        icl_free(&text);
+    }
+    tap_ok(tap, lost == 0, "blanks stay, wherever they stand");
+
     tap_status(tap, icl_recipe_clone(recipe, &copy, &error), &error, "clone");
     tap_ok(tap, same_values(recipe, copy), "the clone is the same");
     tap_ok(tap,
