@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "../core/scratch.h"
 #include "core/crc32c.h"
@@ -59,7 +60,20 @@ static bool read_records(const char *bytes, size_t size, const char *events[4], 
     return true;
 }
 
-/* Behind the time, of which nothing is known: one byte of tag and eight. */
+static double now(void) {
+    struct timespec time = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The time of an event, behind a byte of tag. */
+static double time_of(const char *event) {
+    double seconds;
+    memcpy(&seconds, event + 1, sizeof seconds);
+    return seconds;
+}
+
+/* Behind the time: one byte of tag and eight. */
 static bool is_event(const char *event, size_t length, const char *expected, size_t size) {
     return length == 9 + size && event[0] == 0x09 && memcmp(event + 9, expected, size) == 0;
 }
@@ -81,6 +95,7 @@ static void test_records(tap_run *tap, const char *folder, bool resumes) {
     char pattern[512], *bytes = NULL;
     size_t size = 0, lengths[4], count = 0;
     glob_t found = {0};
+    const double before = now();
 
     if (!tap_status(tap, icl_event_file_create(folder, resumes, 300, &file, &error), &error, "an event file"))
         return;
@@ -96,6 +111,10 @@ static void test_records(tap_run *tap, const char *folder, bool resumes) {
             tap_ok(tap, !resumes || is_event(events[1], lengths[1], start, sizeof start - 1), "where it goes on");
             tap_ok(tap, is_event(events[first], lengths[first], row, sizeof row - 1), "a row");
             tap_ok(tap, lengths[first + 1] > lengths[first], "one with an evaluation has a scalar more");
+            tap_ok(tap,
+                   time_of(events[0]) >= before && time_of(events[first]) >= time_of(events[0]) &&
+                       time_of(events[first]) <= now(),
+                   "the time of the one, then that of the other");
         }
         bytes[size - 5] ^= 1;
         tap_ok(tap, !read_records(bytes, size, events, lengths, &count), "a bit that flips is noticed");

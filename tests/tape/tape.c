@@ -123,6 +123,20 @@ static void test_flow(fixture *f) {
     icl_tape_reset(f->tape);
 }
 
+/* Both axes must be there. */
+static void test_axes(fixture *f) {
+    static const int axes[][2] = {{0, 1}, {1, 0}, {2, 0}, {0, 2}, {-1, 1}, {1, -1}};
+    static const size_t square[] = {2, 2};
+
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        const icl_variable x = icl_tape_reshape(f->tape, parameter(f, (const float[]){0, 0, 0, 0}), 2, square);
+        (void)icl_tape_swap_axes(f->tape, x, axes[i][0], axes[i][1]);
+        tap_ok(&f->tap, icl_tape_status(f->tape, NULL) == (i < 2 ? ICL_OK : ICL_ERROR_INPUT),
+               "axes %d and %d of two are %s", axes[i][0], axes[i][1], i < 2 ? "swapped" : "refused");
+        icl_tape_reset(f->tape);
+    }
+}
+
 static void test_errors(fixture *f) {
     const size_t three = 3, five = 5;
     icl_error error = {0}, later = {0};
