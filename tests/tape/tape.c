@@ -317,6 +317,7 @@ int main(int argc, char **argv) {
         test_root(&f);
         test_flow(&f);
         test_errors(&f);
+        test_axes(&f);
         test_losses(&f);
         test_steady_state(&f);
         test_angles(&f);
