@@ -138,6 +138,8 @@ static void check_messages(tap_run *tap) {
     check_refusal(tap, &params, "column 2 is chosen twice");
     params = from_text("a,y\n1,2\n", "0");
     check_refusal(tap, &params, "no column \"0\"");
+    params.source.path = "-"; /* the name of a text, which is not read from standard input */
+    check_refusal(tap, &params, "-:1: no column \"0\"");
 }
 
 /* ---- Limits ---- */
