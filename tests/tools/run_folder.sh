@@ -54,6 +54,13 @@ for predictor in predictor model oracle bayes ols constrr adarr tunedrr; do
     grep -qE "^$predictor " "$work/out"
     ok $? "the table has the row $predictor"
 done
+! grep -qE 'were (skipped|left out)' "$work/out"
+ok $? "no step was skipped, no sequence left out"
+if [[ $device == cpu ]]; then # in single precision gradients overflow
+    run train quickstart "${small[@]}" --set train.warmup=0 --set train.learning_rate=100 --steps 5 --out "$work/lost"
+    grep -qE '^4 of 5 steps were skipped: ' "$work/out" && ! grep -q 'were left out' "$work/out"
+    ok $? "steps that were skipped are told, and nothing of sequences"
+fi
 
 # ---- The same again, in pieces ----
 run train quickstart "${small[@]}" --steps 40 --out "$work/again" --quiet
