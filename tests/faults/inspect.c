@@ -27,6 +27,8 @@ static const char *const setups[] = {
     ("task.family=recall task.vocabulary=16 task.length=8 task.pairs=2 model.family=sequence model.width=4 "
      "model.layers=2 model.mixer=delta,softmax train.batch=1"),
     "task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax model.layers=1 train.batch=1",
+    ("task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax model.attention=linear "
+     "model.layers=1 train.batch=1"),
 };
 
 static icl_status make_run(const surroundings *around, const char *settings, icl_error *error) {

@@ -14,7 +14,7 @@
 
 #include "../core/scratch.h"
 
-enum { MOST_FOUND = 800, SEQUENCES = 1000, MOST_SIZE = 1024 };
+enum { MOST_FOUND = 800, SEQUENCES = 1000, MOST_SIZE = 4096 };
 
 typedef struct found {
     size_t layer;

@@ -372,6 +372,33 @@ static void test_mixers(tap_run *tap) {
     }
 }
 
+/* A map has a row for each head, up to 48 of them. */
+static void test_rows(tap_run *tap) {
+    static const struct {
+        const char *layers;
+        size_t rows;
+    } cases[] = {{"model.layers=11", 44}, {"model.layers=12", 48}, {"model.layers=13", 48}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const overrides[] = {"model.mixer=delta", "model.heads=4", "model.key_width=1", cases[i].layers,
+                                         NULL};
+        char path[512], *bytes = NULL;
+        size_t size, rows = 0;
+        icl_error error = {0};
+        fixture f = {0};
+        if (tap_status(tap, open_fixture(&f, parity, overrides, &error), &error, cases[i].layers) &&
+            tap_status(tap, inspect_by(&f, 100, &error), &error, "inspected")) {
+            snprintf(path, sizeof path, "%s/strengths-1.csv", f.out.folder);
+            if (tap_status(tap, icl_file_read(path, 0, &bytes, &size, &error), &error, "a map of strengths"))
+                for (size_t at = 0; at < size; at++)
+                    rows += bytes[at] == '\n';
+            tap_ok(tap, rows == cases[i].rows, "%zu rows, expected %zu", rows, cases[i].rows);
+        }
+        icl_free(&bytes);
+        close_fixture(&f);
+    }
+}
+
 static void test_refusal(tap_run *tap) {
     static const char *const base[] = {"task.family=associative",
                                        "model.family=fast-weights",
@@ -406,6 +433,7 @@ int main(void) {
     test_attention_to_the_start(&tap);
     test_linearity(&tap);
     test_mixers(&tap);
+    test_rows(&tap);
     test_refusal(&tap);
     return tap_done(&tap);
 }
