@@ -9,6 +9,7 @@
 #include "backend/contract.h"
 #include "conformance/case.h"
 #include "core/allocate.h"
+#include "iclab/compare.h"
 #include "tap.h"
 
 #define CASE "copy (257)(257) plain random"
@@ -101,6 +102,34 @@ static void check_shared(tap_run *tap, const icl_case *all, size_t count, icl_ba
     tap_ok(tap, others == 0 && seen != 0, "inputs that are the output, in ways %#x: %zu otherwise", seen, others);
 }
 
+static icl_status count_row(void *user, const icl_comparison *row, icl_error *error) {
+    (void)row;
+    (void)error;
+    ++*(size_t *)user;
+    return ICL_OK;
+}
+
+/* Results that are all alike say little, but where they should be. */
+static void check_flat(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        const char *pattern;
+        bool is_flat;
+    } flat[] = {{"copy (6x13x11)() plain random", true}, {CASE, false}, {"fill ", false}};
+
+    for (size_t i = 0; i < sizeof flat / sizeof *flat; i++) {
+        size_t rows = 0;
+        const icl_compare_params params = {
+            .device = backend, .against = backend, .pattern = flat[i].pattern, .callback = count_row, .user = &rows};
+        icl_compare_summary summary;
+        icl_error error = {0};
+        tap_status(tap, icl_compare(&params, &summary, &error), &error, flat[i].pattern);
+        tap_ok(tap,
+               rows > 0 && rows == summary.cases &&
+                   summary.verdicts[flat[i].is_flat ? ICL_VERDICT_MISTRUSTED : ICL_VERDICT_PASS] == rows,
+               "%zu cases, %zu mistrusted", rows, summary.verdicts[ICL_VERDICT_MISTRUSTED]);
+    }
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -122,6 +151,7 @@ int main(void) {
         planted.ops[ICL_OP_binary] = look;
         check_shared(&tap, all, count, backend);
         backend->functions = right;
+        check_flat(&tap, backend);
     }
     icl_backend_close(&backend);
     icl_free(&all);
