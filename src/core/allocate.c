@@ -18,7 +18,7 @@ icl_status icl_allocate(size_t count, size_t size, const char *what, void *point
     size_t bytes;
     void *memory = NULL;
 
-    if (!icl_multiply_sizes(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT)
+    if (!icl_multiply_sizes(count, size, &bytes))
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
     bytes = bytes > 0 ? bytes : 1;
     /* No more than asked for, which aligned_alloc does not promise: a sanitizer then sees the first byte beyond. */
