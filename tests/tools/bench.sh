@@ -109,6 +109,20 @@ refused 2 'expected --recipe' "--ranks without --recipe" --ranks 1..4
 refused 2 'expected --ranks' "--network without --ranks" --recipe quickstart --network 1:1
 refused 2 'expected 1 to' "no core" --recipe quickstart --ranks 2 --cores 0
 
+# Who chose the device. Without drivers nothing is tried.
+if [[ $device == cpu ]]; then
+    one=(--seconds 0 --op 'matmul (21x43008)')
+    for case in "auto||device cpu: .*chosen by auto" "variable|ref|device ref: .*asked for with ICLAB_DEVICE" \
+        "option|ref|device cpu: .*asked for with --device"; do
+        IFS='|' read -r chooser variable words <<<"$case"
+        chosen=()
+        [[ $chooser != option ]] || chosen=(--device cpu)
+        ICLAB_DEVICE=$variable OCL_ICD_VENDORS=$work run "${one[@]}" "${chosen[@]}"
+        [[ $code -eq 0 ]] && grep -q "$words" "$work/err"
+        ok $? "the device, chosen by: $chooser"
+    done
+fi
+
 refused 2 'no case' "a pattern that matches nothing" --device "$device" --op nothing-like-this
 refused 2 '--op' "--op beside --recipe" --recipe quickstart --op matmul
 refused 2 '--recipe' "--set without --recipe" --set task.d=3

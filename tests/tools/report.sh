@@ -37,6 +37,11 @@ ok $? "one line says so"
 ok $? "the data and the scripts are there"
 [[ $(wc -l <"$work/plain/loss.csv") -eq 21 && $(wc -l <"$work/plain/adjusted.csv") -eq 5 ]]
 ok $? "a row for each step, and for each evaluation"
+! grep -q 'Spikes up to' "$work/plain/report.html"
+ok $? "and no word of spikes where there is none"
+tables=$(grep -oE '<table class="[a-z]*"' "$work/plain/report.html" | sort -u | tr -d '\n')
+[[ $tables == '<table class="cards"<table class="plain"' ]]
+ok $? "tables are of known classes: $tables"
 grep -q 'gnuplot loss.gp draws loss.svg' "$work/plain/report.html"
 ok $? "the report says how to draw them"
 PATH=$work/bin run reproduce versatile-layers --scale ci --device cpu --quiet --out "$work/theirs"
