@@ -9,7 +9,7 @@
 /* A name of more bytes than this ends there, and a number that tells it from others stands behind it. */
 #define MOST_BYTES 100
 
-/* Of a character that ends no text. */
+/* c is not 0, which strchr would find. */
 static bool is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._+", c);
 }

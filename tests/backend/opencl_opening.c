@@ -69,13 +69,12 @@ static void test_refusal(tap_run *tap, const char *spec, int call, const char *n
 }
 
 int main(int argc, char **argv) {
+    const char *spec = tap_device_spec(argc > 1 ? argv[1] : "opencl");
     tap_run tap = {0};
-    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
-    char spec[ICL_NAME_CAPACITY];
+    icl_backend *backend = tap_open_device(&tap, spec);
 
     if (!backend)
         return tap_done(&tap);
-    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
     tap_ok(&tap, contexts == 1 && queues == 1, "open: %d contexts and %d queues", contexts, queues);
     icl_backend_close(&backend);
     tap_ok(&tap, contexts == 0 && queues == 0, "closed: %d contexts and %d queues", contexts, queues);

@@ -59,13 +59,12 @@ static void test_launches(tap_run *tap, const char *spec, size_t launches, bool 
 }
 
 int main(int argc, char **argv) {
+    const char *spec = tap_device_spec(argc > 1 ? argv[1] : "opencl");
     tap_run tap = {0};
-    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
-    char spec[ICL_NAME_CAPACITY];
+    icl_backend *backend = tap_open_device(&tap, spec);
 
     if (!backend)
         return tap_done(&tap);
-    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
     icl_backend_close(&backend);
     test_launches(&tap, spec, 6, true);
     test_launches(&tap, spec, 6, false);

@@ -1,5 +1,5 @@
 /*
- * What eval --over, sweep, bench, scaling and devices do but print: allocations fail, one for each path of calls that
+ * What eval --over, sweep, bench, scaling and devices do but print (command_lines.c has the commands whole): allocations fail, one for each path of calls that
  * leads to one. Each time the outcome is an error of one line or that of the undisturbed run, and nothing is held
  * afterwards.
  */
@@ -150,7 +150,7 @@ int main(void) {
                                "train.learning_rate = 0.1, 0.2\ntrain.seed = 1..2\n";
     tap_run tap = {0};
     surroundings around;
-    scratch_folder scratch, run = {.folder = ""};
+    scratch_folder scratch;
     icl_recipe *recipe = NULL;
     icl_error error = {0};
 
@@ -158,7 +158,6 @@ int main(void) {
     scratch_write(&scratch, "grid.ini", grid, sizeof grid - 1);
     snprintf(around.grid, sizeof around.grid, "%s", scratch_path(&scratch, "grid.ini"));
     snprintf(around.run, sizeof around.run, "%s", scratch_path(&scratch, "run"));
-    snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
     if (tap_status(&tap, fault_make_recipe(settings, &recipe, &error), &error, "a recipe") &&
         tap_status(&tap, fault_make_run(around.run, recipe, &error), &error, "a run")) {
         fault_check_text(&tap, evaluate_grid, &around, FAULT_ALLOCATION, "a grid of evaluations");
@@ -167,7 +166,6 @@ int main(void) {
         check_devices(&tap);
     }
     icl_recipe_destroy(&recipe);
-    scratch_close(&run);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -94,14 +94,12 @@ static void clear(void *context) {
 static void check(tap_run *tap, const char *settings, bool with_lasting) {
     surroundings around = {.seen = NULL};
     const fault_work work = {attempt, as_expected, clear, &around, true};
-    scratch_folder scratch, run = {.folder = ""}, out = {.folder = ""};
+    scratch_folder scratch;
     icl_error error = {0};
 
     scratch_open(&scratch);
     snprintf(around.run, sizeof around.run, "%s", scratch_path(&scratch, "run"));
     snprintf(around.out, sizeof around.out, "%s", scratch_path(&scratch, "out"));
-    snprintf(run.folder, sizeof run.folder, "%.250s", around.run);
-    snprintf(out.folder, sizeof out.folder, "%.250s", around.out);
     if (tap_status(tap, make_run(&around, settings, &error), &error, "a run") &&
         tap_status(tap, attempt(&around, &error), &error, "its inspection")) {
         around.expected = around.seen;
@@ -115,8 +113,6 @@ static void check(tap_run *tap, const char *settings, bool with_lasting) {
     }
     icl_free(&around.expected);
     clear(&around);
-    scratch_close(&run);
-    scratch_close(&out);
     scratch_close(&scratch);
 }
 

@@ -128,8 +128,6 @@ int main(void) {
         fault_dawdle(false);
     }
     icl_recipe_destroy(&around.recipe);
-    (void)remove(scratch_path(&scratch, "run/recipe.ini"));
-    (void)remove(scratch_path(&scratch, "run/model.safetensors"));
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -96,8 +96,6 @@ static inline void close_fixture(fixture *f) {
     icl_trainer_destroy(&f->trainer);
     icl_recipe_destroy(&f->recipe);
     icl_backend_close(&f->backend);
-    scratch_close(&f->run);
-    scratch_close(&f->out);
     scratch_close(&f->scratch);
 }
 

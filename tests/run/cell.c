@@ -4,7 +4,7 @@
 #include "iclab/recipe.h"
 #include "tap.h"
 
-#include "scratch_run.h"
+#include "../core/scratch.h"
 
 enum { LAYERS = 2, SIZE = 4 * LAYERS };
 
@@ -81,10 +81,8 @@ int main(int argc, char **argv) {
     scratch_open(&scratch);
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "grown"));
     test_origin(&tap, backend, folder);
-    scratch_remove_run(&scratch, "grown");
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "diverged"));
     test_divergence(&tap, backend, folder);
-    scratch_remove_run(&scratch, "diverged");
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);

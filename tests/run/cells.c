@@ -13,7 +13,7 @@
 #include "iclab/sweep.h"
 #include "tap.h"
 
-#include "scratch_run.h"
+#include "../core/scratch.h"
 
 /* ---- Another worker, planted by the linker's --wrap ---- */
 
@@ -66,15 +66,8 @@ static void count_trainings(void *user, const char *text) {
 }
 
 static void remove_cell(scratch_folder *scratch, const char *name) {
-    char path[256];
-
-    scratch_remove_run(scratch, name);
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, i == 0 ? "%s/result.json" : "claims/%s", name);
-        (void)remove(scratch_path(scratch, path));
-    }
-    (void)remove(scratch_path(scratch, "claims"));
-    (void)remove(scratch_path(scratch, name));
+    scratch_remove(scratch_path(scratch, name));
+    scratch_remove(scratch_path(scratch, "claims"));
 }
 
 /* Works on a sweep of one cell; with a rival, it is there before the claim. */

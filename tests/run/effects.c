@@ -15,7 +15,7 @@
 #include "iclab/session.h"
 #include "tap.h"
 
-#include "scratch_run.h"
+#include "../core/scratch.h"
 
 /* ---- What a run left, part by part ---- */
 
@@ -201,7 +201,7 @@ static icl_status run(const effect *is, int value, icl_backend *backend, scratch
     ICL_TRY(add_evaluation(print, backend, trainer, recipe, error));
     ICL_TRY(add_session(print, trainer, folder, error));
 done:
-    scratch_remove_run(scratch, "run");
+    scratch_remove(scratch_path(scratch, "run"));
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../core/scratch.h"
 #include "core/allocate.h"
 #include "iclab/run.h"
-#include "scratch_run.h"
 #include "tap.h"
 
 /* ---- A run ---- */
@@ -276,8 +276,6 @@ int main(int argc, char **argv) {
     test_positions(&tap, backend, folder[1]);
     icl_recipe_destroy(&recipe);
     icl_backend_close(&backend);
-    scratch_remove_run(&scratch, "regression");
-    scratch_remove_run(&scratch, "positions");
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -11,7 +11,7 @@
 #include "iclab/run.h"
 #include "tap.h"
 
-#include "scratch_run.h"
+#include "../core/scratch.h"
 
 enum { MOST = 64 };
 
@@ -163,8 +163,8 @@ static void check_end(tap_run *tap, icl_backend *backend, scratch_folder *scratc
     tap_ok(tap, tables[0] && tables[1] && strcmp(tables[0], tables[1]) == 0, "%s: the same metrics.csv", override);
     icl_free(&tables[0]);
     icl_free(&tables[1]);
-    scratch_remove_run(scratch, "whole");
-    scratch_remove_run(scratch, "parts");
+    scratch_remove(scratch_path(scratch, "whole"));
+    scratch_remove(scratch_path(scratch, "parts"));
 }
 
 static void check_ends(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
@@ -231,7 +231,7 @@ static void check_rates(tap_run *tap, icl_backend *backend, scratch_folder *scra
     icl_free(&table);
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
-    scratch_remove_run(scratch, "rates");
+    scratch_remove(scratch_path(scratch, "rates"));
 }
 
 int main(int argc, char **argv) {
@@ -247,13 +247,13 @@ int main(int argc, char **argv) {
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "whole"));
     tap_status(&tap, train(backend, folder, "train.steps=10", false, &error), &error, "10 steps");
     check_snapshots(&tap, backend, folder, "in one piece");
-    scratch_remove_run(&scratch, "whole");
+    scratch_remove(scratch_path(&scratch, "whole"));
 
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "parts"));
     tap_status(&tap, train(backend, folder, "train.steps=5", false, &error), &error, "5 steps");
     tap_status(&tap, train(backend, folder, "train.steps=10", true, &error), &error, "5 more");
     check_snapshots(&tap, backend, folder, "in two pieces");
-    scratch_remove_run(&scratch, "parts");
+    scratch_remove(scratch_path(&scratch, "parts"));
     check_ends(&tap, backend, &scratch);
     check_rates(&tap, backend, &scratch);
     scratch_close(&scratch);

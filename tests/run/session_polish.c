@@ -9,7 +9,7 @@
 #include "run/cell.h"
 #include "tap.h"
 
-#include "scratch_run.h"
+#include "../core/scratch.h"
 
 enum { STEPS = 24, SIZE = 18 };
 
@@ -169,8 +169,6 @@ int main(void) {
         check_cell(&tap, is.backend, folders[7], whole);
     }
     icl_backend_close(&is.backend);
-    for (size_t i = 0; i < RUNS; i++)
-        scratch_remove_run(&scratch, names[i]);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -99,7 +99,7 @@ done:
 
 static bool loops(const icl_linear_placement *placement) {
     for (size_t i = 0; i < placement->count; i++)
-        if (placement->placed[i].step.kind == STEP_MORE_ROWS) /* which is that of no move */
+        if (placement->placed[i].step.kind == STEP_MORE_ROWS) /* a move has none: its kind is 0 */
             return true;
     return false;
 }

@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "../../tools/commands.h"
+#include "../../tools/command.h"
 #include "../core/scratch.h"
 #include "attempts.h"
 #include "core/allocate.h"
@@ -15,9 +15,6 @@
 #include "iclab/text.h"
 
 enum { MOST_WORDS = 32, MOST_PRINTED = 1 << 18 };
-
-/* Exit codes. */
-enum { BAD_INPUT = 2, DEVICE_OR_FILE = 3 };
 
 typedef struct invocation {
     const subcommand *command;
@@ -125,9 +122,9 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
     fclose(stderr);
     stdout = out;
     stderr = err;
-    if (code == BAD_INPUT || code == DEVICE_OR_FILE)
-        return read_message(said, code == BAD_INPUT ? ICL_ERROR_INPUT : is->failed, error);
-    if (code == 0 && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
+    if (code == EXIT_BAD_INPUT || code == EXIT_DEVICE_OR_FILE)
+        return read_message(said, code == EXIT_BAD_INPUT ? ICL_ERROR_INPUT : is->failed, error);
+    if (code == EXIT_DONE && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
         return icl_fail(error, is->failed, "%s", "skipped");
     ICL_TRY(icl_text_print(&all, error, "%d %016llx %016llx %016llx\n%s", code,
                            (unsigned long long)hash_files(scratch_path(is->scratch, "OUT")),
