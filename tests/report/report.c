@@ -112,6 +112,8 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
            strstr(html, "id=\"p1-dot\"") && strstr(html, "id=\"p2-dot\"") && strstr(html, "href=\"#p1-dot\"") &&
                strstr(html, "url(#p2-dot)"),
            "the ids of two pictures differ, and what refers to them follows");
+    tap_ok(tap, count_of(html, "<table class=\"cards\"") == 1 && count_of(html, "<table ") == 1,
+           "a table with a sentence becomes cards where it is narrow");
     tap_ok(tap, strstr(html, "1 &lt; 2 &amp; 3") && !strstr(html, "width=\"9\""),
            "their text is there, their size the page's");
     tap_ok(tap, strstr(html, "gnuplot missing.gp draws missing.svg") != NULL,

@@ -29,12 +29,17 @@ static const icl_score scores[SCORES] = {
 
 static const icl_capabilities device = {.name = "a device", .spec = "cpu"};
 
-/* The report of a folder with an empty metrics.csv, of the first `count` scores. */
+/* The report of a folder with an empty metrics.csv, of the first `count` scores. With all of them, a step's memory was
+ * measured. */
 static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, icl_loss_kind kind) {
     icl_score own[SCORES];
     icl_evaluation evaluation = {.count = count, .scores = own, .sequences = 12345};
-    const icl_run_facts facts = {
-        .device = &device, .recipe_name = "recipe", .seed = 7, .steps = 9, .status = "finished"};
+    const icl_run_facts facts = {.device = &device,
+                                 .recipe_name = "recipe",
+                                 .seed = 7,
+                                 .steps = 9,
+                                 .status = "finished",
+                                 .step_memory = count == SCORES ? 3 * 1048576.0 : 0};
     icl_recipe *recipe = NULL;
     char *text = NULL;
     size_t size;
@@ -101,15 +106,18 @@ int main(void) {
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0.4375);
     tap_ok(&tap, html && strstr(html, "half_median and half_trimmed (without the largest 1 %) instead of the mean"),
            "what its table says of heavy tails");
+    tap_ok(&tap, html && strstr(html, "3.0 MiB") && !strstr(html, "not measured"), "what a step holds");
     icl_free(&html);
     html = write_report(&tap, &scratch, ORACLE + 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0);
     icl_free(&html);
     html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "mean squared error", 3.125, 0.375, 0);
+    tap_ok(&tap, html && strstr(html, "not measured") && !strstr(html, " MiB"), "which need not be known");
     icl_free(&html);
     scratch_write(&scratch, "metrics.csv", metrics, strlen(metrics));
     html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
+    tap_ok(&tap, html && strstr(html, "loss.csv") && !strstr(html, "Spikes"), "losses without a spike");
     icl_free(&html);
     check_unit(&tap, &scratch, "squared error (squares of y");
     html = write_report(&tap, &scratch, 1, ICL_LOSS_CROSS_ENTROPY);
