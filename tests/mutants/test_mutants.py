@@ -80,6 +80,12 @@ def check_changes(tap, work):
     covered = reach.Reach(root, work / "kept")
     covered.tree.synchronize()
     covered.collect(2, lambda text: print(f"# {text}"))
+    with open(covered.tree.source / "src/below/sum.c", "a", encoding="utf-8") as file:
+        file.write("int sum_that_none_calls(void);\nint sum_that_none_calls(void)\n{\n    return 1;\n}\n")
+    again = [covered.tree.ninja(jobs=2).stdout]
+    covered.collect(2, again.append)
+    tap.ok(len(again) == 1 and "Linking" in again[0], "another library is no other test", again)
+    covered.tree.synchronize()
     one = trial.Trial(root, work / "kept", 0, trial.Tried(work), lambda text: print(f"# {text}"))
     one.prepare()
     before = (root / "src/below/sum.c").read_bytes()
