@@ -106,7 +106,7 @@ icl_status icl_model_embed(const icl_model *from, const float *from_values, cons
         status =
             icl_fail(error, ICL_ERROR_INPUT,
                      "a model of %zu layers, %zu heads and %zu inputs cannot become the other: expected a "
-                     "full one of as many heads and inputs and no fewer layers (%zu, %zu, %zu)",
+                     "full one, not tied, of as many heads and inputs and no fewer layers (%zu, %zu, %zu)",
                      from->layers, icl_model_heads(from), from->dimension, to->layers, state->heads, to->dimension);
         goto done;
     }

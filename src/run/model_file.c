@@ -273,12 +273,11 @@ static icl_status embed(const char *path, const icl_model *from, const float *fr
     icl_error refused = {0};
     icl_status status;
 
-    if (icl_model_layers(from) < icl_model_layers(model) && !icl_recipe_flag(recipe, "model", "tied"))
-        for (size_t layer = icl_model_layers(from) - 1; layer + 1 < icl_model_layers(model); layer++)
-            icl_model_initialize_inserted(model, layer, seed, values);
     status = icl_model_embed(from, from_values, model, values, &refused);
     if (status != ICL_OK)
         return icl_fail(error, status, "%s: %s", path, refused.message);
+    for (size_t layer = icl_model_layers(from) - 1; layer + 1 < icl_model_layers(model); layer++)
+        icl_model_initialize_inserted(model, layer, seed, values);
     for (size_t i = 0; i < icl_model_size(model); i++)
         if (!isfinite(values[i]))
             return icl_fail(error, ICL_ERROR_INPUT,

@@ -271,6 +271,37 @@ static void test_products(tap_run *tap, icl_backend *backend) {
     }
 }
 
+/* ---- The ends of pieces ---- */
+
+/* What is overwritten in place shows an element that two pieces take, or none: beside every size that pieces may
+ * have. */
+static void test_pieces(tap_run *tap, icl_backend *backend) {
+    enum { LEAST = 64, MOST = 65536 };
+    static float numbers[MOST + 1];
+    icl_tensor whole = {0};
+    icl_error error = {0};
+
+    for (size_t i = 0; i <= MOST; i++)
+        numbers[i] = (float)(i % 97) + 1;
+    if (!tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){MOST + 1}, &whole, &error), &error, "a vector"))
+        return;
+    for (size_t count = LEAST; count <= MOST; count *= 2)
+        for (size_t length = count - 1; length <= count + 1; length++) {
+            const icl_tensor part = icl_tensor_slice(whole, 0, 0, length);
+            static float got[MOST + 1];
+            size_t wrong = 0;
+            icl_status status = icl_tensor_write(whole, numbers, &error);
+            if (status == ICL_OK)
+                status = icl_unary(backend, ICL_NEGATE, part, part, &error);
+            if (status == ICL_OK)
+                status = icl_tensor_read(whole, got, &error);
+            for (size_t i = 0; status == ICL_OK && i <= MOST; i++)
+                wrong += got[i] != (i < length ? -numbers[i] : numbers[i]);
+            tap_ok(tap, status == ICL_OK && wrong == 0, "%zu numbers are negated once: %zu are not", length, wrong);
+        }
+    icl_tensor_release(&whole);
+}
+
 int main(int argc, char **argv) {
     static const size_t grid[] = {4, 6};
     tap_run tap = {0};
@@ -291,6 +322,7 @@ int main(int argc, char **argv) {
         test_announcement(&tap, backend, whole);
         test_failure(&tap, backend, whole, other);
         test_products(&tap, backend);
+        test_pieces(&tap, backend);
     }
     icl_tensor_release(&whole);
     icl_tensor_release(&other);

@@ -377,6 +377,7 @@ static void check_table(tap_run *tap) {
         tap_ok(tap, icl_recipe_value(recipe, key->section, key->name) != NULL, "%s.%s is in a whole recipe",
                key->section, key->name);
     }
+    tap_ok(tap, icl_recipe_value(recipe, "model", "no_such_key") == NULL, "a key that is not there has no value");
     tap_ok(tap, count > 40 && undocumented == 0, "every one of %zu keys has one line of help", count);
     tap_ok(tap, sections == 4, "four sections, each in one piece");
     tap_ok(tap,

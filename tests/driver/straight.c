@@ -46,6 +46,30 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
     icl_backend_close(&o.backend);
 }
 
+/* Gradients and predictions in turn: the program of neither makes the other's forgotten. */
+static void check_two(tap_run *tap, const char *spec) {
+    static double predictions[MAX_PARAMETERS];
+    icl_error error = {0};
+    icl_status status;
+    fused f = {0};
+    opened o;
+
+    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
+    if (!tap_status(tap, o.status, &o.error, "two programs"))
+        return;
+    status = fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM, &error);
+    for (int launch = 1; launch <= LAUNCHES && status == ICL_OK; launch++) {
+        status = run_gradient(&f, (icl_tensor){0}, &error);
+        if (status == ICL_OK)
+            status = run_predict(&f, predictions, &error);
+    }
+    tap_status(tap, status, &error, "gradients and predictions");
+    tap_ok(tap, icl_opencl_of(o.backend)->straight_launches == 2 * (LAUNCHES - FIRST_STRAIGHT + 1),
+           "%zu launches of the straight lines of two", icl_opencl_of(o.backend)->straight_launches);
+    fused_close(&f);
+    icl_backend_close(&o.backend);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     char spec[ICL_NAME_CAPACITY];
@@ -59,6 +83,7 @@ int main(int argc, char **argv) {
     snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
     icl_backend_close(&backend);
     check(&tap, spec, "name=Planted", LAUNCHES - FIRST_STRAIGHT + 1, NULL);
+    check_two(&tap, spec);
     check(&tap, spec, "name=Planted;fail-build=1", 0, "CL_BUILD_PROGRAM_FAILURE");
     check(&tap, spec, "name=Planted;replace=slope = 2.0f>slope = 2.5f", 1, "expected the bits of");
     return tap_done(&tap);

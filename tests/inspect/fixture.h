@@ -31,6 +31,9 @@ typedef struct fixture {
     char *summary;
     size_t count;
     found all[MOST_FOUND];
+    char doing[64];      /* what it was at last */
+    double done;         /* the share of it */
+    unsigned steps_back; /* of shares, or beyond 0 … 1 */
 } fixture;
 
 static inline void collect(void *user, const icl_inspected *is) {
@@ -43,6 +46,15 @@ static inline void collect(void *user, const icl_inspected *is) {
     snprintf(to->what, sizeof to->what, "%s", is->what);
     snprintf(to->quantity, sizeof to->quantity, "%s", is->quantity);
     snprintf(to->note, sizeof to->note, "%s", is->note ? is->note : "");
+}
+
+static inline void follow(void *user, const char *doing, double share) {
+    fixture *f = user;
+    const double before = strcmp(doing, f->doing) == 0 ? f->done : 0;
+
+    f->steps_back += !(share >= before && share <= 1);
+    f->done = share;
+    snprintf(f->doing, sizeof f->doing, "%s", doing);
 }
 
 /* The number whose quantity holds the text; NULL where there is none. */
@@ -113,6 +125,7 @@ static inline icl_status inspect_by(fixture *f, size_t sequences, icl_error *err
                                               .folder = f->out.folder,
                                               .sequences = sequences,
                                               .report = collect,
+                                              .progress = follow,
                                               .user = f},
                         &f->summary, error));
     tap_note("%s", f->summary);

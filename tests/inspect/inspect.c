@@ -48,7 +48,29 @@ static void test_descent(tap_run *tap) {
             tap_ok(tap, value_of(&f, 0, "gd:1", "cosine") > 1 - 1e-9, "the cosine of sensitivities is 1");
             tap_ok(tap, value_of(&f, 1, "w_yy", "predictions move") == 0, "the other terms do nothing");
             tap_ok(tap, value_of(&f, 1, "w_yx", "predictions move") == 1, "without the step it predicts nothing");
+            tap_ok(tap, f.steps_back == 0 && f.doing[0] != '\0', "each part's progress goes on, from 0 to 1");
         }
+    }
+    close_fixture(&f);
+}
+
+/* As many steps as inspect knows the constants of, and one more: it looks for an algorithm of fewer. */
+static void test_many_steps(tap_run *tap, size_t steps) {
+    char layers[32], named[48];
+    const char *const overrides[] = {layers, "model.parameterization=gd++", "task.noise=uniform:1", NULL};
+    double rates[ICL_INSPECT_MOST_STEPS + 1];
+    fixture f = {0};
+    icl_error error = {0};
+
+    snprintf(layers, sizeof layers, "model.layers=%zu", steps);
+    snprintf(named, sizeof named, "%zu steps of gradient descent", steps);
+    for (size_t i = 0; i < steps; i++)
+        rates[i] = .01;
+    if (tap_status(tap, open_small(&f, overrides, &error), &error, layers)) {
+        icl_gd_construct(icl_trainer_model(f.trainer), &(icl_descent){steps, rates, NULL}, D, N, f.values);
+        if (tap_status(tap, inspect_by(&f, 100, &error), &error, "inspected"))
+            tap_ok(tap, (strstr(f.summary, named) != NULL) == (steps <= ICL_INSPECT_MOST_STEPS),
+                   "the model's own steps, up to %d, are known", ICL_INSPECT_MOST_STEPS);
     }
     close_fixture(&f);
 }
@@ -413,6 +435,8 @@ int main(void) {
     tap_run tap = {0};
 
     test_descent(&tap);
+    test_many_steps(&tap, ICL_INSPECT_MOST_STEPS);
+    test_many_steps(&tap, ICL_INSPECT_MOST_STEPS + 1);
     test_gdpp(&tap);
     test_rescaling(&tap);
     test_idle_layer(&tap);

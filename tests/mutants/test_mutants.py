@@ -44,6 +44,8 @@ EXPECTED = [
      'printf("%s than 1: %g\\n", result > 1 ? "more" : "more", result);', "survived", None),
     ("src/below/sum.c", "arithmetic", "double *made = malloc(count * sizeof *made);",
      "double *made = malloc(count / sizeof *made);", "caught", "mean"),
+    ("src/above/names.c", "constant", 'static const entry row = {"most", 8};',
+     'static const entry row = {"most", 9};', "caught", "names"),
     ("tools/mean.c", "comparison", "for (int i = 1; i < count && given < MOST; i++)",
      "for (int i = 1; i <= count && given < MOST; i++)", "caught", "mean"),
     ("tools/mean.c", "arithmetic", "for (int i = 1; i < count && given < MOST; i++)",

@@ -24,6 +24,7 @@ TESTS_OF = {"tests/backend/": ("tests/backend/", "tests/conformance/", "tests/dr
             "tests/device/": ("tests/driver/",)}
 IGNORED = "return value ignored"  # a kind of change
 REPRODUCE = {"reproduce"}  # a suite
+TABLES = "tables"  # a suite, whose tests read rows wherever they stand
 FAULTS_REPRODUCE = "faults-reproduce"  # a suite, whose tests take a minute each
 STEPS = 2  # from a table to the files that read it
 # Within the sources, as a developer's is: ccache then has most of it, whose keys hold the way from one to the other.
@@ -142,6 +143,8 @@ class Trial:
                 return {"verdict": "equivalent", "why": "the same object code"}
             users = self.users[change.file] if change.lines is None else ()
             reaching, is_seen = covered.reaching(change, original, users)
+            if change.lines is None:  # whoever walks all tables gets to this one by pointers
+                reaching = {**dict.fromkeys(self._of_tables(), 1), **reaching}
             order = self._order(change, reaching, covered, totals)
             result = self._run_tests(order, covered, seconds, path, original, changed)
             first = [name for name in order[:AGAIN] if name not in self.tried.bad and
@@ -167,15 +170,19 @@ class Trial:
                 (self.tree.build / program).unlink(missing_ok=True)
         return file in self.outputs
 
+    def _of_tables(self):
+        return [name for name, test in self.tests.items() if TABLES in test.suites]
+
     def _order(self, change, reaching, covered, totals):
         """Quick tests and those that run little else first, above all those of the change's own room; those of
         reach.LAST behind all others. A status that is ignored shows where calls fail: before all others in tests of
-        faults."""
+        faults; a number of a table, in tests of tables."""
         names = [name for name in reaching if name in self.tests]
         # What a paper's number is computed by, a reproduction alone looks at.
         own = REPRODUCE if change.file.startswith("src/papers/") else set()
         failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites
                    and (own or FAULTS_REPRODUCE not in self.tests[name].suites)}
+        failing |= set(self._of_tables()) & set(names) if change.lines is None else set()
         last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"

@@ -94,6 +94,26 @@ static void check_unit(tap_run *tap, scratch_folder *scratch, const char *unit) 
     icl_free(&script);
 }
 
+static size_t count_of(const char *text, const char *part) {
+    size_t count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        count++;
+    return count;
+}
+
+/* What is begun is ended. */
+static void check_tags(tap_run *tap, const char *html) {
+    static const char *const tags[][2] = {
+        {"<table", "</table>"},     {"<thead", "</thead>"},     {"<tbody", "</tbody>"},
+        {"<tr", "</tr>"},           {"<section", "</section>"}, {"<figure", "</figure>"},
+        {"<details", "</details>"}, {"<pre", "</pre>"},         {"<ul", "</ul>"}};
+
+    for (size_t i = 0; html && i < sizeof tags / sizeof *tags; i++)
+        tap_ok(tap, count_of(html, tags[i][0]) == count_of(html, tags[i][1]), "each of %zu %s> is ended",
+               count_of(html, tags[i][0]), tags[i][0]);
+}
+
 int main(void) {
     static const char metrics[] = ICL_METRICS_HEADER "\n1,3.5,1,0.1,\n2,3,1,0.1,\n3,2.5,1,0.1,\n";
     tap_run tap = {0};
@@ -104,6 +124,7 @@ int main(void) {
     scratch_write(&scratch, "metrics.csv", ICL_METRICS_HEADER "\n", strlen(ICL_METRICS_HEADER) + 1);
     html = write_report(&tap, &scratch, SCORES, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0.4375);
+    check_tags(&tap, html);
     tap_ok(&tap, html && strstr(html, "half_median and half_trimmed (without the largest 1 %) instead of the mean"),
            "what its table says of heavy tails");
     tap_ok(&tap, html && strstr(html, "3.0 MiB") && !strstr(html, "not measured"), "what a step holds");

@@ -159,6 +159,9 @@ static void check_table(tap_run *tap, const icl_evaluation *evaluation, const ch
         }
         tap_ok(tap, same, "the table's row %zu: %s", row, line);
     }
+    const char *constants = strstr(text, "\nconstants: ");
+    tap_ok(tap, constants && strncmp(strchr(constants + 1, '\n'), "\n\n", 2) == 0 && !strstr(constants, "\n\n\n"),
+           "constants end their line, and the notes stand below an empty one");
 }
 
 static void check_text(tap_run *tap, const icl_evaluation *evaluation) {

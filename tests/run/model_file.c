@@ -143,6 +143,9 @@ static void check_refusals(tap_run *tap, icl_backend *backend, const char *path)
                   (const char *const[]){"model.heads = 2", "expected 1"});
     check_refusal(tap, backend, path, LIST("model.parameterization=full"), LIST("model.parameterization=diag"),
                   (const char *const[]){"cannot become the other", "full one"});
+    check_refusal(tap, backend, path, LIST("model.layers=2"),
+                  LIST("model.parameterization=full", "model.layers=3", "model.tied=true"),
+                  (const char *const[]){"cannot become the other", "not tied"});
     check_refusal(tap, backend, path, LIST("model.layers=3"), LIST("model.layers=2"),
                   (const char *const[]){"3 layers", "no fewer layers"});
     check_refusal(tap, backend, path, LIST("model.family=softmax", "model.layers=1"), LIST("model.layers=1"),
@@ -180,6 +183,26 @@ static void check_foreign(tap_run *tap, scratch_folder *scratch) {
     icl_model_destroy(&model);
     scratch_write(scratch, "foreign.safetensors", "not a model", 11);
     tap_ok(tap, start_model(full, path, &model, started, &error) == ICL_ERROR_INPUT, "refused: %s", error.message);
+    icl_model_destroy(&model);
+}
+
+/* Metadata that a recipe may have, but no model can be of. */
+static void check_described(tap_run *tap, scratch_folder *scratch) {
+    static const char *const softmax[] = {"model.family=softmax", "model.layers=1", NULL};
+    static const icl_metadata metadata[] = {
+        {"model.family", "softmax"}, {"model.layers", "2"}, {"task.d", "3"}, {"task.n", "5"}};
+    float number = 1, started[MOST] = {0};
+    const icl_named_tensor tensor = {.name = "layer.0.p", .rank = 1, .shape = {1}, .data = &number};
+    const char *path = scratch_path(scratch, "described.safetensors");
+    icl_model *model = NULL;
+    icl_error error = {0};
+
+    tap_status(tap, icl_safetensors_write(path, &tensor, 1, metadata, sizeof metadata / sizeof *metadata, &error),
+               &error, "a file of softmax attention of two layers");
+    tap_ok(tap,
+           start_model(softmax, path, &model, started, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "its metadata: ") && strstr(error.message, "softmax has one layer"),
+           "refused: %s", error.message);
     icl_model_destroy(&model);
 }
 
@@ -248,6 +271,7 @@ int main(int argc, char **argv) {
     check_load(&tap, backend, path, (const char *const[]){"model.family=softmax", "model.layers=1", NULL}, "task.d=4");
     check_refusals(&tap, backend, path);
     check_foreign(&tap, &scratch);
+    check_described(&tap, &scratch);
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);

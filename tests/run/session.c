@@ -253,6 +253,11 @@ int main(int argc, char **argv) {
     tap_status(&tap, train(backend, folder, "train.steps=5", false, &error), &error, "5 steps");
     tap_status(&tap, train(backend, folder, "train.steps=10", true, &error), &error, "5 more");
     check_snapshots(&tap, backend, folder, "in two pieces");
+    scratch_write(&scratch, "parts/metrics.csv", "step,loss\n", 10);
+    tap_ok(&tap,
+           train(backend, folder, "train.steps=12", true, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "parts/metrics.csv"),
+           "metrics of another program are refused: %s", error.message);
     scratch_remove(scratch_path(&scratch, "parts"));
     check_ends(&tap, backend, &scratch);
     check_rates(&tap, backend, &scratch);

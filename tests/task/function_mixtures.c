@@ -4,6 +4,7 @@
  */
 #include "function_shown.h"
 #include "task/function_classes/noise_levels.h"
+#include "task/function_classes/predictors.h"
 
 /* ---- What is drawn ---- */
 
@@ -319,7 +320,18 @@ done:
     return status;
 }
 
+/* One coordinate of d, under each of the levels of noise: as many hypotheses as Bayes weighs, and more. */
+static void check_most(tap_run *tap) {
+    icl_function_classes is = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
+                               .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
+
+    tap_ok(tap, icl_bayes_exists(&is, ICL_BAYES_ALL), "bayes weighs 20,000 hypotheses");
+    is.law.dimension++;
+    tap_ok(tap, !icl_bayes_exists(&is, ICL_BAYES_ALL), "and not 20,002");
+}
+
 static icl_status check_existence(tap_run *tap, icl_error *error) {
+    check_most(tap);
     ICL_CHECK(check_rows(tap, "task.noise=1", false, false, error));
     ICL_CHECK(check_rows(tap, "task.noise=choice:1,2", true, false, error));
     ICL_CHECK(check_rows(tap, "task.class=sparse task.noise=1", true, false, error));

@@ -12,6 +12,11 @@ run "${pair[@]}" "${train[@]}" --out "$work/files"
 [[ $code -eq 0 ]] && grep -q '^forced: ' "$work/out" && grep -q '^free-running: ' "$work/out" &&
     grep -q '^0 steps failed' "$work/out"
 ok $? "training steps are compared in both modes"
+shown() { # the steps of which both modes have a row
+    sed -nE 's/^ +([0-9]+) +[-0-9].*/\1/p' "$work/out" | tr '\n' ' '
+}
+[[ $(shown) == "1 2 5 10 12 1 2 5 10 12 " ]]
+ok $? "rows of 1, 2, 5, 10 and the last step of each"
 [[ $(wc -l <"$work/files/forced.csv") -eq 13 && $(wc -l <"$work/files/free.csv") -eq 13 ]]
 ok $? "a table of every step is written for each mode"
 if command -v gnuplot >/dev/null; then
@@ -49,6 +54,10 @@ json "a reference that diverges ends both" <<'EOT'
 s = rows[-1]["summary"]
 assert (s["forced_steps"], s["free_steps"], s["failed"], s["reference_diverged"]) == (1, 1, 0, 2), s
 EOT
+
+run "${pair[@]}" "${train[@]}" --steps 4 --all
+[[ $(shown) == "1 2 3 4 1 2 3 4 " ]]
+ok $? "or of every step"
 
 refused 2 'quickstrat' "an unknown recipe is bad input" "${pair[@]}" --train quickstrat
 refused 2 'train.bacth' "an unknown key is bad input" "${pair[@]}" "${train[@]}" --set train.bacth=1

@@ -34,6 +34,13 @@ for command in "$@"; do
     grep -qF -- "\\fB$command\\fR" "$pages/iclab.1"
     ok $? "iclab(1) has $command"
 done
+# terms HEADING: those of iclab(1) below it, in order.
+terms() {
+    sed -n "/^\.SH $1\$/,/^\.SH /s/^.fB\([^ ]*\).fR\$/\1/p" "$pages/iclab.1" | tr -d '\134'
+}
+same <(printf '%s\n' ICLAB_DEVICE ICLAB_RECIPES ICLAB_CACHE_DIR ICLAB_OPENCL_KERNELS OMP_NUM_THREADS NO_COLOR TERM) \
+    <(terms ENVIRONMENT) "iclab(1) has every variable of the environment"
+same <(printf '%s\n' runs/NAME-seedN/ reproductions/NAME-SCALE/) <(terms FILES | head -2) "and the folders"
 keys=$("$ICLAB" train --help | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) = .*/\1/p')
 missing=$(for key in $keys; do grep -qF "\\fB${key#*.}\\fR = " "$pages/iclab-recipe.5" || echo "$key"; done)
 [[ -z $missing && $(grep -c . <<<"$keys") -gt 40 ]]
