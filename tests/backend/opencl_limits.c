@@ -1,6 +1,7 @@
 /*
  * Limits of an OpenCL device, at their boundaries: blocks of the pool and what they can serve, a driver that has no
- * memory while the pool holds some, scratch memory of a launch; and that a product stays with the kernel asked for.
+ * memory while the pool holds some, or refuses launches; scratch memory of a launch; and that a product stays with the
+ * kernel asked for.
  */
 #include "backend/opencl/opencl.h"
 #include "iclab/ops.h"
@@ -12,6 +13,7 @@
 
 static const icl_opencl *hoarding; /* whose free blocks are all the memory that there is; NULL: there is enough */
 static size_t refusals;
+static bool refuses_launches;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 cl_mem __real_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code);
@@ -25,6 +27,21 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size
             return NULL;
         }
     return __real_clCreateBuffer(context, flags, size, host, code);
+}
+
+cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                                     const size_t *global, const size_t *local, cl_uint count, const cl_event *waits,
+                                     cl_event *event);
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                                     const size_t *global, const size_t *local, cl_uint count, const cl_event *waits,
+                                     cl_event *event);
+
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
+                                     const size_t *global, const size_t *local, cl_uint count, const cl_event *waits,
+                                     cl_event *event) {
+    return refuses_launches
+               ? CL_OUT_OF_RESOURCES
+               : __real_clEnqueueNDRangeKernel(queue, kernel, rank, offset, global, local, count, waits, event);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
@@ -141,6 +158,23 @@ static void test_native(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
+/* A launch that the driver refuses: its group is named where it is larger than the kernel allows. */
+static void test_refused_launch(tap_run *tap, icl_backend *backend) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    refuses_launches = true;
+    for (size_t more = 0; more < 2; more++) {
+        const icl_compiled none = {.kernel = NULL, .local_size = 64 + more, .limit = 64, .is_fixed = true};
+        icl_error error = {0};
+        const icl_status status = icl_opencl_enqueue(opencl, ICL_KERNEL_matmul_tiles, &none, 64 + more, &error);
+        tap_ok(tap,
+               status == ICL_ERROR_DEVICE && strstr(error.message, "matmul_tiles") &&
+                   (strstr(error.message, "needs groups of") != NULL) == (more > 0),
+               "a group of %zu where 64 are allowed: %s", none.local_size, error.message);
+    }
+    refuses_launches = false;
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     const char *spec = tap_device_spec(argc > 1 ? argv[1] : "opencl");
@@ -149,6 +183,7 @@ int main(int argc, char **argv) {
     if (!backend)
         return tap_done(&tap);
     test_second_try(&tap, backend);
+    test_refused_launch(&tap, backend);
     icl_backend_close(&backend);
     test_small_block(&tap, spec);
     test_scratch(&tap, spec);

@@ -91,10 +91,15 @@ static void check_conversion(tap_run *tap, icl_backend *backend, const char *pat
                    same_layer(own, written, 0, model, started, 0) && same_layer(own, written, 1, model, started, 1),
                    "%s, %s: the matrices are the same, bit by bit", parameterization, heads);
         icl_model_destroy(&model);
-        if (tap_status(tap, start_model(deeper, path, &model, started, &error), &error, "a layer more"))
+        if (tap_status(tap, start_model(deeper, path, &model, started, &error), &error, "a layer more")) {
             tap_ok(tap,
                    same_layer(own, written, 0, model, started, 0) && same_layer(own, written, 1, model, started, 2),
                    "%s, %s: the first stays first and the last last", parameterization, heads);
+            memcpy(written, started, sizeof written);
+            icl_model_initialize_inserted(model, 1, 1, written); /* by train.seed */
+            tap_ok(tap, memcmp(written, started, sizeof written) == 0,
+                   "the one between starts as one that is inserted");
+        }
         icl_model_destroy(&model);
     }
     icl_trainer_destroy(&trainer);

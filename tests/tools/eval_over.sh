@@ -35,6 +35,12 @@ ok $? "and no file of what there is not"
 grep -q 'over/n/result.json, table.csv' "$work/err"
 ok $? "it says where"
 
+# A file where the results of evaluations are to lie.
+touch "$work/run/eval"
+run eval "$work/run" "${small[@]}"
+[[ $code -eq 0 ]] && grep -q '^iclab: the result is not kept: .*run/eval.* (--out DIR takes it elsewhere)$' "$work/err"
+ok $? "a result that cannot be kept is printed, and a line says so"
+rm "$work/run/eval"
 run eval "$work/run" "${small[@]}" --set task.n=12 --json
 expect 0 "the same cell by --set"
 grep '^{"task.n":"12"' "$work/run/over/n/result.json" | sed 's/"task.n":"12",//; s/,$//' >"$work/cell"

@@ -107,9 +107,11 @@ alike killed "killed and gone on with"
 
 if [[ -n $mpirun ]]; then
     code=0
-    timeout 120 "$mpirun" -n 2 "$ICLAB" "${common[@]}" --out "$work/ranks" >"$work/out" 2>"$work/err" </dev/null ||
-        code=$?
+    timeout 120 "$mpirun" -n 2 "$ICLAB" "${common[@]}" --workers 1 --out "$work/ranks" >"$work/out" 2>"$work/err" \
+        </dev/null || code=$?
     expect 0 "two ranks"
+    grep -q '2 trainings to do by 2 ranks' "$work/err"
+    ok $? "are said to work, each by itself"
     [[ $(grep -c ': training .* steps' "$work/err") -eq 2 && $(grep -c 'findings, ' "$work/out") -eq 1 ]]
     ok $? "each training is done once, and one rank judges"
     alike ranks "two ranks"

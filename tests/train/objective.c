@@ -130,6 +130,31 @@ static icl_status test_draws(tap_run *tap, sets *s, icl_error *error) {
     return ICL_OK;
 }
 
+/* Of one batch, and of one time as many, a tail has nothing to keep: the draws are plain ones. */
+static icl_status test_plain(tap_run *tap, sets *s, icl_error *error) {
+    const struct { size_t sequences, times; } cases[] = {{KEPT / 4, TIMES}, {KEPT, 1}};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_objective *is = NULL;
+        const size_t size = cases[i].sequences * sizeof(double);
+        memset(s->scores, 0, sizeof s->scores);
+        ICL_TRY(create(s, cases[i].sequences, &is, error));
+        status = icl_objective_draw_tail(is, s->at, cases[i].times, s->scores, SEED, NUMBER, error);
+        if (status == ICL_OK)
+            status = icl_objective_losses(is, s->at, s->kept, error);
+        if (status == ICL_OK)
+            status = icl_objective_draw(is, SEED, NUMBER, error);
+        if (status == ICL_OK)
+            status = icl_objective_losses(is, s->at, s->losses, error);
+        icl_objective_destroy(&is);
+        tap_ok(tap, status == ICL_OK && memcmp(s->kept, s->losses, size) == 0, "%zu sequences, %zu times: a plain draw",
+               cases[i].sequences, cases[i].times);
+    }
+done:
+    return status;
+}
+
 static icl_status test_all(tap_run *tap, sets *s, icl_backend *backend, icl_error *error) {
     float values[SIZE];
 
@@ -143,7 +168,8 @@ static icl_status test_all(tap_run *tap, sets *s, icl_backend *backend, icl_erro
     ICL_CHECK(icl_objective_draw_tail(s->few, s->at, TIMES, s->scores, SEED, NUMBER, error));
     ICL_CHECK(test_mean(tap, s, error));
     ICL_CHECK(test_points(tap, s, error));
-    return test_draws(tap, s, error);
+    ICL_CHECK(test_draws(tap, s, error));
+    return test_plain(tap, s, error);
 }
 
 int main(void) {
