@@ -31,8 +31,8 @@ icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t 
  * units of their mean, and keeps those that score most, a half of the objective's, and of the rest one in so many,
  * which then stands for the others: the mean estimates the same, in the tail as well as all of them do. scores [times *
  * icl_objective_sequences] is zero before the first call; the next ones, with the same numbers, add other points, whose
- * tails are kept, too. An objective of one batch has no half to keep, and one time leaves nothing out: both are drawn by
- * icl_objective_draw. */
+ * tails are kept, too. An objective of one batch has no half to keep, and one time leaves nothing out: such draws are
+ * those of icl_objective_draw. */
 icl_status icl_objective_draw_tail(icl_objective *objective, const double *at, size_t times, double *scores,
                                    uint32_t seed, uint64_t number, icl_error *error);
 

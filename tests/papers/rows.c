@@ -1,4 +1,5 @@
 /* The table of reproductions: each has a name of its own, a paper, a line that says what it shows, and its cost. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "papers/reproduce.h"
@@ -6,13 +7,12 @@
 
 /* "4 s", "10 min": a number and a unit, but for what nobody waits for. */
 static bool is_time(const char *text) {
-    char unit[16];
-    double number = 0;
+    char *unit = NULL;
 
     if (strncmp(text, "a ", 2) == 0 || strcmp(text, "weeks") == 0)
         return true;
-    return sscanf(text, "%lf %15s", &number, unit) == 2 && number > 0 &&
-           (strcmp(unit, "s") == 0 || strcmp(unit, "min") == 0 || strcmp(unit, "h") == 0 || strcmp(unit, "d") == 0);
+    return strtod(text, &unit) > 0 &&
+           (strcmp(unit, " s") == 0 || strcmp(unit, " min") == 0 || strcmp(unit, " h") == 0 || strcmp(unit, " d") == 0);
 }
 
 int main(void) {

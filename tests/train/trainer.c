@@ -1,5 +1,6 @@
 /* The training loop: reproducible to the bit, restartable at any step, honest about divergence, free of
  * allocations. */
+#include "core/safetensors.h"
 #include "fixture.h"
 
 #define SMALL "task.d=4", "task.n=6", "task.noise=uniform:2", "train.batch=32", "train.warmup=5", "train.steps=60"
@@ -281,6 +282,27 @@ static void refuse(tap_run *tap, icl_backend *backend, const char *const *overri
     icl_trainer_destroy(&trainer);
 }
 
+/* A step of as many digits as a checkpoint may have, of one more, and of none. */
+static void test_steps(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        const char *step, *refusal;
+    } cases[] = {{"999999999999999999", "no recipe in the metadata"},
+                 {"1000000000000000000", "no step in the metadata"},
+                 {"12 steps", "step is no whole number"},
+                 {"none", "no step in the metadata"},
+                 {"-1", "no step in the metadata"}};
+    const float number = 1;
+    const icl_named_tensor tensor = {.name = "parameters", .rank = 1, .shape = {1}, .data = &number};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const icl_metadata step = {"iclab.step", cases[i].step};
+        icl_error error = {0};
+        tap_status(tap, icl_safetensors_write(file_path(), &tensor, 1, &step, 1, &error), &error, cases[i].step);
+        refuse(tap, backend, adam, cases[i].refusal);
+    }
+    remove(file_path());
+}
+
 static void test_foreign_checkpoints(tap_run *tap, icl_backend *backend) {
     static const char *const other_batch[] = {SMALL, "model.parameterization=full", "model.layers=2", "train.batch=64",
                                               NULL};
@@ -375,6 +397,7 @@ int main(int argc, char **argv) {
     test_steady_state(&tap, backend);
     test_ops(&tap, backend);
     test_foreign_checkpoints(&tap, backend);
+    test_steps(&tap, backend);
     test_bad_recipes(&tap, backend);
     /* A backend may keep what it made of a model, for the next one like it. */
     const size_t kept = icl_backend_get_statistics(backend).bytes_live;
