@@ -38,8 +38,7 @@ static void check_stride(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&one);
 }
 
-/* Ops that always write something, or whose outputs have a batch's length, of which conformance has no case without
- * sequences. */
+/* Ops of which conformance has no such case: they always write something, or its cases all have sequences. */
 static const icl_op without_case[] = {ICL_OP_update_step,
                                       ICL_OP_track_threshold,
                                       ICL_OP_spherical,

@@ -180,9 +180,10 @@ class Trial:
         names = [name for name in reaching if name in self.tests]
         # What a paper's number is computed by, a reproduction alone looks at.
         own = REPRODUCE if change.file.startswith("src/papers/") else set()
-        failing = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites
-                   and (own or FAULTS_REPRODUCE not in self.tests[name].suites)}
-        failing |= set(self._of_tables()) & set(names) if change.lines is None else set()
+        first = {name for name in names if change.kind == IGNORED and "faults" in self.tests[name].suites
+                 and (own or FAULTS_REPRODUCE not in self.tests[name].suites)}
+        if change.lines is None:
+            first.update(self._of_tables())
         last = {name for name in names if (reach.LAST - own) & self.tests[name].suites}
         parts = pathlib.PurePosixPath(change.file).parts
         room = f"tests/{parts[1] if parts[0] == 'src' else parts[0]}/"
@@ -191,7 +192,7 @@ class Trial:
                 (OWN_ROOM if own & self.tests[name].suites or
                  any(source.startswith(TESTS_OF.get(room, room)) for source in self.tests[name].sources) else 1)
                 for name in names}
-        return sorted(names, key=lambda name: (name not in failing, name in last, cost[name]))
+        return sorted(names, key=lambda name: (name not in first, name in last, cost[name]))
 
     def _run_tests(self, order, covered, seconds, path, original, changed):
         spent, count = 0, 0

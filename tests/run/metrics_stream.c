@@ -2,7 +2,6 @@
  * is counted. How readers come and go while a run trains is in tests/tools/stream.py. */
 #include "iclab/metrics_stream.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
