@@ -29,7 +29,7 @@ grep -h '^iclab: device opencl' "$log" | sed 's/^iclab: /# /'
 ok $? "the fault ends the comparison with exit code 1"
 grep -q "\"op\":\"$op\".*\"verdict\":\"FAIL\"" "$log"
 ok $? "a failing case names the op $op"
-! grep '"verdict":"FAIL"' "$log" | grep -qv "\"op\":\"$op\""
+! grep -qv "\"op\":\"$op\"" < <(grep '"verdict":"FAIL"' "$log")
 ok $? "and no other op is blamed"
 grep '"verdict":"FAIL"' "$log" | head -n 3 | note
 grep '"summary"' "$log" | note

@@ -120,7 +120,7 @@ done
 kill -TERM "$job"
 code=0
 wait "$job" || code=$?
-[[ $code -eq 143 ]] && find "$work/long" -name state.safetensors | grep -q .
+[[ $code -eq 143 && -n $(find "$work/long" -name state.safetensors) ]]
 ok $? "a sweep that is interrupted leaves a checkpoint (exit code $code)"
 
 # ---- One model ----

@@ -134,7 +134,7 @@ if command -v zsh >/dev/null; then
             <(options "$command" | sort) \
             "zsh: every option of $command"
     done
-    handed argument train | grep -qF ':_iclab_settings' && handed argument eval | grep -qE '^1:RUN:_files -/'
+    grep -qF ':_iclab_settings' < <(handed argument train) && grep -qE '^1:RUN:_files -/' < <(handed argument eval)
     ok $? "zsh: recipe keys and run folders"
     settings() { # WHAT IS TYPED UP TO =
         zsh -f -c '_arguments() { :; }
@@ -145,7 +145,7 @@ if command -v zsh >/dev/null; then
             IPREFIX=$1
             _iclab_settings' zsh "$1"
     }
-    settings model.family= | grep -qx softmax && settings --set=task.rotate= | grep -qx true
+    grep -qx softmax < <(settings model.family=) && grep -qx true < <(settings --set=task.rotate=)
     ok $? "zsh: the words of a key, and of a flag"
     [[ -z $(settings task.d=) ]]
     ok $? "zsh: nothing where a number is to stand"

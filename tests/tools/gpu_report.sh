@@ -204,7 +204,7 @@ verdict devices 'not run' interrupted
 
 # ---- The real one ----
 
-if ! "$iclab" devices --json 2>/dev/null | grep -q '"opencl:'; then
+if ! grep -q '"opencl:' < <("$iclab" devices --json 2>/dev/null); then
     skip "a short run on $device" "no OpenCL device on this machine"
     finish
 fi

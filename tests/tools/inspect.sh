@@ -52,7 +52,7 @@ for heading in Weights "What each term does" "The algorithm, layer by layer" "Th
     ok $? "inspect.md has the section $heading"
 done
 [[ $(grep -c '^| \*\*' "$work/linear/inspect/inspect.md") -eq 1 ]] &&
-    sed -n '/^## The nearest classical algorithm$/,$p' "$work/linear/inspect/inspect.md" | grep -q '^| \*\*'
+    grep -q '^| \*\*' < <(sed -n '/^## The nearest classical algorithm$/,$p' "$work/linear/inspect/inspect.md")
 ok $? "of all rows that of the nearest algorithm alone stands out"
 if command -v python3 >/dev/null; then
     # Each heat map shows the matrix that its title names, up to the scale that P and Q may share out otherwise.

@@ -54,9 +54,9 @@ cp "$work/out" "$work/swiss.json"
 [[ $(objects predictor | grep -c .) -eq 5 && $(objects column | grep -c .) -eq 6 && $(objects data | grep -c .) -eq 1 ]]
 ok $? "an object for each predictor and column, and one for all"
 facts='"rows":47,"features":5,"dimension":8,"inputs":"whitened",.*"trained_context":40,"prompts":1,"folds":5,"repeats":10'
-objects data | grep -q "$facts,\"seed\":1,"
+grep -q "$facts,\"seed\":1," < <(objects data)
 ok $? "that one says how it was done"
-objects column | grep -q '"column":"Infant Mortality","number":6,"role":"feature","mean":19.942553191489'
+grep -q '"column":"Infant Mortality","number":6,"role":"feature","mean":19.942553191489' < <(objects column)
 ok $? "standardization is recorded"
 grep -q '<tr class="strong">' "$work/swiss/report.html" && [[ -s $work/swiss/residuals.csv ]] &&
     grep -q "It is better than mean; not clearly different from ols, ridge, adarr\." "$work/swiss/report.html"
@@ -125,7 +125,7 @@ predict "$work/gaps.csv" --target Fertility
 refused 2 'gaps.csv:3: column 1 \(Fertility\): a missing value' "an empty target is an error"
 predict "$work/gaps.csv" --target Fertility --predict --json --out "$work/gaps"
 expect 0 "unless it is to be predicted"
-[[ $(objects file | grep -c .) -eq 2 ]] && objects file | head -n 1 | grep -q '"line":3,"model":'
+[[ $(objects file | grep -c .) -eq 2 ]] && grep -q '"line":3,"model":' < <(objects file | head -n 1)
 ok $? "one object for each, with its line"
 cp "$work/out" "$work/gaps.json"
 [[ $(grep -c . "$work/gaps/predictions.csv") -eq 3 && $(grep -c . "$work/gaps/heldout.csv") -eq 46 ]]

@@ -161,7 +161,7 @@ check_side_by_side() {
 
 # found WHAT NOTE: a finding of that name whose note matches.
 found() {
-    grep "\"what\":\"$1\"" "$work/out" | grep -qE "\"note\":\"$2"
+    grep -qE "\"note\":\"$2" < <(grep "\"what\":\"$1\"" "$work/out")
     ok $? "$1: $2"
 }
 

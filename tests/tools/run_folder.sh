@@ -11,7 +11,7 @@ source "${BASH_SOURCE[0]%/*}/tap.sh"
 
 if [[ $device == opencl* ]]; then
     device=${ICLAB_TEST_OPENCL:-$device}
-    if ! "$ICLAB" devices --json 2>/dev/null | grep -q '"spec":"opencl'; then
+    if ! grep -q '"spec":"opencl' < <("$ICLAB" devices --json 2>/dev/null); then
         echo "ok 1 - $device # SKIP no OpenCL device on this machine"
         echo "1..1"
         exit 0

@@ -70,7 +70,7 @@ ok $? "writes no message into one of its files"
 ok $? "nor one without any stream, whose table is lost: exit code 3"
 
 # ---- A home that cannot be written ----
-if "$ICLAB" devices --json 2>/dev/null | grep -q 'Portable Computing Language'; then
+if grep -q 'Portable Computing Language' < <("$ICLAB" devices --json 2>/dev/null); then
     env -u POCL_CACHE_DIR -u XDG_CACHE_HOME HOME=/proc/nowhere "$ICLAB" devices --json >out 2>err
     grep -q 'opencl' out || grep -q 'home /proc/nowhere cannot be written.*POCL_CACHE_DIR' err
     ok $? "PoCL does not vanish without a reason"

@@ -28,7 +28,7 @@ expect() {
 
 # says PATTERN NAME: stderr ends with one line that holds the (extended, regular) pattern.
 says() {
-    tail -n 1 "$work/err" | grep -qE -- "$1"
+    grep -qE -- "$1" < <(tail -n 1 "$work/err")
     local status=$?
     ok $status "$2"
     tail -n 1 "$work/err" | note
@@ -39,7 +39,7 @@ refused() {
     local status=0
     [[ $code -eq $1 ]] || status=1
     [[ ! -s $work/out ]] || status=1
-    tail -n 1 "$work/err" | grep -qE -- "$2" || status=1
+    grep -qE -- "$2" < <(tail -n 1 "$work/err") || status=1
     # Lines of the log may come before; the failure itself is one line.
     [[ $(grep -c 'expected\|unknown\|cannot\|no memory' "$work/err") -le 1 ]] || status=1
     ok $status "$3"
