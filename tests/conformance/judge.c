@@ -14,20 +14,20 @@
 
 #define CASE "copy (257)(257) plain random"
 
-enum { COUNT = 257, NOTHING = -1, UNSTEADY = -2 };
+enum { COUNT = 257, NOTHING = -1, UNSTEADY = -2, NO_NUMBER_AT_FIRST = -3, NO_NUMBER_LATER = -4 };
 
 /* The table of the device as it is, and what is wrong beside it: an element's number, or one of the above. */
 static const icl_backend_functions *right;
 static long wrong;
 static unsigned calls;
 
-static icl_status disturb(icl_tensor output, long element, icl_error *error) {
+static icl_status disturb(icl_tensor output, long element, bool is_number, icl_error *error) {
     const icl_tensor one = {
         .buffer = output.buffer, .offset = output.offset + (size_t)element, .rank = 1, .shape = {1}, .stride = {1}};
     double value = 0;
 
     ICL_CHECK(icl_tensor_read_double(one, &value, error));
-    value = isfinite(value) ? 1.001 * value + 1e-6 : 1;
+    value = !is_number ? (double)NAN : isfinite(value) ? 1.001 * value + 1e-6 : 1;
     return icl_tensor_write_double(one, &value, error);
 }
 
@@ -35,8 +35,10 @@ static icl_status copy(icl_backend *backend, const void *params, const icl_tenso
     ICL_CHECK(right->ops[ICL_OP_copy](backend, params, operands, error));
     calls++;
     if (wrong >= 0)
-        return disturb(operands[0], wrong, error);
-    return wrong == UNSTEADY && calls % 2 == 0 ? disturb(operands[0], 0, error) : ICL_OK;
+        return disturb(operands[0], wrong, true, error);
+    if (wrong == NOTHING || (calls % 2 == 0) == (wrong == NO_NUMBER_AT_FIRST))
+        return ICL_OK;
+    return disturb(operands[0], 0, wrong == UNSTEADY, error);
 }
 
 static const struct {
@@ -52,6 +54,8 @@ static const struct {
     {"the last", COUNT - 1, false, true, true, "output 0 [256]"},
     {"one behind the last", COUNT, true, false, true, "output 0 [0]"},
     {"another in every second run", UNSTEADY, true, true, false, "output 0 [0]"},
+    {"no number in every second run", NO_NUMBER_LATER, true, true, false, "output 0 [0]"},
+    {"no number but in every second run", NO_NUMBER_AT_FIRST, false, true, false, "output 0 [0]"},
 };
 
 static void check(tap_run *tap, const icl_case *c, icl_backend *backend, size_t i) {

@@ -123,6 +123,50 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
     icl_free(&html);
 }
 
+/* ---- Characters ---- */
+
+/* UTF-8 at the ends of what it allows, and past them: each byte of what it does not becomes U+FFFD. */
+static void check_characters(tap_run *tap) {
+    static const struct {
+        const char *bytes;
+        bool is_text;
+    } cases[] = {{"\n", true},
+                 {"\t", true},
+                 {" ", true},
+                 {"~", true},
+                 {"\x1f", false},
+                 {"\x7f", false},
+                 {"\xc2\x80", true},
+                 {"\xc1\xbf", false},
+                 {"\xdf\xbf", true},
+                 {"\xe0\xa0\x80", true},
+                 {"\xe0\x9f\xbf", false},
+                 {"\xed\x9f\xbf", true},
+                 {"\xed\xa0\x80", false},
+                 {"\xef\xbf\xbd", true},
+                 {"\xf0\x90\x80\x80", true},
+                 {"\xf0\x8f\xbf\xbf", false},
+                 {"\xf4\x8f\xbf\xbf", true},
+                 {"\xf4\x90\x80\x80", false},
+                 {"\xf5\x80\x80\x80", false},
+                 {"\xc3(", false},
+                 {"\xe2\x82", false}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *bytes = cases[i].bytes;
+        char expected[16] = "";
+        icl_text html = {0};
+        icl_error error = {0};
+        icl_status status = icl_html_escape(&html, bytes, &error);
+        for (size_t k = 0; k < strlen(bytes); k++)
+            strcat(expected, (unsigned char)bytes[k] == '(' ? "(" : "\xef\xbf\xbd");
+        tap_ok(tap, status == ICL_OK && html.bytes && strcmp(html.bytes, cases[i].is_text ? bytes : expected) == 0,
+               "character %zu, which begins with %#x, is %s", i, (unsigned)(unsigned char)bytes[0],
+               cases[i].is_text ? "text" : "none");
+        icl_text_release(&html);
+    }
+}
+
 /* ---- Pictures that are refused ---- */
 
 static void check_refusals(tap_run *tap) {
@@ -218,6 +262,7 @@ int main(void) {
 
     scratch_open(&scratch);
     check_report(&tap, &scratch);
+    check_characters(&tap);
     check_refusals(&tap);
     check_truncation(&tap);
     check_damage(&tap);

@@ -94,6 +94,43 @@ static void check_unit(tap_run *tap, scratch_folder *scratch, const char *unit) 
     icl_free(&script);
 }
 
+static bool is_logarithmic(scratch_folder *scratch) {
+    char *script = NULL;
+    size_t size;
+    const bool is_read = icl_file_read(scratch_path(scratch, "loss.gp"), 0, &script, &size, NULL) == ICL_OK;
+    const bool is = is_read && strstr(script, "set logscale y") != NULL;
+
+    icl_free(&script);
+    return is;
+}
+
+/* Losses that `rows` of metrics.csv have beside the model's 3.125. */
+static char *write_losses(tap_run *tap, scratch_folder *scratch, const char *rows) {
+    char metrics[1024];
+
+    snprintf(metrics, sizeof metrics, "%s\n%s", ICL_METRICS_HEADER, rows);
+    scratch_write(scratch, "metrics.csv", metrics, strlen(metrics));
+    return write_report(tap, scratch, 1, ICL_LOSS_SQUARED_ERROR);
+}
+
+/* A decade is the least that a logarithmic axis shows; a spike is cut off, which the caption says. */
+static void check_axis(tap_run *tap, scratch_folder *scratch) {
+    char rows[1024] = "";
+    char *html = write_losses(tap, scratch, "1,3,1,0.1,\n2,0.3125,1,0.1,\n");
+
+    tap_ok(tap, html && !is_logarithmic(scratch), "losses from a tenth of the largest on: a plain axis");
+    icl_free(&html);
+    html = write_losses(tap, scratch, "1,3,1,0.1,\n2,0.3124,1,0.1,\n");
+    tap_ok(tap, html && is_logarithmic(scratch) && !strstr(html, "Spikes"), "from less on: a logarithmic one");
+    icl_free(&html);
+    for (int step = 1; step <= 21; step++)
+        snprintf(rows + strlen(rows), sizeof rows - strlen(rows), "%d,%s,1,0.1,\n", step, step == 7 ? "25" : "2");
+    html = write_losses(tap, scratch, rows);
+    tap_ok(tap, html && strstr(html, " Spikes up to 25 lie above the picture.") && !is_logarithmic(scratch),
+           "a spike lies above the picture, and has no say in its axis");
+    icl_free(&html);
+}
+
 static size_t count_of(const char *text, const char *part) {
     size_t count = 0;
 
@@ -145,6 +182,7 @@ int main(void) {
     check_lead(&tap, html, icl_loss_name(ICL_LOSS_CROSS_ENTROPY), 3.125, 0.375, 0);
     check_unit(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
     icl_free(&html);
+    check_axis(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

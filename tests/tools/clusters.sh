@@ -113,7 +113,7 @@ sed 's/^steps = .*/steps = 100000000\nstarts = 1/' tiny.ini >long.ini
 sed 's/tiny/long/' grid.ini >long-grid.ini
 SLURM_CPUS_PER_TASK=1 bash "$scripts/sweep.sbatch" long-grid.ini "$work/long" >"$work/out" 2>"$work/err" </dev/null &
 job=$!
-for _ in {1..300}; do
+for _ in {1..600}; do
     [[ -z $(find "$work/long" -name metrics.csv -size +0 2>/dev/null) ]] || break
     sleep 0.1
 done

@@ -155,7 +155,11 @@ refused 2 'other.csv:1: no column "Education"' "a feature that the other file la
 refuse 'bad.csv:1: empty' "an empty file" ''
 refuse 'a header and no rows' "a header alone" 'a,y\n'
 refuse '1 row with a target: expected at least 4' "one row" 'a,y\n1,2\n'
-refuse 'no column beside the target' "one column" 'y\n1\n2\n3\n4\n5\n'
+refuse 'no column beside the target: .* feature; --separator says what' "one column" 'y\n1\n2\n3\n4\n5\n'
+refuse 'no column beside the target: .*; --columns takes one that was left' "one beside a constant" \
+    'y,x\n1,3\n2,3\n3,3\n4,3\n5,3\n'
+refuse 'no column beside the target: .*; --one-hot makes columns of text' "one beside categories" \
+    'y,x,z\n1,3,a\n2,3,b\n3,3,a\n4,3,b\n5,3,a\n'
 refuse 'the target is the same in every row' "a constant target" 'a,y\n1,2\n2,2\n3,2\n4,2\n5,2\n'
 refuse 'bad.csv:3: a line of 3 columns: expected 2' "ragged lines" 'a,y\n1,2\n1,2,3\n'
 refuse 'bad.csv:2: column 1 \(a\): a missing value "NaN".*--drop-missing' "NaN" 'a,y\nNaN,2\n1,2\n2,1\n'

@@ -228,7 +228,7 @@ stopped() {
     "$ICLAB" sweep "$sweeps/layers.ini" --out "$work/stopped" --device cpu --workers "$3" >/dev/null 2>"$work/err" \
         </dev/null &
     local process=$!
-    for _ in {1..200}; do
+    for _ in {1..1200}; do
         [[ $(grep -c ': training' "$work/err") -lt $3 ]] || break
         sleep 0.05
     done
@@ -250,7 +250,7 @@ for file in "$sweeps"/*.ini; do
     : >"$work/err"
     "$ICLAB" sweep "$file" --out "$work/shipped" --device cpu --workers 1 >/dev/null 2>"$work/err" &
     process=$!
-    for _ in {1..200}; do
+    for _ in {1..1200}; do
         grep -q 'cells, 0 of them finished' "$work/err" && break
         sleep 0.05
     done
