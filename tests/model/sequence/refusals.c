@@ -24,7 +24,12 @@ static const refusal refusals[] = {
     {"mixer=linear feature_map=rely", "the nearest is relu"},
     {"mixer=linear feature_map=dpfp", "dpfp:NU"},
     {"mixer=linear feature_map=dpfp:0", "NU and M from 1 to 65536"},
+    {"mixer=linear feature_map=favor", "favor:M"},
+    {"mixer=linear feature_map=favor:65537", "NU and M from 1 to 65536"},
+    {"mixer=linear feature_map=identity:2", "identity, elu+1, relu"},
+    {"mixer=linear feature_map=elu+1:2", "identity, elu+1, relu"},
     {"mixer=linear feature_map=relu:2", "identity, elu+1, relu"},
+    {"mixer=linear feature_map=tanh:2", "identity, elu+1, relu"},
     {"mixer=linear feature_map=learned:0", "learned or learned:M"},
     {"mixer=linear feature_map=learned:", "learned or learned:M"},
     {"mixer=linear normalizer=true", "the sum of its weights may be 0"},
@@ -57,6 +62,18 @@ static void refuse(tap_run *tap, const setting *is, const char *expected) {
     icl_model_destroy(&model);
 }
 
+/* What stands at the edge of what is refused. */
+static const char *const taken[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
+                                    "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
+
+static void take(tap_run *tap, const setting *is) {
+    icl_model *model = NULL;
+    icl_error error = {0};
+
+    tap_status(tap, make_model(is, &model, &error), &error, is->overrides);
+    icl_model_destroy(&model);
+}
+
 int main(void) {
     tap_run tap = {0};
     setting symbols = {"mixer=softmax", small_shape, 1},
@@ -64,14 +81,13 @@ int main(void) {
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
         refuse(&tap, &(setting){refusals[i].overrides, small_shape, 1}, refusals[i].expected);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        take(&tap, &(setting){taken[i], small_shape, 1});
     symbols.shape.inputs = 0;
     symbols.shape.symbols = ((size_t)1 << 24) + 1;
     refuse(&tap, &symbols, "at most 16777216 symbols");
     symbols.shape.symbols--;
-    icl_model *model = NULL;
-    icl_error error = {0};
-    tap_status(&tap, make_model(&symbols, &model, &error), &error, "as many are taken");
-    icl_model_destroy(&model);
+    take(&tap, &symbols);
     unbiased.shape.inputs = 0;
     unbiased.shape.symbols = 5;
     refuse(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
