@@ -63,6 +63,8 @@ check_cells() {
     run reproduce looped-exact --scale ci --only -L2 --device cpu --out "$work/several"
     grep -q -- '--only -L2 stands in the names of 4 of 8 cells: untied-d5-n20-L2 ' "$work/err"
     ok $? "a text of several names is told"
+    grep -q '  met \[computed: exact optimum\]  optimum' "$work/out" && grep -q '  shown  a I is a minimum$' "$work/out"
+    ok $? "a target's source stands behind the verdict, and nothing where there is none"
     run reproduce looped-exact --scale ci --only untied-d5-n20-L1 --device cpu --out "$work/single"
     expect 0 "one cell by its name"
     ! grep -q 'stands in the names' "$work/err"
