@@ -108,6 +108,11 @@ refused 2 'expected microseconds' "a network without a bandwidth" --recipe quick
 refused 2 'expected --recipe' "--ranks without --recipe" --ranks 1..4
 refused 2 'expected --ranks' "--network without --ranks" --recipe quickstart --network 1:1
 refused 2 'expected 1 to' "no core" --recipe quickstart --ranks 2 --cores 0
+refused 2 'expected 1 to 1048576' "too many cores" --recipe quickstart --ranks 2 --cores 1048577
+refused 2 'from 1 to 1048576' "too many ranks" --recipe quickstart --ranks 1048577
+run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --ranks 1048576 --cores 1048576
+[[ $code -eq 0 ]]
+ok $? "as many of both as there may be"
 
 # Who chose the device. Without drivers nothing is tried.
 if [[ $device == cpu ]]; then

@@ -65,6 +65,12 @@ static void test_growth(tap_run *tap) {
            schedule.kind == ICL_SCHEDULE_LINEAR && schedule.warmup == 5 && schedule.total == 10 &&
                near(icl_schedule_rate(&schedule, 10), 0.1),
            "a stage warms up for half of it and falls to a tenth");
+    for (uint64_t warmup = 4; warmup <= 6; warmup++) {
+        const icl_schedule other = {.warmup = warmup, .total = 100};
+        const uint64_t expected = warmup < 5 ? warmup : 5;
+        schedule = icl_growth_schedule(&stage, &other);
+        tap_ok(tap, schedule.warmup == expected, "%d steps of warmup: %d", (int)warmup, (int)schedule.warmup);
+    }
     stage = icl_growth_stage_at(&five, 10);
     tap_ok(tap, stage.depth == 3 && stage.first_step == 10, "a third layer after ten steps");
     stage = icl_growth_stage_at(&five, 30);
