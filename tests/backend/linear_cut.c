@@ -70,7 +70,11 @@ static void check_filled(tap_run *tap, size_t size, size_t wave, size_t team) {
 int main(void) {
     tap_run tap = {0};
 
+    check_filled(&tap, 12, 16, 16); /* nine sums each */
+    check_filled(&tap, 13, 16, 64);
     check_filled(&tap, 11, 32, 32);
+    check_filled(&tap, 16, 32, 32);
+    check_filled(&tap, 17, 32, 64);
     check_filled(&tap, 21, 32, 64);
     check_filled(&tap, 21, 64, 64);
     check_within(&tap, "usual", 21, 1, 4 * GIB);
