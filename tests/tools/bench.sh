@@ -87,6 +87,10 @@ printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'a
     2>"$work/err"
 [[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
 ok $? "on request: what is no number is refused"
+printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe quickstart "${small[@]}" \
+    >"$work/out" 2>"$work/err"
+[[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
+ok $? "on request: nor for a recipe's steps"
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
 run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --json \
