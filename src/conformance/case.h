@@ -105,6 +105,11 @@ bool icl_case_same_title(const icl_case *a, const icl_case *b);
 /* Number of elements of an operand; 0 when it is absent. */
 size_t icl_case_count(const icl_case *c, int operand);
 
+/* Whether the op reads what the operand holds before: an input, or an output that it updates; and whether an input is
+ * the first output's own view. */
+bool icl_case_is_read(const icl_case *c, int operand);
+bool icl_case_is_shared(const icl_case *c, int operand);
+
 /* Writes the initial values of one operand, inputs and updated states alike, as floats in row-major order. Some depend
  * on others (a softmax backward pass needs the forward pass's results), so `operands` holds all operands written
  * before, last to first. */

@@ -30,10 +30,10 @@ typedef struct run {
     icl_truth truth;
 } run;
 
-/* Whether the op reads the old values of an output. */
-static bool is_updated(const icl_case *c, int operand) {
+bool icl_case_is_read(const icl_case *c, int operand) {
     const icl_described_op *op = icl_describe(c->op);
-    return (c->in_place != 0 && operand == 0) || (op->is_updated && op->is_updated(c, operand));
+    return operand >= icl_op_infos[c->op].outputs || (c->in_place != 0 && operand == 0) ||
+           (op->is_updated && op->is_updated(c, operand));
 }
 
 /* Chooses strides: padded axes hold one element more than needed; the last two or, of four, the middle two may be
@@ -77,14 +77,14 @@ static size_t position_of(const icl_tensor *view, size_t index) {
     return position;
 }
 
-static bool is_shared(const icl_case *c, int operand) {
+bool icl_case_is_shared(const icl_case *c, int operand) {
     return c->in_place >> operand & 1;
 }
 
 /* Operands that are the first output's own view. */
 static icl_status share_first_output(run *r, icl_error *error) {
     for (int i = r->outputs; i < r->operands; i++) {
-        if (!is_shared(r->c, i))
+        if (!icl_case_is_shared(r->c, i))
             continue;
         r->at[i].view = r->at[0].view;
         ICL_CHECK(icl_allocate(r->at[0].count, sizeof(double), "conformance truth", &r->truth.operand[i], error));
@@ -98,7 +98,7 @@ static icl_status prepare(run *r, icl_error *error) {
 
     for (int i = r->operands - 1; i >= 0; i--) {
         placed *p = &r->at[i];
-        if (r->c->rank[i] < 0 || is_shared(r->c, i))
+        if (r->c->rank[i] < 0 || icl_case_is_shared(r->c, i))
             continue;
         place_view(p, r->c, i);
         ICL_CHECK(icl_allocate(p->count, sizeof *p->initial, "conformance values", &p->initial, error));
@@ -109,14 +109,14 @@ static icl_status prepare(run *r, icl_error *error) {
         if (i < r->outputs)
             ICL_CHECK(icl_allocate(p->count, sizeof(double), "conformance bounds", &r->truth.bound[i], error));
         initial[i] = p->initial;
-        if (i >= r->outputs || is_updated(r->c, i))
+        const bool is_read = icl_case_is_read(r->c, i);
+        if (is_read)
             ICL_CHECK(icl_case_inputs(r->c, i, initial, error));
-        const bool written_only = i < r->outputs && !is_updated(r->c, i);
         for (size_t k = 0; k < p->whole_count; k++)
             p->before[k] = (double)NAN;
         for (size_t k = 0; k < p->count; k++) {
             r->truth.operand[i][k] = (double)p->initial[k];
-            p->before[position_of(&p->view, k)] = written_only ? (double)NAN : (double)p->initial[k];
+            p->before[position_of(&p->view, k)] = is_read ? (double)p->initial[k] : (double)NAN;
         }
         ICL_CHECK(icl_tensor_create(r->backend, 1, &p->whole_count, &p->whole, error));
         p->view.buffer = p->whole.buffer;

@@ -26,39 +26,28 @@ static void release(icl_truth *truth) {
     }
 }
 
-static bool is_shared(const icl_case *c, int operand) {
-    return c->in_place >> operand & 1;
-}
-
-/* Whether the op reads what the operand holds. */
-static bool is_read(const icl_case *c, int operand) {
-    const icl_described_op *op = icl_describe(c->op);
-    return operand >= icl_op_infos[c->op].outputs || (c->in_place != 0 && operand == 0) ||
-           (op->is_updated && op->is_updated(c, operand));
-}
-
 static icl_status find_truth(const icl_case *c, icl_truth *truth, icl_error *error) {
     const icl_op_info *info = &icl_op_infos[c->op];
     float *values[ICL_MAX_OPERANDS] = {0};
     icl_status status = ICL_OK;
 
     for (int i = info->outputs + info->inputs - 1; i >= 0; i--) {
-        const size_t count = icl_case_count(c, is_shared(c, i) ? 0 : i);
+        const size_t count = icl_case_count(c, icl_case_is_shared(c, i) ? 0 : i);
         if (c->rank[i] < 0)
             continue;
         ICL_TRY(icl_allocate(count, sizeof(double), "truth", &truth->operand[i], error));
         if (i < info->outputs)
             ICL_TRY(icl_allocate(count, sizeof(double), "bounds", &truth->bound[i], error));
-        if (is_shared(c, i))
+        if (icl_case_is_shared(c, i))
             continue;
         ICL_TRY(icl_allocate(count, sizeof(float), "values", &values[i], error));
-        if (is_read(c, i))
+        if (icl_case_is_read(c, i))
             ICL_TRY(icl_case_inputs(c, i, values, error));
         for (size_t k = 0; k < count; k++)
             truth->operand[i][k] = (double)values[i][k];
     }
     for (int i = info->outputs; i < info->outputs + info->inputs; i++)
-        if (c->rank[i] >= 0 && is_shared(c, i))
+        if (c->rank[i] >= 0 && icl_case_is_shared(c, i))
             memcpy(truth->operand[i], truth->operand[0], icl_case_count(c, 0) * sizeof(double));
     ICL_TRY(icl_describe(c->op)->truth(truth, error));
 done:
