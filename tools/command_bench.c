@@ -18,7 +18,7 @@ typedef struct bench_options {
     device_options device;
     const char *pattern, *recipe_name, *out;
     option_list overrides;
-    option_count seconds;
+    option_number seconds;
     scaling_options scaling;
     bool json, on_request;
     char *command_line;
@@ -158,7 +158,7 @@ static icl_status bench(const bench_options *options, icl_error *error) {
     icl_bench_params params = {
         .pattern = options->pattern,
         .recipe_name = options->recipe_name,
-        .seconds = (double)(options->seconds.given ? options->seconds.value : DEFAULT_SECONDS),
+        .seconds = options->seconds.given ? options->seconds.value : DEFAULT_SECONDS,
         .callback = print_row,
         .user = &p,
     };
@@ -191,7 +191,7 @@ done:
 static icl_status bench_scaling(const bench_options *options, const icl_ranks *ranks, icl_error *error) {
     icl_bench_params params = {
         .recipe_name = options->recipe_name,
-        .seconds = (double)(options->seconds.given ? options->seconds.value : DEFAULT_SECONDS),
+        .seconds = options->seconds.given ? options->seconds.value : DEFAULT_SECONDS,
     };
     kept keep = keep_of(options);
     icl_recipe *recipe = NULL;
@@ -227,8 +227,8 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
         return icl_fail(error, ICL_ERROR_INPUT,
                         "bench: --on-request: expected neither --json nor --seconds nor --out beside it");
     if (options->seconds.value > MAX_SECONDS)
-        return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %" PRIu64 ": expected at most %d",
-                        options->seconds.value, MAX_SECONDS);
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %g: expected at most %d", options->seconds.value,
+                        MAX_SECONDS);
     return check_scaling_usage(&options->scaling, error);
 }
 
@@ -258,7 +258,7 @@ static const option table[] = {
      offsetof(bench_options, recipe_name)},
     {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --recipe: change one key of the recipe; may be given again",
      offsetof(bench_options, overrides)},
-    {"--seconds", OPTION_COUNT, "N", "time for each case (default 1; at least three turns; 0: no more than that)",
+    {"--seconds", OPTION_NUMBER, "N", "time for each case (default 1; at least three turns; 0: no more than that)",
      offsetof(bench_options, seconds)},
     {"--ranks", OPTION_TEXT, "LIST",
      "with --recipe: the time and cost of a step on so many ranks, 1,2,4 or 1..1024 (doubled)",

@@ -162,12 +162,15 @@ static void print_summary(printer *p, const icl_compare_summary *s) {
                "closest to its bound: %s at %.3g\n",
                s->cases, verdicts[ICL_VERDICT_PASS], verdicts[ICL_VERDICT_FAIL], verdicts[ICL_VERDICT_SKIPPED],
                verdicts[ICL_VERDICT_MISTRUSTED], s->worst_name, s->worst);
+    if ((p->format == FORMAT_TABLE || p->format == FORMAT_ALL) && s->left_out > 0)
+        printf("left out, because the time was over: %zu cases\n", s->left_out);
 }
 
 static icl_json summary_of(const icl_compare_summary *s) {
     icl_json json = {0};
 
     icl_json_count(&json, "cases", s->cases);
+    icl_json_count(&json, "left_out", s->left_out);
     icl_json_count(&json, "failed", s->verdicts[ICL_VERDICT_FAIL]);
     icl_json_count(&json, "skipped", s->verdicts[ICL_VERDICT_SKIPPED]);
     icl_json_count(&json, "mistrusted", s->verdicts[ICL_VERDICT_MISTRUSTED]);
@@ -176,15 +179,29 @@ static icl_json summary_of(const icl_compare_summary *s) {
     return json;
 }
 
+typedef struct compare_options {
+    const char *pattern, *against;
+    device_options device;
+    training_options training;
+    option_number seconds;
+    bool csv;
+} compare_options;
+
 /* The op cases. *failed: some case did. */
-static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const char *pattern, bool *failed,
-                              icl_error *error) {
+static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const compare_options *options,
+                              bool *failed, icl_error *error) {
     icl_compare_summary summary;
     icl_json last;
 
     p->device_spec = icl_backend_capabilities(device)->spec;
     p->against_spec = icl_backend_capabilities(against)->spec;
-    const icl_compare_params params = {device, against, pattern, p->seed, print_row, p};
+    const icl_compare_params params = {.device = device,
+                                       .against = against,
+                                       .pattern = options->pattern,
+                                       .seed = p->seed,
+                                       .seconds = options->seconds.value,
+                                       .callback = print_row,
+                                       .user = p};
     ICL_CHECK(icl_compare(&params, &summary, error));
     print_summary(p, &summary);
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
@@ -192,13 +209,6 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
     last = summary_of(&summary);
     return kept_finish(&p->keep, &last, error);
 }
-
-typedef struct compare_options {
-    const char *pattern, *against;
-    device_options device;
-    training_options training;
-    bool csv;
-} compare_options;
 
 static icl_status compare(const compare_options *options, printer *p, bool *failed, icl_error *error) {
     icl_backend *first = NULL, *second = NULL;
@@ -211,7 +221,7 @@ static icl_status compare(const compare_options *options, printer *p, bool *fail
     ICL_TRY(open_device(&options->device, &first, error));
     ICL_TRY(open_device(&other, &second, error));
     status = options->training.recipe_name ? compare_training(&options->training, first, second, failed, error)
-                                           : compare_ops(first, second, p, options->pattern, failed, error);
+                                           : compare_ops(first, second, p, options, failed, error);
 done:
     icl_backend_close(&first);
     icl_backend_close(&second);
@@ -222,9 +232,14 @@ done:
 static icl_status check_usage(const compare_options *options, icl_error *error) {
     const training_options *training = &options->training;
 
-    if (training->recipe_name && (options->pattern || options->csv))
+    if (training->recipe_name && (options->pattern || options->csv || options->seconds.given))
         return icl_fail(error, ICL_ERROR_INPUT, "compare: %s: expected no such option beside --train%s",
-                        options->pattern ? "--op" : "--csv", options->csv ? "; --out DIR writes CSV files" : "");
+                        options->pattern ? "--op"
+                        : options->csv   ? "--csv"
+                                         : "--seconds",
+                        options->csv ? "; --out DIR writes CSV files" : "");
+    if (options->seconds.given && !(options->seconds.value > 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "compare: --seconds %g: expected more than 0", options->seconds.value);
     if (!training->recipe_name && (training->steps.given || training->overrides.count > 0))
         return icl_fail(error, ICL_ERROR_INPUT, "compare: --steps and --set: expected --train RECIPE beside them");
     if (training->seed.value > UINT32_MAX)
@@ -249,6 +264,7 @@ static int run(int count, char *const *arguments) {
     p.format = options.training.json         ? FORMAT_JSON
                : options.csv                 ? FORMAT_CSV
                : options.training.every_step ? FORMAT_ALL
+               : options.seconds.given       ? FORMAT_ALL /* cases of an op do not follow each other */
                                              : FORMAT_TABLE;
     p.seed = (uint32_t)options.training.seed.value;
     p.keep =
@@ -274,6 +290,9 @@ static const option table[] = {
      offsetof(compare_options, pattern)},
     {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
      offsetof(compare_options, training.seed)},
+    {"--seconds", OPTION_NUMBER, "N",
+     "begin no case after N seconds; the cases come in an order that is spread over all ops, one line each",
+     offsetof(compare_options, seconds)},
     {"--train", OPTION_TEXT, "RECIPE", "compare training steps instead of ops: a name or the path of an INI file",
      offsetof(compare_options, training.recipe_name)},
     {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", offsetof(compare_options, training.steps)},

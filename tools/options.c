@@ -100,6 +100,7 @@ static icl_status store_word(const subcommand *line, const option *chosen, const
 static icl_status store_value(const subcommand *line, const option *chosen, const char *value, void *target,
                               icl_error *error) {
     option_count *number = target;
+    option_number *decimal = target;
     option_list *list = target;
     const char **text = target;
 
@@ -114,6 +115,12 @@ static icl_status store_value(const subcommand *line, const option *chosen, cons
         if (!number->given)
             return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s: expected a whole number, 0 or more", line->name,
                             chosen->name, value);
+        break;
+    case OPTION_NUMBER:
+        decimal->given = icl_parse_number(value, strlen(value), &decimal->value) && decimal->value >= 0;
+        if (!decimal->given)
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s: expected a number, 0 or more", line->name, chosen->name,
+                            value);
         break;
     case OPTION_LIST:
         if (list->count == MAX_REPEATS)

@@ -23,10 +23,17 @@ typedef struct option_count {
     uint64_t value;
 } option_count;
 
+/* A decimal number, 0 or more, that may be absent. */
+typedef struct option_number {
+    bool given;
+    double value;
+} option_number;
+
 typedef enum option_type {
     OPTION_FLAG = 0, /* target: bool */
     OPTION_TEXT,     /* const char * */
     OPTION_COUNT,    /* option_count */
+    OPTION_NUMBER,   /* option_number */
     OPTION_LIST,     /* option_list */
     OPTION_WORD,     /* size_t: the position in `value` */
 } option_type;

@@ -58,6 +58,7 @@ typedef struct icl_comparison {
 /* All cases. */
 typedef struct icl_compare_summary {
     size_t cases;                            /* that were run */
+    size_t left_out;                         /* cases that match and had no turn before the time was over */
     size_t verdicts[ICL_VERDICT_COUNT];      /* how many of each */
     double worst;                            /* the largest error/bound of either device */
     char worst_name[ICL_CASE_NAME_CAPACITY]; /* its case */
@@ -68,9 +69,11 @@ typedef icl_status icl_comparison_callback(void *user, const icl_comparison *com
 
 /* What to compare. */
 typedef struct icl_compare_params {
-    icl_backend *device, *against;     /* both are judged against the truth */
-    const char *pattern;               /* a case's full name, or a part of it; NULL for every case */
-    uint32_t seed;                     /* of the values; 0 is the default set */
+    icl_backend *device, *against; /* both are judged against the truth */
+    const char *pattern;           /* a case's full name, or a part of it; NULL for every case */
+    uint32_t seed;                 /* of the values; 0 is the default set */
+    /* No case but the first begins after so many seconds, and the order is spread over all ops. 0: all cases, op by op. */
+    double seconds;
     icl_comparison_callback *callback; /* gets each case; may be NULL */
     void *user;                        /* handed to the calls above */
 } icl_compare_params;

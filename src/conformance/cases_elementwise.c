@@ -151,7 +151,11 @@ ICL_CASE_CALL(scale_add,
 #define MANY ICL_AXIS(ICL_MILLIONS)
 
 static const icl_timed_shape fill_timed[] = {{"fill (4Mi)", {.value = 1}, {MANY}}};
-static const icl_timed_shape copy_timed[] = {{"copy (4Mi)", {0}, {MANY, MANY}}};
+static const icl_timed_shape copy_timed[] = {
+    {"copy (4Mi)", {0}, {MANY, MANY}},
+    /* Beyond the caches of large GPUs. */
+    {"copy (32Mi)", {0}, {ICL_AXIS(8 * ICL_MILLIONS), ICL_AXIS(8 * ICL_MILLIONS)}, true},
+};
 static const icl_timed_shape random_timed[] = {
     {"random normal (1Mi)", {.random = {.key = {.seed = 1}, .distribution = ICL_NORMAL}}, {ICL_AXIS(ICL_MILLIONS / 4)}},
 };

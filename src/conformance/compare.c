@@ -1,9 +1,11 @@
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conformance/case.h"
 #include "core/allocate.h"
+#include "iclab/host.h"
 #include "iclab/status.h"
 
 const char *icl_verdict_name(icl_verdict verdict) {
@@ -69,33 +71,85 @@ static void count(icl_compare_summary *summary, const icl_comparison *row) {
     }
 }
 
+/* ---- Which cases, in which order ---- */
+
+/* A case that matches, and when its turn comes. */
+typedef struct turn {
+    double when;
+    const icl_case *c;
+} turn;
+
+/* Fills `turns` with the cases that match: those of the pattern's exact name, or, where there is none, of any name that
+ * holds it. */
+static size_t matching(const icl_case *cases, size_t count, const char *pattern, turn *turns) {
+    size_t exact = 0, found = 0;
+
+    for (size_t i = 0; pattern && i < count; i++)
+        exact += strcmp(cases[i].name, pattern) == 0;
+    for (size_t i = 0; i < count; i++)
+        if (!pattern || (exact ? strcmp(cases[i].name, pattern) == 0 : strstr(cases[i].name, pattern) != NULL))
+            turns[found++] = (turn){(double)i, &cases[i]};
+    return found;
+}
+
+static int by_turn(const void *one, const void *other) {
+    const turn *a = one, *b = other;
+    return a->when != b->when ? (a->when > b->when) - (a->when < b->when) : (a->c > b->c) - (a->c < b->c);
+}
+
+/*
+ * Orders the cases so that any first part of them is spread over all ops, and over shapes, layouts and values of each:
+ * case k of the n of an op comes at n frac(k phi), with phi = (sqrt(5) - 1) / 2, whose multiples fill [0, 1) evenly.
+ * The first case of every op comes first.
+ */
+static void spread(turn *turns, size_t count) {
+    const double phi = 0.6180339887498949;
+    size_t cases[ICL_OP_COUNT] = {0}, seen[ICL_OP_COUNT] = {0};
+
+    for (size_t i = 0; i < count; i++)
+        cases[turns[i].c->op]++;
+    for (size_t i = 0; i < count; i++) {
+        const icl_op op = turns[i].c->op;
+        const double place = phi * (double)seen[op]++;
+        turns[i].when = (double)cases[op] * (place - floor(place));
+    }
+    qsort(turns, count, sizeof *turns, by_turn);
+}
+
+/* Runs one case and hands it to the callback. */
+static icl_status compare_case(const icl_compare_params *params, const icl_case *c, icl_compare_summary *summary,
+                               icl_error *error) {
+    icl_comparison row = {.name = c->name, .op = icl_op_infos[c->op].name, .title_length = icl_case_title_length(c)};
+
+    run_case(params, c, &row);
+    count(summary, &row);
+    const icl_status status = params->callback ? params->callback(params->user, &row, error) : ICL_OK;
+    icl_case_result_clear(&row.device);
+    icl_case_result_clear(&row.against);
+    return status;
+}
+
 icl_status icl_compare(const icl_compare_params *params, icl_compare_summary *summary, icl_error *error) {
+    const double end = icl_clock_seconds() + params->seconds;
     icl_case *cases = NULL;
-    size_t case_count = 0, exact = 0;
+    turn *turns = NULL;
+    size_t case_count = 0, turn_count;
     icl_status status = ICL_OK;
 
     *summary = (icl_compare_summary){0};
     ICL_TRY(icl_cases_create(params->seed, &cases, &case_count, error));
-    for (size_t i = 0; params->pattern && i < case_count; i++)
-        exact += strcmp(cases[i].name, params->pattern) == 0;
-    for (size_t i = 0; i < case_count; i++) {
-        icl_comparison row = {.name = cases[i].name,
-                              .op = icl_op_infos[cases[i].op].name,
-                              .title_length = icl_case_title_length(&cases[i])};
-        if (params->pattern &&
-            (exact ? strcmp(cases[i].name, params->pattern) != 0 : !strstr(cases[i].name, params->pattern)))
-            continue;
-        run_case(params, &cases[i], &row);
-        count(summary, &row);
-        status = params->callback ? params->callback(params->user, &row, error) : ICL_OK;
-        icl_case_result_clear(&row.device);
-        icl_case_result_clear(&row.against);
-        ICL_TRY(status);
-    }
-    if (summary->cases == 0)
+    ICL_TRY(icl_allocate(case_count, sizeof *turns, "turns of conformance cases", &turns, error));
+    turn_count = matching(cases, case_count, params->pattern, turns);
+    if (params->seconds > 0)
+        spread(turns, turn_count);
+    for (size_t i = 0; i < turn_count && (i == 0 || params->seconds <= 0 || icl_clock_seconds() < end); i++)
+        ICL_TRY(compare_case(params, turns[i].c, summary, error));
+    summary->left_out = turn_count - summary->cases;
+    if (turn_count == 0)
         status = icl_fail(error, ICL_ERROR_INPUT, "compare: no case's name holds \"%s\"; try \"matmul\" or \"softmax\"",
                           params->pattern ? params->pattern : "");
 done:
+    icl_free(&turns);
     icl_free(&cases);
     return status;
 }

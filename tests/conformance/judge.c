@@ -3,6 +3,7 @@
  * last; the neighbour of an output is written; a second run gives something else. And that cases in place are. The
  * device is the host with one op replaced.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -134,6 +135,49 @@ static void check_flat(tap_run *tap, icl_backend *backend) {
     }
 }
 
+/* The ops of the first cases, one bit each; a repeated one ends the comparison. */
+static icl_status note_op(void *user, const icl_comparison *row, icl_error *error) {
+    uint64_t *seen = user, bit = 0;
+
+    for (int op = 0; op < ICL_OP_COUNT; op++)
+        if (strcmp(icl_op_infos[op].name, row->op) == 0)
+            bit = (uint64_t)1 << op;
+    if (*seen & bit)
+        return icl_fail(error, ICL_ERROR_INPUT, "the op %s again", row->op);
+    *seen |= bit;
+    return ICL_OK;
+}
+
+/* A limited comparison begins with a case of every op, loses none, and says how many it left out. */
+static void check_limit(tap_run *tap, icl_backend *backend, const icl_case *all, size_t count) {
+    icl_compare_params params = {.device = backend, .against = backend, .seconds = 1e9, .callback = note_op};
+    uint64_t seen = 0, expected = 0;
+    icl_compare_summary summary;
+    icl_error error = {0};
+    size_t rows = 0, matching = 0;
+
+    params.user = &seen;
+    for (size_t i = 0; i < count; i++) {
+        expected |= (uint64_t)1 << all[i].op;
+        matching += strstr(all[i].name, "copy (") != NULL;
+    }
+    tap_ok(tap, icl_compare(&params, &summary, &error) == ICL_ERROR_INPUT && seen == expected,
+           "ops before one comes again: %#" PRIx64 " of %#" PRIx64, seen, expected);
+    params = (icl_compare_params){.device = backend, .against = backend, .pattern = "copy (", .seconds = 1e9};
+    params.callback = count_row;
+    params.user = &rows;
+    tap_ok(tap,
+           icl_compare(&params, &summary, &error) == ICL_OK && rows == matching && summary.cases == rows &&
+               summary.left_out == 0,
+           "with time for all: %zu of %zu cases", rows, matching);
+    rows = 0;
+    params.seconds = 1e-9;
+    tap_ok(tap,
+           icl_compare(&params, &summary, &error) == ICL_OK && rows == 1 && summary.cases == 1 &&
+               summary.left_out == matching - 1,
+           "with time for none: %zu case, %zu left out", rows, summary.left_out);
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -156,6 +200,7 @@ int main(void) {
         check_shared(&tap, all, count, backend);
         backend->functions = right;
         check_flat(&tap, backend);
+        check_limit(&tap, backend, all, count);
     }
     icl_backend_close(&backend);
     icl_free(&all);

@@ -79,6 +79,19 @@ run "${pair[@]}" --op 'fill (' --all --quiet
 [[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 28 ]] && ! grep -q copy "$work/out"
 ok $? "--all prints each case"
 
+run "${pair[@]}" --op 'fill (' --seconds 0.000001 --json --quiet
+json "--seconds ends the comparison after the first case, and says how many it left out" <<'EOT'
+assert len(rows) == 2 and rows[0]["op"] == "fill" and rows[0]["verdict"] == "PASS", rows
+assert (rows[1]["summary"]["cases"], rows[1]["summary"]["left_out"]) == (1, 27), rows[1]
+EOT
+run "${pair[@]}" --op 'fill (' --seconds 0.000001 --quiet
+[[ $code -eq 0 && $(grep -c '^PASS .*fill (' "$work/out") -eq 1 ]] &&
+    grep -q '^left out, because the time was over: 27 cases$' "$work/out"
+ok $? "and the table says it, too"
+
+refused 2 '--seconds 0: expected more than 0' "no time at all" "${pair[@]}" --seconds 0
+refused 2 'expected a number, 0 or more' "a time that is negative" "${pair[@]}" --seconds -1
+refused 2 '--seconds' "--seconds is refused beside --train" "${pair[@]}" --train quickstart --seconds 1
 refused 2 '"no-such-op"' "a pattern without a case is bad input" "${pair[@]}" --op no-such-op
 refused 2 'gpux' "a malformed device is bad input" --device gpux
 refused 3 'no-such-device' "a device that is not here is a device failure" --device opencl:no-such-device

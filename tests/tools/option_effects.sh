@@ -181,6 +181,7 @@ effect "compare --set" err 'train.batch = 0' "$train" "$train --set train.batch=
 effect "compare --out" files '^./o/forced.csv' "$train" "$train --out o"
 effect "compare --all" out 'plain random' "$ops" "$ops --all"
 effect "compare --json" out '^\{"op"' "$ops" "$ops --json"
+effect "compare --seconds" out '^left out, because the time was over: [0-9]+ cases' "$ops" "$ops --seconds 0.000001"
 effect "compare --csv" out '^sum_of_squares,|^op,' "$ops" "$ops --csv"
 device_effects compare "$ops" 'device cpu'
 fast_math compare "$ops"
