@@ -72,7 +72,7 @@ typedef struct icl_compare_params {
     icl_backend *device, *against; /* both are judged against the truth */
     const char *pattern;           /* a case's full name, or a part of it; NULL for every case */
     uint32_t seed;                 /* of the values; 0 is the default set */
-    /* No case but the first begins after so many seconds, and the order is spread over all ops. 0: all cases, op by op. */
+    /* Seconds after which no case but the first begins; the order is spread over all ops then. 0: all, op by op. */
     double seconds;
     icl_comparison_callback *callback; /* gets each case; may be NULL */
     void *user;                        /* handed to the calls above */

@@ -1,15 +1,22 @@
-"""The report as Markdown."""
+"""The report as Markdown, without a word about the machine's owner."""
+
+import getpass
+import os
+import re
+import socket
 
 PASSED, FAILED, TIMED_OUT, NOT_RUN, RUNNING = "passed", "FAILED", "timed out", "not run", "running"
-SEVERITY = (NOT_RUN, PASSED, TIMED_OUT, FAILED)
+SEVERITY = (NOT_RUN, RUNNING, PASSED, TIMED_OUT, FAILED)
 MAX_LINES = 60  # of a command's own words
+IMPERSONAL = {"root", "localhost", "user", "iclab"}
 
 
 class Part:
     """One part of the report: its verdict, why, how long it took, and its Markdown."""
 
-    def __init__(self, title, about, share, function):
-        self.title, self.about, self.share, self.function = title, about, share, function
+    def __init__(self, title, share, is_vital, function):
+        self.title, self.share, self.is_vital, self.function = title, share, is_vital, function
+        self.about = " ".join(function.__doc__.split())
         self.verdict, self.note, self.seconds, self.blocks, self.commands = NOT_RUN, "not reached", None, [], []
 
     def worsen(self, verdict, why):
@@ -17,32 +24,41 @@ class Part:
         if SEVERITY.index(verdict) > SEVERITY.index(self.verdict):
             self.verdict, self.note = verdict, why
 
-    def say(self, *blocks):
-        self.blocks += blocks
-
-    def fold(self, title, text):
-        self.say(f"<details><summary>{escape(title)}</summary>\n\n{text}\n\n</details>")
+    def section(self):
+        blocks = [f"## {self.title[0].upper()}{self.title[1:]}", self.about]
+        note = f": {escape(self.note)}" if self.note else ""
+        blocks += [f"Verdict: **{self.verdict}**{note}.", *map(str, self.blocks)]
+        if self.commands:
+            blocks.append(fold("Commands, to repeat this part", "```sh\n" + "\n".join(self.commands) + "\n```"))
+        return "\n\n".join(blocks)
 
 
 def escape(text):
     """Text that Markdown and HTML show as it is, in one table cell."""
-    for special, safe in (
-        ("&", "&amp;"),
-        ("<", "&lt;"),
-        (">", "&gt;"),
-        ("|", "\\|"),
-        ("*", "\\*"),
-        ("_", "\\_"),
-        ("`", "'"),
-    ):
+    for special, safe in zip("&<>|*_`", ("&amp;", "&lt;", "&gt;", "\\|", "\\*", "\\_", "'")):
         text = text.replace(special, safe)
     return " ".join(text.split())
 
 
-def table(header, rows):
-    """HEADER: pairs of a title and True for a column of numbers. ROWS: lists of text."""
-    lines = [[title for title, _ in header], ["---:" if is_number else "---" for _, is_number in header], *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+def fold(title, text):
+    return f"<details><summary>{escape(title)}</summary>\n\n{text}\n\n</details>"
+
+
+def table(titles, rows):
+    """TITLES: column names divided by commas, a `#` before those of numbers. ROWS: lists of text."""
+    titles = titles.split(",")
+    head = [[title.lstrip("#") for title in titles], ["---:" if title[0] == "#" else "---" for title in titles]]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [*head, *rows])
+
+
+class Table:
+    """A table that grows while the part runs: whatever ends the script, the rows so far are in the file."""
+
+    def __init__(self, titles):
+        self.titles, self.rows = titles, []
+
+    def __str__(self):
+        return table(self.titles, self.rows)
 
 
 def block(text):
@@ -64,63 +80,48 @@ def number(value, digits=3):
     return f"{value:.{digits - 1}e}"
 
 
-def size(count):
-    """Bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} TiB"
+def conclusion(parts):
+    """The verdicts of all parts in two or three sentences."""
+
+    def titles(*verdicts):
+        return ", ".join(part.title for part in parts if part.verdict in verdicts)
+
+    named = (("**Failed: {}.**", titles(FAILED)), ("**Timed out: {}.**", titles(TIMED_OUT)))
+    sentences = [text.format(found) for text, found in named if found]
+    sentences.append("The others passed or were not run." if sentences else "Every part that ran passed.")
+    left_out = titles(NOT_RUN, RUNNING)
+    return " ".join([*sentences, *([f"Not run: {left_out}."] if left_out else [])])
 
 
-def summary(parts):
+def document(title, introduction, facts, parts, verdicts):
     rows = []
     for part in parts:
         verdict = f"**{part.verdict}**" if part.verdict in (FAILED, TIMED_OUT) else part.verdict
-        seconds = "–" if part.seconds is None else f"{part.seconds:.0f}"
-        rows.append([part.title, verdict, escape(part.note), seconds])
-    return table([("part", False), ("verdict", False), ("what was seen, or why not", False), ("seconds", True)], rows)
+        rows.append([part.title, verdict, escape(part.note), "–" if part.seconds is None else f"{part.seconds:.0f}"])
+    summary = table("part,verdict,what was seen or why not,#seconds", rows)
+    blocks = [f"# {title}", introduction, conclusion(parts), "## Summary", summary, "## Machine", *facts]
+    blocks += [*(part.section() for part in parts), "## Verdicts on choices"]
+    blocks.append("\n".join(f"* {line}" for line in verdicts) or "No choice was measured.")
+    return "\n\n".join(blocks) + "\n"
 
 
-def conclusion(parts):
-    failed, late = ([part.title for part in parts if part.verdict == verdict] for verdict in (FAILED, TIMED_OUT))
-    left_out = [part.title for part in parts if part.verdict in (NOT_RUN, RUNNING)]
-    sentences = []
-    if failed:
-        sentences.append(f"**Failed: {', '.join(failed)}.**")
-    if late:
-        sentences.append(f"**Timed out: {', '.join(late)}.**")
-    sentences.append("Every part that ran passed." if not failed and not late else "The others passed or were not run.")
-    if left_out:
-        sentences.append(f"Not run: {', '.join(left_out)}.")
-    return " ".join(sentences)
+def without_names(text):
+    """What a command said, without the names of user and host. Our own words and the names of devices do not go through
+    this: a host named "gpu" would take words from them."""
+    names = {socket.gethostname(), socket.gethostname().split(".")[0]}
+    try:
+        names.add(getpass.getuser())
+    except (KeyError, OSError):  # a user without an entry has no name
+        pass
+    for name in sorted(names - IMPERSONAL):
+        if len(name) > 1:
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "NAME", text)
+    return text
 
 
-def section(part):
-    blocks = [f"## {part.title[0].upper()}{part.title[1:]}", part.about]
-    blocks.append(f"Verdict: **{part.verdict}**{': ' + escape(part.note) if part.note else ''}.")
-    blocks += part.blocks
-    if part.commands:
-        commands = "\n".join(part.commands)
-        blocks.append(
-            f"<details><summary>Commands, to repeat this part</summary>\n\n```sh\n{commands}\n```\n\n</details>"
-        )
-    return "\n\n".join(blocks)
-
-
-def document(title, introduction, machine, parts):
-    return (
-        "\n\n".join(
-            [
-                f"# {title}",
-                introduction,
-                conclusion(parts),
-                "## Summary",
-                summary(parts),
-                "## Machine",
-                machine,
-                *map(section, parts),
-            ]
-        )
-        + "\n"
-    )
+def without_paths(text, folders):
+    """FOLDERS: pairs of a folder of this machine and the word that stands for it."""
+    for folder, name in sorted([*folders, (os.path.expanduser("~"), "~")], key=lambda pair: -len(str(pair[0]))):
+        if len(str(folder)) > 1:
+            text = text.replace(str(folder), name).replace(escape(str(folder)), name)
+    return re.sub(r"/(home|Users)/[^/\s'\":]+", "~", text)
