@@ -196,45 +196,46 @@ static void check_passes(tap_run *tap, icl_backend *backend) {
  * 128 coordinates. */
 static void check_walks(tap_run *tap, icl_backend *backend) {
     static const struct {
-        icl_recurrence_walk walk;
+        unsigned walk;
         size_t tokens, width, launches;
     } cases[] = {
-        {ICL_WALK_BY_LENGTH, 16, 4, 1}, {ICL_WALK_BY_LENGTH, 17, 4, 2},   {ICL_WALK_BY_TOKENS, 40, 4, 1},
-        {ICL_WALK_BY_CHUNKS, 1, 4, 2},  {ICL_WALK_BY_CHUNKS, 17, 4, 2},   {ICL_WALK_BY_LENGTH, 17, 1, 1},
-        {ICL_WALK_BY_LENGTH, 17, 2, 2}, {ICL_WALK_BY_LENGTH, 17, 128, 2}, {ICL_WALK_BY_LENGTH, 17, 129, 1},
+        {ICL_BY_TABLE, 16, 4, 1},      {ICL_BY_TABLE, 17, 4, 2},       {ICL_WALK_BY_TOKENS, 40, 4, 1},
+        {ICL_WALK_BY_CHUNKS, 1, 4, 2}, {ICL_WALK_BY_CHUNKS, 17, 4, 2}, {ICL_BY_TABLE, 17, 1, 1},
+        {ICL_BY_TABLE, 17, 2, 2},      {ICL_BY_TABLE, 17, 128, 2},     {ICL_BY_TABLE, 17, 129, 1},
     };
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_recurrence_walk chosen = opencl->recurrence_walk;
+    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
+    const unsigned chosen = *walk;
 
     for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
         icl_error error = {0};
-        opencl->recurrence_walk = cases[i].walk;
+        *walk = cases[i].walk;
         const size_t launches = launches_of_recurrence(backend, cases[i].tokens, cases[i].width, &error);
         tap_ok(tap, launches == cases[i].launches, "%zu tokens, keys of %zu, way %d: %zu launches%s", cases[i].tokens,
                cases[i].width, (int)cases[i].walk, launches, error.message);
     }
-    opencl->recurrence_walk = chosen;
+    *walk = chosen;
 }
 
 /* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
 static void check_ways(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const icl_recurrence_walk chosen = opencl->recurrence_walk;
+    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
+    const unsigned chosen = *walk;
     const char *const *names = NULL;
 
-    opencl->recurrence_walk = ICL_WALK_BY_LENGTH;
+    *walk = ICL_BY_TABLE;
     const size_t ways = backend->functions->ways(backend, ICL_OP_recurrence_forward, &names);
     if (tap_ok(tap, ways == (opencl->lanes == 1 ? 2 : 0), "a recurrence has %zu ways", ways) && ways > 0) {
         backend->functions->choose_way(backend, ICL_OP_recurrence_forward, 1);
-        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && opencl->recurrence_walk == ICL_WALK_BY_CHUNKS,
-               "the second is %s", names[1]);
+        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *walk == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
         tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_forward, &names) == 0,
                "where one is chosen, there is no choice");
         backend->functions->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
-        tap_ok(tap, opencl->recurrence_walk == ICL_WALK_BY_LENGTH, "then the length decides again");
+        tap_ok(tap, *walk == ICL_BY_TABLE, "then the length decides again");
     }
     tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_backward, &names) == 0, "backward has one way");
-    opencl->recurrence_walk = chosen;
+    *walk = chosen;
 }
 
 int main(int argc, char **argv) {

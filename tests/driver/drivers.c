@@ -455,6 +455,29 @@ static void test_clblast_part(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
+/* CLBlast takes an A100's parameters: groups of 256 work-items for a product of this size, which the driver refuses
+ * here, where the device's own parameters have 64. They stay for the process: this is the last test of CLBlast. */
+static void test_clblast_a100(tap_run *tap, const char *spec) {
+    static const char *const choices[] = {"clblast=default", "clblast=a100"};
+    double seen[2] = {0};
+    icl_error error = {0};
+    opened o;
+
+    for (int i = 0; ICL_HAVE_CLBLAST && i < 2; i++) {
+        setenv(ICL_CHOICES_VARIABLE, choices[i], 1);
+        open_as(&o, "name=Planted;kernel=XgemmDirect*;group=64", (icl_backend_params){.spec = spec});
+        if (tap_status(tap, o.status, &o.error, choices[i]))
+            tap_status(tap, multiply(o.backend, &seen[i], &error), &error, "a product");
+        tap_ok(tap,
+               o.status == ICL_OK && o.warnings == i &&
+                   icl_opencl_of(o.backend)->clblast == (i ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_SERVES),
+               "%s: %d warnings %s", choices[i], o.warnings, o.warning);
+        icl_backend_close(&o.backend);
+    }
+    tap_ok(tap, seen[0] == seen[1], "the same numbers: %.17g", seen[1]);
+    unsetenv(ICL_CHOICES_VARIABLE);
+}
+
 /* Loaders leave a layer out that they cannot load, without a word. */
 static bool has_layer(icl_backend *backend) {
     char name[ICL_NAME_CAPACITY] = "";
@@ -469,10 +492,10 @@ static const struct {
     const char *name;
     void (*check)(tap_run *tap, const char *spec);
 } parts[] = {
-    {"refusals", test_refusals},     {"limits", test_embedded}, {"limits", test_list},
-    {"limits", test_limits},         {"limits", test_flush},    {"limits", test_fma},
-    {"programs", test_second_build}, {"programs", test_cache},  {"products", test_clblast},
-    {"products", test_clblast_part},
+    {"refusals", test_refusals},     {"limits", test_embedded},       {"limits", test_list},
+    {"limits", test_limits},         {"limits", test_flush},          {"limits", test_fma},
+    {"programs", test_second_build}, {"programs", test_cache},        {"products", test_clblast},
+    {"products", test_clblast_part}, {"products", test_clblast_a100},
 };
 
 int main(int argc, char **argv) {

@@ -280,14 +280,17 @@ static cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id dev
 }
 
 /* What a driver with these limits says to a launch. */
-static cl_int judge_launch(cl_command_queue queue, cl_kernel kernel, const size_t *local) {
+static cl_int judge_launch(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *local) {
     cl_device_id device = NULL;
     cl_ulong limit, used = 0;
+    size_t group = 1;
 
     target.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &device, NULL);
     if (!is_planted(device))
         return CL_SUCCESS;
-    if (local && group_limit(kernel) > 0 && *local > group_limit(kernel))
+    for (cl_uint axis = 0; local && axis < rank; axis++)
+        group *= local[axis];
+    if (group_limit(kernel) > 0 && group > group_limit(kernel))
         return CL_INVALID_WORK_GROUP_SIZE;
     if (find_number("local-memory", &limit) &&
         target.clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used, NULL) ==
@@ -302,7 +305,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
                                          const cl_event *waits, cl_event *event) {
     static cl_ulong launches;
     static char since[CAPACITY];
-    const cl_int code = judge_launch(queue, kernel, local);
+    const cl_int code = judge_launch(queue, kernel, rank, local);
 
     if (code != CL_SUCCESS)
         return code;

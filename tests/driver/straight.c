@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
     char spec[ICL_NAME_CAPACITY];
 
     setenv("ICLAB_OPENCL_KERNELS", "gpu", 1);
-    unsetenv("ICLAB_OPENCL_LINEAR");
+    unsetenv("ICLAB_OPENCL_CHOICES");
     unsetenv(VARIABLE);
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
     if (!backend)

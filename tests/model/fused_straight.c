@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/linear_transformer/programs.h"
 #include "fused.h"
 
 /* What one of the two kernels gives. */
@@ -41,13 +41,16 @@ static icl_status run_all(const char *spec, const char *kernels, const setting *
     fused f = {0};
 
     memset(out, 0, sizeof *out);
-    setenv("ICLAB_OPENCL_LINEAR", kernels, 1);
+    setenv("ICLAB_OPENCL_CHOICES", kernels, 1);
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error));
     ICL_TRY(fused_open(&f, backend, is, depth, how, error));
     ICL_TRY(run_predict(&f, out->predictions, error));
     const size_t before = icl_opencl_of(backend)->straight_launches; /* self-test and prediction among them */
     ICL_TRY(run_gradients(&f, out, error));
     *straight = icl_opencl_of(backend)->straight_launches - before;
+    for (const icl_linear_program *p = icl_opencl_of(backend)->linear_programs; p; p = p->next)
+        if (p->is_compared)
+            status = icl_fail(error, ICL_ERROR_DEVICE, "%s: a program that was asked for was compared", kernels);
 done:
     if (backend)
         fused_close(&f);
@@ -59,8 +62,8 @@ static void check(tap_run *tap, const char *spec, const setting *is, size_t dept
     static outcome steps, lines;
     size_t launches[2] = {0};
     icl_error error = {0};
-    const bool ran = run_all(spec, "steps", is, depth, how, &steps, &launches[0], &error) == ICL_OK &&
-                     run_all(spec, "straight", is, depth, how, &lines, &launches[1], &error) == ICL_OK;
+    const bool ran = run_all(spec, "linear=steps", is, depth, how, &steps, &launches[0], &error) == ICL_OK &&
+                     run_all(spec, "linear=straight", is, depth, how, &lines, &launches[1], &error) == ICL_OK;
 
     if (!ran)
         tap_note("%s", error.message);

@@ -74,6 +74,37 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
     return ICL_OK;
 }
 
+/* Its database entries for "A100-PCIE-40GB" in single precision (src/database/kernels/ of CLBlast 1.5.3): the kernels
+ * of small and of large products, and the third root of m n k from which a product is large. */
+void icl_clblast_use_a100(const icl_opencl *opencl) {
+    struct {
+        const char *kernel;
+        size_t count;
+        const char *names[16];
+        size_t values[16];
+    } sets[] = {
+        {"Xgemm",
+         16,
+         {"GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB", "NDIMC", "NWG", "SA", "SB", "STRM", "STRN",
+          "VWM", "VWN"},
+         {0, 1, 32, 2, 8, 8, 32, 16, 16, 64, 1, 1, 0, 0, 4, 4}},
+        {"XgemmDirect",
+         10,
+         {"KWID", "MDIMAD", "MDIMCD", "NDIMBD", "NDIMCD", "PADA", "PADB", "VWMD", "VWND", "WGD"},
+         {8, 8, 16, 32, 16, 1, 1, 2, 1, 32}},
+        {"GemmRoutine", 1, {"XGEMM_MIN_INDIRECT_SIZE"}, {1984}},
+    };
+
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const CLBlastStatusCode code = CLBlastOverrideParameters(opencl->device, sets[i].kernel, CLBlastPrecisionSingle,
+                                                                 sets[i].count, sets[i].names, sets[i].values);
+        if (code != CLBlastSuccess)
+            icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+                          "CLBlastOverrideParameters of %s on %s: %s; the device's own parameters serve",
+                          sets[i].kernel, opencl->backend->capabilities.name, icl_cl_error_name((int)code));
+    }
+}
+
 void icl_clblast_forget(void) {
     CLBlastClearCache();
 }

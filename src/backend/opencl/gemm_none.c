@@ -14,5 +14,9 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
     return icl_fail(error, ICL_ERROR_DEVICE, "matmul: this build has no CLBlast");
 }
 
+void icl_clblast_use_a100(const icl_opencl *opencl) {
+    (void)opencl;
+}
+
 void icl_clblast_forget(void) {
 }

@@ -4,8 +4,7 @@
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
 #define TILE      32  /* rows and columns of out of one work-group on GPUs, */
-#define WIDE      64  /* or, with fused multiply-adds, of products with at least */
-#define MANY      128 /* such tiles: as many as the units of a large GPU */
+#define WIDE      64  /* or, with fused multiply-adds, of products with many of them */
 #define SPLIT     256 /* terms of one split of a long sum */
 #define FEW_UNITS 64  /* with fewer units than this, or than fill a GPU, a long sum is split */
 
@@ -104,14 +103,15 @@ done:
 }
 
 /* Whether its tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer work-groups. */
-static bool is_wide(const product *p, bool strict) {
+static bool is_wide(const icl_opencl *opencl, const product *p, bool strict) {
     const size_t tiles = (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
-    return !strict && p->m > TILE && p->n > TILE && tiles >= MANY;
+    return !strict && p->m > TILE && p->n > TILE &&
+           icl_opencl_choose(opencl, ICL_CHOICE_TILES, tiles) == ICL_TILES_WIDE;
 }
 
 /* With fewer units than this, a long sum is split: four work-groups for each of a GPU's units. */
 static size_t few_units(const icl_opencl *opencl) {
-    const size_t groups = opencl->max_items / opencl->local_size / 8;
+    const size_t groups = 4 * (size_t)opencl->backend->capabilities.compute_units;
     return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
 }
 
@@ -122,7 +122,7 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
     const cl_float alpha = (cl_float)params->alpha, beta = (cl_float)params->beta;
     if (!strict && icl_small_takes_product(opencl, p.shape, p.k))
         return icl_small_add_product(opencl, (const icl_view[]){p.out, p.a, p.b}, p.shape, p.k, alpha, beta, error);
-    p.tile = is_wide(&p, strict) ? WIDE : TILE;
+    p.tile = is_wide(opencl, &p, strict) ? WIDE : TILE;
     const size_t width = opencl->lanes > 1 ? opencl->lanes : p.tile;
     const size_t height = opencl->lanes == 1 ? p.tile : ROW_CHUNK;
     /* Lanes run along n: along m instead where n would leave most of them idle. */
@@ -143,17 +143,23 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
     return launch_splits(opencl, &p, &out, swap, cuts, (cl_uint)units * cuts.s[2], alpha, beta, error);
 }
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 /*
- * Whether CLBlast, where it is wanted, is the faster one. Its strength is large square products; on CPU drivers our
- * kernel wins at every size that was measured (PoCL 3.1, AVX-512), and everywhere on small, skinny and batched ones.
+ * Whether CLBlast, where it is wanted, is the faster one: on GPUs alone, because on CPU drivers our kernel wins at
+ * every size that was measured (PoCL 3.1, AVX-512), and not for batches, where our kernel wins everywhere.
  */
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
-    const size_t least = 128;
+
     if (opencl->gemm == ICL_GEMM_CLBLAST)
         return true;
-    return opencl->lanes == 1 && out->rank == 2 && out->shape[0] >= least && out->shape[1] >= least &&
-           a->shape[1] >= least;
+    if (opencl->lanes > 1 || out->rank != 2)
+        return false;
+    const size_t least = smaller(smaller(out->shape[0], out->shape[1]), a->shape[1]);
+    return icl_opencl_choose(opencl, ICL_CHOICE_GEMM, least) == ICL_GEMM_CLBLAST;
 }
 
 /* A call that fails has not touched out, which the last of its kernels alone writes, so that our own

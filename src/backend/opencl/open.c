@@ -74,7 +74,7 @@ static void choose_family(icl_opencl *opencl) {
     } else {
         opencl->lanes = 1;
         opencl->local_size = 64;
-        opencl->max_items = 64 * 32 * device->compute_units;
+        opencl->max_items = 64 * (size_t)icl_opencl_choose(opencl, ICL_CHOICE_TEAMS, 0) * device->compute_units;
     }
 }
 
@@ -102,23 +102,14 @@ static const char *register_option(const icl_opencl *opencl) {
     return icl_opencl_register_option(major, minor);
 }
 
-static void choose_straight(icl_opencl *opencl) {
-    const char *wanted = getenv("ICLAB_OPENCL_LINEAR");
+static icl_status read_choices(icl_opencl *opencl, icl_error *error) {
+    const char *text = getenv(ICL_CHOICES_VARIABLE);
 
-    opencl->register_option = register_option(opencl);
-    if (wanted && strcmp(wanted, "straight") == 0)
-        opencl->straight = ICL_STRAIGHT_ALWAYS;
-    else if (wanted && strcmp(wanted, "steps") == 0)
-        opencl->straight = ICL_STRAIGHT_NEVER;
-}
-
-static void choose_recurrence(icl_opencl *opencl) {
-    const char *wanted = getenv("ICLAB_OPENCL_RECURRENCE");
-
-    if (wanted && strcmp(wanted, "tokens") == 0)
-        opencl->recurrence_walk = ICL_WALK_BY_TOKENS;
-    else if (wanted && strcmp(wanted, "chunks") == 0)
-        opencl->recurrence_walk = ICL_WALK_BY_CHUNKS;
+    if (!text || !*text)
+        return ICL_OK;
+    ICL_CHECK(icl_choices_read(text, opencl->chosen, error));
+    icl_log_write(&opencl->backend->log, ICL_LOG_INFO, "choices: %s (" ICL_CHOICES_VARIABLE ")", text);
+    return ICL_OK;
 }
 
 /* Whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
@@ -167,9 +158,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->launch_seconds = ICL_LAUNCH_SECONDS;
     opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
     opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
+    ICL_TRY(read_choices(opencl, error));
     choose_family(opencl);
-    choose_straight(opencl);
-    choose_recurrence(opencl);
+    opencl->register_option = register_option(opencl);
     opencl->fast_math = params->fast_math;
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
@@ -179,7 +170,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     icl_program_cache_open(opencl);
     opencl->small.is_off = true;
     ICL_TRY(icl_opencl_self_test(opencl, error));
-    opencl->small.is_off = is_llvmpipe(opencl); /* its compiler crashes on a kernel that chooses among buffers */
+    opencl->small.is_off = icl_opencl_choose(opencl, ICL_CHOICE_COLLECT, 0) == ICL_COLLECT_OFF;
     *opened = backend;
     backend = NULL;
 done:

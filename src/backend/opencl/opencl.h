@@ -17,6 +17,7 @@
 #endif
 
 #include "backend/contract.h"
+#include "backend/opencl/choices.h"
 #include "backend/opencl/sources.h"
 #include "config.h"
 #include "core/allocate.h"
@@ -211,22 +212,6 @@ typedef struct icl_small {
     } list; /* as the kernel takes it */
 } icl_small;
 
-/* Which kernels of linear transformers a GPU runs: see linear_transformer/programs.c.
- * ICLAB_OPENCL_LINEAR=straight|steps asks for one of them: for tests. */
-typedef enum icl_straight {
-    ICL_STRAIGHT_LATER = 0, /* compiled once steps have been launched often */
-    ICL_STRAIGHT_ALWAYS,
-    ICL_STRAIGHT_NEVER
-} icl_straight;
-
-/* Which form of the recurrence a GPU runs forward: see recurrence.c. ICLAB_OPENCL_RECURRENCE=tokens|chunks asks for one
- * of them: for tests. */
-typedef enum icl_recurrence_walk {
-    ICL_WALK_BY_LENGTH = 0, /* by chunks where there are several */
-    ICL_WALK_BY_TOKENS,
-    ICL_WALK_BY_CHUNKS /* wherever they serve */
-} icl_recurrence_walk;
-
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
@@ -245,7 +230,7 @@ typedef struct icl_opencl {
     bool accepts_failed;            /* a wrong answer of the self-test is logged, and no error */
     bool tested[ICL_TESTED_COUNT];  /* passed, or under test */
     bool is_simulator; /* Oclgrind, which watches memory: each block has exactly its size and is used once */
-    icl_recurrence_walk recurrence_walk;
+    unsigned chosen[ICL_CHOICE_COUNT]; /* values in place of the table's, see choices.h */
     icl_gemm gemm;
     icl_clblast_state clblast;
     icl_program *programs;
@@ -253,10 +238,9 @@ typedef struct icl_opencl {
     icl_compiled kernels[ICL_KERNEL_COUNT];
     icl_variant *variants;
     struct icl_linear_program *linear_programs; /* see linear_transformer/programs.c */
-    icl_straight straight;
-    size_t straight_launches;    /* a test asks */
-    const char *register_option; /* of the compiler, where it takes one; NULL: none */
-    size_t wave;                 /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
+    size_t straight_launches;                   /* a test asks */
+    const char *register_option;                /* of the compiler, where it takes one; NULL: none */
+    size_t wave;                                /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
     unsigned launches;               /* since the last flush */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
@@ -271,6 +255,13 @@ static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
 
 static inline cl_mem icl_memory_of(const icl_tensor *tensor) {
     return ((icl_block *)tensor->buffer->handle)->memory;
+}
+
+/* The value of a choice: what was asked for, or else the table's for this device and size. */
+static inline unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_choice choice, size_t size) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    return opencl->chosen[choice] != ICL_BY_TABLE ? opencl->chosen[choice]
+                                                  : icl_choice_by_table(choice, size, device->name, device->platform);
 }
 
 /* ---- errors.c ---- */
@@ -575,8 +566,8 @@ icl_op_function icl_opencl_recurrence_forward, icl_opencl_recurrence_backward;
 icl_op_function icl_opencl_look_up, icl_opencl_look_up_backward, icl_opencl_rotate;
 icl_op_function icl_opencl_convolve, icl_opencl_convolve_backward;
 
-/* Forward on GPUs, token by token or by chunks: `ways` and `choose_way` of icl_backend_functions. Where the environment
- * has chosen, there is one way. */
+/* Forward on GPUs, token by token or by chunks: `ways` and `choose_way` of icl_backend_functions. Where one was asked
+ * for, there is no choice. */
 size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
 void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 
@@ -604,6 +595,9 @@ icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params 
 bool icl_clblast_fits(const icl_tensor *operands);
 icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                               icl_error *error);
+/* Has CLBlast take the parameters of an NVIDIA A100 for this device from now on, in the whole process: CLBlast cannot
+ * take them back. Logs a failure, after which the device's own serve. */
+void icl_clblast_use_a100(const icl_opencl *opencl);
 /* Releases what CLBlast holds of this context; called before the context is released. */
 void icl_clblast_forget(void);
 

@@ -229,11 +229,9 @@ static size_t products_bytes(const call *x) {
     return blocks_of(x->sizes.s[1], CHUNK) * (matrices * CHUNK * CHUNK + factors) * sizeof(cl_float);
 }
 
-/* One chunk saves no barrier, and its products are extra work. */
 static bool takes_chunks(const call *x) {
-    const icl_recurrence_walk walk = x->opencl->recurrence_walk;
     const size_t tokens = x->sizes.s[1];
-    return walk != ICL_WALK_BY_TOKENS && tokens > (walk == ICL_WALK_BY_CHUNKS ? 0 : CHUNK) &&
+    return tokens > 0 && icl_opencl_choose(x->opencl, ICL_CHOICE_RECURRENCE, tokens) == ICL_WALK_BY_CHUNKS &&
            icl_recurrence_serves_chunks(&x->form) &&
            products_bytes(x) <= x->opencl->backend->capabilities.max_allocation;
 }
@@ -243,15 +241,15 @@ size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *co
     const icl_opencl *opencl = backend->state;
 
     *names = of_gpus;
-    if (op != ICL_OP_recurrence_forward || opencl->lanes > 1 || opencl->recurrence_walk != ICL_WALK_BY_LENGTH)
+    if (op != ICL_OP_recurrence_forward || opencl->lanes > 1 || opencl->chosen[ICL_CHOICE_RECURRENCE] != ICL_BY_TABLE)
         return 0;
     return sizeof of_gpus / sizeof *of_gpus;
 }
 
 void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way) {
-    static const icl_recurrence_walk walks[] = {ICL_WALK_BY_TOKENS, ICL_WALK_BY_CHUNKS};
+    static const unsigned walks[] = {ICL_WALK_BY_TOKENS, ICL_WALK_BY_CHUNKS};
     (void)op; /* the only one */
-    icl_opencl_of(backend)->recurrence_walk = way == ICL_ANY_WAY ? ICL_WALK_BY_LENGTH : walks[way];
+    icl_opencl_of(backend)->chosen[ICL_CHOICE_RECURRENCE] = way == ICL_ANY_WAY ? ICL_BY_TABLE : walks[way];
 }
 
 /* The heads [first, first + count). products: memory for what is known of their chunks. */

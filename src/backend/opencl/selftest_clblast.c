@@ -79,6 +79,8 @@ icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_
     icl_status status = ICL_OK;
 
     if (opencl->clblast == ICL_CLBLAST_UNTESTED) {
+        if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
+            icl_clblast_use_a100(opencl);
         opencl->clblast = ICL_CLBLAST_SERVES;
         status = icl_self_test_matmul(opencl, true, &why);
     }

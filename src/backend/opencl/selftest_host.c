@@ -302,14 +302,18 @@ icl_status icl_self_test_small(icl_opencl *opencl, icl_error *error) {
 
 /* GPUs have two forms of it, and a run may use both: long sequences in training, single tokens in decoding. */
 icl_status icl_self_test_recurrence(icl_opencl *opencl, icl_error *error) {
-    const icl_recurrence_walk chosen = opencl->recurrence_walk;
-    icl_status status = test_cases(opencl, &recurrence_case, 1, error);
+    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
+    const unsigned chosen = *walk;
+    icl_status status = ICL_OK;
 
-    if (status == ICL_OK && opencl->lanes == 1 && chosen != ICL_WALK_BY_TOKENS) {
-        opencl->recurrence_walk = ICL_WALK_BY_TOKENS;
+    if (opencl->lanes == 1 && chosen != ICL_WALK_BY_TOKENS) {
+        *walk = ICL_WALK_BY_CHUNKS;
         status = test_cases(opencl, &recurrence_case, 1, error);
-        opencl->recurrence_walk = chosen;
+        *walk = ICL_WALK_BY_TOKENS;
     }
+    if (status == ICL_OK)
+        status = test_cases(opencl, &recurrence_case, 1, error);
+    *walk = chosen;
     return status;
 }
 

@@ -173,7 +173,8 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         .clips = of->threshold != NULL,
         .has_norms = of->norms != NULL,
         .is_contiguous = of->parameters->stride[0] == 1,
-        .is_straight = may_be_straight && opencl->lanes == 1 && opencl->straight != ICL_STRAIGHT_NEVER,
+        .is_straight = may_be_straight && opencl->lanes == 1 &&
+                       icl_opencl_choose(opencl, ICL_CHOICE_LINEAR, SIZE_MAX) == ICL_LINEAR_STRAIGHT,
         .lanes = opencl->lanes,
         .wave = opencl->wave,
         .local_memory = device->local_memory,
@@ -300,7 +301,8 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     }
     ICL_TRY(make_plan(opencl, params, of, is_gram, true, &p, error));
     /* Those that were asked for, and relaxed arithmetic, whose bits may differ, are not compared. */
-    if (p.is_straight && !p.program->is_compared && opencl->straight == ICL_STRAIGHT_LATER && !opencl->fast_math)
+    if (p.is_straight && !p.program->is_compared && opencl->chosen[ICL_CHOICE_LINEAR] == ICL_BY_TABLE &&
+        !opencl->fast_math)
         status = compare_with_interpreter(opencl, params, of, is_gram, &p, error);
     else
         status = launch_plan(opencl, params, of, &p, error);

@@ -12,9 +12,6 @@
 
 #define MOST_PROGRAMS 32
 
-/* Launches of a key before its straight-line program is compiled. */
-#define FIRST_LAUNCHES 8
-
 static void release(icl_opencl *opencl, icl_linear_program *program) {
     icl_pool_give(opencl, program->block);
     icl_text_release(&program->text);
@@ -104,11 +101,11 @@ icl_status icl_linear_prepare_steps(icl_opencl *opencl, icl_linear_program *prog
 /* ---- Straight lines ---- */
 
 static bool is_due(const icl_opencl *opencl, icl_linear_program *program) {
-    if (opencl->lanes > 1 || opencl->straight == ICL_STRAIGHT_NEVER || program->is_refused)
+    if (program->is_refused)
         return false;
-    program->launches += program->launches <= FIRST_LAUNCHES;
     /* Relaxed arithmetic may give other bits: a run keeps to one of the two. */
-    return opencl->straight == ICL_STRAIGHT_ALWAYS || opencl->fast_math || program->launches > FIRST_LAUNCHES;
+    const size_t before = opencl->fast_math ? SIZE_MAX : program->launches++;
+    return icl_opencl_choose(opencl, ICL_CHOICE_LINEAR, before) == ICL_LINEAR_STRAIGHT;
 }
 
 icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program) {

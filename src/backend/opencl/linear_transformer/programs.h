@@ -13,7 +13,7 @@ typedef struct icl_linear_program {
     cl_uint given;    /* what that number will be when all that is queued has run */
     bool is_lost;     /* unknown, because a launch failed */
     icl_block *block; /* NULL: not written yet */
-    size_t launches;  /* as far as they were counted */
+    size_t launches;  /* that could have been of straight lines, so far */
     icl_text text;    /* of the straight lines; empty: not made yet */
     bool is_refused;  /* they do not fit, the driver does not compile them, or they gave other bits */
     bool is_compared; /* with what the interpreter gives */
