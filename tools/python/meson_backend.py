@@ -8,6 +8,7 @@ The sources are those two folders above, in a clone as in an sdist, which mirror
 
     --config-settings build-dir=DIR      keep the build there, or take the one that is there as it is configured
     --config-settings setup-args="-D…"   further arguments of meson setup
+    --config-settings targets="…"        compile these targets alone: at least what is installed
 """
 
 import base64
@@ -87,13 +88,13 @@ def required():
     return [package for package in ("meson>=1.0", "ninja") if not shutil.which(re.match(r"\w+", package)[0])]
 
 
-def build(folder, arguments):
+def build(folder, arguments, targets):
     if not (ROOT / "meson.build").is_file():
         raise SystemExit(f"{ROOT}: no meson.build: expected the folder tools/python of a clone or an sdist of iclab")
     if not (folder / "build.ninja").exists():
         options = ["-Dtests=disabled", "-Dmpi=disabled", "-Ddefault_library=shared", "-Dprefix=/iclab", "-Dlibdir=lib"]
         run(*meson(), "setup", *options, *arguments, folder, ROOT)
-    run(*meson(), "compile", "-C", folder)
+    run(*meson(), "compile", "-C", folder, *targets)
 
 
 def install(folder, target):
@@ -142,15 +143,20 @@ class Wheel:
         self.archive.close()
 
 
+def words(settings, name):
+    """A setting of several words, which pip hands over as a list where it is given more than once."""
+    value = settings.get(name, [])
+    return shlex.split(value) if isinstance(value, str) else value
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     settings = config_settings or {}
-    arguments = settings.get("setup-args", [])
-    arguments = shlex.split(arguments) if isinstance(arguments, str) else arguments
+    arguments, targets = words(settings, "setup-args"), words(settings, "targets")
     name = f"iclab-{version()}"
     file = f"{name}-{tag()}.whl"
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(settings.get("build-dir") or pathlib.Path(scratch) / "build").resolve()
-        build(folder, arguments)
+        build(folder, arguments, targets)
         prefix = install(folder, pathlib.Path(scratch) / "installed")
         wheel = Wheel(pathlib.Path(wheel_directory) / file, name)
         for path in PACKAGE:
