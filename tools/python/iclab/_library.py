@@ -15,7 +15,7 @@ from ._declarations import Declarations
 
 HERE = pathlib.Path(__file__).resolve().parent
 INSTALLED = HERE / "_native"  # what Meson installs, in a wheel
-SOURCES = HERE.parents[2]
+SOURCES = HERE.parent.parent.parent  # "/" has itself as its parent, so this works for a package in /FOLDER, too
 
 
 def _find() -> tuple[pathlib.Path, pathlib.Path]:
