@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "command.h"
-#include "iclab/file.h"
+#include "drivers.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
-#include "iclab/version.h"
 #include "terminal.h"
 
 static icl_status keep_row(kept *keep, const icl_device *device, icl_error *error) {
@@ -63,23 +62,6 @@ static void print_row(const icl_device *device) {
            device->verdict);
 }
 
-/* Mesa's rusticl is installed as any driver and has no devices until a variable names some. */
-static icl_status say_switched_off(icl_error *error) {
-    const char *folder = getenv("OCL_ICD_VENDORS"), *enabled = getenv("RUSTICL_ENABLE");
-    char *path = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_path_join(folder && folder[0] ? folder : "/etc/OpenCL/vendors", "rusticl.icd", &path, error));
-    if (strstr(icl_build_facts().libraries, "OpenCL") && icl_path_exists(path) && (!enabled || enabled[0] == '\0'))
-        fprintf(stderr,
-                "iclab: the OpenCL driver rusticl is installed (%s) but switched off: RUSTICL_ENABLE=radeonsi (AMD), "
-                "iris (Intel), nouveau (NVIDIA) or llvmpipe (CPU) in front of the command switches it on\n",
-                path);
-done:
-    icl_text_free(&path);
-    return status;
-}
-
 static void print_log(void *user, icl_log_level level, const char *message) {
     (void)user;
     (void)level;
@@ -114,7 +96,7 @@ static int run(int count, char *const *arguments) {
         ICL_TRY(keep_row(&keep, &devices[i], &error));
     }
     ICL_TRY(finish_output(&error));
-    ICL_TRY(say_switched_off(&error));
+    ICL_TRY(say_idle_drivers(&error));
     if (options.out)
         ICL_TRY(kept_finish(&keep, &(icl_json){0}, &error));
 done:
@@ -140,7 +122,8 @@ const subcommand command_devices = {
              "refuses a device whose self-test gives a wrong answer, or whose driver crashes or says nothing for two "
              "minutes. Without a SPEC it takes the fastest of cpu "
              "and of the GPUs and accelerators, by a short training step of each that it measures once. OpenCL "
-             "devices need a driver (ICD), and one that is installed but switched off is named; without one, "
+             "devices need a driver (ICD). One that is on the machine but switched off, or that no .icd file names, is "
+             "named with what to do; without a driver, "
              "everything works on the plain-C devices cpu and ref "
              "(double precision).",
     .run = run,

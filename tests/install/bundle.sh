@@ -153,4 +153,8 @@ print(run.evaluation)'
 expect 0 "Python samples and trains with the wheel"
 grep -q '^bayes ' "$work/out"
 ok $? "and prints the table"
+more+=(--ro-bind "$work/vendors" /usr/local/nvidia/etc/OpenCL/vendors)
+run "${files[0]}" -c 'import os, iclab; print(os.environ["OCL_ICD_VENDORS"])'
+[[ $(<"$work/out") == /usr/local/nvidia/etc/OpenCL/vendors ]]
+ok $? "and finds the .icd files of NVIDIA's containers"
 finish

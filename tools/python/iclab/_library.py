@@ -35,6 +35,21 @@ def _find() -> tuple[pathlib.Path, pathlib.Path]:
     )
 
 
+def _find_drivers() -> None:
+    """The OpenCL loader reads the drivers' names from one folder. Where that has none and the folder of NVIDIA's
+    containers does, it is to read the latter, as in the command."""
+    if os.environ.get("OCL_ICD_VENDORS") or os.environ.get("OPENCL_VENDOR_PATH"):
+        return
+    folders = ["/etc/OpenCL/vendors"]
+    folders += [f"/usr/local/nvidia/{name}OpenCL/vendors" for name in ("etc/", "", "share/")]
+    for folder in folders:
+        if any(pathlib.Path(folder).glob("*.icd")):
+            if folder != folders[0]:
+                os.environ["OCL_ICD_VENDORS"] = folder
+            return
+
+
+_find_drivers()
 path, headers = _find()
 declared = Declarations(headers)
 constants = declared.constants
