@@ -24,7 +24,8 @@ fi
 inside() {
     code=0
     bwrap --ro-bind / / --dev /dev --tmpfs /tmp --dir /tmp/home --ro-bind "$ICLAB" /tmp/iclab --tmpfs /etc/OpenCL \
-        --tmpfs /usr/local --bind "$POCL_CACHE_DIR" "$POCL_CACHE_DIR" "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
+        --tmpfs /usr/local --bind "$POCL_CACHE_DIR" "$POCL_CACHE_DIR" "$@" \
+        >"$work/out" 2>"$work/err" </dev/null || code=$?
 }
 lists_pocl() { # NAME
     [[ $code -eq 0 ]] && grep -q 'Portable Computing Language' "$work/out"
