@@ -27,7 +27,7 @@ case $driver in
 pocl)
     packages=(libpocl2 libpocl2-common libc6-dev libgcc-12-dev) # it links its kernels
     echo libpocl.so.2 >"$work/vendors/pocl.icd"
-    setting=(--setenv ICLAB_OPENCL_KERNELS gpu --setenv POCL_EXTRA_BUILD_FLAGS -cl-opt-disable)
+    setting=(--setenv ICLAB_OPENCL_KERNELS gpu)
     ;;
 rusticl)
     packages=(mesa-opencl-icd libclc-15)

@@ -227,7 +227,7 @@ def planted_fault(lab, part):
 
 def peaks(lab, part):
     """Multiply-adds in registers, a = b + s c and a copy in memory, beside the data sheet."""
-    answer = lab.ask("bench", "--device", lab.device, *op("copy (32Mi)"), "--seconds", "1", "--json")
+    answer = lab.ask("bench", "--device", lab.device, *op("copy (32Mi)"), "--seconds", "0.5", "--json")
     device = next((row for row in lab.devices if row.get("spec") == lab.device), {"name": ""})
     sheet = next((row for row in SHEETS if row[0] in device["name"]), None)
     rows = []
