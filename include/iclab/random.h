@@ -46,6 +46,11 @@ ICL_API void icl_philox(const uint32_t counter[4], const uint32_t key[2], uint32
 /* The random word of one element. */
 ICL_API uint32_t icl_random_word(icl_random_key key, uint64_t index);
 
+/* Seed `number`, from 0, of several that are made from one: `seed` itself for number 0, and a random word of the stream
+ * for the others, so that the seeds made from 1 and from 2 have no number in common but by chance (one pair in 2^32).
+ * Purposes have streams of their own. */
+ICL_API uint32_t icl_random_seed(uint32_t seed, uint32_t stream, uint64_t number);
+
 /* The inverse normal CDF at (word + 1/2) / 2^32, rounded: |error| < 2e-7 * max(1, |x|). Antisymmetric in the word:
  * normal(~word) = -normal(word). */
 ICL_API float icl_normal_from_word(uint32_t word);

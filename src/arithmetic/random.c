@@ -33,6 +33,10 @@ uint32_t icl_random_word(icl_random_key key, uint64_t index) {
     return block[index % 4];
 }
 
+uint32_t icl_random_seed(uint32_t seed, uint32_t stream, uint64_t number) {
+    return number == 0 ? seed : icl_random_word((icl_random_key){.seed = seed, .stream = stream}, number);
+}
+
 float icl_normal_from_word(uint32_t word) {
     return icl_normal_value(word);
 }

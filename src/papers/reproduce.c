@@ -7,8 +7,11 @@
 
 #include "iclab/file.h"
 #include "iclab/host.h"
+#include "iclab/random.h"
 #include "papers/cells.h"
 #include "papers/record.h"
+
+#define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
     if (run->share)
@@ -27,6 +30,10 @@ bool icl_reproduce_wants(const icl_reproducing *run, const char *cell) {
         return false;
     }
     return !run->params->only || strstr(cell, run->params->only);
+}
+
+uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number) {
+    return icl_random_seed(run->params->seed, TRAINING_SEEDS, number);
 }
 
 icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error) {

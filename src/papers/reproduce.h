@@ -96,7 +96,7 @@ typedef struct icl_reproduction icl_reproduction;
 typedef struct icl_reproduce_params {
     icl_backend *backend;
     icl_scale scale;
-    uint32_t seed; /* first seed of training and of evaluation; 0 means 1 */
+    uint32_t seed; /* of evaluation, and the first of training (icl_reproduce_seed); 0 means 1 */
     /* Made where it is missing: runs, findings.csv, figures, report.html; the first finding replaces the old ones of
      * the last three. Finished runs that it holds are evaluated anew but not trained again; unfinished ones go on from
      * their checkpoint. */
@@ -173,6 +173,10 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
 /* Whether a cell of that name is wanted (params->only). Asked for every cell of the scale, and before
  * icl_reproduce_judges: `--cells` lists what was asked for. */
 bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
+
+/* The seed of training `number`, from 0, of several: params->seed itself, then words of a stream of it, so that runs of
+ * neighbouring seeds share no training. */
+uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number);
 
 /* The command that does it again, with scale and seed. */
 void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size);

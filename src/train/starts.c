@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "iclab/random.h"
 #include "train/objective.h"
 #include "train/polish.h"
 #include "train/trainer.h"
@@ -23,6 +24,8 @@ const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(keys);
 /* Sequences that they are compared on, and batches that no step draws. */
 #define SEQUENCES       32768
 #define COMPARE_BATCHES ((uint64_t)1 << 43)
+
+#define START_SEEDS 0x73740000u /* the stream of their seeds, see random.h */
 
 /* ---- Whether ---- */
 
@@ -55,6 +58,10 @@ icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error) {
 
 /* ---- One of them ---- */
 
+uint32_t icl_start_seed(uint32_t seed, size_t number) {
+    return icl_random_seed(seed, START_SEEDS, number);
+}
+
 static icl_status override(icl_recipe *recipe, const char *key, uint64_t value, icl_error *error) {
     char assignment[64];
 
@@ -72,7 +79,7 @@ static icl_status make_recipe(const icl_trainer *trainer, size_t number, icl_rec
     ICL_TRY(override(made, "steps", trainer->schedule.total / SHARE, error));
     ICL_TRY(override(made, "horizon", 0, error));
     ICL_TRY(override(made, "warmup", icl_recipe_count(whole, "train", "warmup") / SHARE, error));
-    ICL_TRY(override(made, "seed", (uint32_t)(trainer->seed + number), error));
+    ICL_TRY(override(made, "seed", icl_start_seed(trainer->seed, number), error));
     ICL_TRY(override(made, "starts", 1, error));
     *recipe = made;
     made = NULL;

@@ -1,12 +1,15 @@
 /*
  * Where a training begins: train.starts. So many runs of a quarter of the steps, on a schedule of their own that ends
- * there, each with the next seed for its initial parameters and its data. The training then begins with the parameters
+ * there, each with a seed of its own for its initial parameters and its data: the first with train.seed, the others with
+ * words of a stream of train.seed (icl_random_seed), so that neighbouring seeds share no start. The training then begins with the parameters
  * of the one whose loss on common sequences is least.
  */
 #ifndef ICLAB_TRAIN_STARTS_H
 #define ICLAB_TRAIN_STARTS_H
 
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "iclab/train.h"
 
@@ -18,6 +21,9 @@ size_t icl_starts_count(const icl_trainer *trainer);
 
 /* ICL_ERROR_INPUT where the recipe asks for several that there are not. */
 icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error);
+
+/* The seed of start `number`, from 0, of a training with this seed. */
+uint32_t icl_start_seed(uint32_t seed, size_t number);
 
 /* Runs them and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; where all
  * do, the trainer keeps its own. *stop, which may be NULL, ends it with ICL_ERROR_INTERRUPTED and changes nothing. */

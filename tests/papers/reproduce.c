@@ -277,6 +277,22 @@ static void test_sharing(tap_run *tap) {
            "findings of a worker are nobody's");
 }
 
+/* Twelve runs of neighbouring seeds with four trainings each: none is another's, and the first has the run's seed. */
+static void test_seeds(tap_run *tap) {
+    enum { RUNS = 12, OF_EACH = 4, ALL = RUNS * OF_EACH };
+    uint32_t seeds[ALL];
+    size_t same = 0, own = 0;
+
+    for (size_t i = 0; i < ALL; i++) {
+        const icl_reproduce_params params = {.seed = (uint32_t)(1 + i / OF_EACH)};
+        seeds[i] = icl_reproduce_seed(&(icl_reproducing){.params = &params}, i % OF_EACH);
+        own += i % OF_EACH == 0 && seeds[i] == params.seed;
+        for (size_t k = 0; k < i; k++)
+            same += seeds[k] == seeds[i];
+    }
+    tap_ok(tap, same == 0 && own == RUNS, "runs of seeds 1 to 12 share no training: %zu pairs are equal", same);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -298,5 +314,6 @@ int main(void) {
     remove_file(folder, "report.html");
     scratch_close(&scratch);
     test_sharing(&tap);
+    test_seeds(&tap);
     return tap_done(&tap);
 }

@@ -1,4 +1,4 @@
-/* train.starts: of several runs with seeds one after another the best goes on, whichever it is. */
+/* train.starts: of several runs with seeds of their own the best goes on, whichever it is. */
 #include "train/starts.h"
 #include "fixture.h"
 #include "train/objective.h"
@@ -78,7 +78,8 @@ static void test_choice(tap_run *tap, icl_backend *backend, size_t seed, bool *s
     icl_error error = {0};
 
     for (size_t i = 0; i < STARTS; i++) {
-        if (!tap_status(tap, run_alone(backend, seed + i, alone[i], &losses[i], &error), &error, "a run by itself"))
+        if (!tap_status(tap, run_alone(backend, icl_start_seed((uint32_t)seed, i), alone[i], &losses[i], &error),
+                        &error, "a run by itself"))
             return;
         if (losses[i] < losses[best])
             best = i;
@@ -89,6 +90,21 @@ static void test_choice(tap_run *tap, icl_backend *backend, size_t seed, bool *s
            "seed %zu: start %llu of losses %.4f %.4f %.4f goes on, with its bits", seed, (unsigned long long)start,
            losses[0], losses[1], losses[2]);
     seen[best] = true;
+}
+
+/* Twelve seeds of four starts: none is another's, and the first is the training's own. */
+static void test_seeds(tap_run *tap) {
+    enum { SEEDS = 12, OF_EACH = 4, ALL = SEEDS * OF_EACH };
+    uint32_t seeds[ALL];
+    size_t same = 0, own = 0;
+
+    for (size_t i = 0; i < ALL; i++) {
+        seeds[i] = icl_start_seed((uint32_t)(1 + i / OF_EACH), i % OF_EACH);
+        own += i % OF_EACH == 0 && seeds[i] == 1 + i / OF_EACH;
+        for (size_t k = 0; k < i; k++)
+            same += seeds[k] == seeds[i];
+    }
+    tap_ok(tap, same == 0 && own == SEEDS, "seeds 1 to 12 share no start: %zu pairs are equal", same);
 }
 
 static void test_stop(tap_run *tap, icl_backend *backend) {
@@ -116,8 +132,9 @@ int main(void) {
     if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
                    "cpu opens")) {
         for (size_t seed = 1; seed <= 3; seed++)
-            test_choice(&tap, backend, 10 * seed, seen);
+            test_choice(&tap, backend, 20 * seed, seen);
         tap_ok(&tap, seen[0] + seen[1] + seen[2] > 1, "it is not always the same number that goes on");
+        test_seeds(&tap);
         test_stop(&tap, backend);
     }
     icl_backend_close(&backend);

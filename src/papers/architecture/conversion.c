@@ -192,7 +192,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     if (!icl_reproduce_wants(run, "recall"))
         return ICL_OK;
     for (size_t seed = 0; seed < budgets[run->params->scale].seeds; seed++)
-        ICL_TRY(reproduce_seed(run, run->params->seed + (uint32_t)seed, &of, error));
+        ICL_TRY(reproduce_seed(run, icl_reproduce_seed(run, seed), &of, error));
     ICL_TRY(judge(run, &of, error));
     ICL_TRY(icl_curves_draw(run, &of.losses, error));
     ICL_TRY(icl_curves_draw(run, &of.accuracies, error));

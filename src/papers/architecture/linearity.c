@@ -151,10 +151,10 @@ static icl_status reproduce_kind(icl_reproducing *run, size_t kind, icl_error *e
                                           .y_label = "share"};
     for (uint32_t seed = 0; seed < budgets[run->params->scale].seeds; seed++) {
         if (icl_reproduce_judges(run))
-            ICL_TRY(score_model(run, kind, 0, run->params->seed + seed, &of, error));
+            ICL_TRY(score_model(run, kind, 0, icl_reproduce_seed(run, seed), &of, error));
         for (size_t i = 0; i < MOST_STEPS && budgets[run->params->scale].steps[i] > 0; i++) {
             last = budgets[run->params->scale].steps[i];
-            ICL_TRY(icl_reproduce_next(run, score_model(run, kind, last, run->params->seed + seed, &of, error)));
+            ICL_TRY(icl_reproduce_next(run, score_model(run, kind, last, icl_reproduce_seed(run, seed), &of, error)));
         }
     }
     for (size_t layer = 1; layer <= of.layers; layer++)

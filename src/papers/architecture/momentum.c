@@ -93,8 +93,8 @@ static icl_status reproduce_task(icl_reproducing *run, size_t task, icl_error *e
 
     for (size_t i = 0; i < MOMENTA; i++) {
         for (uint32_t seed = 0; seed < seed_counts[run->params->scale]; seed++) {
-            ICL_TRY(icl_reproduce_next(run,
-                                       train_cell(run, task, momenta[i], run->params->seed + seed, &of, &loss, error)));
+            ICL_TRY(icl_reproduce_next(
+                run, train_cell(run, task, momenta[i], icl_reproduce_seed(run, seed), &of, &loss, error)));
             if (i == 0)
                 linear[seed] = loss;
             ICL_TRY(

@@ -204,9 +204,9 @@ static icl_status judge_pool(icl_reproducing *run, const pool_row *row, icl_erro
     icl_status status = ICL_OK;
     measured found;
 
-    for (uint32_t seed = 1; seed <= row->pools; seed++)
+    for (size_t i = 0; i < row->pools; i++)
         for (int is_fresh = 0; is_fresh < 2; is_fresh++) {
-            ICL_TRY(make_task(row->pool, seed, is_fresh == 1, &task, error));
+            ICL_TRY(make_task(row->pool, icl_reproduce_seed(run, i), is_fresh == 1, &task, error));
             ICL_TRY(measure(run, task, NULL, row->chunks, &found, error));
             add_value(is_fresh ? &fresh : &own, found.mean[DMMSE_ERROR]);
             if (is_fresh)

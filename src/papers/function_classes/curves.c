@@ -6,6 +6,7 @@
  * printed (Leiay/looped_transformer, the same tasks), within three standard errors of both. Trained models are judged
  * by the bound at scale short, and at full by the rows of that program's model of the same size.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -111,7 +112,7 @@ done:
 /* ---- Trained models ---- */
 
 /* Linear functions at scale short: near the bound while pairs are few, and not far behind d. */
-static icl_status judge_bound(icl_reproducing *run, size_t seed, const icl_evaluation *evaluation, icl_error *error) {
+static icl_status judge_bound(icl_reproducing *run, uint32_t seed, const icl_evaluation *evaluation, icl_error *error) {
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const bool is_judged = run->params->scale == ICL_SCALE_SHORT;
     const icl_score *model = icl_reproduce_score(evaluation, "model");
@@ -119,7 +120,7 @@ static icl_status judge_bound(icl_reproducing *run, size_t seed, const icl_evalu
 
     for (size_t k = 0; k <= 3; k++) {
         char what[64];
-        snprintf(what, sizeof what, "model, seed %zu, after %zu pairs", seed, k);
+        snprintf(what, sizeof what, "model, seed %" PRIu32 ", after %zu pairs", seed, k);
         finding.what = what;
         finding.ours = icl_garg_error(model, k, (double)setting->dimension, &finding.standard_error);
         finding.target = form_of(2, k, setting->dimension);
@@ -194,24 +195,24 @@ static icl_status judge_model(icl_reproducing *run, const printed_model *of, con
     return ICL_OK;
 }
 
-static icl_status train_linear(icl_reproducing *run, size_t seed, icl_error *error) {
+static icl_status train_linear(icl_reproducing *run, uint32_t seed, icl_error *error) {
     const icl_garg_setting *setting = icl_garg_setting_of(run);
     const icl_seeded_cell cell = {.name = "linear",
                                   .recipe = "garg",
                                   .overrides = {setting->overrides},
                                   .steps = setting->steps,
-                                  .seed = run->params->seed + (uint32_t)seed - 1,
+                                  .seed = seed,
                                   .sequences = setting->sequences};
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
-    for (size_t predictor = 0; predictor < 3 && seed == 1; predictor++)
+    for (size_t predictor = 0; predictor < 3 && seed == run->params->seed; predictor++)
         ICL_TRY(judge_form(run, evaluation, predictor, error));
     ICL_TRY(judge_bound(run, seed, evaluation, error));
     if (run->params->scale == ICL_SCALE_FULL)
         ICL_TRY(judge_model(run, &of_linear, evaluation, error));
-    if (seed == 1)
+    if (seed == run->params->seed)
         ICL_TRY(icl_garg_draw(run, "garg-curves-linear", "Linear functions: errors by labelled pairs (figure 2)",
                               "transformer", (double)setting->dimension, setting->dimension, evaluation, error));
 done:
@@ -245,9 +246,9 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (size_t table = 0; table < 2 && run->params->scale != ICL_SCALE_CI; table++)
         if (icl_reproduce_wants(run, "predictors") && icl_reproduce_judges(run))
             ICL_CHECK(judge_printed(run, table, error));
-    for (size_t seed = 1; seed <= icl_garg_setting_of(run)->seeds; seed++)
+    for (size_t i = 0; i < icl_garg_setting_of(run)->seeds; i++)
         if (icl_reproduce_wants(run, "linear"))
-            ICL_CHECK(icl_reproduce_next(run, train_linear(run, seed, error)));
+            ICL_CHECK(icl_reproduce_next(run, train_linear(run, icl_reproduce_seed(run, i), error)));
     for (size_t i = 0; i < sizeof others / sizeof *others && run->params->scale == ICL_SCALE_FULL; i++)
         if (icl_reproduce_wants(run, others[i].name))
             ICL_CHECK(icl_reproduce_next(run, train_other(run, &others[i], error)));

@@ -156,7 +156,7 @@ static icl_status reproduce_cell(icl_reproducing *run, size_t kind, size_t depth
     cell of = {kind, depth, 0, 0, 0, 0};
 
     for (size_t seed = 0; seed < budgets[run->params->scale].seeds; seed++)
-        ICL_CHECK(icl_reproduce_next(run, train_seed(run, &of, run->params->seed + (uint32_t)seed, error)));
+        ICL_CHECK(icl_reproduce_next(run, train_seed(run, &of, icl_reproduce_seed(run, seed), error)));
     return icl_reproduce_judges(run) ? judge(run, &of, curves, error) : ICL_OK;
 }
 

@@ -77,7 +77,7 @@ static const struct {
 /* Trains a model and adds what it answers to the curves. */
 static icl_status train(icl_reproducing *run, const sweep *of, double x, size_t number, icl_curves *curves,
                         icl_error *error) {
-    const uint32_t seed = run->params->seed + (uint32_t)number;
+    const uint32_t seed = icl_reproduce_seed(run, number);
     char name[ICL_SEEDED_NAME], own[256];
     const icl_seeded_cell cell = {.name = name,
                                   .recipe = "classification",

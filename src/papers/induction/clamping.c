@@ -37,7 +37,7 @@ static const clamping clampings[] = {
 /* The times of all seeds, one for each of `count`: CLAMPING_STEPS + 1 for never. */
 typedef struct clamping_times {
     const clamping *kind;
-    uint32_t first_seed;
+    const icl_reproducing *run;
     size_t count;
     double *times;
 } clamping_times;
@@ -45,7 +45,7 @@ typedef struct clamping_times {
 static icl_products draw_clamped(const clamping_times *all, size_t seed) {
     icl_products products = {3, {20, 20, 20}, {{0}}, {{0}}};
 
-    icl_products_draw(&products, all->first_seed + (uint32_t)seed);
+    icl_products_draw(&products, icl_reproduce_seed(all->run, seed));
     for (size_t v = ICL_TOY_C + 1 - all->kind->clamped; v <= ICL_TOY_C; v++)
         memcpy(products.fitted[v], products.truth[v], sizeof products.fitted[v]);
     return products;
@@ -144,7 +144,7 @@ icl_status icl_toys_clamping(icl_reproducing *run, size_t seeds, icl_error *erro
                                     .x_label = "iterations",
                                     .y_label = "share of seeds",
                                     .log_x = true}};
-    clamping_times all = {.first_seed = run->params->seed, .count = seeds};
+    clamping_times all = {.run = run, .count = seeds};
     double slower = 0;
     icl_status status = ICL_OK;
 

@@ -169,7 +169,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
         char cell[32];
         snprintf(cell, sizeof cell, "seed-%zu", i + 1);
         if (icl_reproduce_wants(run, cell))
-            ICL_TRY(icl_reproduce_next(run, reproduce_seed(run, run->params->seed + (uint32_t)i, &of, error)));
+            ICL_TRY(icl_reproduce_next(run, reproduce_seed(run, icl_reproduce_seed(run, i), &of, error)));
     }
     if (of.seeds > 0) {
         ICL_TRY(judge_all(run, &of, error));

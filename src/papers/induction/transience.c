@@ -28,7 +28,7 @@ typedef struct transience {
 } transience;
 
 typedef struct transiences {
-    uint32_t first_seed;
+    const icl_reproducing *run;
     transience *seeds;
 } transiences;
 
@@ -56,7 +56,7 @@ static void run_transience(void *context, size_t index, size_t thread) {
     double start[2], loss[2];
 
     (void)thread;
-    icl_products_draw(&products, all->first_seed + (uint32_t)index);
+    icl_products_draw(&products, icl_reproduce_seed(all->run, index));
     start[0] = icl_product_loss(&products, abc);
     start[1] = icl_product_loss(&products, dbc);
     to->time[0] = to->time[1] = (double)INFINITY;
@@ -112,7 +112,7 @@ static icl_status judge_count(icl_reproducing *run, const char *quantity, size_t
 }
 
 icl_status icl_toys_transience(icl_reproducing *run, size_t count, icl_error *error) {
-    transiences all = {.first_seed = run->params->seed};
+    transiences all = {.run = run};
     size_t first = 0, lost = 0;
     icl_status status = ICL_OK;
 

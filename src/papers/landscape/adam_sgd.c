@@ -76,7 +76,7 @@ static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, 
                 continue;
             cell.optimizer = (icl_landscape_optimizer)optimizer;
             cell.rate = rates[optimizer];
-            cell.seed = run->params->seed + (uint32_t)seed;
+            cell.seed = icl_reproduce_seed(run, seed);
             status = icl_landscape_train(run, &cell, error);
             if (status == ICL_OK && icl_reproduce_judges(run))
                 status = measure(run, &cell, &view, losses, seed, out, error);

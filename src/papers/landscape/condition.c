@@ -117,7 +117,7 @@ static icl_status measure_setting(icl_reproducing *run, size_t setting, trajecto
     for (size_t seed = 0; seed < is->seeds; seed++)
         for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
             cell.optimizer = (icl_landscape_optimizer)optimizer;
-            cell.seed = run->params->seed + (uint32_t)seed;
+            cell.seed = icl_reproduce_seed(run, seed);
             status = icl_landscape_train(run, &cell, error);
             if (status == ICL_OK && icl_reproduce_judges(run))
                 status = follow(run, &cell, seed, &view, hessian, out, error);
@@ -158,7 +158,6 @@ static icl_status judge_ratio(icl_reproducing *run, size_t setting, int judged, 
     double logs[MOST_SEEDS] = {0}, ratios[MOST_SEEDS] = {0}, by_eigenvalues[MOST_SEEDS] = {0};
     const size_t count = log_ratios(of->judged, is->seeds, judged, logs);
     const size_t others = log_ratios(of->eigenvalues, is->seeds, judged, by_eigenvalues);
-    const uint32_t first = run->params->seed, last = first + (uint32_t)is->seeds - 1;
     char what[64], note[256], theirs[64] = "";
     size_t above = 0;
 
@@ -170,11 +169,11 @@ static icl_status judge_ratio(icl_reproducing *run, size_t setting, int judged, 
         snprintf(theirs, sizeof theirs, "printed %.3g, deviation %.3g; ", printed[setting][judged].mean,
                  printed[setting][judged].deviation);
     snprintf(what, sizeof what, "%s, iteration %zu", icl_landscape_settings[setting].name, is->judged[judged]);
-    snprintf(note, sizeof note,
-             "%sseeds %" PRIu32 " to %" PRIu32
-             ": %zu of %zu above 1, deviation %.2g, geometric mean %.3g, by eigenvalues %.3g",
-             theirs, first, last, above, count, icl_standard_error(ratios, count) * sqrt((double)count),
-             exp(icl_mean(logs, count)), exp(icl_mean(by_eigenvalues, others)));
+    snprintf(
+        note, sizeof note,
+        "%s%zu seeds from %" PRIu32 ": %zu of %zu above 1, deviation %.2g, geometric mean %.3g, by eigenvalues %.3g",
+        theirs, is->seeds, run->params->seed, above, count, icl_standard_error(ratios, count) * sqrt((double)count),
+        exp(icl_mean(logs, count)), exp(icl_mean(by_eigenvalues, others)));
     return ICL_FOUND(run, error, .what = what, .quantity = "R of SGD / R of Adam",
                      .ours = count > 0 ? icl_mean(ratios, count) : (double)NAN,
                      .standard_error = icl_standard_error(ratios, count), .target = 1, .criterion = ICL_AT_LEAST,

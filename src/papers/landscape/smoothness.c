@@ -126,7 +126,7 @@ static icl_status measure_setting(icl_reproducing *run, size_t setting, steps *o
     for (size_t seed = 0; seed < is->seeds; seed++)
         for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
             cell.optimizer = (icl_landscape_optimizer)optimizer;
-            cell.seed = run->params->seed + (uint32_t)seed;
+            cell.seed = icl_reproduce_seed(run, seed);
             icl_reproduce_say(run, "%s, %s, seed %u: %zu steps", icl_landscape_settings[setting].name,
                               icl_landscape_optimizers[optimizer], (unsigned)cell.seed, cell.steps);
             ICL_TRY(follow(run, &cell, seed, &work, out, error));

@@ -85,14 +85,14 @@ static icl_status train_depth(icl_reproducing *run, const icl_mesa_cell *cell, s
     ICL_TRY(icl_curves_add(curves, "ridge .1", ICL_SERIES_REFERENCE, (double)layers,
                            icl_mesa_half(icl_reproduce_score(evaluation, "ridge:0.1")), error));
     snprintf(title, sizeof title, "%zu layers of linear attention by position", layers);
-    if (cell->seed == 1 && layers == budgets[run->params->scale].layers)
+    if (cell->seed == run->params->seed && layers == budgets[run->params->scale].layers)
         ICL_TRY(icl_mesa_draw(run, "mesa-depth-positions", title, cell->name, evaluation, error));
 done:
     icl_evaluation_destroy(&evaluation);
     return status;
 }
 
-static icl_status train_depths(icl_reproducing *run, size_t seed, icl_curves *curves, icl_error *error) {
+static icl_status train_depths(icl_reproducing *run, uint32_t seed, icl_curves *curves, icl_error *error) {
     double shallower = (double)NAN;
 
     for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++) {
@@ -114,11 +114,11 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
                                     .log_y = true}};
     icl_status status = ICL_OK;
 
-    for (size_t seed = 1; seed <= budgets[run->params->scale].seeds; seed++) {
+    for (size_t i = 0; i < budgets[run->params->scale].seeds; i++) {
         char name[ICL_MESA_NAME];
-        snprintf(name, sizeof name, "seed-%zu", seed);
+        snprintf(name, sizeof name, "seed-%zu", i + 1);
         if (icl_reproduce_wants(run, name))
-            ICL_TRY(train_depths(run, seed, &curves, error));
+            ICL_TRY(train_depths(run, icl_reproduce_seed(run, i), &curves, error));
     }
     if (icl_reproduce_wants(run, "descent") && icl_reproduce_judges(run))
         ICL_TRY(add_descents(run, budgets[run->params->scale].layers, &curves, error));

@@ -9,6 +9,7 @@
  * tokens that hold s_t alone. There one step of gradient descent is the mark to stay below; the paper's curve lies near
  * ridge regression.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -49,7 +50,7 @@ static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const i
     const icl_score *model = icl_reproduce_score(evaluation, "model");
     char what[ICL_MESA_NAME], note[160];
 
-    snprintf(what, sizeof what, "%s, seed %zu", cell->name, cell->seed);
+    snprintf(what, sizeof what, "%s, seed %" PRIu32, cell->name, cell->seed);
     snprintf(note, sizeof note, "%s; after 10, 20, 50 observations %.3f, %.3f, %.3f against %.3f, %.3f, %.3f",
              target ? target->predictor : "", half_at(model, 10), half_at(model, 20), half_at(model, 50),
              half_at(target, 10), half_at(target, 20), half_at(target, 50));
@@ -65,13 +66,13 @@ static icl_status reproduce_cell(icl_reproducing *run, const icl_mesa_cell *cell
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_mesa_evaluate(run, cell, budgets[run->params->scale].sequences, &evaluation, error));
-    if (!is_hybrid && cell->seed == 1)
+    if (!is_hybrid && cell->seed == run->params->seed)
         ICL_TRY(icl_mesa_judge_references(run, evaluation, error));
     ICL_TRY(judge(run, cell, is_hybrid ? icl_reproduce_score(evaluation, "gd") : best_ridge(evaluation),
                   is_hybrid ? 0 : budgets[run->params->scale].tolerance, evaluation, error));
     snprintf(title, sizeof title, "%s beside ridge regression",
              is_hybrid ? "Softmax attention and a mesa layer" : "A mesa layer");
-    if (cell->seed == 1)
+    if (cell->seed == run->params->seed)
         ICL_TRY(icl_mesa_draw(run, cell->name, title, "trained", evaluation, error));
 done:
     icl_evaluation_destroy(&evaluation);
@@ -80,10 +81,11 @@ done:
 
 static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     for (int is_hybrid = 0; is_hybrid < 2; is_hybrid++)
-        for (size_t seed = 1; seed <= budgets[run->params->scale].seeds; seed++) {
-            const icl_mesa_cell cell = {
-                is_hybrid ? "hybrid" : "mesa-layer", is_hybrid ? hybrid : layer,
-                is_hybrid ? budgets[run->params->scale].hybrid_steps : budgets[run->params->scale].steps, seed};
+        for (size_t i = 0; i < budgets[run->params->scale].seeds; i++) {
+            const icl_mesa_cell cell = {is_hybrid ? "hybrid" : "mesa-layer", is_hybrid ? hybrid : layer,
+                                        is_hybrid ? budgets[run->params->scale].hybrid_steps
+                                                  : budgets[run->params->scale].steps,
+                                        icl_reproduce_seed(run, i)};
             if (cell.steps > 0 && icl_reproduce_wants(run, cell.name))
                 ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cell, is_hybrid, error)));
         }

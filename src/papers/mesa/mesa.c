@@ -18,11 +18,11 @@ icl_status icl_mesa_evaluate(icl_reproducing *run, const icl_mesa_cell *cell, si
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    snprintf(folder, sizeof folder, "runs/%s-%zu", cell->name, cell->seed);
+    snprintf(folder, sizeof folder, "runs/%s-%" PRIu32, cell->name, cell->seed);
     ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
     ICL_TRY(icl_reproduce_override_all(recipe, cell->overrides, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", cell->steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%zu", run->params->seed + cell->seed - 1));
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, cell->seed));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.sequences=%zu", sequences));
     ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));

@@ -13,7 +13,7 @@ typedef struct icl_mesa_cell {
     const char *name;
     const char *overrides; /* "section.key=value", separated by blanks; or "" */
     size_t steps;
-    size_t seed; /* the first is 1 */
+    uint32_t seed;
 } icl_mesa_cell;
 
 /* Trains the cell, in the run folder runs/NAME-SEED, and evaluates it beside the task's reference predictors, on the

@@ -136,7 +136,7 @@ static icl_status train_cell(icl_reproducing *run, const setting *with, skill wh
 
     to->classes = 1;
     for (uint32_t i = 0; i < with->seeds; i++)
-        ICL_CHECK(icl_reproduce_next(run, train_seed(run, with, which, mixer, run->params->seed + i, to, error)));
+        ICL_CHECK(icl_reproduce_next(run, train_seed(run, with, which, mixer, icl_reproduce_seed(run, i), to, error)));
     const icl_curve_point point = icl_curves_at(&to->values, mixers[mixer].name, which + 1);
     to->accuracies[OURS][which][mixer] = point.mean;
     describe("DeltaNet's table", mixers[mixer].deltanet[which], note, sizeof note);

@@ -158,7 +158,7 @@ static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t 
 
     for (uint32_t i = 0; i < with->seeds; i++) {
         double accuracy;
-        ICL_CHECK(train_seed(run, with, mixer, key_width, run->params->seed + i, to, &accuracy, error));
+        ICL_CHECK(train_seed(run, with, mixer, key_width, icl_reproduce_seed(run, i), to, &accuracy, error));
         ICL_CHECK(icl_curves_add(&to->curves, name, ICL_SERIES_OURS, bytes, accuracy, error));
         snprintf(note + strlen(note), sizeof note - strlen(note), "%s%.4f", i > 0 ? ", " : "seeds: ", accuracy);
     }

@@ -58,7 +58,7 @@ static size_t last_length(const icl_state_kind *kind) {
 
 static icl_status train_seed(icl_reproducing *run, const char *name, const icl_state_kind *kind, size_t number,
                              outcome *to, icl_error *error) {
-    const uint32_t seed = run->params->seed + (uint32_t)number;
+    const uint32_t seed = icl_reproduce_seed(run, number);
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     char folder[128];

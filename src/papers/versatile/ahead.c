@@ -47,17 +47,17 @@ static void show_progress(void *user, const icl_session_progress *progress) {
     pthread_mutex_unlock(&self->all->mutex);
 }
 
-static icl_status train_cell(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed, icl_error *error) {
+static icl_status train_cell(icl_reproducing *run, const icl_versatile_cell *cell, size_t number, icl_error *error) {
     icl_trainer *trainer = NULL;
     icl_recipe *recipe = NULL;
-    const icl_status status = icl_versatile_train_seed(run, cell, seed, &trainer, &recipe, error);
+    const icl_status status = icl_versatile_train_seed(run, cell, number, &trainer, &recipe, error);
 
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
     return status == ICL_ERROR_DIVERGED ? ICL_OK : status; /* whoever asks for it is told */
 }
 
-static icl_status train_chain(ahead *all, icl_versatile_parameterization parameterization, uint32_t seed,
+static icl_status train_chain(ahead *all, icl_versatile_parameterization parameterization, size_t number,
                               icl_error *error) {
     icl_reproduce_params params = all->params;
     icl_reproducing run = *all->run;
@@ -71,8 +71,8 @@ static icl_status train_chain(ahead *all, icl_versatile_parameterization paramet
     for (size_t l = 1; l <= all->layers; l++) {
         const icl_versatile_cell cell = {l, parameterization, all->noise};
         icl_versatile_name(&cell, name);
-        if (icl_reproduce_wants(&run, name) && seed - params.seed < icl_versatile_most_seeds(&cell))
-            ICL_TRY(train_cell(&run, &cell, seed, error));
+        if (icl_reproduce_wants(&run, name) && number < icl_versatile_most_seeds(&cell))
+            ICL_TRY(train_cell(&run, &cell, number, error));
     }
 done:
     pthread_mutex_lock(&all->mutex);
@@ -97,7 +97,7 @@ static void train_at(void *context, size_t index, size_t thread) {
     pthread_mutex_unlock(&all->mutex);
     if (status != ICL_OK)
         return;
-    status = train_chain(all, parameterization, all->params.seed + (uint32_t)(index % all->seeds), &error);
+    status = train_chain(all, parameterization, index % all->seeds, &error);
     pthread_mutex_lock(&all->mutex);
     if (status != ICL_OK && all->status == ICL_OK) {
         all->status = status;

@@ -79,7 +79,7 @@ static icl_status train_variant(icl_reproducing *run, const variant *is, size_t 
                                       .recipe = is->recipe,
                                       .overrides = {is->overrides},
                                       .steps = steps,
-                                      .seed = run->params->seed + seed,
+                                      .seed = icl_reproduce_seed(run, seed),
                                       .sequences = budgets[run->params->scale].sequences};
         icl_evaluation_destroy(&evaluation);
         status = icl_reproduce_next(run, icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));

@@ -264,8 +264,8 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
     ICL_TRY(reproduce_predictors(run, error));
     for (size_t i = 0; i < CELLS; i++)
         for (size_t seed = 0; seed < cells[i].seeds[scale] && icl_reproduce_wants(run, cells[i].name); seed++)
-            ICL_TRY(icl_reproduce_next(
-                run, reproduce_seed(run, &cells[i], run->params->seed + (uint32_t)seed, &curves, error)));
+            ICL_TRY(
+                icl_reproduce_next(run, reproduce_seed(run, &cells[i], icl_reproduce_seed(run, seed), &curves, error)));
     if (curves.count > 0)
         ICL_TRY(draw(run, &curves, error));
 done:

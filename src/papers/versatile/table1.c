@@ -164,7 +164,7 @@ static icl_status reproduce_predictors(icl_reproducing *run, size_t noise, doubl
     snprintf(name, sizeof name, "predictors-%s", icl_versatile_noises[noise].name);
     if (!icl_reproduce_wants(run, name) || !icl_reproduce_judges(run))
         return ICL_OK;
-    ICL_TRY(icl_versatile_recipe(run, &cell, run->params->seed, &recipe, error));
+    ICL_TRY(icl_versatile_recipe(run, &cell, 0, &recipe, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.predictors=constrr,adarr,tunedrr,bayes"));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.sequences=%zu", extents[run->params->scale].sequences));
     ICL_TRY(icl_reproduce_override(recipe, error, "eval.fit_sequences=%zu", extents[run->params->scale].sequences / 5));

@@ -77,7 +77,7 @@ size_t icl_versatile_most_seeds(const icl_versatile_cell *cell) {
     return agrees || solves(cell) ? 1 : SIZE_MAX;
 }
 
-static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed) {
+static start start_of(const icl_versatile_cell *cell, size_t number) {
     const start two[TURNS] = {START_DIAGONAL, START_COUPLED, START_ROUGH};
     const start shallow[TURNS] = {START_ROUGH, START_COUPLED, START_ROUGH};
     const start deep[TURNS] = {START_COUPLED, START_GROWN, START_COUPLED};
@@ -88,7 +88,7 @@ static start start_of(const icl_reproducing *run, const icl_versatile_cell *cell
         return START_ROUGH;
     if (cell->layers >= GROWN_FROM)
         return START_GROWN;
-    return (cell->layers > 3 ? deep : cell->layers == 2 ? two : shallow)[(seed - run->params->seed) % TURNS];
+    return (cell->layers > 3 ? deep : cell->layers == 2 ? two : shallow)[number % TURNS];
 }
 
 static icl_status override_start(start from, icl_recipe *recipe, icl_error *error) {
@@ -122,12 +122,12 @@ static icl_status override_depth(const icl_versatile_cell *cell, unsigned *steps
 
 /* Three diagonal layers that grow end in a worse optimum where there is little noise (sigma in [0, 2]: .0545, and .0463
  * when all three begin at once): the second seed tries the other way. */
-static bool begins_whole(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed) {
+static bool begins_whole(const icl_versatile_cell *cell, size_t number) {
     return cell->parameterization == ICL_VERSATILE_DIAG && cell->layers == 3 && cell->noise <= LAST_OF_LITTLE_NOISE &&
-           seed == run->params->seed + 1;
+           number == 1;
 }
 
-static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                  icl_recipe *recipe, icl_error *error) {
     const budget *steps = &budgets[run->params->scale];
     const bool is_full = cell->parameterization == ICL_VERSATILE_FULL;
@@ -136,7 +136,7 @@ static icl_status override_steps(const icl_reproducing *run, const icl_versatile
     unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
 
     ICL_CHECK(override_depth(cell, &total, recipe, error));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.growth=%u", begins_whole(run, cell, seed) ? 0 : growth));
+    ICL_CHECK(icl_reproduce_override(recipe, error, "train.growth=%u", begins_whole(cell, number) ? 0 : growth));
     ICL_CHECK(icl_reproduce_override(recipe, error, "train.steps=%u", total));
     return icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10);
 }
@@ -163,7 +163,7 @@ static icl_status override_clip(const icl_versatile_cell *cell, icl_recipe *reci
     return icl_reproduce_override(recipe, error, "train.clip=1");
 }
 
-icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                 icl_recipe **recipe, icl_error *error) {
     const char *parameterization = icl_versatile_parameterizations[cell->parameterization];
     icl_recipe *made = NULL;
@@ -175,11 +175,11 @@ icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_
     ICL_TRY(icl_reproduce_override(made, error, "model.parameterization=%s", parameterization));
     ICL_TRY(override_clip(cell, made, error));
     if (cell->parameterization == ICL_VERSATILE_FULL)
-        ICL_TRY(override_start(start_of(run, cell, seed), made, error));
-    ICL_TRY(solves(cell) ? override_polish(made, error) : override_steps(run, cell, seed, made, error));
+        ICL_TRY(override_start(start_of(cell, number), made, error));
+    ICL_TRY(solves(cell) ? override_polish(made, error) : override_steps(run, cell, number, made, error));
     if (is_polished(cell))
         ICL_TRY(icl_reproduce_override(made, error, "train.polish=on"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, seed));
+    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, icl_reproduce_seed(run, number)));
     ICL_TRY(icl_reproduce_override(made, error, "eval.seed=%" PRIu32, run->params->seed));
     *recipe = made;
     made = NULL;
@@ -224,32 +224,32 @@ done:
 }
 
 /* The diagonal model has a run folder of its own beside this one: the cell's may be in training at the same time. */
-static icl_status train_diagonal(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+static icl_status train_diagonal(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                  const char *folder, icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
     const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};
     char name[ICL_VERSATILE_NAME + 48];
 
     snprintf(name, sizeof name, "%s-diagonal", folder);
-    ICL_CHECK(icl_versatile_recipe(run, &diagonal, seed, recipe, error));
+    ICL_CHECK(icl_versatile_recipe(run, &diagonal, number, recipe, error));
     return icl_reproduce_train_from(run, name, *recipe, NULL, trainer, error);
 }
 
-static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed, const char *folder,
+static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cell, size_t number, const char *folder,
                              const icl_recipe *recipe, float **initial, icl_error *error) {
     const icl_versatile_cell shallower = {cell->layers - 1, cell->parameterization, cell->noise};
-    const start from = start_of(run, cell, seed);
+    const start from = start_of(cell, number);
     icl_trainer *trained = NULL;
     icl_recipe *its_recipe = NULL;
     icl_status status = ICL_OK;
 
     if (from == START_GROWN)
-        ICL_TRY(icl_versatile_train_seed(run, &shallower, seed, &trained, &its_recipe, error));
+        ICL_TRY(icl_versatile_train_seed(run, &shallower, number, &trained, &its_recipe, error));
     else if (from == START_DIAGONAL)
-        ICL_TRY(train_diagonal(run, cell, seed, folder, &trained, &its_recipe, error));
+        ICL_TRY(train_diagonal(run, cell, number, folder, &trained, &its_recipe, error));
     else if (from == START_INTERVALS)
         ICL_TRY(make_intervals(run, recipe, initial, error));
     if (trained)
-        ICL_TRY(embed(trained, recipe, seed, initial, error));
+        ICL_TRY(embed(trained, recipe, icl_reproduce_seed(run, number), initial, error));
 done:
     icl_recipe_destroy(&its_recipe);
     icl_trainer_destroy(&trained);
@@ -290,16 +290,16 @@ done:
     return status;
 }
 
-icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                     icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
     char name[ICL_VERSATILE_NAME], folder[ICL_VERSATILE_NAME + 32];
     float *initial = NULL;
     icl_status status = ICL_OK;
 
     icl_versatile_name(cell, name);
-    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, name, seed);
-    ICL_TRY(icl_versatile_recipe(run, cell, seed, recipe, error));
-    ICL_TRY(find_start(run, cell, seed, folder, *recipe, &initial, error));
+    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, name, icl_reproduce_seed(run, number));
+    ICL_TRY(icl_versatile_recipe(run, cell, number, recipe, error));
+    ICL_TRY(find_start(run, cell, number, folder, *recipe, &initial, error));
     ICL_TRY(icl_reproduce_train_from(run, folder, *recipe, initial, trainer, error));
     if (settles(cell))
         ICL_TRY(settle(run, folder, trainer, *recipe, error));
@@ -341,10 +341,10 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
     if (seeds > icl_versatile_most_seeds(cell))
         seeds = icl_versatile_most_seeds(cell);
     for (model->seeds = 0; model->seeds < seeds && model->seeds < MOST_SEEDS; model->seeds++) {
-        const uint32_t seed = run->params->seed + (uint32_t)model->seeds;
+        const size_t number = model->seeds;
         double *const loss = &losses[model->seeds];
         *loss = (double)INFINITY;
-        status = icl_versatile_train_seed(run, cell, seed, &trainer, &recipe, error);
+        status = icl_versatile_train_seed(run, cell, number, &trainer, &recipe, error);
         if (status == ICL_ERROR_DIVERGED) {
             icl_recipe_destroy(&recipe);
             continue;
@@ -360,7 +360,7 @@ icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *c
             ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
         if (isnan(*loss))
             *loss = (double)INFINITY;
-        keep_better(model, &trainer, &recipe, seed, *loss, &best);
+        keep_better(model, &trainer, &recipe, icl_reproduce_seed(run, number), *loss, &best);
     }
     for (size_t i = 0; i < model->seeds; i++)
         model->failed += !(losses[i] <= FAILED_ABOVE * best);

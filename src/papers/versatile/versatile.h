@@ -36,8 +36,8 @@ typedef struct icl_versatile_cell {
 enum { ICL_VERSATILE_NAME = 48 };
 void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_NAME]);
 
-/* The recipe of a cell at the run's scale, with the given seed of training; freed by the caller. */
-icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+/* The recipe of a cell at the run's scale, with seed `number` of the run (icl_reproduce_seed); freed by the caller. */
+icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                 icl_recipe **recipe, icl_error *error);
 
 /* How many seeds are worth training: one where all end alike. */
@@ -51,15 +51,14 @@ typedef struct icl_versatile_model {
     size_t seeds, failed; /* how many were trained; how many of them diverged or came out above twice the best */
 } icl_versatile_model;
 
-/* Trains seeds from params->seed on, `seeds` of them. ICL_ERROR_DIVERGED if
- * none came out. Cleared by icl_versatile_model_clear, also after a failure. */
+/* Trains the first `seeds` seeds of the run. ICL_ERROR_DIVERGED if none came out. Cleared by icl_versatile_model_clear, also after a failure. */
 icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
                                icl_versatile_model *model, icl_error *error);
 void icl_versatile_model_clear(icl_versatile_model *model);
 
-/* Trains one seed of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer and
+/* Trains seed `number` of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer and
  * *recipe are freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
-icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, uint32_t seed,
+icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                     icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
 
 /* Writes the parameters [N] of a model of any of the three kinds, of one head, that are not 0: layers that bring an
