@@ -285,8 +285,9 @@ const subcommand command_eval = {
         "before its first cell and written after its last; it does not resume.\n\n"
         "RUN/eval/result.json keeps the result, and result.csv the table; with --set both stand in a folder below, "
         "RUN/eval/noise-fixed-1, so that they replace nothing but the same evaluation before. JSON fields: (the keys "
-        "of --over), predictor, mse (loss, of another loss than the squared error), se, accuracy, adjusted, "
-        "adjusted_se, half_adjusted, half_adjusted_se, half_above_bayes, half_median, half_trimmed, constants, "
+        "of --over), predictor, mse (loss, of another loss than the squared error), se, accuracy, minus_model, "
+        "minus_model_se, adjusted, adjusted_se, half_adjusted, half_adjusted_se, half_minus_model, "
+        "half_minus_model_se, half_above_bayes, half_median, half_trimmed, constants, "
         "positions; each where the task has it; last an object with run, seed, sequences, polish_..., folder.",
     .run = run,
 };

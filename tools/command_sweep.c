@@ -147,8 +147,10 @@ static icl_sweep_report report_of(const sweeping *run, bool *is_undrawn) {
                               .user = is_undrawn};
 }
 
-/* "best: model.layers = 3, task.noise = fixed:1: half_adjusted 0.012 +- 0.001, mean over 3 seeds" */
-static void print_point(const sweeping *run, const icl_sweep_point *best, const char *error_name) {
+/* "best: model.layers = 3, task.noise = fixed:1: half_adjusted 0.012 +- 0.001, mean over 3 seeds", and how many others
+ * may be as good. */
+static void print_best_point(const sweeping *run, const icl_sweep_points *points) {
+    const icl_sweep_point *best = &points->of[points->best];
     const icl_sweep *sweep = run->sweep;
     const size_t axes = icl_sweep_axes(sweep) - (icl_sweep_seeds(sweep) > 1);
 
@@ -156,10 +158,13 @@ static void print_point(const sweeping *run, const icl_sweep_point *best, const 
     for (size_t axis = 0; axis < axes; axis++)
         printf("%s%s = %s", axis > 0 ? ", " : "", icl_sweep_axis(sweep, axis),
                icl_sweep_value(sweep, best->cell, axis));
-    printf(": %s %.4g +- %.2g", error_name, best->error, best->se);
+    printf(": %s %.4g +- %.2g", points->is_adjusted ? "half_adjusted" : "error", best->error, best->se);
     if (best->seeds > 1)
         printf(", mean over %zu seeds", best->seeds);
     printf("\n");
+    if (points->close > 0)
+        printf("%zu other%s not clearly worse: by 2 standard errors at most\n", points->close,
+               points->close == 1 ? " is" : "s are");
 }
 
 static icl_status print_best(const sweeping *run, const icl_sweep_result *results, icl_error *error) {
@@ -168,7 +173,7 @@ static icl_status print_best(const sweeping *run, const icl_sweep_result *result
 
     ICL_TRY(icl_sweep_find_points(run->sweep, results, &points, error));
     if (points.best < points.count && points.count > 1 && !run->options->json)
-        print_point(run, &points.of[points.best], points.is_adjusted ? "half_adjusted" : "error");
+        print_best_point(run, &points);
 done:
     icl_sweep_free_points(&points);
     return status;

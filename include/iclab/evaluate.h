@@ -6,7 +6,10 @@
  *     adjusted = mean of (p - o)^2, equal in expectation to mse - oracle mse, with a far smaller standard error
  * Papers report half of the adjusted loss. Losses of linear transformers have heavy tails: the median, and the mean
  * without the largest 1 %, tell whether a few sequences carry a mean. Where several positions are scored, all are means
- * over these, too.
+ * over these, too; positions with weights count by these: sum of weight times loss over the sum of weights.
+ *
+ * Which of two predictors is better is said by the difference of their losses, sequence by sequence: it has a far smaller
+ * standard error than the two means.
  */
 #ifndef ICLAB_EVALUATE_H
 #define ICLAB_EVALUATE_H
@@ -22,24 +25,29 @@ ICL_C_BEGIN
 /* Bytes of icl_score.constants. */
 #define ICL_CONSTANTS_CAPACITY 512
 
-/* One of several scored positions, over all sequences: means of weight times loss. */
+/* One of several scored positions: means over all sequences, by the weights of the task's batches. */
 typedef struct icl_position_score {
-    size_t position; /* counted from 0 */
-    double loss, se; /* mean, and its standard error */
-    double accuracy; /* the share of right answers; NaN for the squared error */
+    size_t position;                    /* counted from 0 */
+    double loss, se;                    /* mean, and its standard error */
+    double accuracy;                    /* the share of right answers; NaN for the squared error */
+    double minus_model, minus_model_se; /* of icl_score */
 } icl_position_score;
 
 /* One predictor's results. Every loss is of the full squared error unless its name says half. */
 typedef struct icl_score {
-    char predictor[64];      /* "model", or the name of a reference predictor */
-    icl_loss_kind loss_kind; /* of the task */
-    double mse;              /* mean squared error; of a task with another loss the mean of that */
-    double se;               /* standard error of mse */
-    double accuracy;         /* the share of right answers; NaN for the squared error */
-    double adjusted;         /* mean squared distance to the oracle's prediction */
-    double adjusted_se;      /* its standard error */
-    double half_adjusted;    /* half of adjusted, as papers report it */
-    double half_adjusted_se; /* its standard error */
+    char predictor[64];         /* "model", or the name of a reference predictor */
+    icl_loss_kind loss_kind;    /* of the task */
+    double mse;                 /* mean squared error; of a task with another loss the mean of that */
+    double se;                  /* standard error of mse */
+    double accuracy;            /* the share of right answers; NaN for the squared error */
+    double minus_model;         /* mse less the model's on the same sequences; NaN for the model */
+    double minus_model_se;      /* its standard error, of the differences by sequence */
+    double adjusted;            /* mean squared distance to the oracle's prediction */
+    double adjusted_se;         /* its standard error */
+    double half_adjusted;       /* half of adjusted, as papers report it */
+    double half_adjusted_se;    /* its standard error */
+    double half_minus_model;    /* half_adjusted less the model's on the same sequences; NaN for the model */
+    double half_minus_model_se; /* its standard error, of the differences by sequence */
     /* Half of the mean squared distance to the Bayes-optimal prediction, the floor for any predictor that is not told
      * sigma; NaN for the oracle, which is told. */
     double half_above_bayes;

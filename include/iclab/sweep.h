@@ -68,6 +68,7 @@ typedef struct icl_sweep_result {
     uint64_t steps, skipped_steps; /* done; see iclab/train.h */
     double final_loss;             /* mean of the batch losses in the last tenth of metrics.csv */
     double mse, se;                /* the model's: see iclab/evaluate.h */
+    double accuracy;               /* likewise; NaN for a loss that has none */
     double adjusted, adjusted_se;  /* likewise; NaN without an oracle */
     double seconds;                /* of training, since the cell was last started */
     bool is_loss;                  /* mse is the mean of the task's own loss, which is not the squared error */
@@ -160,6 +161,7 @@ typedef struct icl_sweep_points {
     icl_sweep_point *of; /* [count] */
     bool is_adjusted;    /* errors are half of the squared distance to the oracle; else mse */
     size_t best;         /* the least error of those without a cell that diverged; count: there is none */
+    size_t close;        /* other points that are not clearly worse: by 2 standard errors of the difference at most */
 } icl_sweep_points;
 
 /* Sums up the results of all cells. Free the points in any case. */

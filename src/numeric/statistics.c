@@ -40,11 +40,13 @@ double icl_mean(const double *values, size_t count) {
 }
 
 double icl_standard_error(const double *values, size_t count) {
-    const double mean = icl_mean(values, count);
-    double square = 0;
+    const double base = count > 0 ? values[0] : 0; /* so that equal values have an error of 0, and not of rounding */
+    double mean = 0, square = 0;
 
     for (size_t i = 0; i < count; i++)
-        square += (values[i] - mean) * (values[i] - mean);
+        mean += (values[i] - base) / (double)count;
+    for (size_t i = 0; i < count; i++)
+        square += (values[i] - base - mean) * (values[i] - base - mean);
     return count > 1 ? sqrt(square / (double)(count - 1) / (double)count) : 0;
 }
 

@@ -32,7 +32,7 @@ icl_location icl_locate_middle_mean(double *values, size_t count, double share);
 /* The mean with its standard error. */
 icl_location icl_locate_mean(const double *values, size_t count);
 
-/* Mean, and its standard error (0 for a single value). */
+/* Mean, and its standard error: 0 for a single value, and for values that are all equal. */
 double icl_mean(const double *values, size_t count);
 double icl_standard_error(const double *values, size_t count);
 

@@ -228,32 +228,43 @@ static icl_status add_adjusted(const icl_evaluation *evaluation, icl_report *rep
     for (size_t i = 0; i < evaluation->count; i++)
         ICL_CHECK(add_score(report, &evaluation->scores[i], i == 0, error));
     ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(report,
-                                "se is one standard error of the mean before it. half_adjusted: half the mean squared "
-                                "distance to the prediction of the oracle, ridge regression that knows sigma. "
-                                "half_above_bayes: the same to the best prediction possible without knowing sigma. "
-                                "half_median and half_trimmed (without the largest 1 %) instead of the mean of "
-                                "half_adjusted show whether a few sequences carry it.",
-                                error);
+    return icl_report_paragraph(
+        report,
+        "se is one standard error of the mean before it. half_adjusted: half the mean squared "
+        "distance to the prediction of the oracle, ridge regression that knows sigma. half_minus_model: "
+        "that less the model's, sequence by sequence. "
+        "half_above_bayes: the same to the best prediction possible without knowing sigma. "
+        "half_median and half_trimmed (without the largest 1 %) instead of the mean of "
+        "half_adjusted show whether a few sequences carry it.",
+        error);
 }
 
 /* Of a task without an oracle to be adjusted by. */
 static icl_status add_losses(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
     const icl_loss_kind kind = evaluation->scores[0].loss_kind;
-    const icl_report_column columns[] = {
-        {"predictor", false}, {icl_loss_name(kind), true}, {"se", true}, {"accuracy", true}};
+    const icl_report_column columns[] = {{"predictor", false}, {icl_loss_name(kind), true},
+                                         {"se", true},         {"minus_model", true},
+                                         {"se", true},         {"accuracy", true}};
     const size_t count = sizeof columns / sizeof *columns - !icl_loss_has_accuracy(kind);
-    char texts[3][16];
+    char texts[5][16];
 
     ICL_CHECK(icl_report_table_begin(report, columns, count, error));
     for (size_t i = 0; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
-        const char *const cells[] = {score->predictor, icl_loss_text(score->mse, texts[0]),
-                                     icl_loss_text(score->se, texts[1]), icl_loss_text(score->accuracy, texts[2])};
+        const char *const cells[] = {score->predictor,
+                                     icl_loss_text(score->mse, texts[0]),
+                                     icl_loss_text(score->se, texts[1]),
+                                     icl_loss_text(score->minus_model, texts[2]),
+                                     icl_loss_text(score->minus_model_se, texts[3]),
+                                     icl_loss_text(score->accuracy, texts[4])};
         ICL_CHECK(icl_report_table_row(report, i == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error));
     }
     ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(report, "se is one standard error.", error);
+    return icl_report_paragraph(
+        report,
+        "minus_model: the mean less the model's, sequence by sequence; se is one standard error of "
+        "the number before it.",
+        error);
 }
 
 static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {

@@ -271,8 +271,12 @@ static icl_status write_lead(const reporting *r, icl_text *lead, icl_error *erro
     for (size_t axis = 0; axis < r->axes; axis++)
         ICL_CHECK(icl_text_print(lead, error, "%s %s = %s", axis > 0 ? "," : "", icl_sweep_axis(r->sweep, axis),
                                  icl_sweep_value(r->sweep, best->cell, axis)));
-    return icl_text_print(lead, error, "; %s %s \u00b1 %s.", error_name(r), icl_loss_text(best->error, texts[0]),
-                          icl_loss_text(best->se, texts[1]));
+    ICL_CHECK(icl_text_print(lead, error, "; %s %s \u00b1 %s.", error_name(r), icl_loss_text(best->error, texts[0]),
+                             icl_loss_text(best->se, texts[1])));
+    if (r->points.close > 0)
+        ICL_CHECK(icl_text_print(lead, error, " %zu other%s not clearly worse: by 2 standard errors at most.",
+                                 r->points.close, r->points.close == 1 ? " is" : "s are"));
+    return ICL_OK;
 }
 
 static icl_status write_report(reporting *r, icl_error *error) {
@@ -332,7 +336,11 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_bac
                        .loss_kind = icl_task_get_shape(task)->loss,
                        .mse = result->mse,
                        .se = result->se,
-                       .accuracy = nan,
+                       .accuracy = result->accuracy,
+                       .minus_model = nan,
+                       .minus_model_se = nan,
+                       .half_minus_model = nan,
+                       .half_minus_model_se = nan,
                        .adjusted = result->adjusted,
                        .adjusted_se = result->adjusted_se,
                        .half_adjusted = 0.5 * result->adjusted,

@@ -85,7 +85,7 @@ static icl_status add_verdict(icl_text *table, const icl_evaluation_grid *grid, 
     for (size_t cell = 0; cell < cells; cell++) {
         const icl_score *other = icl_evaluation_grid_score(grid, cell, predictor);
         with += other != NULL;
-        if (other && icl_score_beats(icl_evaluation_grid_score(grid, cell, 0), other))
+        if (other && icl_score_verdict(other) == ICL_BETTER)
             ICL_TRY(icl_text_print(&values, error, "%s%s", beaten++ > 0 ? ", " : "",
                                    icl_evaluation_grid_value(grid, cell, 0)));
     }
@@ -105,7 +105,8 @@ static icl_status add_footer(icl_text *table, const icl_evaluation_grid *grid, i
     const icl_score *model = icl_evaluation_grid_score(grid, 0, 0);
 
     if (icl_evaluation_grid_predictors(grid) > 1)
-        ICL_CHECK(icl_text_print(table, error, "\nthe model is better than\n"));
+        ICL_CHECK(icl_text_print(
+            table, error, "\nthe model is better, by more than 2 standard errors of the paired difference, than\n"));
     for (size_t i = 1; i < icl_evaluation_grid_predictors(grid); i++)
         ICL_CHECK(add_verdict(table, grid, i, error));
     ICL_CHECK(
@@ -191,13 +192,16 @@ static icl_status write_positions(icl_text *csv, const icl_evaluation_grid *grid
                 const icl_position_score *at = &score->positions[s];
                 if (csv->length == 0) {
                     ICL_CHECK(add_names(csv, grid, error));
-                    ICL_CHECK(icl_text_print(csv, error, "position,%s,se,accuracy\n", icl_loss_key(score)));
+                    ICL_CHECK(icl_text_print(csv, error, "position,%s,se,accuracy,minus_model,minus_model_se\n",
+                                             icl_loss_key(score)));
                 }
                 ICL_CHECK(add_values(csv, grid, cell, score->predictor, error));
                 ICL_CHECK(icl_text_print(csv, error, "%zu,", at->position));
                 ICL_CHECK(icl_text_number_field(csv, at->loss, ",", error));
                 ICL_CHECK(icl_text_number_field(csv, at->se, ",", error));
-                ICL_CHECK(icl_text_number_field(csv, at->accuracy, "\n", error));
+                ICL_CHECK(icl_text_number_field(csv, at->accuracy, ",", error));
+                ICL_CHECK(icl_text_number_field(csv, at->minus_model, ",", error));
+                ICL_CHECK(icl_text_number_field(csv, at->minus_model_se, "\n", error));
             }
         }
     return ICL_OK;

@@ -18,14 +18,18 @@ const char *icl_loss_key(const icl_score *score) {
 /* ---- One list of names ---- */
 
 size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]) {
-    enum { ACCURACY = 2, FIRST_DISTANCE };
+    enum { ACCURACY = 2, FIRST_DISTANCE = 5 };
     const icl_metric all[ICL_SCORE_METRICS] = {{icl_loss_key(score), score->mse},
                                                {"se", score->se},
                                                {"accuracy", score->accuracy},
+                                               {"minus_model", score->minus_model},
+                                               {"minus_model_se", score->minus_model_se},
                                                {"adjusted", score->adjusted},
                                                {"adjusted_se", score->adjusted_se},
                                                {"half_adjusted", score->half_adjusted},
                                                {"half_adjusted_se", score->half_adjusted_se},
+                                               {"half_minus_model", score->half_minus_model},
+                                               {"half_minus_model_se", score->half_minus_model_se},
                                                {"half_above_bayes", score->half_above_bayes},
                                                {"half_median", 0.5 * score->adjusted_median},
                                                {"half_trimmed", 0.5 * score->adjusted_trimmed}};
@@ -46,7 +50,9 @@ void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLU
                                                  {"se", score->half_adjusted_se},
                                                  {"half_above_bayes", score->half_above_bayes},
                                                  {"half_median", 0.5 * score->adjusted_median},
-                                                 {"half_trimmed", 0.5 * score->adjusted_trimmed}};
+                                                 {"half_trimmed", 0.5 * score->adjusted_trimmed},
+                                                 {"half_minus_model", score->half_minus_model},
+                                                 {"se", score->half_minus_model_se}};
     memcpy(columns, shown, sizeof shown);
 }
 
@@ -61,6 +67,8 @@ static void add_positions(icl_json *json, const icl_score *score) {
         icl_json_number(&row, "se", at->se);
         if (icl_loss_has_accuracy(score->loss_kind))
             icl_json_number(&row, "accuracy", at->accuracy);
+        icl_json_number(&row, "minus_model", at->minus_model);
+        icl_json_number(&row, "minus_model_se", at->minus_model_se);
         icl_json_append(json, "positions", &row);
     }
 }
@@ -107,7 +115,7 @@ static void write_row(FILE *stream, const icl_score *score, bool is_header) {
 
     icl_score_columns(score, columns);
     fprintf(stream, "%-12s", is_header ? "predictor" : score->predictor);
-    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
+    for (size_t i = 0; i < ICL_SCORE_SHOWN; i++)
         fprintf(stream, " %*s", width_of(columns[i].name, 11),
                 is_header ? columns[i].name : icl_loss_text(columns[i].value, text));
     fputc('\n', stream);
@@ -126,31 +134,45 @@ static void write_constants(FILE *stream, const icl_evaluation *evaluation) {
         fputc('\n', stream);
 }
 
-/* What predictors are compared by: the distance to the oracle, where there is one, else the loss. */
-static double compared(const icl_score *score, double *standard_error) {
-    const bool adjusted = !isnan(score->half_adjusted);
-    *standard_error = adjusted ? score->half_adjusted_se : score->se;
-    return adjusted ? score->half_adjusted : score->mse;
+icl_verdict icl_score_verdict(const icl_score *reference) {
+    const bool is_adjusted = !isnan(reference->half_minus_model);
+    const double difference = is_adjusted ? reference->half_minus_model : reference->minus_model;
+    const double margin = 2 * (is_adjusted ? reference->half_minus_model_se : reference->minus_model_se);
+
+    return difference > margin ? ICL_BETTER : difference < -margin ? ICL_WORSE : ICL_ALIKE;
 }
 
-bool icl_score_beats(const icl_score *model, const icl_score *other) {
-    double model_se, other_se;
-    const double of_model = compared(model, &model_se), of_other = compared(other, &other_se);
-    return of_other - of_model > 2 * (model_se + other_se);
+/* "better than: ols (1.4745 +- 0.0163), constrr (0.1214 +- 0.0012)": those of one verdict. */
+static void write_references(FILE *stream, const icl_evaluation *evaluation, icl_verdict verdict) {
+    static const char *const words[] = {[ICL_BETTER] = "the model is better than",
+                                        [ICL_WORSE] = "worse than",
+                                        [ICL_ALIKE] = "not clearly different from"};
+    char difference[16], standard_error[16];
+    size_t count = 0;
+
+    for (size_t i = 1; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        const bool is_adjusted = !isnan(score->half_minus_model);
+        if (icl_score_verdict(score) != verdict)
+            continue;
+        fprintf(stream, "%s%s %s (%s +- %s)", count == 0 ? words[verdict] : "", count == 0 ? ":" : ",",
+                score->predictor, icl_loss_text(is_adjusted ? score->half_minus_model : score->minus_model, difference),
+                icl_loss_text(is_adjusted ? score->half_minus_model_se : score->minus_model_se, standard_error));
+        count++;
+    }
+    if (count > 0 || verdict == ICL_BETTER)
+        fprintf(stream, "%s\n", count > 0 ? "" : "the model is better than: none of them");
 }
 
 static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
-    size_t beaten = 0;
-
     if (evaluation->count < 2)
         return;
-    fprintf(stream, "\nthe model is better than:");
-    for (size_t i = 1; i < evaluation->count; i++) {
-        const icl_score *score = &evaluation->scores[i];
-        if (icl_score_beats(&evaluation->scores[0], score))
-            fprintf(stream, "%s %s", beaten++ > 0 ? "," : "", score->predictor);
-    }
-    fprintf(stream, "%s\n", beaten > 0 ? "" : " none of them");
+    fputc('\n', stream);
+    write_references(stream, evaluation, ICL_BETTER);
+    write_references(stream, evaluation, ICL_WORSE);
+    write_references(stream, evaluation, ICL_ALIKE);
+    fprintf(stream, "(%s less the model's, sequence by sequence, +- its standard error: clear from 2 of these on)\n",
+            isnan(evaluation->scores[1].half_minus_model) ? icl_loss_key(evaluation->scores) : "half_adjusted");
 }
 
 /* ---- Tasks without an oracle ---- */

@@ -12,14 +12,15 @@ typedef struct icl_metric {
     double value;
 } icl_metric;
 
-/* All of them: mse (or loss), se, accuracy where the loss has one; where the task has an oracle adjusted, adjusted_se,
- * half_adjusted, half_adjusted_se, half_above_bayes, half_median, half_trimmed. Returns how many. */
-enum { ICL_SCORE_METRICS = 10 };
+/* All of them: mse (or loss), se, accuracy where the loss has one, minus_model, minus_model_se; where the task has an
+ * oracle adjusted, adjusted_se, half_adjusted, half_adjusted_se, half_minus_model, half_minus_model_se,
+ * half_above_bayes, half_median, half_trimmed. Returns how many. */
+enum { ICL_SCORE_METRICS = 14 };
 size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
 
-/* What a table shows of a score that has a distance to the oracle: mse, se, half_adjusted, its se, half_above_bayes,
- * half_median and half_trimmed. */
-enum { ICL_SCORE_COLUMNS = 7 };
+/* What the report's table shows of a score that has a distance to the oracle: mse, se, half_adjusted, its se,
+ * half_above_bayes, half_median, half_trimmed, half_minus_model and its se. A screen has room for the first seven. */
+enum { ICL_SCORE_COLUMNS = 9, ICL_SCORE_SHOWN = 7 };
 void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
 
 /* Four decimals where they say something, else powers of ten; "-" for NaN. */
@@ -31,8 +32,9 @@ const char *icl_loss_key(const icl_score *score);
 /* Adds what icl_score_json writes, behind what is there already. */
 void icl_score_add_json(const icl_score *score, icl_json *json);
 
-/* Whether the model is better by more than two standard errors of either mean together. What is compared is the
- * distance to the oracle, where there is one, else the loss. */
-bool icl_score_beats(const icl_score *model, const icl_score *other);
+/* What the model is beside a reference predictor: better or worse by more than two standard errors of the paired
+ * difference, of the distance to the oracle where there is one, else of the loss; or neither. */
+typedef enum icl_verdict { ICL_BETTER = 0, ICL_WORSE, ICL_ALIKE } icl_verdict;
+icl_verdict icl_score_verdict(const icl_score *reference);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct icl_tally {
     icl_task_shape shape;
     size_t sequences, columns;
     size_t oracle, bayes; /* columns; 0: there are none */
-    double *losses;       /* [columns][sequences][S], weight times loss */
+    double *losses;       /* [columns][sequences][S]; 0 where the weight is 0 */
     double *right;        /* the same of the share of right answers; NULL: the loss has none */
     double *weights;      /* [sequences][S]; NULL: all are 1 */
     double *values;       /* [columns][sequences][S], the predictions; NULL without an oracle */

@@ -54,11 +54,12 @@ static int ascending(const void *a, const void *b) {
 
 /* The evaluation's sequences are the first of chunk 0 of the evaluation purpose: predicted and summed
  * here without its help. */
-static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model) {
+static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model,
+                          const icl_score *best) {
     const icl_task *task = icl_trainer_task(trainer);
     static float tokens[CHUNK * 9 * 5], noise[CHUNK], targets[CHUNK], predicted[CHUNK];
-    static double oracle[CHUNK], distances[CHUNK];
-    double mse = 0, adjusted = 0, variance = 0, trimmed = 0;
+    static double oracle[CHUNK], distances[CHUNK], differences[CHUNK];
+    double mse = 0, adjusted = 0, variance = 0, trimmed = 0, difference = 0, its_variance = 0;
     icl_predictors *predictors = NULL;
     icl_batch batch = {{0}};
     icl_error error = {0};
@@ -83,11 +84,15 @@ static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *train
     for (int i = 0; i < SEQUENCES; i++) {
         const double miss = (double)predicted[i] - (double)targets[i], distance = (double)predicted[i] - oracle[i];
         distances[i] = distance * distance;
+        const double its_miss = oracle[i] - (double)targets[i];
         mse += miss * miss / SEQUENCES;
+        differences[i] = its_miss * its_miss - miss * miss;
+        difference += differences[i] / SEQUENCES;
         adjusted += distances[i] / SEQUENCES;
     }
     for (int i = 0; i < SEQUENCES; i++) {
         variance += (distances[i] - adjusted) * (distances[i] - adjusted) / (SEQUENCES - 1);
+        its_variance += (differences[i] - difference) * (differences[i] - difference) / (SEQUENCES - 1);
         below += distances[i] <= model->adjusted_median;
     }
     tap_ok(tap, near(model->mse, mse), "mse %g", mse);
@@ -95,6 +100,12 @@ static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *train
            adjusted);
     tap_ok(tap, near(model->half_adjusted_se, 0.5 * sqrt(variance / SEQUENCES)), "its standard error %g",
            0.5 * sqrt(variance / SEQUENCES));
+    tap_ok(tap, near(best->minus_model, difference) && near(best->minus_model_se, sqrt(its_variance / SEQUENCES)),
+           "the oracle less the model, sequence by sequence: %g +- %g", difference, sqrt(its_variance / SEQUENCES));
+    tap_ok(tap,
+           near(best->half_minus_model, -.5 * adjusted) && near(best->half_minus_model_se, model->half_adjusted_se) &&
+               best->minus_model_se < .9 * hypot(best->se, model->se),
+           "and by the distance to it: %g +- %g", best->half_minus_model, best->half_minus_model_se);
     tap_ok(tap, below == SEQUENCES / 2, "half of the distances lie below the median");
     qsort(distances, SEQUENCES, sizeof *distances, ascending);
     const int kept = SEQUENCES - SEQUENCES / 100;
@@ -178,6 +189,26 @@ static void check_text(tap_run *tap, const icl_evaluation *evaluation) {
     icl_text_free(&text);
 }
 
+/* Better and worse from more than two standard errors of the difference on; by the distance to the oracle where there
+ * is one. */
+static void check_verdicts(tap_run *tap) {
+    const double nan = (double)NAN;
+    const struct {
+        icl_score reference;
+        icl_verdict verdict;
+    } cases[] = {
+        {{.minus_model = 2, .minus_model_se = 1, .half_minus_model = nan}, ICL_ALIKE},
+        {{.minus_model = 2.001, .minus_model_se = 1, .half_minus_model = nan}, ICL_BETTER},
+        {{.minus_model = -2, .minus_model_se = 1, .half_minus_model = nan}, ICL_ALIKE},
+        {{.minus_model = -2.001, .minus_model_se = 1, .half_minus_model = nan}, ICL_WORSE},
+        {{.minus_model = nan, .minus_model_se = nan, .half_minus_model = nan}, ICL_ALIKE},
+        {{.minus_model = -9, .minus_model_se = 1, .half_minus_model = 2.001, .half_minus_model_se = 1}, ICL_BETTER},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        tap_ok(tap, icl_score_verdict(&cases[i].reference) == cases[i].verdict, "verdict %zu", i);
+}
+
 /* What is listed changes what is shown, not the numbers. */
 static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model) {
     icl_recipe *recipe = make_recipe("constrr");
@@ -242,7 +273,8 @@ int main(int count, char **arguments) {
 
     if (backend && tap_status(&tap, icl_trainer_create(backend, recipe, &trainer, &error), &error, "a trainer") &&
         tap_status(&tap, icl_evaluate(backend, trainer, recipe, &evaluation, &error), &error, "evaluate")) {
-        check_by_hand(&tap, backend, trainer, &evaluation->scores[0]);
+        check_by_hand(&tap, backend, trainer, &evaluation->scores[0], find(evaluation, "oracle"));
+        check_verdicts(&tap);
         check_promises(&tap, evaluation);
         check_text(&tap, evaluation);
         check_hidden(&tap, backend, trainer, &evaluation->scores[0]);

@@ -168,8 +168,16 @@ static void check_numbers(tap_run *tap, icl_backend *backend, icl_trainer *train
     if (tap_status(tap, icl_evaluate(backend, trainer, recipe, &evaluation, &error), &error, "evaluation")) {
         const icl_score *chance = &evaluation->scores[1], *sure = &evaluation->scores[2];
         const icl_score *first = &evaluation->scores[3];
-        tap_ok(tap, near(chance->mse, log(SYMBOLS)) && near(chance->positions[0].loss, WEIGHTS[0] * log(SYMBOLS)),
-               "equal logits: log 3, with its weight by position (%g)", chance->positions[0].loss);
+        tap_ok(tap,
+               near(chance->mse, log(SYMBOLS)) && near(chance->positions[0].loss, log(SYMBOLS)) && chance->se == 0 &&
+                   chance->positions[0].se == 0,
+               "equal logits: log 3 at a position of any weight (%g), without an error", chance->positions[0].loss);
+        tap_ok(tap,
+               near(sure->minus_model, -evaluation->scores[0].mse) &&
+                   near(sure->minus_model_se, evaluation->scores[0].se) &&
+                   near(sure->positions[0].minus_model, -evaluation->scores[0].positions[0].loss) &&
+                   isnan(evaluation->scores[0].minus_model),
+               "certainty less the model: %g +- %g", sure->minus_model, sure->minus_model_se);
         tap_ok(tap, sure->mse == 0 && sure->accuracy == 1 && isnan(sure->half_adjusted), "certainty: 0, always right");
         tap_ok(tap, first->mse == 0 && first->positions[1].loss == 0 && first->accuracy == 1,
                "an infinite loss at a position of weight 0 counts for nothing");

@@ -162,7 +162,16 @@ static void test_points(tap_run *tap, const icl_sweep *sweep) {
                points.count == 2 && points.is_adjusted && points.best == 1 && points.of[1].cell == 2 &&
                    points.of[0].error == 3.5 && points.of[0].se == .5 && points.of[1].error == 1.5,
                "the least distance to the oracle is best: %g and %g", points.of[0].error, points.of[1].error);
+    tap_ok(tap, points.close == 0, "the other is worse by 2 with a standard error of %g", hypot(.5, .5));
     icl_sweep_free_points(&points);
+    results[0].adjusted = 6.5; /* means 3.125 and 1.5, errors .125 and .5: 1.625 apart, 3.15 errors */
+    results[3].adjusted = -2;  /* means 3.125 and .5, errors .125 and 1.5: 1.74 errors apart */
+    if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "points within errors"))
+        tap_ok(tap, points.best == 1 && points.close == 1, "the other is not clearly worse: %g +- %g and %g +- %g",
+               points.of[0].error, points.of[0].se, points.of[1].error, points.of[1].se);
+    icl_sweep_free_points(&points);
+    results[0].adjusted = 8;
+    results[3].adjusted = 2;
     results[0].adjusted = (double)NAN;
     if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "one without it"))
         tap_ok(tap, !points.is_adjusted && points.best == 0 && points.of[0].error == 15 && points.of[0].se == 5,
@@ -184,10 +193,10 @@ static void test_points(tap_run *tap, const icl_sweep *sweep) {
 static void test_table(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
     const icl_sweep_result results[] = {
-        {true, false, 7, 0, 1, 10, 0.5, 1, 0.25, 2, false},
-        {true, false, 7, 1, 3, 30, 0.5, nan, nan, 2, false},
-        {true, false, 7, 0, 2, 20, 0.5, 2, 0.25, 2, false},
-        {true, true, 0, 0, nan, nan, nan, nan, nan, 1, false},
+        {true, false, 7, 0, 1, 10, 0.5, nan, 1, 0.25, 2, false},
+        {true, false, 7, 1, 3, 30, 0.5, nan, nan, nan, 2, false},
+        {true, false, 7, 0, 2, 20, 0.5, nan, 2, 0.25, 2, false},
+        {true, true, 0, 0, nan, nan, nan, nan, nan, nan, 1, false},
     };
     icl_sweep_texts texts = {0};
     icl_error error = {0};
@@ -209,6 +218,31 @@ static void test_table(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_free_texts(&texts);
 }
 
+/* A task of classes has an accuracy and no oracle: each has a column where it is. */
+static void test_accuracy(tap_run *tap, const icl_sweep *sweep) {
+    const double nan = (double)NAN;
+    icl_sweep_result results[4];
+    icl_sweep_texts texts = {0};
+    icl_error error = {0};
+
+    for (int i = 0; i < 4; i++)
+        results[i] = (icl_sweep_result){.finished = true,
+                                        .mse = 1,
+                                        .se = .5,
+                                        .accuracy = .25 * (i + 1),
+                                        .adjusted = nan,
+                                        .adjusted_se = nan,
+                                        .seconds = 2,
+                                        .is_loss = true};
+    results[0].diverged = true;
+    if (!tap_status(tap, icl_sweep_write_texts(sweep, results, &texts, &error), &error, "a table of classes"))
+        return;
+    tap_ok(tap, strstr(texts.cells_csv, "final_loss,loss,se,accuracy,seconds\n") && !strstr(texts.table, "adjusted"),
+           "%.*s", (int)strcspn(texts.cells_csv, "\n"), texts.cells_csv);
+    tap_ok(tap, has_line(texts.means_csv, "fixed:1,0.5,2,0,0,0,1,0,0.875,0.125"), "%s", texts.means_csv);
+    icl_sweep_free_texts(&texts);
+}
+
 int main(void) {
     static const char base[] = "[task]\nd = 3\nn = 5\n";
     tap_run tap = {0};
@@ -224,6 +258,7 @@ int main(void) {
                    "a sweep's file, its recipe beside it")) {
         test_grid(&tap, sweep);
         test_table(&tap, sweep);
+        test_accuracy(&tap, sweep);
         test_points(&tap, sweep);
     }
     icl_sweep_destroy(&sweep);

@@ -13,8 +13,7 @@ small=(--device cpu --quiet --set task.vocabulary=16 --set task.length=16 --set 
 
 # number PREDICTOR KEY: of the last table.
 number() {
-    sed -n "s/^{\"predictor\":\"$1\".*[{,]\"$2\":\([^,}]*\),\"constants.*/\1/p" "$work/out"
-    sed -n "s/^{\"predictor\":\"$1\",\"$2\":\([^,]*\),.*/\1/p" "$work/out"
+    sed -n "s/,\"constants.*//; s/^{\"predictor\":\"$1\".*,\"$2\":\([^,]*\).*/\1/p" "$work/out"
 }
 # near A B: to six digits.
 near() {
@@ -25,6 +24,9 @@ run train recall "${small[@]}" --json --out "$work/run"
 expect 0 "a small model of recall"
 near "$(number uniform loss)" "$(awk 'BEGIN { printf "%.12g", log(16) }')" && near "$(number uniform accuracy)" 0.0625
 ok $? "uniform: $(number uniform loss), $(number uniform accuracy)"
+[[ $(sed -n 's/^{"predictor":"uniform"//p' "$work/out" | grep -o '"position":[0-9]*,"loss":2.772588[0-9]*,"se":0,' | wc -l) -eq \
+    $(sed -n 's/^{"predictor":"uniform"//p' "$work/out" | grep -o '"position":' | wc -l) ]]
+ok $? "uniform: log 16 at every position, whatever it weighs, without an error"
 near "$(number values loss)" "$(awk 'BEGIN { printf "%.12g", log(7) }')"
 ok $? "values: $(number values loss)"
 near "$(number context loss)" "$(awk 'BEGIN { printf "%.12g", log(4) }')" && near "$(number context accuracy)" 0.25
@@ -41,8 +43,8 @@ run eval "$work/run" --device cpu --quiet --set eval.predictors=context,uniform
 expect 0 "two predictors"
 [[ $(sed -n 's/^position *//p' "$work/out" | tr -s ' ') == 'model context uniform' ]]
 ok $? "stand in the order asked for"
-grep -q 'better than: context, uniform' "$work/out"
-ok $? "the model is better than both"
+grep -q 'better than: context ([0-9.]* +- [^)]*), uniform (' "$work/out"
+ok $? "the model is better than both, with the differences"
 run eval "$work/run" --device cpu --quiet --set eval.predictors=oracle
 refused 2 'eval.predictors = oracle: expected all or some of uniform,values,context' "recall has no oracle"
 finish

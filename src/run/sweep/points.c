@@ -41,6 +41,16 @@ static void summarize(const icl_sweep_result *results, bool is_adjusted, double 
         point->se = is_adjusted ? 0.5 * results->adjusted_se : results->se;
 }
 
+static size_t count_close(const icl_sweep_points *points) {
+    const icl_sweep_point *best = &points->of[points->best];
+    size_t count = 0;
+
+    for (size_t i = 0; i < points->count; i++)
+        count += i != points->best && points->of[i].diverged == 0 &&
+                 points->of[i].error - best->error <= 2 * hypot(points->of[i].se, best->se);
+    return count;
+}
+
 icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_points *points,
                                  icl_error *error) {
     const size_t seeds = icl_sweep_seeds(sweep);
@@ -59,6 +69,8 @@ icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result 
             (points->best == points->count || point->error < points->of[points->best].error))
             points->best = i;
     }
+    if (points->best < points->count)
+        points->close = count_close(points);
 done:
     icl_free(&values);
     return status;

@@ -20,9 +20,31 @@ typedef struct mean {
 /* Of the cells of one point of the grid but for the seed, those that diverged left out. */
 typedef struct point {
     size_t seeds, diverged;
-    bool is_loss; /* of icl_sweep_result */
-    mean final_loss, mse, half_adjusted;
+    mean final_loss, mse, accuracy, half_adjusted;
 } point;
+
+/* Which numbers the cells of a sweep have. A cell that diverged tells nothing; where all did, the distance to the
+ * oracle keeps its place. */
+typedef struct numbers {
+    bool is_loss; /* of icl_sweep_result */
+    bool has_accuracy, has_adjusted;
+} numbers;
+
+static numbers find_numbers(const icl_sweep *sweep, const icl_sweep_result *results) {
+    numbers found = {.is_loss = false};
+    bool has_other = false;
+
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
+        if (results[cell].diverged)
+            continue;
+        found.is_loss = found.is_loss || results[cell].is_loss;
+        found.has_accuracy = found.has_accuracy || !isnan(results[cell].accuracy);
+        found.has_adjusted = found.has_adjusted || !isnan(results[cell].adjusted);
+        has_other = has_other || isnan(results[cell].adjusted);
+    }
+    found.has_adjusted = found.has_adjusted || !has_other;
+    return found;
+}
 
 typedef double take_number(const icl_sweep_result *result);
 
@@ -32,6 +54,10 @@ static double take_final_loss(const icl_sweep_result *result) {
 
 static double take_mse(const icl_sweep_result *result) {
     return result->mse;
+}
+
+static double take_accuracy(const icl_sweep_result *result) {
+    return result->accuracy;
 }
 
 static double take_half_adjusted(const icl_sweep_result *result) {
@@ -58,18 +84,17 @@ done:
 
 static icl_status find_point(const icl_sweep_result *results, size_t count, point *found, icl_error *error) {
     *found = (point){.seeds = count};
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         found->diverged += results[i].diverged;
-        found->is_loss = found->is_loss || results[i].is_loss;
-    }
     ICL_CHECK(find_mean(results, count, take_final_loss, &found->final_loss, error));
     ICL_CHECK(find_mean(results, count, take_mse, &found->mse, error));
+    ICL_CHECK(find_mean(results, count, take_accuracy, &found->accuracy, error));
     return find_mean(results, count, take_half_adjusted, &found->half_adjusted, error);
 }
 
 /* ---- Rows of any of the tables ---- */
 
-enum { MOST_NUMBERS = 9 };
+enum { MOST_NUMBERS = 10 };
 
 typedef struct column {
     const char *name;
@@ -85,35 +110,47 @@ typedef struct row {
     column columns[MOST_NUMBERS];
 } row;
 
-static row row_of_cell(const icl_sweep *sweep, size_t cell, const icl_sweep_result *result) {
-    return (row){sweep,
-                 cell,
-                 icl_sweep_axes(sweep),
-                 9,
-                 {{"steps", (double)result->steps, true},
-                  {"skipped_steps", (double)result->skipped_steps, true},
-                  {"diverged", result->diverged, true},
-                  {"final_loss", result->final_loss, false},
-                  {result->is_loss ? "loss" : "mse", result->mse, false},
-                  {"se", result->se, false},
-                  {"half_adjusted", 0.5 * result->adjusted, false},
-                  {"half_adjusted_se", 0.5 * result->adjusted_se, false},
-                  {"seconds", result->seconds, false}}};
+static void add_column(row *to, const char *name, double value, bool is_count) {
+    to->columns[to->count++] = (column){name, value, is_count};
 }
 
-static row row_of_point(const icl_sweep *sweep, size_t cell, const point *found) {
-    return (row){sweep,
-                 cell,
-                 icl_sweep_axes(sweep) - 1,
-                 8,
-                 {{"seeds", (double)found->seeds, true},
-                  {"diverged", (double)found->diverged, true},
-                  {"mean_final_loss", found->final_loss.value, false},
-                  {"se_final_loss", found->final_loss.se, false},
-                  {found->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false},
-                  {found->is_loss ? "se_loss" : "se_mse", found->mse.se, false},
-                  {"mean_half_adjusted", found->half_adjusted.value, false},
-                  {"se_half_adjusted", found->half_adjusted.se, false}}};
+static row row_of_cell(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *result) {
+    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
+
+    add_column(&made, "steps", (double)result->steps, true);
+    add_column(&made, "skipped_steps", (double)result->skipped_steps, true);
+    add_column(&made, "diverged", result->diverged, true);
+    add_column(&made, "final_loss", result->final_loss, false);
+    add_column(&made, shown->is_loss ? "loss" : "mse", result->mse, false);
+    add_column(&made, "se", result->se, false);
+    if (shown->has_accuracy)
+        add_column(&made, "accuracy", result->accuracy, false);
+    if (shown->has_adjusted) {
+        add_column(&made, "half_adjusted", 0.5 * result->adjusted, false);
+        add_column(&made, "half_adjusted_se", 0.5 * result->adjusted_se, false);
+    }
+    add_column(&made, "seconds", result->seconds, false);
+    return made;
+}
+
+static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *shown, const point *found) {
+    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep) - 1};
+
+    add_column(&made, "seeds", (double)found->seeds, true);
+    add_column(&made, "diverged", (double)found->diverged, true);
+    add_column(&made, "mean_final_loss", found->final_loss.value, false);
+    add_column(&made, "se_final_loss", found->final_loss.se, false);
+    add_column(&made, shown->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false);
+    add_column(&made, shown->is_loss ? "se_loss" : "se_mse", found->mse.se, false);
+    if (shown->has_accuracy) {
+        add_column(&made, "mean_accuracy", found->accuracy.value, false);
+        add_column(&made, "se_accuracy", found->accuracy.se, false);
+    }
+    if (shown->has_adjusted) {
+        add_column(&made, "mean_half_adjusted", found->half_adjusted.value, false);
+        add_column(&made, "se_half_adjusted", found->half_adjusted.se, false);
+    }
+    return made;
 }
 
 /* ---- CSV and JSON ---- */
@@ -207,6 +244,7 @@ typedef struct writer {
     char *memory[TEXTS];
     size_t sizes[TEXTS];
     size_t *widths;
+    numbers shown;
 } writer;
 
 static icl_status write_cells(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
@@ -214,7 +252,7 @@ static icl_status write_cells(writer *w, const icl_sweep *sweep, const icl_sweep
     char *name = NULL;
 
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
-        const row of = row_of_cell(sweep, cell, &results[cell]);
+        const row of = row_of_cell(sweep, cell, &w->shown, &results[cell]);
         write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
         write_csv(w->streams[CELLS_CSV], &of, cell == 0);
         ICL_TRY(icl_sweep_cell_name(sweep, cell, &name, error));
@@ -235,7 +273,7 @@ static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep
     fprintf(w->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell += seeds) {
         ICL_CHECK(find_point(results + cell, seeds, &found, error));
-        const row of = row_of_point(sweep, cell, &found);
+        const row of = row_of_point(sweep, cell, &w->shown, &found);
         write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
         write_csv(w->streams[MEANS_CSV], &of, cell == 0);
         ICL_CHECK(write_json(w->streams[MEANS_JSON], &of, NULL, error));
@@ -247,7 +285,7 @@ icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result 
                                  icl_error *error) {
     char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json, &texts->means_json};
     icl_status status = ICL_OK;
-    writer w = {{NULL}, {NULL}, {0}, NULL};
+    writer w = {.shown = find_numbers(sweep, results)};
 
     ICL_TRY(measure(sweep, &w.widths, error));
     for (int i = 0; i < TEXTS; i++) {
