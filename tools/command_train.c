@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -149,6 +150,11 @@ static icl_status choose_folder(training *run, icl_error *error) {
 
 /* ---- The record ---- */
 
+/* Since the first step; never below 0, whatever the clock does. */
+static double training_seconds(const training *run) {
+    return fmax(0, run->end - run->first_step);
+}
+
 static icl_run_facts facts_of(const training *run, const char *state) {
     icl_run_facts facts = icl_run_facts_collect(run->backend, run->recipe, run->trainer);
 
@@ -157,7 +163,7 @@ static icl_run_facts facts_of(const training *run, const char *state) {
     facts.ranks = run->ranks.count;
     facts.step_memory = run->step_memory;
     facts.startup_seconds = run->first_step - run->start;
-    facts.training_seconds = run->end - run->first_step;
+    facts.training_seconds = training_seconds(run);
     facts.status = state;
     return facts;
 }
@@ -366,7 +372,7 @@ static void add_summary(const training *run, const icl_evaluation *evaluation, i
     icl_json_count(json, "seed", icl_recipe_count(run->recipe, "train", "seed"));
     icl_json_count(json, "skipped_steps", progress.skipped_steps);
     icl_json_count(json, "dropped_sequences", progress.dropped_sequences);
-    icl_json_number(json, "training_seconds", run->end - run->first_step);
+    icl_json_number(json, "training_seconds", training_seconds(run));
     icl_json_count(json, "sequences", evaluation->sequences);
     icl_polish_add_json(&polished, json);
 }
@@ -377,7 +383,7 @@ static icl_status print_heading(const training *run, icl_error *error) {
 
     printf("%s: step %" PRIu64 ", seed %" PRIu64 ", trained in %.3g s on %s (%s)\n\n", run->folder,
            icl_trainer_progress(run->trainer).step, icl_recipe_count(run->recipe, "train", "seed"),
-           run->end - run->start, device->spec, device->name);
+           training_seconds(run), device->spec, device->name);
     print_mishaps(run->trainer);
     return print_polish(&polished, error);
 }

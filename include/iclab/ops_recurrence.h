@@ -21,6 +21,9 @@
  * | Comba (Hu et al. 2025) | yes | [B, H, T, 1] | r = k, S gets its feedback by another factor: k scaled, w = k |
  * | RWKV-7 (Peng et al. 2025), diagonal plus rank one | yes | [B, H, T, m] | k, r, w all apart, beta = 1 |
  *
+ * RWKV-7 reads the state before its decay, and p_t reads it behind: r_t = kappa_t exp(-decay_t) with its removal key
+ * kappa, and k_t = a_t kappa_t. Where a decay is large, that factor is, too.
+ *
  * Work: 2 m n multiplications and additions for each of p, its term of S, beta w v^T and o: 4 m n operations a token
  * without the delta term and 6 with it, m n more with decay; about twice as many again backward. O(T) for any T, and
  * memory that does not grow with T but for what icl_recurrence_saved keeps.

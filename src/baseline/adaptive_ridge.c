@@ -7,6 +7,7 @@
 
 #include "baseline/estimator.h"
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/parallel.h"
 
 typedef struct adaptive_ridge {
@@ -134,7 +135,7 @@ done:
 
 static void describe(const void *state, char *text, size_t capacity) {
     const adaptive_ridge *ridge = state;
-    snprintf(text, capacity, "factor %.4g, cap %.4g", ridge->factor, ridge->cap);
+    icl_print(text, capacity, "factor %.4g, cap %.4g", ridge->factor, ridge->cap);
 }
 
 const icl_estimator icl_adaptive_ridge = {

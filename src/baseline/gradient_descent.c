@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "baseline/filter_fit.h"
+#include "core/print.h"
 #include "iclab/random.h"
 #include "iclab/status.h"
 
@@ -231,7 +232,7 @@ static void describe(const void *state, char *text, size_t capacity) {
 
     for (size_t i = 0; i < count && used < capacity; i++) {
         const char *label = i == 0 ? "steps " : i == rule->steps ? "; input steps " : ", ";
-        const int more = snprintf(text + used, capacity - used, "%s%.6g", label, rule->coefficients[i] / rule->scale);
+        const int more = icl_print(text + used, capacity - used, "%s%.6g", label, rule->coefficients[i] / rule->scale);
         used += more > 0 ? (size_t)more : 0;
     }
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "baseline/filter_fit.h"
+#include "core/print.h"
 #include "iclab/status.h"
 
 typedef struct constant_ridge {
@@ -79,7 +80,7 @@ static icl_status fit(void *state, const icl_fit_set *set, icl_error *error) {
 }
 
 static void describe(const void *state, char *text, size_t capacity) {
-    snprintf(text, capacity, "penalty %.6g", ((const constant_ridge *)state)->noise_variance);
+    icl_print(text, capacity, "penalty %.6g", ((const constant_ridge *)state)->noise_variance);
 }
 
 const icl_estimator icl_fitted_ridge = {

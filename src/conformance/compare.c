@@ -5,6 +5,7 @@
 
 #include "conformance/case.h"
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/host.h"
 #include "iclab/status.h"
 
@@ -30,8 +31,8 @@ static void explain(const icl_backend *backend, const icl_case_result *r, char *
     else if (!r->repeatable)
         snprintf(reason, capacity, "%s gave other bits on a second run", spec);
     else
-        snprintf(reason, capacity, "%s: %s is %.9g, truth %.9g, bound %.3g", spec, r->worst_name, r->outputs[r->worst],
-                 r->truth, r->bound);
+        icl_print(reason, capacity, "%s: %s is %.9g, truth %.9g, bound %.3g", spec, r->worst_name, r->outputs[r->worst],
+                  r->truth, r->bound);
 }
 
 static void judge(const icl_compare_params *params, const icl_case *c, icl_comparison *row) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 
@@ -103,7 +104,7 @@ static icl_status judge(const icl_apart_params *params, bool silent, int state, 
         return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped during %s", params->title);
     if (silent) {
         outcome->end = ICL_APART_SILENT;
-        snprintf(outcome->words, sizeof outcome->words, "said nothing for %g seconds", params->seconds);
+        icl_print(outcome->words, sizeof outcome->words, "said nothing for %g seconds", params->seconds);
     } else if (by) {
         outcome->end = ICL_APART_SIGNALLED;
         snprintf(outcome->words, sizeof outcome->words, "was ended by signal %d (%s)", by, strsignal(by));

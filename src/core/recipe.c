@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/recipe_store.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
@@ -62,7 +63,7 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
         if (any)
             snprintf(text, EXPECTATION_CAPACITY, "%s", kind);
         else if (key->type == ICL_KEY_COUNT)
-            snprintf(text, EXPECTATION_CAPACITY, "%s from %.0f to %.0f", kind, key->minimum, key->maximum);
+            icl_print(text, EXPECTATION_CAPACITY, "%s from %.0f to %.0f", kind, key->minimum, key->maximum);
         else
             snprintf(text, EXPECTATION_CAPACITY, "%s from %s to %s", kind, icl_format_number(key->minimum, low),
                      icl_format_number(key->maximum, high));
@@ -370,7 +371,7 @@ icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, cons
 
     assert(index < recipe->key_count && "a key that the table does not have");
     va_start(arguments, expected);
-    vsnprintf(text, sizeof text, expected, arguments);
+    icl_print_list(text, sizeof text, expected, arguments);
     va_end(arguments);
     return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", recipe->values[index].origin, section, key,
                     recipe->values[index].text, text);

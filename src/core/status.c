@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "core/printable.h"
 #include "iclab/log.h"
 
@@ -37,7 +38,7 @@ icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...
         va_list arguments;
         va_start(arguments, format);
         error->status = status;
-        vsnprintf(error->message, sizeof error->message, format, arguments);
+        icl_print_list(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
         make_printable(status, error->message);
     }
@@ -49,7 +50,7 @@ void icl_log_write(const icl_log *log, icl_log_level level, const char *format, 
         char message[ICL_ERROR_CAPACITY];
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(message, sizeof message, format, arguments);
+        icl_print_list(message, sizeof message, format, arguments);
         va_end(arguments);
         make_printable(ICL_ERROR_DEVICE, message);
         log->callback(log->user, level, message);

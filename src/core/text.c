@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/number.h"
 
 #define FIRST_CAPACITY 1024
@@ -58,14 +59,14 @@ icl_status icl_text_print(icl_text *text, icl_error *error, const char *format, 
 
     va_start(arguments, format);
     va_copy(again, arguments);
-    length = vsnprintf(NULL, 0, format, arguments);
+    length = icl_print_list(NULL, 0, format, arguments);
     va_end(arguments);
     if (length < 0)
         status = icl_fail(error, ICL_ERROR_MEMORY, "text: no memory to print");
     else
         status = reserve(text, (size_t)length, error);
     if (status == ICL_OK) {
-        (void)vsnprintf(text->bytes + text->length, (size_t)length + 1, format, again);
+        (void)icl_print_list(text->bytes + text->length, (size_t)length + 1, format, again);
         text->length += (size_t)length;
     }
     va_end(again);

@@ -7,6 +7,8 @@
 #include "config.h"
 #include "core/allocate.h"
 #include "core/cache.h"
+#include "core/print.h"
+#include "iclab/number.h"
 #include "iclab/status.h"
 
 #define DATE_CAPACITY 16
@@ -38,11 +40,11 @@ static bool read_answer(const char *text, size_t count, char date[DATE_CAPACITY]
     snprintf(date, DATE_CAPACITY, "%.*s", (int)length, text);
     text += length + 1;
     for (size_t i = 0; i < count; i++) {
-        char *end;
-        seconds[i] = strtod(text, &end);
-        if (end == text || *end != '\n' || !(seconds[i] > 0 && seconds[i] < 1e6))
+        const size_t digits = strcspn(text, "\n");
+        if (text[digits] != '\n' || !icl_parse_number(text, digits, &seconds[i]) ||
+            !(seconds[i] > 0 && seconds[i] < 1e6))
             return false;
-        text = end + 1;
+        text += digits + 1;
     }
     return *text == '\0';
 }
@@ -76,7 +78,7 @@ static bool remember(const icl_contest *contest, const char *key, const double *
     ICL_TRY(icl_allocate(capacity, 1, "choice", &text, &why));
     used = (size_t)snprintf(text, capacity, "%.*s\n", DATE_CAPACITY - 2, contest->today);
     for (size_t i = 0; i < contest->count; i++)
-        used += (size_t)snprintf(text + used, capacity - used, "%.9g\n", seconds[i]);
+        used += (size_t)icl_print(text + used, capacity - used, "%.9g\n", seconds[i]);
     ICL_TRY(icl_cache_prepare(contest->folder, limits, &why));
     ICL_TRY(icl_cache_store(contest->folder, key, strlen(key), text, used, &why));
 done:
@@ -125,8 +127,8 @@ static void explain(const icl_contest *contest, size_t fastest, const double *se
 
     for (size_t i = 0; i < contest->count && used < sizeof others; i++)
         if (i != fastest && seconds[i] > 0)
-            used += (size_t)snprintf(others + used, sizeof others - used, "; %s %.3g ms", contest->contestants[i].name,
-                                     1e3 * seconds[i]);
+            used += (size_t)icl_print(others + used, sizeof others - used, "; %s %.3g ms", contest->contestants[i].name,
+                                      1e3 * seconds[i]);
     icl_log_write(&contest->log, ICL_LOG_INFO, "%s: chose %s: a short step took %.3g ms%s%s", contest->title,
                   contest->contestants[fastest].name, 1e3 * seconds[fastest], others, origin);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/run_report.h"
@@ -40,13 +41,13 @@ icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, ic
 }
 
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]) {
-    snprintf(text, ICL_INSPECT_CELL, isnan(value) ? "-" : "%.4g", value);
+    icl_print(text, ICL_INSPECT_CELL, isnan(value) ? "-" : "%.4g", value);
     return text;
 }
 
 const char *icl_inspect_measured(double value, double standard_error, char text[ICL_INSPECT_CELL]) {
     if (standard_error > 0 && isfinite(value))
-        snprintf(text, ICL_INSPECT_CELL, "%.4g +- %.2g", value, standard_error);
+        icl_print(text, ICL_INSPECT_CELL, "%.4g +- %.2g", value, standard_error);
     else
         icl_inspect_number(value, text);
     return text;
@@ -64,7 +65,7 @@ icl_status icl_inspect_paragraph(icl_inspecting *run, icl_error *error, const ch
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     ICL_CHECK(icl_text_print(&run->markdown, error, "%s\n\n", text));
     return icl_report_paragraph(run->report, text, error);

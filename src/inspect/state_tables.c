@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "inspect/states.h"
 
 typedef icl_status add_row(icl_inspecting *run, const char *layer, const icl_state_trace *trace, const char *what,
@@ -30,7 +31,7 @@ static icl_status add_states(icl_inspecting *run, const char *layer, const icl_s
 
     icl_inspect_number(is->least, texts[0]);
     icl_inspect_number(is->largest, texts[1]);
-    snprintf(texts[2], sizeof texts[2], "%.3g %%", 100 * is->negative);
+    icl_print(texts[2], sizeof texts[2], "%.3g %%", 100 * is->negative);
     icl_inspect_measured(is->effective.mean, is->effective.standard_error, texts[3]);
     icl_inspect_measured(is->numeric.mean, is->numeric.standard_error, texts[4]);
     snprintf(texts[5], sizeof texts[5], "%zu", most);

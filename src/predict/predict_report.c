@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/predict.h"
 #include "iclab/run_report.h"
@@ -19,7 +20,7 @@
 enum { OLS = 1 + ICL_REFERENCE_OLS, CELL = 32 };
 
 static const char *number_text(double value, char text[CELL]) {
-    snprintf(text, CELL, isnan(value) ? "-" : "%.4g", value);
+    icl_print(text, CELL, isnan(value) ? "-" : "%.4g", value);
     return text;
 }
 

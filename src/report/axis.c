@@ -38,7 +38,9 @@ static double round_up(double value) {
 static icl_status write_range(const char *name, double low, double high, icl_text *script, icl_error *error) {
     if (!isfinite(low) || !isfinite(high)) /* values at the edge of double precision: gnuplot's own range */
         return ICL_OK;
-    return icl_text_print(script, error, "set %srange [%.10g:%.10g]\n", name, low, high);
+    /* Values that have more than three digits in common need all of theirs. */
+    const int digits = high - low > 1e-3 * fmax(fabs(low), fabs(high)) ? 10 : 17;
+    return icl_text_print(script, error, "set %srange [%.*g:%.*g]\n", name, digits, low, digits, high);
 }
 
 static icl_status write_linear(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "iclab/number.h"
 #include "report/figure_script.h"
 #include "report/report_text.h"
 
@@ -197,14 +198,15 @@ static bool holds(span value, const char *text) {
 
 /* viewBox="0 0 WIDTH HEIGHT" says how large it was drawn. */
 static icl_status bound_size(const svg_reader *reader, span view) {
-    char text[64], *at = text, *end = text;
+    char text[64], *at = text;
     double width = 0, scale;
 
     snprintf(text, sizeof text, "%.*s", (int)(view.length < sizeof text ? view.length : sizeof text - 1), view.start);
-    for (int number = 0; number < 3; number++, at = end) {
-        width = strtod(at, &end);
-        if (end == at)
+    for (int number = 0; number < 3; number++) {
+        const size_t length = strcspn(at, " ");
+        if (!icl_parse_number(at, length, &width))
             return ICL_OK;
+        at += length + strspn(at + length, " ");
     }
     if (!(width > 0 && width < MOST_WIDTH))
         return ICL_OK;

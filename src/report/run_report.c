@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/text.h"
@@ -282,11 +283,11 @@ static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_e
     char seed[16], steps[160], memory[32], took[96];
 
     snprintf(seed, sizeof seed, "%" PRIu32, facts->seed);
-    snprintf(memory, sizeof memory, "%.1f MiB", facts->step_memory / 1048576.0);
+    icl_print(memory, sizeof memory, "%.1f MiB", facts->step_memory / 1048576.0);
     snprintf(steps, sizeof steps, "%" PRIu64 " (%" PRIu64 " skipped; %" PRIu64 " sequences left out)", facts->steps,
              facts->skipped_steps, facts->dropped_sequences);
-    snprintf(took, sizeof took, "%.3g s, and %.3g s to its first step", facts->training_seconds,
-             facts->startup_seconds);
+    icl_print(took, sizeof took, "%.3g s, and %.3g s to its first step", facts->training_seconds,
+              facts->startup_seconds);
     const icl_report_fact rows[] = {
         {"command", facts->command_line ? facts->command_line : ""},
         {"recipe", facts->recipe_name},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/run_report.h"
@@ -219,7 +220,7 @@ static icl_status add_cell(const reporting *r, size_t cell, icl_error *error) {
     ICL_TRY(icl_path_join(folder, ICL_REPORT_FILE, &path, error));
     ICL_TRY(icl_text_print(&link, error, "%s/" ICL_REPORT_FILE, name));
     snprintf(steps, sizeof steps, "%" PRIu64, result->steps);
-    snprintf(seconds, sizeof seconds, "%.3g", result->seconds);
+    icl_print(seconds, sizeof seconds, "%.3g", result->seconds);
     if (icl_sweep_seeds(r->sweep) > 1)
         cells[at++] = icl_sweep_value(r->sweep, cell, r->axes);
     cells[at++] = icl_loss_text(r->points.is_adjusted ? 0.5 * result->adjusted : result->mse, texts[0]);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "train/trainer.h"
 
 enum { REFERENCE = 0, DEVICE, AGAINST, TRAINERS };
@@ -112,14 +113,14 @@ static void judge_side(const comparison *c, int which, const icl_training_side *
         return;
     if (side->diverged) {
         step->verdict = ICL_VERDICT_FAIL;
-        snprintf(step->reason, sizeof step->reason, "%.40s diverged: loss %g, gradient norm %g", spec, side->loss,
-                 side->gradient_norm);
+        icl_print(step->reason, sizeof step->reason, "%.40s diverged: loss %g, gradient norm %g", spec, side->loss,
+                  side->gradient_norm);
     } else if (step->mode == ICL_TRAINING_FORCED && digits_lost(side) > ICL_HALF_OF_THE_DIGITS) {
         const bool alone = has_peer && digits_lost(other) * FAR_FEWER < digits_lost(side);
         step->verdict = alone ? ICL_VERDICT_FAIL : ICL_VERDICT_MISTRUSTED;
-        snprintf(step->reason, sizeof step->reason,
-                 "%.40s differs from the reference by %.2g in one step; the other device by %.2g", spec,
-                 digits_lost(side), digits_lost(other));
+        icl_print(step->reason, sizeof step->reason,
+                  "%.40s differs from the reference by %.2g in one step; the other device by %.2g", spec,
+                  digits_lost(side), digits_lost(other));
     }
 }
 

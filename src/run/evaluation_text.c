@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
 
@@ -95,9 +96,9 @@ const char *icl_loss_text(double value, char text[16]) {
     if (isnan(value))
         snprintf(text, 16, "-");
     else if (value == 0 || (fabs(value) >= 0.001 && fabs(value) < 10000))
-        snprintf(text, 16, "%.4f", value);
+        icl_print(text, 16, "%.4f", value);
     else
-        snprintf(text, 16, "%.2e", value);
+        icl_print(text, 16, "%.2e", value);
     return text;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/backend.h"
 #include "numeric/parallel.h"
 #include "task/functions.h"
@@ -258,7 +259,7 @@ static void describe(const icl_reference_predictor *predictor, const icl_task *t
     if (own->by == NEAREST)
         snprintf(text, capacity, "k = %zu", fitted->neighbours);
     else
-        snprintf(text, capacity, "h = %.4g", fitted->bandwidth);
+        icl_print(text, capacity, "h = %.4g", fitted->bandwidth);
 }
 
 const icl_reference_predictor *icl_functions_references(const icl_task *task) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/recipe_keys.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"
@@ -384,12 +385,13 @@ icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
 icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_error *error) {
     char line[512];
 
-    snprintf(line, sizeof line,
-             "polish: %" PRIu64 " iterations of L-BFGS on %" PRIu64 " sequences lowered the loss of as many others by\n"
-             "%.2g %% +- %.2g %%%s. |gradient| |parameters| / loss is %.2g at the end, where sampling\n"
-             "alone makes about %.2g; a minimum of those sequences lies %.2g %% lower.\n",
-             result->iterations, result->sequences, 100 * result->gain, 100 * result->gain_se,
-             result->is_taken ? "" : " and were not taken", result->gradient, result->gradient_se, 100 * result->below);
+    icl_print(
+        line, sizeof line,
+        "polish: %" PRIu64 " iterations of L-BFGS on %" PRIu64 " sequences lowered the loss of as many others by\n"
+        "%.2g %% +- %.2g %%%s. |gradient| |parameters| / loss is %.2g at the end, where sampling\n"
+        "alone makes about %.2g; a minimum of those sequences lies %.2g %% lower.\n",
+        result->iterations, result->sequences, 100 * result->gain, 100 * result->gain_se,
+        result->is_taken ? "" : " and were not taken", result->gradient, result->gradient_se, 100 * result->below);
     return icl_duplicate(line, text, error);
 }
 

@@ -184,7 +184,8 @@ static bool draw_axes(tap_run *tap, scratch_folder *scratch, const icl_figure *f
 /* Every point lies inside, ends of bars and of a band too; one point alone gets a range that is none of 0 width. */
 static void check_ranges(tap_run *tap, scratch_folder *scratch) {
     static const double layers[] = {1, 2, 3}, losses[] = {4, 2, 3}, spread[] = {0, 1.5, 0}, above[] = {9, 2, 3},
-                        one[] = {1}, loss[] = {.5}, none[] = {(double)NAN}, spiky[] = {4, 1e6, 3}, small[] = {8, .1, 1};
+                        one[] = {1}, loss[] = {.5}, times[] = {1.7e12, 1.7e12 + 10, 1.7e12 + 20},
+                        none[] = {(double)NAN}, spiky[] = {4, 1e6, 3}, small[] = {8, .1, 1};
     double x[2] = {0}, y[2] = {0};
     bool drawn_at_all;
     icl_series bars = {"ours", ICL_SERIES_OURS, 3, layers, losses, spread};
@@ -205,6 +206,11 @@ static void check_ranges(tap_run *tap, scratch_folder *scratch) {
     drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
     tap_ok(tap, drawn_at_all && x[0] < 1 && x[1] > 1 && y[0] < .5 && y[1] > .5,
            "one step has a range of its own: [%g, %g]", x[0], x[1]);
+    bars = (icl_series){"times", ICL_SERIES_LINE, 3, times, times, NULL};
+    drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
+    tap_ok(tap, drawn_at_all && x[0] < times[0] && x[0] > times[0] - 2 && x[1] > times[2] && x[1] < times[2] + 2,
+           "values that differ in their last digits have a range: [%.17g, %.17g]", x[0], x[1]);
+    bars = (icl_series){"one", ICL_SERIES_LINE, 1, one, loss, NULL};
     figure.log_y = true;
     drawn_at_all = draw_axes(tap, scratch, &figure, x, y);
     tap_ok(tap, drawn_at_all && y[0] < .5 && y[1] > .5 && fabs(y[1] / y[0] - pow(10, .3)) < 1e-6,

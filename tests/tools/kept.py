@@ -135,6 +135,8 @@ def check_train(work):
     done = run(*train, "--seed", "1", "--out", folders[0])
     first = check_result(folders[0], "train", None, seed=1)
     check_screen(done.stdout, first["rows"], "train")
+    seconds = first["summary"]["training_seconds"]
+    check(f"trained in {seconds:.3g} s on" in done.stdout, f"train: for {seconds} s, as the screen says")
     other = run(*train, "--seed", "2", "--out", folders[1], "--json")
     second = check_result(folders[1], "train", other, seed=2)
     check(first["rows"][0]["mse"] != second["rows"][0]["mse"], "train: two seeds, two results")

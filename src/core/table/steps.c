@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/table/sheet.h"
 
 icl_status icl_add_step(icl_steps *steps, const icl_table_step *step, icl_error *error, const char *format, ...) {
@@ -12,7 +13,7 @@ icl_status icl_add_step(icl_steps *steps, const icl_table_step *step, icl_error 
     icl_table_step made = *step;
 
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    (void)icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     ICL_CHECK(icl_grow(&steps->steps, steps->count, &steps->capacity, sizeof made, "steps", error));
     ICL_CHECK(icl_duplicate(text, &made.text, error));

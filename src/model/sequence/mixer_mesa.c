@@ -18,7 +18,7 @@
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *is = builder->is;
     const size_t shape[] = {is->heads, 1, is->feature_width};
-    const icl_sequence_start start = {ICL_START_CONSTANT, log(expm1(0.75 * is->ridge)), 0, true};
+    const icl_sequence_start start = {ICL_START_CONSTANT, icl_sequence_inverse_softplus(0.75 * is->ridge), 0, true};
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, 1, error));
     ICL_CHECK(icl_sequence_add_write(builder, layer, 1, error));

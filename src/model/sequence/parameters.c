@@ -102,6 +102,10 @@ void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t see
     fill_directions(info, (icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM + 1, .step = step}, values);
 }
 
+double icl_sequence_inverse_softplus(double y) {
+    return y > 40 ? y : log(expm1(y));
+}
+
 static double start_of(const icl_sequence_start *start, uint32_t seed, size_t index) {
     switch (start->kind) {
     case ICL_START_CONSTANT:
@@ -109,7 +113,8 @@ static double start_of(const icl_sequence_start *start, uint32_t seed, size_t in
     case ICL_START_LOG_UNIFORM:
         return log(start->a + (start->b - start->a) * uniform_at(seed, index));
     case ICL_START_INVERSE_SOFTPLUS:
-        return log(expm1(exp(log(start->a) + (log(start->b) - log(start->a)) * uniform_at(seed, index))));
+        return icl_sequence_inverse_softplus(
+            exp(log(start->a) + (log(start->b) - log(start->a)) * uniform_at(seed, index)));
     case ICL_START_UNIFORM:
         return start->a * (2 * uniform_at(seed, index) - 1);
     case ICL_START_IDENTITY:

@@ -92,6 +92,9 @@ typedef struct icl_sequence_start {
     bool keeps; /* weight decay passes it over: biases, gains, positions, rates */
 } icl_sequence_start;
 
+/* x with log(1 + exp(x)) = y > 0; beyond 40 both are the same double. */
+double icl_sequence_inverse_softplus(double y);
+
 /* Layers between the last position and the outputs of model.readout = last. */
 #define ICL_SEQUENCE_DECODER 2
 

@@ -10,6 +10,7 @@
 
 #include "core/allocate.h"
 #include "core/lock.h"
+#include "core/print.h"
 #include "iclab/evaluate.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
@@ -176,7 +177,7 @@ static void say(const worker *w, const char *format, ...) {
     if (!w->params->say)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     w->params->say(w->params->user, text);
 }

@@ -8,6 +8,7 @@
 
 #include "core/allocate.h"
 #include "core/csv_reader.h"
+#include "core/print.h"
 #include "iclab/number.h"
 
 static icl_status append(icl_list *list, const char *text, size_t length, icl_error *error) {
@@ -80,8 +81,8 @@ static icl_status append_steps(icl_list *list, const char *prefix, size_t length
         return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
     for (int turn = 0; turn <= (int)turns; turn++) {
         const double value = of->first + turn * of->step;
-        snprintf(text, sizeof text, "%.*s%.12g", (int)length, prefix,
-                 fabs(value) < 1e-9 * fabs(of->step) ? 0.0 : value);
+        icl_print(text, sizeof text, "%.*s%.12g", (int)length, prefix,
+                  fabs(value) < 1e-9 * fabs(of->step) ? 0.0 : value);
         ICL_CHECK(append(list, text, strlen(text), error));
     }
     return ICL_OK;

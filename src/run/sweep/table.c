@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 #include "iclab/sweep.h"
@@ -230,7 +231,7 @@ static void write_for_people(FILE *stream, const row *of, const size_t *widths, 
         const column *shown = &of->columns[i];
         char text[32] = "-";
         if (!isnan(shown->value))
-            snprintf(text, sizeof text, shown->is_count ? "%.0f" : "%.4g", shown->value);
+            icl_print(text, sizeof text, shown->is_count ? "%.0f" : "%.4g", shown->value);
         fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < of->count ? "  " : "\n");
     }
 }

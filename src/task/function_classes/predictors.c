@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/recipe_keys.h"
 #include "numeric/parallel.h"
 #include "task/function_classes/noise_levels.h"
@@ -197,7 +198,7 @@ static icl_status add_penalized(const icl_recipe *recipe, const char *key, const
         if (!(penalties[i] > 0 && penalties[i] <= 1e6))
             return icl_recipe_reject(recipe, "task", key, error, "penalties above 0 and up to 1e6, not %g",
                                      penalties[i]);
-        snprintf(name, sizeof name, "%s:%g", key, penalties[i]);
+        icl_print(name, sizeof name, "%s:%g", key, penalties[i]);
         add(to, name, predictor, penalties[i]);
     }
     return ICL_OK;

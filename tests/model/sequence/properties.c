@@ -100,6 +100,34 @@ static void test_start(tap_run *tap) {
     icl_model_destroy(&model);
 }
 
+/* A mesa layer begins with the ridge that it was asked for, up to the largest that it takes. */
+static void test_largest_ridge(tap_run *tap) {
+    static const struct {
+        const char *overrides;
+        double ridge;
+    } rows[] = {{"mixer=mesa ridge=53", 53},
+                {"mixer=mesa ridge=54", 54},
+                {"mixer=mesa ridge=947", 947},
+                {"mixer=mesa ridge=1e6", 1e6}};
+    static float values[MOST_NUMBERS];
+    icl_error error = {0};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const setting is = setting_of(rows[i].overrides);
+        icl_model *model = NULL;
+        size_t found = 0;
+        if (!tap_status(tap, make_model(&is, &model, &error), &error, rows[i].overrides))
+            continue;
+        icl_model_initialize(model, 1, values);
+        for (size_t k = 0; k < icl_model_size(model); k++) {
+            const double softplus = fmax((double)values[k], 0) + log1p(exp(-fabs((double)values[k])));
+            found += fabs(softplus - .75 * rows[i].ridge) < 1e-6 * rows[i].ridge;
+        }
+        tap_ok(tap, found > 0, "%s: %zu numbers begin with three quarters of it", rows[i].overrides, found);
+        icl_model_destroy(&model);
+    }
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
@@ -110,6 +138,7 @@ int main(int argc, char **argv) {
             test_threads(&tap, settings[i]);
     }
     test_start(&tap);
+    test_largest_ridge(&tap);
     icl_backend_close(&device);
     return tap_done(&tap);
 }
