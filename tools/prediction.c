@@ -5,9 +5,6 @@
 
 #include "command.h"
 
-/* A context so many times as long as those of training deserves a model of its own. */
-#define MORE_ROWS 2
-
 /* ---- Tables for people ---- */
 
 static void print_data(const prediction_print *print) {
@@ -68,12 +65,6 @@ static void print_verdict(const icl_predict_outcome *outcome) {
         }
     }
     printf("\n");
-    if (outcome->context > MORE_ROWS * outcome->trained_context)
-        printf("it was trained on %zu rows at once: one trained with task.n = %zu would trust so many more\n",
-               outcome->trained_context, outcome->context);
-    if (outcome->not_finite > 0)
-        printf("%zu of the model's predictions are not finite: these rows are unlike what it was trained on\n",
-               outcome->not_finite);
 }
 
 static void print_predictions(const prediction_print *print) {
@@ -94,9 +85,15 @@ static void print_predictions(const prediction_print *print) {
 }
 
 icl_status print_prediction(const prediction_print *print, icl_error *error) {
+    icl_text notes = {0};
+    const icl_status status = icl_predict_notes(print->outcome, print->table, &notes, error);
+
     print_data(print);
     print_scores(print->outcome);
     print_verdict(print->outcome);
+    printf("%s", notes.bytes ? notes.bytes : "");
+    icl_text_release(&notes);
+    ICL_CHECK(status);
     printf("\nmse: mean squared error on rows held out, in the target's units; se is the standard error of the "
            "number\n"
            "before it, over rows. minus_model: mse minus the model's, row by row. r_squared: share of the mean's "

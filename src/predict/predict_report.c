@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "core/print.h"
@@ -154,6 +155,22 @@ done:
     return status;
 }
 
+/* A paragraph for each line of the notes. */
+static icl_status add_notes(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    icl_text notes = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_predict_notes(of->outcome, of->table, &notes, error));
+    for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
+        end = strchr(line, '\n');
+        *end = '\0';
+        ICL_TRY(icl_report_paragraph(report, line, error));
+    }
+done:
+    icl_text_release(&notes);
+    return status;
+}
+
 /* ---- The table ---- */
 
 /* What was done to it before anything was learned from it. */
@@ -221,6 +238,7 @@ icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *err
 
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(add_scores(of, report, error));
+    ICL_TRY(add_notes(of, report, error));
     ICL_TRY(add_pictures(of, report, error));
     ICL_TRY(add_predictions(of, report, error));
     ICL_TRY(add_steps(of, report, error));

@@ -108,6 +108,55 @@ static void test_advice(tap_run *tap) {
     tap_ok(tap, strstr(print(&outcome), "1 of the model's predictions are not finite") != NULL, "or one is not");
 }
 
+static void test_warnings(tap_run *tap) {
+    static double eigenvalues[] = {1e-6, 1}, vectors[] = {.8, -.6, .6, .8}, two_deviations[] = {1, 1, 11};
+    static char first[] = "cm", second[] = "inch";
+    char *two_names[] = {first, second, target};
+    icl_predict_outcome outcome = make_outcome();
+    icl_predict_score *mean = &outcome.scores[1];
+    icl_table wide = table;
+    icl_text notes = {0};
+    icl_error error = {0};
+
+    tap_ok(tap, icl_predict_notes(&outcome, &table, &notes, &error) == ICL_OK && notes.length == 0, "nothing to say");
+    *mean = (icl_predict_score){.minus_model = -2, .minus_model_se = 1};
+    outcome.scores[0].r_squared = -.5;
+    tap_ok(tap, !strstr(print(&outcome), "above that of the mean"), "worse than the mean, not clearly");
+    mean->minus_model = -2.001;
+    tap_ok(tap, strstr(print(&outcome), "above that of the mean of the labels (r_squared -0.5)") != NULL, "or clearly");
+    predictions[0] = -20; /* labels from 10 to 40 */
+    predictions[ICL_PREDICTORS] = 70;
+    tap_ok(tap, !strstr(print(&outcome), "far outside"), "as far outside the labels as these span");
+    predictions[0] = -20.001;
+    tap_ok(tap, strstr(print(&outcome), "1 of the model's 2 predictions for new rows lie far outside") != NULL,
+           "farther");
+    predictions[ICL_PREDICTORS] = (double)NAN;
+    tap_ok(tap, strstr(print(&outcome), "2 of the model's 2 predictions for new rows lie far outside") != NULL,
+           "or no number");
+    outcome = make_outcome();
+    wide.names = two_names;
+    outcome.standardization = (icl_standardization){.features = 2,
+                                                    .means = means,
+                                                    .deviations = two_deviations,
+                                                    .eigenvalues = eigenvalues,
+                                                    .eigenvectors = vectors};
+    tap_ok(tap, icl_predict_notes(&outcome, &wide, &notes, &error) == ICL_OK && notes.length == 0,
+           "columns that share all but a millionth of their variance");
+    eigenvalues[0] = .99e-6;
+    tap_ok(tap,
+           icl_predict_notes(&outcome, &wide, &notes, &error) == ICL_OK &&
+               strncmp(notes.bytes, "columns cm, inch nearly determine each other", 44) == 0,
+           "or more: %s", notes.bytes ? notes.bytes : "");
+    icl_text_release(&notes);
+    eigenvalues[0] = 0;
+    two_deviations[1] = 0;
+    tap_ok(tap,
+           icl_predict_notes(&outcome, &wide, &notes, &error) == ICL_OK && notes.bytes &&
+               strncmp(notes.bytes, "column inch is left out", 23) == 0,
+           "one that is constant");
+    icl_text_release(&notes);
+}
+
 /* ---- Files ---- */
 
 static void read_file(scratch_folder *scratch, const char *file, char *text, size_t size) {
@@ -151,6 +200,7 @@ int main(void) {
     scratch_open(&scratch);
     test_verdict(&tap);
     test_advice(&tap);
+    test_warnings(&tap);
     test_files(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);

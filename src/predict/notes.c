@@ -1,0 +1,92 @@
+/* What a user of predictions should know before trusting them. */
+#include <math.h>
+
+#include "iclab/predict.h"
+#include "predict/references.h"
+
+/* A context so many times as long as those of training deserves a model of its own. */
+#define MORE_ROWS 2
+
+/* A share of the features' variance in one direction below which they are nearly dependent, and the part of a unit
+ * vector that makes a feature one of those. */
+#define DEPENDENT_SHARE 1e-6
+#define LOADING         0.1
+
+static icl_status note_scores(const icl_predict_outcome *outcome, icl_text *notes, icl_error *error) {
+    const icl_predict_score *mean = &outcome->scores[1 + ICL_REFERENCE_MEAN];
+
+    if (outcome->folds > 0 && outcome->scores[0].r_squared < 0 && icl_predict_verdict(mean) == 1)
+        ICL_CHECK(icl_text_print(notes, error,
+                                 "the model's error is above that of the mean of the labels (r_squared %.2g): it has "
+                                 "nothing to say about this table\n",
+                                 outcome->scores[0].r_squared));
+    if (outcome->context > MORE_ROWS * outcome->trained_context)
+        ICL_CHECK(
+            icl_text_print(notes, error,
+                           "it was trained on %zu rows at once: one trained with task.n = %zu would trust so many "
+                           "more\n",
+                           outcome->trained_context, outcome->context));
+    if (outcome->not_finite > 0)
+        ICL_CHECK(icl_text_print(notes, error,
+                                 "%zu of the model's predictions are not finite: these rows are unlike what it was "
+                                 "trained on\n",
+                                 outcome->not_finite));
+    return ICL_OK;
+}
+
+/* Rows without a target whose prediction lies farther outside the labels than these span, or is no number. */
+static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
+                                icl_error *error) {
+    double least = HUGE_VAL, most = -HUGE_VAL;
+    size_t far = 0;
+
+    for (size_t i = 0; i < outcome->labelled; i++) {
+        const double label = table->values[(outcome->rows[i] + 1) * table->columns - 1];
+        least = fmin(least, label);
+        most = fmax(most, label);
+    }
+    for (size_t i = 0; i < outcome->predicted; i++) {
+        const double prediction = outcome->predictions[i * ICL_PREDICTORS];
+        far += !(prediction >= least - (most - least) && prediction <= most + (most - least));
+    }
+    if (far == 0)
+        return ICL_OK;
+    return icl_text_print(
+        notes, error,
+        "%zu of the model's %zu predictions for new rows lie far outside the labels, %.4g to %.4g, or "
+        "are no numbers: these rows are unlike those learned from\n",
+        far, outcome->predicted, least, most);
+}
+
+static icl_status note_features(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
+                                icl_error *error) {
+    const icl_standardization *z = &outcome->standardization;
+    const size_t p = z->features;
+    size_t dependent = 0;
+
+    for (size_t k = 0; k < p; k++)
+        if (z->deviations[k] == 0)
+            ICL_CHECK(
+                icl_text_print(notes, error,
+                               "column %s is left out of what is learned: it varies by less than 1e-12 of its size, "
+                               "or by less than 1e-162\n",
+                               table->names[k]));
+    while (dependent < p && !(z->eigenvalues[dependent] > 0))
+        dependent++;
+    if (dependent == p || z->eigenvalues[dependent] >= DEPENDENT_SHARE * z->eigenvalues[p - 1])
+        return ICL_OK;
+    ICL_CHECK(icl_text_print(notes, error, "columns"));
+    for (size_t k = 0, count = 0; k < p; k++)
+        if (fabs(z->eigenvectors[dependent * p + k]) > LOADING)
+            ICL_CHECK(icl_text_print(notes, error, "%s %s", count++ > 0 ? "," : "", table->names[k]));
+    return icl_text_print(notes, error,
+                          " nearly determine each other: where a new row breaks that, its prediction goes astray; "
+                          "--exclude leaves one out\n");
+}
+
+icl_status icl_predict_notes(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
+                             icl_error *error) {
+    ICL_CHECK(note_scores(outcome, notes, error));
+    ICL_CHECK(note_far_rows(outcome, table, notes, error));
+    return note_features(outcome, table, notes, error);
+}
