@@ -98,6 +98,23 @@ static void check_odd_separators(tap_run *tap) {
     check_read(tap, "nor do dates", &params, 2, 2, (double[]){5, 1, 6, 2}, "separator", 0, "semicolons");
 }
 
+/* First lines of other programs that are no row and not quite names. */
+static void check_first_lines(tap_run *tap) {
+    icl_table_params params = from_text("0,1,2\n4,5,6\n7,8,9\n", "2");
+
+    check_refusal(tap, &params, "data.csv:1: the first line counts 0, 1, …: expected to be told");
+    params.header = ICL_HEADER_YES;
+    check_read(tap, "--header yes: pandas' names", &params, 2, 3, (double[]){4, 5, 6, 7, 8, 9}, NULL, 0, NULL);
+    params = from_text(",0,1\n4,5,6\n7,8,9\n", "2");
+    check_refusal(tap, &params, "data.csv:1: the first line counts 0, 1, …: expected to be told");
+    params = from_text("0,1,3\n4,5,6\n", "3");
+    check_read(tap, "a row that does not count", &params, 2, 3, (double[]){0, 1, 3, 4, 5, 6}, NULL, 0, NULL);
+    params = from_text("\"a\" \"y\"\n\"1\" 4 5\n\"2\" 6 7\n", "y");
+    check_refusal(tap, &params, "data.csv:2: a line of 3 columns: expected 2, as in line 1 (R's write.table");
+    params = from_text("# a y\n1 4\n2 6\n", "y");
+    check_refusal(tap, &params, "data.csv:2: a line of 2 columns: expected 3, as in line 1 (numpy.savetxt");
+}
+
 static void check_thousands(tap_run *tap) {
     icl_table_params params = from_text("a;y\n1,234;1\n5,678;2\n", "y");
 
@@ -115,6 +132,17 @@ static void check_thousands(tap_run *tap) {
     check_read(tap, "points beside a decimal comma", &params, 2, 2, (double[]){1234, 1.5, 5678, 2}, "thousands", 1, "");
     params = from_text("a;y\n1.234;1\n5.678;2\n", "y");
     check_read(tap, "points alone are decimal", &params, 2, 2, (double[]){1.234, 1, 5.678, 2}, NULL, 0, NULL);
+    params = from_text("a;y\n1.234;1\n98;2\n", "y");
+    check_read(tap, "nor does one of two digits", &params, 2, 2, (double[]){1.234, 1, 98, 2}, NULL, 0, NULL);
+    params = from_text("a;y\n1.234;1\n987;2\n", "y");
+    check_refusal(tap, &params,
+                  "data.csv:2: column 1 (a): a point that is a decimal mark or, beside whole numbers of three digits");
+    params.decimal = ICL_DECIMAL_COMMA;
+    check_read(tap, "--decimal comma: between thousands", &params, 2, 2, (double[]){1234, 1, 987, 2}, "thousands", 1,
+               "");
+    params = from_text("a;y\n1.234;1.5\n987;2\n", "y");
+    check_read(tap, "another column's point tells here, too", &params, 2, 2, (double[]){1.234, 1.5, 987, 2}, NULL, 0,
+               NULL);
     params = from_text("a;b;y\n1,5;1.5;1\n2;3;2\n", "y");
     check_refusal(tap, &params,
                   "data.csv:2: column 1 (a): a decimal comma, where line 2 has a decimal point in column 2");
@@ -283,6 +311,7 @@ int main(void) {
 
     check_dialects(&tap);
     check_odd_separators(&tap);
+    check_first_lines(&tap);
     check_thousands(&tap);
     check_units(&tap);
     check_left_out(&tap);

@@ -146,5 +146,6 @@ bool icl_decide_decimal(const icl_decimal_evidence *evidence, icl_decimal *decim
     const bool point = evidence->first[ICL_MARKS_POINT].line > 0, comma = evidence->first[ICL_MARKS_COMMA].line > 0;
 
     *decimal = comma ? ICL_DECIMAL_COMMA : ICL_DECIMAL_POINT;
-    return point != comma || (!point && evidence->first[ICL_MARKS_EITHER_COMMA].line == 0);
+    return point != comma ||
+           (!point && evidence->first[ICL_MARKS_EITHER_COMMA].line == 0 && evidence->doubtful.line == 0);
 }

@@ -22,12 +22,13 @@ typedef struct icl_mark_place {
 /* What the numbers of a table show of their decimal mark. Zero: nothing. */
 typedef struct icl_decimal_evidence {
     icl_mark_place first[ICL_MARKS_EITHER_COMMA + 1]; /* by icl_marks */
+    icl_mark_place doubtful;                          /* a "1.234" in a column that has a "987", too */
 } icl_decimal_evidence;
 
 void icl_note_marks(icl_decimal_evidence *evidence, icl_marks marks, size_t line, size_t column);
 
 /* The mark that the numbers show; a point where they show none. False: they contradict each other, or "1,234" can be
- * either. */
+ * either, or "1.234" beside "987". */
 bool icl_decide_decimal(const icl_decimal_evidence *evidence, icl_decimal *decimal);
 
 #endif

@@ -55,15 +55,37 @@ static icl_column_kind kind_of(const icl_sheet_column *column) {
 
 /* ---- The decimal mark ---- */
 
-static void gather_marks(const icl_sheet *sheet, icl_decimal_evidence *evidence) {
-    const char *cell = sheet->cells.bytes;
+static bool is_hundreds(const char *cell) {
+    return strlen(cell) == 3 && cell[0] != '0' && strspn(cell, "0123456789") == 3;
+}
+
+/* "1.234" beside "987" are thousands, or numbers of which one has no fraction: nothing tells. */
+static void find_doubt(const icl_sheet *sheet, icl_decimal_evidence *evidence) {
+    for (size_t i = 0; i < sheet->column_count && evidence->doubtful.line == 0; i++)
+        if (sheet->columns[i].grouped_line > 0 && sheet->columns[i].has_hundreds)
+            evidence->doubtful = (icl_mark_place){sheet->columns[i].grouped_line, sheet->columns[i].position + 1};
+}
+
+static void gather_mark(icl_sheet_column *column, const char *cell, size_t line, icl_decimal_evidence *evidence) {
     icl_written_number number;
+
+    if (column->kind != ICL_COLUMN_NUMBERS || icl_is_missing(cell))
+        return;
+    column->has_hundreds = column->has_hundreds || is_hundreds(cell);
+    if (!strpbrk(cell, ".,") || !icl_read_written_number(cell, &number))
+        return;
+    icl_note_marks(evidence, number.marks, line, column->position + 1);
+    if (number.marks == ICL_MARKS_EITHER_POINT && column->grouped_line == 0)
+        column->grouped_line = line;
+}
+
+static void gather_marks(icl_sheet *sheet, icl_decimal_evidence *evidence) {
+    const char *cell = sheet->cells.bytes;
 
     for (size_t row = 0; row < sheet->rows; row++)
         for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
-            if (sheet->columns[i].kind == ICL_COLUMN_NUMBERS && !icl_is_missing(cell) && strpbrk(cell, ".,") &&
-                icl_read_written_number(cell, &number))
-                icl_note_marks(evidence, number.marks, sheet->lines[row], sheet->columns[i].position + 1);
+            gather_mark(&sheet->columns[i], cell, sheet->lines[row], evidence);
+    find_doubt(sheet, evidence);
 }
 
 static icl_status refuse_marks(const icl_sheet *sheet, const icl_decimal_evidence *evidence, icl_error *error) {
@@ -72,6 +94,13 @@ static icl_status refuse_marks(const icl_sheet *sheet, const icl_decimal_evidenc
     const size_t target = sheet->columns[sheet->column_count - 1].position + 1;
     char label[ICL_LABEL_CAPACITY], other[ICL_NAME_CAPACITY];
 
+    if (point.line == 0 && comma.line == 0 && either.line == 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: %s: a point that is a decimal mark or, beside whole numbers of three digits, stands "
+                        "between thousands: expected to be told; --decimal point, or --decimal comma where it is "
+                        "between thousands",
+                        sheet->name, evidence->doubtful.line,
+                        icl_column_label(sheet, evidence->doubtful.column - 1, label));
     if (point.line == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: %s: a comma that is a decimal mark or stands between thousands: expected to be told; "
@@ -85,7 +114,7 @@ static icl_status refuse_marks(const icl_sheet *sheet, const icl_decimal_evidenc
                     icl_column_option(sheet, odd.column - 1, other));
 }
 
-static icl_status choose_decimal(const icl_sheet *sheet, icl_decimal *decimal, icl_error *error) {
+static icl_status choose_decimal(icl_sheet *sheet, icl_decimal *decimal, icl_error *error) {
     const icl_table *like = sheet->params->like;
     icl_decimal_evidence evidence = {0};
 

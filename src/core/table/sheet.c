@@ -51,6 +51,19 @@ const char *icl_column_option(const icl_sheet *sheet, size_t position, char text
     return text;
 }
 
+/* 0, 1, 2, …, behind an empty field or not: what pandas writes above an array. */
+static bool counts_up(const icl_csv_record *record) {
+    const size_t first = record->fields[0][0] == '\0';
+    char number[24];
+
+    for (size_t i = first; i < record->count; i++) {
+        snprintf(number, sizeof number, "%zu", i - first);
+        if (strcmp(record->fields[i], number) != 0)
+            return false;
+    }
+    return record->count > first + 1;
+}
+
 /* Says how the first record is to be read, where header = auto leaves a doubt. */
 static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *record, bool *has_header,
                                 icl_error *error) {
@@ -67,10 +80,17 @@ static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *re
             text = text == SIZE_MAX ? i : text;
     }
     if (number != SIZE_MAX && text != SIZE_MAX)
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s:%zu: text in column %zu and a number in column %zu of the first line: expected names "
+            "alone or numbers alone; --header yes says that it has names, --header no that it has not; a title "
+            "above the names has to go",
+            sheet->name, record->line, text + 1, number + 1);
+    if (counts_up(record))
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s:%zu: text in column %zu and a number in column %zu of the first line: expected names "
-                        "alone or numbers alone; --header yes says that it has names, --header no that it has not",
-                        sheet->name, record->line, text + 1, number + 1);
+                        "%s:%zu: the first line counts 0, 1, …: expected to be told whether these are names or a row; "
+                        "--header yes, or --header no",
+                        sheet->name, record->line);
     *has_header = number == SIZE_MAX;
     return ICL_OK;
 }
@@ -119,14 +139,25 @@ static icl_status keep_names(icl_sheet *sheet, const icl_csv_record *record, icl
 
 /* ---- Rows ---- */
 
+/* What may have made this line longer or shorter than the first. */
+static const char *hint_of_length(const icl_sheet *sheet, const icl_csv_record *record) {
+    const bool is_second = sheet->has_header && sheet->rows == 0;
+
+    if (is_second && record->count == sheet->file_columns + 1)
+        return "R's write.table leaves out the name above row names, but for col.names = NA; ";
+    if (is_second && record->count + 1 == sheet->file_columns && sheet->header[0][0] == '#')
+        return "numpy.savetxt writes a # before the names, but for comments=''; ";
+    return "";
+}
+
 static icl_status refuse_length(const icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
     char name[ICL_SEPARATOR_NAME];
 
     return icl_fail(error, ICL_ERROR_INPUT,
-                    "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu (fields that hold a %s stand in "
+                    "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu (%sfields that hold a %s stand in "
                     "quotes; --separator names another)",
                     sheet->name, record->line, record->count, record->count == 1 ? "" : "s", sheet->file_columns,
-                    sheet->first_line, icl_separator_name(sheet->separator, name));
+                    sheet->first_line, hint_of_length(sheet, record), icl_separator_name(sheet->separator, name));
 }
 
 /* An empty field behind the last is no column, and an empty name at the end needs no cells. */
