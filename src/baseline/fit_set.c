@@ -7,8 +7,8 @@
 #include "core/allocate.h"
 #include "numeric/parallel.h"
 
-/* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
-#define BATCH ((size_t)1024)
+/* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
+#define MOST_IN_A_BATCH 1024
 
 typedef struct drawing {
     const icl_task_prior *prior;
@@ -136,16 +136,16 @@ icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, 
 
 static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,
                                icl_error *error) {
-    const size_t count = draw->sets[ICL_PRIOR_BASIS].count;
+    const size_t count = draw->sets[ICL_PRIOR_BASIS].count, most = icl_task_piece(task, MOST_IN_A_BATCH);
     icl_batch batch = {0};
     icl_status status;
 
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, BATCH, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, most, &batch, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&batch.inputs), sizeof(float), "tokens", &draw->tokens, error));
-    ICL_TRY(icl_allocate(BATCH, sizeof(float), "noise levels", &draw->noise, error));
-    for (draw->first = 0; draw->first < count; draw->first += BATCH) {
-        const size_t size = count - draw->first < BATCH ? count - draw->first : BATCH;
-        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / BATCH, &batch, error));
+    ICL_TRY(icl_allocate(most, sizeof(float), "noise levels", &draw->noise, error));
+    for (draw->first = 0; draw->first < count; draw->first += most) {
+        const size_t size = count - draw->first < most ? count - draw->first : most;
+        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / most, &batch, error));
         ICL_TRY(icl_tensor_read(batch.inputs, draw->tokens, error));
         ICL_TRY(icl_batch_noise(&batch, draw->prior, draw->noise, error));
         icl_parallel_for(size, draw->all.threads, decompose, draw);

@@ -8,8 +8,8 @@
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
 
-/* Sequences of one batch: the same whatever the total, so that a larger set begins with the smaller one. */
-#define BATCH ((size_t)1024)
+/* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
+#define MOST_IN_A_BATCH 1024
 
 /* ---- Sequences ---- */
 
@@ -27,17 +27,17 @@ static icl_status allocate_set(icl_window_set *set, icl_error *error) {
 
 static icl_status draw_batches(icl_backend *backend, const icl_task *task, icl_task_purpose purpose, uint32_t seed,
                                icl_window_set *set, icl_error *error) {
-    const size_t size = (set->context + 1) * (set->dimension + 1);
+    const size_t size = (set->context + 1) * (set->dimension + 1), most = icl_task_piece(task, MOST_IN_A_BATCH);
     float *tokens = NULL, *targets = NULL;
     icl_batch batch = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_batch_create(task, backend, purpose, BATCH, &batch, error));
-    ICL_TRY(icl_allocate(BATCH, size * sizeof *tokens, "tokens of a batch", &tokens, error));
-    ICL_TRY(icl_allocate(BATCH, sizeof *targets, "targets of a batch", &targets, error));
-    for (size_t first = 0; first < set->count; first += BATCH) {
-        const size_t taken = set->count - first < BATCH ? set->count - first : BATCH;
-        ICL_TRY(icl_task_sample(task, backend, purpose, seed, first / BATCH, &batch, error));
+    ICL_TRY(icl_batch_create(task, backend, purpose, most, &batch, error));
+    ICL_TRY(icl_allocate(most, size * sizeof *tokens, "tokens of a batch", &tokens, error));
+    ICL_TRY(icl_allocate(most, sizeof *targets, "targets of a batch", &targets, error));
+    for (size_t first = 0; first < set->count; first += most) {
+        const size_t taken = set->count - first < most ? set->count - first : most;
+        ICL_TRY(icl_task_sample(task, backend, purpose, seed, first / most, &batch, error));
         ICL_TRY(icl_tensor_read(batch.inputs, tokens, error));
         ICL_TRY(icl_tensor_read(batch.targets, targets, error));
         memcpy(set->tokens + first * size, tokens, taken * size * sizeof *tokens);

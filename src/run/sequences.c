@@ -5,21 +5,10 @@
 
 #define MAX_CHUNK 2048
 
-/* Elements of a chunk's tokens, and of its outputs, at most: 64 MiB of floats. */
-#define MAX_ELEMENTS ((size_t)1 << 24)
-
-static size_t chunk_size(const icl_task *task) {
-    const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t tokens = shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
-    const size_t outputs = shape->scored * shape->outputs;
-    const size_t fitting = MAX_ELEMENTS / (tokens > outputs ? tokens : outputs);
-    return fitting > MAX_CHUNK ? MAX_CHUNK : fitting > 0 ? fitting : 1;
-}
-
 icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
                                 icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t chunk = chunk_size(task), answers = shape->scored * shape->outputs;
+    const size_t chunk = icl_task_piece(task, MAX_CHUNK), answers = shape->scored * shape->outputs;
     icl_batch *batch = &sequences->batch;
     icl_status status = ICL_OK;
 

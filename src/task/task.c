@@ -6,6 +6,9 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 
+/* Of a piece. */
+#define MOST_NUMBERS ((size_t)1 << 24)
+
 #define POINT_TO(word, family) &family,
 static const icl_task_family *const families[] = {ICL_TASK_FAMILIES(POINT_TO)};
 
@@ -106,6 +109,15 @@ void icl_task_destroy(icl_task **task) {
 
 const icl_task_shape *icl_task_get_shape(const icl_task *task) {
     return &task->shape;
+}
+
+size_t icl_task_piece(const icl_task *task, size_t most) {
+    const icl_task_shape *shape = &task->shape;
+    const size_t tokens = shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
+    const size_t outputs = shape->scored * shape->outputs;
+    const size_t fitting = MOST_NUMBERS / (tokens > outputs ? tokens : outputs);
+
+    return fitting > most ? most : fitting > 0 ? fitting : 1;
 }
 
 size_t icl_task_dimension(const icl_task *task) {
