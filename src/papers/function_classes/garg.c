@@ -15,17 +15,11 @@ const icl_garg_setting *icl_garg_setting_of(const icl_reproducing *run) {
     return &settings[run->params->scale];
 }
 
-/* Of 2 n + 1 positions the n + 1 of x_0 to x_n count, each with weight (2 n + 1) / (n + 1). */
-static double weight_of(const icl_score *score) {
-    return (double)(2 * score->position_count - 1) / (double)score->position_count;
-}
-
 double icl_garg_error(const icl_score *score, size_t pairs, double unit, double *standard_error) {
     const bool is_there = score && pairs < score->position_count;
-    const double weight = is_there ? weight_of(score) : 1;
 
-    *standard_error = is_there ? score->positions[pairs].se / (weight * unit) : (double)NAN;
-    return is_there ? score->positions[pairs].loss / (weight * unit) : (double)NAN;
+    *standard_error = is_there ? score->positions[pairs].se / unit : (double)NAN;
+    return is_there ? score->positions[pairs].loss / unit : (double)NAN;
 }
 
 icl_status icl_garg_draw(icl_reproducing *run, const char *name, const char *title, const char *ours, double unit,
