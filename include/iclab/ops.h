@@ -1,11 +1,12 @@
 /*
  * The ops: everything a model, a task or a training loop computes on a backend.
  *
- * Conventions. The output comes first. Operands are views of the same backend with any strides; outputs may not
- * repeat elements (stride 0) and may not overlap an input, except that elementwise ops and copies
- * may write exactly onto an input of the same view. Inputs broadcast against the output: shapes align at the
- * last axis, missing and 1-extents repeat. Calls return as soon as the work is queued; icl_tensor_read and
- * icl_backend_sync wait. A shape with no elements is valid and does nothing (a sum over nothing is 0).
+ * Conventions. The output comes first. Operands are views of the same backend with any strides; the strides of
+ * outputs nest (icl_tensor), so that no element is written twice, and outputs may not overlap an input, except that
+ * elementwise ops and copies may write exactly onto an input of the same view. Inputs broadcast against the output:
+ * shapes align at the last axis, missing and 1-extents repeat. Calls return as soon as the work is queued;
+ * icl_tensor_read and icl_backend_sync wait. A shape with no elements is valid and does nothing (a sum over nothing
+ * is 0).
  * ICL_ERROR_INPUT with a message naming the op and the shapes when operands do not fit together.
  * Arithmetic is float, double on "ref", except the ops marked "strict", which are float and rounded identically
  * everywhere.

@@ -23,11 +23,13 @@ typedef struct icl_buffer icl_buffer;
 
 /* A strided view of a buffer. */
 typedef struct icl_tensor {
-    icl_buffer *buffer;          /* NULL: no tensor, for optional operands */
-    size_t offset;               /* of element (0, 0, …) */
-    int rank;                    /* axes in use, 0 to ICL_MAX_RANK */
-    size_t shape[ICL_MAX_RANK];  /* extents */
-    size_t stride[ICL_MAX_RANK]; /* 0 repeats one element along the axis (inputs only) */
+    icl_buffer *buffer;         /* NULL: no tensor, for optional operands */
+    size_t offset;              /* of element (0, 0, …) */
+    int rank;                   /* axes in use, 0 to ICL_MAX_RANK */
+    size_t shape[ICL_MAX_RANK]; /* extents */
+    /* 0 repeats one element along the axis, for inputs alone. An output's strides nest: each, of an extent above 1, is
+     * larger than the sum of (extent - 1) * stride over the axes of smaller strides. */
+    size_t stride[ICL_MAX_RANK];
 } icl_tensor;
 
 /* Allocates a contiguous, row-major, uninitialised tensor; release it with icl_tensor_release. */

@@ -57,6 +57,25 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
     return ICL_OK;
 }
 
+/* Whether no two indices of a view that is not empty name one element, told by its strides: along each axis the stride
+ * is larger than all that the axes of smaller strides reach. Some views without repeats fail this, too. */
+static bool strides_nest(const icl_tensor *tensor) {
+    bool is_taken[ICL_MAX_RANK] = {false};
+    size_t reach = 0;
+
+    for (int turn = 0; turn < tensor->rank; turn++) {
+        int least = -1;
+        for (int axis = 0; axis < tensor->rank; axis++)
+            if (!is_taken[axis] && (least < 0 || tensor->stride[axis] < tensor->stride[least]))
+                least = axis;
+        is_taken[least] = true;
+        if (tensor->shape[least] > 1 && tensor->stride[least] <= reach)
+            return false;
+        reach += (tensor->shape[least] - 1) * tensor->stride[least];
+    }
+    return true;
+}
+
 icl_status icl_check_output(icl_backend *backend, const char *op, const char *role, const icl_tensor *out,
                             icl_error *error) {
     char text[ICL_SHAPE_TEXT];
@@ -67,8 +86,15 @@ icl_status icl_check_output(icl_backend *backend, const char *op, const char *ro
     for (int axis = 0; status == ICL_OK && axis < out->rank; axis++)
         if (out->shape[axis] > 1 && out->stride[axis] == 0) {
             icl_shape_text(out, text);
-            status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s repeats elements along axis %d", op, role, text, axis);
+            return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s repeats elements along axis %d", op, role, text, axis);
         }
+    if (status == ICL_OK && !strides_nest(out)) {
+        icl_shape_text(out, text);
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: %s %s overlaps itself: expected strides that are each larger than the reach of the "
+                          "smaller ones",
+                          op, role, text);
+    }
     return status;
 }
 

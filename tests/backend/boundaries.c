@@ -78,6 +78,28 @@ static int count_bits(uint32_t bits) {
     return count;
 }
 
+/* Every pair of strides of a [2, 3] output: two indices that share an element are refused. Strides that nest are taken;
+ * of the others without repeats, such as [2, 3] with strides [3, 2], either is right. */
+static void test_output_strides(tap_run *tap, icl_backend *backend, icl_tensor whole) {
+    enum { ROWS = 2, COLUMNS = 3, LARGEST = 7 };
+    size_t wrong = 0, refused = 0;
+
+    for (size_t down = 1; down <= LARGEST; down++)
+        for (size_t across = 1; across <= LARGEST; across++) {
+            const icl_tensor view = {
+                .buffer = whole.buffer, .rank = 2, .shape = {ROWS, COLUMNS}, .stride = {down, across}};
+            const bool repeats = count_bits(elements_of(&view)) < ROWS * COLUMNS;
+            const bool nests = down > (COLUMNS - 1) * across || across > (ROWS - 1) * down;
+            icl_error error = {0};
+            const bool is_refused = icl_fill(backend, view, 1, &error) != ICL_OK;
+            refused += is_refused;
+            wrong += (repeats && !is_refused) || (nests && is_refused) ||
+                     (is_refused && !strstr(error.message, "overlaps itself"));
+        }
+    tap_ok(tap, wrong == 0 && refused > 0, "outputs whose strides overlap are refused: %zu of %d", refused,
+           LARGEST * LARGEST);
+}
+
 /* All pairs of slices of [4, 6] with the same shape: an op that writes one and reads the other is refused where they
  * share an element, be it one, and runs where they share none. The same view twice is in place, which is allowed. */
 static void test_pairs(tap_run *tap, icl_backend *backend, icl_tensor grid) {
@@ -316,6 +338,7 @@ int main(int argc, char **argv) {
         tap_status(&tap, icl_fill(backend, other, 2, &error), &error, "of 2")) {
         tap_status(&tap, icl_fill(backend, whole, 1, &error), &error, "of 1");
         test_ends(&tap, backend, whole);
+        test_output_strides(&tap, backend, whole);
         test_pairs(&tap, backend, whole);
         test_runs(&tap, backend, whole);
         test_sizes(&tap, backend);
