@@ -21,7 +21,8 @@ ICL_API icl_status icl_csv_create(const char *path, const char *header, icl_csv 
 ICL_API icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv, icl_error *error);
 
 /* Adds a row: `step`, then `count` numbers, each the shortest text that reads back the same (as a float, where it is
- * one); NaN leaves its field empty. Rows are held in memory until icl_csv_flush. */
+ * one); NaN leaves its field empty. Rows are held in memory until icl_csv_flush. ICL_ERROR_INPUT where the header names
+ * another number of columns behind the first. */
 ICL_API icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t count, icl_error *error);
 
 /* Writes the rows held and waits for the disk. On failure the file keeps whole rows alone, and the rows stay held. */

@@ -72,7 +72,8 @@ ICL_API double icl_model_attention_factor(const icl_model *model);
 
 /* P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is e <- e +
  * factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says; with model.scale = softmax the
- * weights of the context, e_j^T Q e, pass through their softmax first. ICL_ERROR_INPUT for other families. */
+ * weights of the context, e_j^T Q e, pass through their softmax first. ICL_ERROR_INPUT for other families, and for a
+ * layer or a head that the model does not have. */
 ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
                                    icl_model_part part, float *matrix, icl_error *error);
 
@@ -88,7 +89,7 @@ ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, c
                                        icl_variable inputs);
 
 /* The same with a shallower model of `depth` layers (1 to icl_model_layers): the first depth - 1 layers,
- * then the last one. A model that grows inserts each new layer before the last. */
+ * then the last one. A model that grows inserts each new layer before the last. Another depth fails the tape. */
 ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                                 icl_variable inputs, size_t depth);
 
@@ -134,7 +135,8 @@ typedef struct icl_model_tensors {
 } icl_model_tensors;
 
 /* Predictions, or losses and their gradient, of the model at `depth` layers; for ICL_MODEL_FUSED. See
- * icl_linear_transformer_gradient for what clipping and norms mean. */
+ * icl_linear_transformer_gradient for what clipping and norms mean. ICL_ERROR_INPUT for another depth than 1 to
+ * icl_model_layers. */
 ICL_API icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
                                            const icl_model_tensors *with, icl_error *error);
 ICL_API icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,

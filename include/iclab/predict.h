@@ -17,6 +17,8 @@
 #ifndef ICLAB_PREDICT_H
 #define ICLAB_PREDICT_H
 
+#include <signal.h>
+
 #include "iclab/backend.h"
 #include "iclab/recipe.h"
 #include "iclab/table.h"
@@ -67,17 +69,20 @@ typedef struct icl_predict_params {
     const char *folder;       /* of the run */
     const icl_recipe *recipe; /* the run's */
     const icl_table *table;   /* the target last; rows whose target is NaN are not learned from */
-    /* Rows to predict: the table's features in its order; NULL: the table's rows without target. */
+    /* Rows to predict: the table's features in its order, as many columns as it has features; NULL: the table's rows
+     * without target. */
     const icl_table *fresh;
-    size_t folds, repeats;     /* 0: 5 and 10 */
+    size_t folds, repeats;     /* 0: 5 and 10; folds of 2 or more */
     size_t context;            /* rows in a prompt at most; 0: 1024, or the n of training for model.scale = raw */
     size_t prompts;            /* whose predictions are averaged where there are more rows; 0: 16 */
     uint32_t seed;             /* of the order of rows */
     icl_predict_inputs inputs; /* how they are shown */
     bool without_held_out;     /* predictions alone: no row is held out, folds and repeats are not read */
+    bool without_options;      /* messages leave out the options of the command iclab predict that would help */
     icl_impute impute;         /* fills in features that are NaN */
     void (*report)(void *user, double share); /* of the work that is done, in [0, 1]; may be NULL */
     void *user;                               /* handed to the calls above */
+    const volatile sig_atomic_t *stop;        /* set to non-zero to stop behind the prompt at hand; may be NULL */
 } icl_predict_params;
 
 /* Losses are of the full squared error in the target's units. */
@@ -125,8 +130,10 @@ typedef struct icl_predict_outcome {
     double *predictions; /* [predicted][ICL_PREDICTORS] */
 } icl_predict_outcome;
 
-/* ICL_ERROR_INPUT for a table that the model cannot take: more features than its d, fewer than 4 labelled rows or than
- * folds, a constant target; and for a model whose targets are not linear in x. */
+/* ICL_ERROR_INPUT for a table that the model cannot take: more features than its d, fewer than 4 labelled rows or
+ * than folds, a target that is constant or varies by less than 1e-150; for new rows with another number of columns
+ * than the table has features; for a magnitude above ICL_TABLE_MAX_VALUE; for 1 fold; and for a model whose targets
+ * are not linear in x. ICL_ERROR_INTERRUPTED when asked to stop. */
 ICL_API icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error);
 
 /* NULL is allowed. */
@@ -160,7 +167,8 @@ typedef struct icl_predict_report {
 } icl_predict_report;
 
 /* Writes the figure residuals and report.html: held-out errors beside the classical regressions, predictions and
- * residuals over truth, and the rows predicted. */
+ * residuals over truth, and the rows predicted. ICL_ERROR_INPUT where the outcome has no held-out rows, or is not of a
+ * table of these sizes. */
 ICL_API icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error);
 
 ICL_C_END

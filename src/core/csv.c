@@ -16,16 +16,19 @@ struct icl_csv {
     char *path;
     int file;
     off_t size;    /* of the file, whole rows */
+    size_t count;  /* of the numbers behind the step in each row */
     icl_text held; /* rows not yet written */
 };
 
 /* Goes on at the end of a table. */
-static icl_status open_table(const char *path, icl_csv **csv, icl_error *error) {
+static icl_status open_table(const char *path, const char *header, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
     icl_csv *made = NULL;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "table", &made, error));
     made->file = -1;
+    for (const char *c = header; *c != '\0'; c++)
+        made->count += *c == ',';
     ICL_TRY(icl_duplicate(path, &made->path, error));
     made->file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (made->file < 0) {
@@ -54,7 +57,7 @@ icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, i
     line[length] = '\n';
     /* At once, because a table without its whole header could not be taken up again. */
     ICL_TRY(icl_file_write(path, line, length + 1, error));
-    ICL_TRY(open_table(path, csv, error));
+    ICL_TRY(open_table(path, header, csv, error));
 done:
     icl_free(&line);
     return status;
@@ -93,7 +96,7 @@ icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, i
     ICL_TRY(kept_length(path, text, header, last, &kept, error));
     if (kept < size)
         ICL_TRY(icl_file_write(path, text, kept, error));
-    ICL_TRY(open_table(path, csv, error));
+    ICL_TRY(open_table(path, header, csv, error));
 done:
     icl_free(&text);
     return status;
@@ -103,6 +106,10 @@ icl_status icl_csv_row(icl_csv *csv, uint64_t step, const double *values, size_t
     const size_t before = csv->held.length;
     icl_status status = ICL_OK;
 
+    if (count != csv->count)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: a row of %zu numbers behind the step: expected %zu, as in the header", csv->path, count,
+                        csv->count);
     ICL_TRY(icl_text_print(&csv->held, error, "%" PRIu64, step));
     for (size_t i = 0; i < count; i++) {
         char number[ICL_NUMBER_CAPACITY];

@@ -73,11 +73,12 @@ static icl_status check_family(const icl_model *model, icl_error *error) {
 
 icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head, icl_model_part part,
                            float *matrix, icl_error *error) {
-    const icl_status status = check_family(model, error);
-
-    if (status != ICL_OK)
-        return status;
     const icl_linear_transformer_state *state = model->state;
+
+    ICL_CHECK(check_family(model, error));
+    if (layer >= model->layers || head >= state->heads)
+        return icl_fail(error, ICL_ERROR_INPUT, "layer %zu, head %zu: expected them below %zu and %zu", layer, head,
+                        model->layers, state->heads);
     const icl_parameter_info *info = find_parameter(model, layer, head, (int)part);
     fill_matrix(state->pair->parts[part].kind, info ? values + info->offset : NULL, state->rank, model->dimension,
                 matrix);

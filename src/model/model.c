@@ -169,10 +169,22 @@ static void check_outputs(const icl_model *model, icl_tape *tape, icl_variable o
     icl_tape_fail(tape, &error);
 }
 
+static icl_status check_depth(const icl_model *model, size_t depth, icl_error *error) {
+    if (depth >= 1 && depth <= model->layers)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "model.family = %s: a depth of %zu layers: expected 1 to %zu",
+                    model->family->name, depth, model->layers);
+}
+
 icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                         icl_variable inputs, size_t depth) {
-    const icl_variable outputs = model->family->predict(model, tape, parameters, inputs, depth);
+    icl_error error = {0};
 
+    if (check_depth(model, depth, &error) != ICL_OK) {
+        icl_tape_fail(tape, &error);
+        return (icl_variable){-1};
+    }
+    const icl_variable outputs = model->family->predict(model, tape, parameters, inputs, depth);
     check_outputs(model, tape, outputs, icl_tape_value(tape, inputs).shape[0]);
     return outputs;
 }
@@ -241,10 +253,12 @@ bool icl_model_can(const icl_model *model, icl_model_ability ability) {
 
 icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
                                    const icl_model_tensors *with, icl_error *error) {
+    ICL_CHECK(check_depth(model, depth, error));
     return model->family->predict_fused(model, backend, depth, with, error);
 }
 
 icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
                                     const icl_model_tensors *with, icl_error *error) {
+    ICL_CHECK(check_depth(model, depth, error));
     return model->family->gradient_fused(model, backend, depth, with, error);
 }

@@ -1,9 +1,11 @@
 #include "iclab/predict.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "predict/check.h"
 #include "predict/imputation.h"
 #include "predict/outcome.h"
 #include "predict/prompts.h"
@@ -18,6 +20,9 @@ enum { MOST_HELD_OUT = 10000 };
 
 /* Fewer rows say nothing about an error. */
 enum { FEWEST_ROWS = 4 };
+
+/* The squares of smaller differences have no sum. */
+static const double least_spread = 1e-150;
 
 /* Queries that are turned into the model's coordinates at once. */
 enum { BLOCK = 1024 };
@@ -204,6 +209,8 @@ static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, 
                                queries->table->values + queries->indices[i] * queries->table->columns, row + 1);
     }
     for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
+        if (run->params->stop && *run->params->stop)
+            return icl_fail(error, ICL_ERROR_INTERRUPTED, "predictions were stopped");
         ICL_CHECK(show_prompt(run, rows, split, prompt, error));
         ICL_CHECK(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
         report(run, split, prompt);
@@ -320,9 +327,12 @@ done:
 
 /* ---- All of it ---- */
 
-static icl_status find_labelled(const icl_table *table, icl_predict_outcome *outcome, icl_error *error) {
+static icl_status find_labelled(const icl_predict_params *params, icl_predict_outcome *outcome, icl_error *error) {
+    const icl_table *table = params->table;
+    const bool with_options = !params->without_options;
     const size_t target = table->columns - 1;
     double least = HUGE_VAL, most = -HUGE_VAL;
+    char hint[48] = "";
 
     ICL_CHECK(icl_allocate(table->rows, sizeof *outcome->rows, "labelled rows", &outcome->rows, error));
     for (size_t i = 0; i < table->rows; i++) {
@@ -334,45 +344,24 @@ static icl_status find_labelled(const icl_table *table, icl_predict_outcome *out
         most = fmax(most, value);
     }
     if (outcome->labelled < FEWEST_ROWS)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d in --data%s",
-                        table->name, outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS,
-                        table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
+        return icl_fail(
+            error, ICL_ERROR_INPUT, "%s: %zu row%s with a target: expected at least %d%s%s", table->name,
+            outcome->labelled, outcome->labelled == 1 ? "" : "s", FEWEST_ROWS, with_options ? " in --data" : "",
+            with_options && table->omission_count > 0 ? "; --impute median keeps those with missing features" : "");
+    if (with_options)
+        snprintf(hint, sizeof hint, ": --folds %zu", outcome->labelled);
     if (outcome->labelled < outcome->folds)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows: --folds %zu",
-                        table->name, outcome->labelled, outcome->folds, outcome->labelled);
+                        "%s: %zu rows with a target for %zu folds: expected at most as many folds as rows%s",
+                        table->name, outcome->labelled, outcome->folds, hint);
     if (!(most - least > 1e-12 * fmax(fabs(most), fabs(least))))
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: column %zu (%s): the target is the same in every row: expected one that varies; --target "
-                        "names another",
-                        table->name, table->numbers[target], table->names[target]);
-    return ICL_OK;
-}
-
-/* What brings features back. */
-static const char *hint_of_left_out(const icl_table *table) {
-    size_t left_out = 0;
-
-    for (size_t i = 0; i < table->step_count; i++) {
-        if (strstr(table->steps[i].text, "--one-hot"))
-            return "; --one-hot makes columns of text";
-        left_out += strcmp(table->steps[i].what, "left-out") == 0;
-    }
-    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
-}
-
-static icl_status check_features(const prediction_run *run, icl_error *error) {
-    const icl_table *table = run->params->table;
-    const size_t features = run->outcome->features, d = run->outcome->dimension;
-
-    if (features == 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
-                        table->name, hint_of_left_out(table));
-    if (features > d)
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: %zu features: expected at most %zu, the d of the model in %s; --columns and --exclude "
-                        "choose among them, or train a model with --set task.d=%zu",
-                        table->name, features, d, run->params->folder, features);
+                        "%s: column %zu (%s): the target is the same in every row: expected one that varies%s",
+                        table->name, table->numbers[target], table->names[target],
+                        with_options ? "; --target names another" : "");
+    if (most - least < least_spread)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: column %zu (%s): the target varies by %g: expected at least %g",
+                        table->name, table->numbers[target], table->names[target], most - least, least_spread);
     return ICL_OK;
 }
 
@@ -436,13 +425,13 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
 
+    outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
+    ICL_CHECK(icl_predict_check(params, outcome->dimension, error));
     if (!params->without_held_out)
         outcome->folds = params->folds > 0 ? params->folds : FOLDS;
     outcome->features = params->table->columns - 1;
-    outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
-    ICL_CHECK(check_features(run, error));
-    ICL_CHECK(find_labelled(params->table, outcome, error));
+    ICL_CHECK(find_labelled(params, outcome, error));
     ICL_CHECK(prepare_filling(run, error));
     if (!params->without_held_out)
         outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);

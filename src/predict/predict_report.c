@@ -230,12 +230,27 @@ static icl_status write_lead(const icl_predict_report *of, icl_text *lead, icl_e
     return icl_text_print(lead, error, ".");
 }
 
+/* The outcome names rows of the table by number. */
+static icl_status check_sizes(const icl_predict_report *of, icl_error *error) {
+    const icl_predict_outcome *outcome = of->outcome;
+    const icl_table *table = of->table;
+
+    if (table->columns == outcome->features + 1 && outcome->labelled > 0 &&
+        outcome->rows[outcome->labelled - 1] < table->rows && outcome->heldout)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "icl_predict_report_write: %s, of %zu rows and %zu columns: expected the table that the outcome is "
+                    "of, with %zu features and a target, and an outcome with held-out rows",
+                    table->name, table->rows, table->columns, outcome->features);
+}
+
 icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
     char *path = NULL;
     icl_status status = ICL_OK;
 
+    ICL_TRY(check_sizes(of, error));
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(add_scores(of, report, error));
     ICL_TRY(add_notes(of, report, error));

@@ -26,6 +26,19 @@ void icl_prompter_release(icl_prompter *prompter) {
     release_context(prompter);
 }
 
+/* Learned positions are a table with a row for each place of the training's sequences. */
+static icl_status check_length(const icl_prompter *prompter, size_t count, icl_error *error) {
+    const icl_recipe *recipe = prompter->recipe;
+
+    if (count == prompter->trained_context || !icl_recipe_is_used(recipe, "model", "positions") ||
+        strcmp(icl_recipe_value(recipe, "model", "positions"), "learned") != 0)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s: a context of %zu rows for model.positions = learned: expected %zu, the n of training; a model "
+                    "of model.positions=none takes any number",
+                    prompter->folder, count, prompter->trained_context);
+}
+
 /* Makes the model and the memory for prompts of `count` rows. */
 static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_error *error) {
     const size_t width = prompter->dimension + 1, elements = (count + 1) * width;
@@ -35,6 +48,7 @@ static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_erro
     char assignment[64];
     icl_status status;
 
+    ICL_CHECK(check_length(prompter, count, error));
     release_context(prompter);
     ICL_TRY(icl_recipe_clone(prompter->recipe, &recipe, error));
     snprintf(assignment, sizeof assignment, "task.n=%zu", count);

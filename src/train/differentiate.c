@@ -58,14 +58,15 @@ icl_status icl_trainer_draw(icl_trainer *trainer, uint64_t number, icl_error *er
 
 icl_status icl_trainer_check_batch(const icl_trainer *trainer, const icl_batch *batch, const char *call,
                                    icl_error *error) {
-    const bool is_readable = batch->inputs.buffer || icl_model_can(trainer->model, ICL_MODEL_READS_GRAM);
+    const bool is_readable = batch->inputs.buffer ? batch->inputs.rank > 0 && batch->inputs.shape[0] == batch->size
+                                                  : icl_model_can(trainer->model, ICL_MODEL_READS_GRAM);
     const icl_task_shape *expected = icl_task_get_shape(trainer->task);
     char text[ICL_TASK_SHAPE_TEXT], expected_text[ICL_TASK_SHAPE_TEXT];
 
     if (is_readable && icl_task_shape_equal(&batch->shape, expected))
         return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INPUT, "%s: a batch %s inputs, of %s, expected the trainer's own: %s", call,
-                    batch->inputs.buffer ? "with" : "without", icl_task_shape_text(&batch->shape, text),
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: a batch of %zu %s inputs, of %s, expected the trainer's own: %s", call,
+                    batch->size, batch->inputs.buffer ? "with" : "without", icl_task_shape_text(&batch->shape, text),
                     icl_task_shape_text(expected, expected_text));
 }
 

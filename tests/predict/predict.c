@@ -395,6 +395,10 @@ static void check_refusals(tap_run *tap, const icl_predict_params *good) {
     tap_ok(tap, icl_predict(&params, &outcome, &error) == ICL_ERROR_INPUT && strstr(error.message, "folds"), "%s",
            error.message);
     params.folds = 0;
+    const sig_atomic_t stop = 1;
+    params.stop = &stop;
+    tap_ok(tap, icl_predict(&params, &outcome, &error) == ICL_ERROR_INTERRUPTED && !outcome, "%s", error.message);
+    params.stop = NULL;
     for (size_t i = 0; i < ROWS; i++)
         values[i * COLUMNS + FEATURES] = 7;
     tap_ok(tap, icl_predict(&params, &outcome, &error) == ICL_ERROR_INPUT && strstr(error.message, "varies"), "%s",
