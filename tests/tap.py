@@ -32,7 +32,8 @@ def refused(kind, part, name):
     try:
         yield
     except kind as error:
-        ok(part in str(error), f"{name}: {error}")
+        first, *_ = [*str(error).splitlines(), ""]
+        ok(part in str(error), f"{name}: {first}", error)
     else:
         ok(False, f"{name}: nothing was raised")
 

@@ -49,8 +49,10 @@ def write(path, tensors, metadata):
         parts.append(array.tobytes())
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+    partial = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    with open(partial, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    os.replace(partial, path)  # at once: whoever reads it sees the old model or the new one
 
 
 def save(folder, tensors, recipe):
@@ -90,6 +92,27 @@ def check_regression(path, metadata, shape):
     n, width = int(shape["positions"]) - 1, int(shape["inputs"])
     if shape != regression_shape(n, width) or metadata.get("task.d") != f"{width - 1}":
         raise ValueError(f"{path}: a model for the shape {shape}: expected one of in-context regression")
+
+
+def is_regression(shape):
+    return shape == regression_shape(int(shape["positions"]) - 1, int(shape["inputs"]))
+
+
+def check_shape(seen, shape, any_length):
+    """Refuses inputs that are no sequences of the task; of any length, from a query on, where that is allowed."""
+    is_symbols, positions = int(shape["symbols"]) > 0, int(shape["positions"])
+    expected = (positions,) if is_symbols else (positions, int(shape["inputs"]))
+    fits = len(seen) == 1 + len(expected) and seen[2:] == expected[1:]
+    if not fits or (seen[1] < 1 if any_length else seen[1] != positions):
+        words = ", ".join(map(str, expected))
+        raise ValueError(f"inputs of shape {list(seen)}: expected [B, {words}]" + any_length * ", of any length")
+
+
+def check_symbols(symbols, count):
+    """Refuses what is no whole number from 0 to count - 1."""
+    values = numpy.asarray(symbols.detach().cpu() if hasattr(symbols, "detach") else symbols)
+    if not ((values >= 0) & (values < count) & (values == numpy.floor(values))).all():
+        raise ValueError(f"inputs hold symbols that there are not: expected whole numbers from 0 to {count - 1}")
 
 
 # ---- Models ----
@@ -134,9 +157,9 @@ class Model:
     def predict(self, inputs, xp=numpy):
         if self.sequence:
             outputs = self.sequence.predict(inputs, xp)
-            is_regression = self.shape == regression_shape(int(self.shape["positions"]) - 1, int(self.shape["inputs"]))
-            return outputs[:, 0, 0] if is_regression else outputs
+            return outputs[:, 0, 0] if is_regression(self.shape) else outputs
         z = xp.asarray(inputs, dtype=xp.float64)
+        check_shape(tuple(z.shape), self.shape, any_length=True)
         n, d = z.shape[1] - 1, self.d
         softmax = lambda s: (lambda e: e / e.sum(-1)[..., None])(xp.exp(s - xp.amax(s, -1)[..., None]))
         if self.about["family"] == "softmax":
@@ -281,6 +304,10 @@ class Sequence:
 
     def predict(self, inputs, xp):
         is_symbols = int(self.shape["symbols"]) > 0
+        any_length = is_regression(self.shape) and self.about["positions"] != "learned"
+        check_shape(tuple(numpy.shape(inputs)), self.shape, any_length)
+        if is_symbols:
+            check_symbols(inputs, int(self.shape["symbols"]))
         inputs = xp.asarray(inputs, dtype=xp.int64 if is_symbols else xp.float64)
         own = {name: put(values, inputs, xp) for name, values in self.tensors.items()}
         if is_symbols:
@@ -295,6 +322,8 @@ class Sequence:
                 z = self.block(Part(own, f"block.{layer}.", xp), self.mixers[layer], z)
             z = self.norm(Part(own, "", xp), "norm", z) if self.about["loop_norm"] == "true" else z
         first, scored = int(self.shape["first_scored"]), int(self.shape["scored"])
+        if is_regression(self.shape):
+            first = inputs.shape[1] - 1  # the query's
         if self.about["readout"] == "last":
             z = self.decode(z[:, -1:], first, scored, own, xp)
         elif self.about["readout"] == "pooled":

@@ -42,7 +42,7 @@ def check_training(work):
     line = ["train", "quickstart", "--device", "cpu", "--steps", "20", "--json", "--out", f"{work}/command", "--quiet"]
     printed = run_command(*line, *settings(SMALL))
     seen = []
-    run = iclab.train("quickstart", device="cpu", steps=20, out=f"{work}/python", progress=seen.append, **SMALL)
+    run = iclab.train("quickstart", device="cpu", until_step=20, out=f"{work}/python", progress=seen.append, **SMALL)
     for name in ("model.safetensors", "metrics.csv", "recipe.ini"):
         ok(read(f"{work}/command/{name}") == read(f"{work}/python/{name}"), f"{name} is the command's")
     rows = [json.loads(row) for row in printed.splitlines() if '"predictor"' in row]
@@ -111,8 +111,7 @@ def check_prediction(run, work):
     printed = run_command("predict", os.fspath(run), "--data", f"{work}/data.csv", "--target", "y", "--json",
                           "--device", "cpu", "--quiet", "--folds", "4", "--repeats", "2")
     mse = [row["mse"] for row in map(json.loads, printed.splitlines()) if "mse" in row]
-    default = next(row["seed"] for row in map(json.loads, printed.splitlines()) if "seed" in row)
-    found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2, seed=default)
+    found = run.predict(features, targets, features[:3], device="cpu", folds=4, repeats=2)
     ok(found.scores["mse"].tolist() == mse and len(mse) == 5, f"held-out errors are the command's: {mse}")
     alone = run.predict(features, targets, features[:3], device="cpu", held_out=False)
     ok(all((alone[name] == found[name]).all() for name in found), "predictions alone are the same")
@@ -183,7 +182,7 @@ def check_refusals(work):
     with refused(iclab.InputError, "quickstart", "a recipe that there is not"):
         iclab.train("quickstrat")
     with refused(iclab.InputError, "already holds a run", "a folder that holds a run"):
-        iclab.train("quickstart", out=f"{work}/python", device="cpu", steps=1)
+        iclab.train("quickstart", out=f"{work}/python", device="cpu", until_step=1)
     with refused(ValueError, "not a run", "a folder that holds none"):
         iclab.Run(work)
     with refused(iclab.DeviceError, "opencl:9.9", "a device that there is not"):
@@ -196,10 +195,10 @@ def check_refusals(work):
 def check_interrupt(work):
     """Ctrl-C stops after the steps in flight; the run goes on to the bits of one that was never stopped."""
     few = {**SMALL, "eval.every": 0}
-    whole = iclab.train("quickstart", device="cpu", steps=60, out=f"{work}/whole", evaluate=False, **few)
+    whole = iclab.train("quickstart", device="cpu", until_step=60, out=f"{work}/whole", evaluate=False, **few)
     stopped = None
     try:
-        iclab.train("quickstart", device="cpu", steps=10**7, out=f"{work}/stopped", **few,
+        iclab.train("quickstart", device="cpu", until_step=10**7, out=f"{work}/stopped", **few,
                     progress=lambda now: now.step > 20 and os.kill(os.getpid(), signal.SIGINT))
     except KeyboardInterrupt as interrupt:
         stopped = interrupt.run
@@ -207,8 +206,8 @@ def check_interrupt(work):
     done = int(stopped.metrics["step"][-1])
     ok(20 < done < 10**7, f"after step {done}")
     ends = done + 10
-    gone_on = stopped.resume(device="cpu", steps=ends, evaluate=False)
-    again = iclab.train("quickstart", device="cpu", steps=ends, out=f"{work}/again", evaluate=False, **few)
+    gone_on = stopped.resume(device="cpu", until_step=ends, evaluate=False)
+    again = iclab.train("quickstart", device="cpu", until_step=ends, out=f"{work}/again", evaluate=False, **few)
     same = all((gone_on.parameters[name] == values).all() for name, values in again.parameters.items())
     ok(same and gone_on.status == "finished", "and it goes on as if it had not been stopped")
 
@@ -216,14 +215,14 @@ def check_interrupt(work):
         raise ZeroDivisionError("of the caller")
 
     with refused(ZeroDivisionError, "of the caller", "what the callback raises ends it, too"):
-        iclab.train("quickstart", device="cpu", steps=10**7, out=f"{work}/raised", progress=fail, **few)
+        iclab.train("quickstart", device="cpu", until_step=10**7, out=f"{work}/raised", progress=fail, **few)
     ok(iclab.Run(f"{work}/raised").status == "interrupted", "with a checkpoint")
     check_claim(work)
     failures = []
 
     def train_there():
         try:
-            iclab.train("quickstart", device="cpu", steps=60, out=f"{work}/thread", evaluate=False, **few)
+            iclab.train("quickstart", device="cpu", until_step=60, out=f"{work}/thread", evaluate=False, **few)
         except BaseException as failure:
             failures.append(failure)
 

@@ -21,6 +21,7 @@ run = iclab.train(
     "quickstart",
     layers=2,
     steps=400,
+    growth=100,
     device="cpu",
     out=f"{folder}/first",
     eval__sequences=5000,

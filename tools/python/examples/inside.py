@@ -13,7 +13,7 @@ import numpy
 import iclab
 
 folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
-run = iclab.train("quickstart", steps=300, device="cpu", out=f"{folder}/run", eval__sequences=2000)
+run = iclab.train("quickstart", steps=300, growth=100, device="cpu", out=f"{folder}/run", eval__sequences=2000)
 
 # %% [markdown]
 # Sequences are a function of purpose, seed and step, with the same bits on every device: rows (x_i, y_i), the last one

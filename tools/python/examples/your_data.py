@@ -22,7 +22,7 @@ print(features.shape, "from", ", ".join(swiss))
 # The recipe `predict` makes a model for up to 8 features in seconds; here it is trained for fewer steps than it has.
 
 # %%
-run = iclab.train("predict", steps=800, device="cpu", out=f"{folder}/predict", evaluate=False)
+run = iclab.train("predict", steps=800, growth=200, device="cpu", out=f"{folder}/predict", evaluate=False)
 
 # %% [markdown]
 # Errors are those on rows that were held out. Rows without a target are what is to be predicted.

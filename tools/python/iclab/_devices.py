@@ -11,6 +11,7 @@ import weakref
 from typing import Any, Callable
 
 from . import _library as library
+from .errors import DeviceError
 from .tables import Table
 
 _logger = logging.getLogger("iclab")
@@ -82,8 +83,17 @@ class Device:
         return f"<iclab device {self.spec}: {self.name}>"
 
     def __enter__(self) -> Device:
+        self.check_process()
         self._lock.acquire()
         return self
+
+    def check_process(self) -> None:
+        """Refuses a device that a process before a fork opened: its threads are not in this one."""
+        if os.getpid() != self.process:
+            raise DeviceError(
+                f"{self.spec}: opened in process {self.process}, before a fork: expected a device that this process "
+                f"opens, as open_device({self.spec!r}) does"
+            )
 
     def __exit__(self, *_: object) -> None:
         while self._condemned:
@@ -108,11 +118,14 @@ def _close(pointer: ctypes.c_void_p, process: int) -> None:
 
 _open: dict[str | None, Device] = {}
 _opening = threading.Lock()
+if hasattr(os, "register_at_fork"):  # another thread may hold it
+    os.register_at_fork(before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_opening.release)
 
 
 def open_device(device: str | Device | None = None) -> Device:
     """The device of a spec ("cpu", "ref", "opencl:TEXT", "auto"); None: $ICLAB_DEVICE, else "auto"."""
     if isinstance(device, Device):
+        device.check_process()
         return device
     spec = device or os.environ.get("ICLAB_DEVICE") or None
     with _opening:

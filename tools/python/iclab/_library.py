@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import threading
 from typing import Any, Callable
 
 from . import errors
@@ -74,6 +75,31 @@ def call(name: str, *arguments: Any) -> None:
         raise errors.failure(status, error.message.decode("utf-8", "replace"))
 
 
+def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:
+    """The same in a thread of its own, while this one waits: what is raised here meanwhile, such as Ctrl-C, sets the
+    flag that ends the call, and goes on behind it."""
+    failures: list[BaseException] = []
+    raised: BaseException | None = None
+
+    def work() -> None:
+        try:
+            call(name, *arguments)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=work, name=name)
+    thread.start()
+    while True:
+        try:
+            thread.join(1)
+            if not thread.is_alive():
+                break
+        except BaseException as interrupt:
+            raised, stop.value = interrupt, 1
+    for failure in filter(None, (raised, *failures)):
+        raise failure
+
+
 def struct(kind: str, /, **members: Any) -> Any:
     """A struct of that name, zero but for these members."""
     made = declared.struct(kind)()
@@ -103,6 +129,9 @@ def words(result: bytes | None) -> str:
 
 
 def encoded(text: str | os.PathLike[str]) -> bytes:
+    """A text or a path for the library, to which a NUL would be its end."""
+    if not isinstance(text, (str, bytes, os.PathLike)) or b"\0" in os.fsencode(text):
+        raise errors.InputError(f"{text!r}: expected a text or a path, without NUL")
     return os.fsencode(text)
 
 

@@ -29,9 +29,3 @@ def write(tensor: Any, values: numpy.ndarray[Any, Any]) -> None:
     """From contiguous floats or doubles of the tensor's shape."""
     is_double = values.dtype == numpy.float64
     library.call("icl_tensor_write_double" if is_double else "icl_tensor_write", tensor, pointer(values))
-
-
-def contiguous(values: Any) -> numpy.ndarray[Any, Any]:
-    """Floats or doubles as they are, without a copy where they lie in order; everything else as floats."""
-    array = numpy.asarray(values)
-    return numpy.ascontiguousarray(array, array.dtype if array.dtype == numpy.float64 else numpy.float32)

@@ -6,6 +6,7 @@ import ctypes
 import math
 from typing import Any
 
+from . import _arguments as arguments
 from . import _library as library
 from ._devices import Device, open_device
 from .recipes import Recipe, Source
@@ -35,8 +36,8 @@ def compare(
         "icl_compare_params",
         device=first.pointer,
         against=second.pointer,
-        pattern=None if op is None else op.encode(),
-        seed=seed,
+        pattern=None if op is None else library.encoded(op),
+        seed=arguments.seed("seed", seed),
         callback=library.address_of(kept),
     )
     summary = library.struct("icl_compare_summary")
@@ -72,7 +73,7 @@ def compare_training(
         against=second.pointer,
         reference=reference.pointer,
         recipe=made.pointer,
-        steps=steps,
+        steps=arguments.count("steps", steps, 1, arguments.LARGEST_COUNT),
         callback=library.address_of(kept),
     )
     summary = library.struct("icl_training_summary")

@@ -36,16 +36,31 @@ class Evaluation(Table):
         score = library.declared.struct("icl_score")
         scores = (score * evaluation.count).from_address(evaluation.scores)
         lines = [library.take_text("icl_score_json", ctypes.byref(one)) for one in scores]
-        rows = [json.loads(line) for line in lines]
-        count = evaluation.sequences
+        made = cls._of_rows([json.loads(line) for line in lines], evaluation.sequences)
+        made.lines = lines
+        made._text = library.take_text("icl_evaluation_table", pointer)
+        return made
+
+    @classmethod
+    def of_result(cls, result: dict[str, Any]) -> Evaluation | None:
+        """That of a run's result.json; None where it has none."""
+        rows = [row for row in result.get("rows", []) if "predictor" in row]
+        if not rows:
+            return None
+        made = cls._of_rows(rows, result.get("summary", {}).get("sequences", 0))
+        made.lines = [json.dumps(row) for row in rows]
+        made._text = Table.__repr__(made)
+        return made
+
+    @classmethod
+    def _of_rows(cls, given: list[dict[str, Any]], count: int) -> Evaluation:
+        rows = [dict(row) for row in given]
         positions = [
             {"predictor": row["predictor"], **one} for row in rows for one in row.pop("positions", None) or ()
         ]
         made = cls.from_rows(rows, f"on {count:,} fresh sequences")
         assert isinstance(made, Evaluation)
-        made.sequences, made.lines = count, lines
-        made.positions = Table.from_rows(positions)
-        made._text = library.take_text("icl_evaluation_table", pointer)
+        made.sequences, made.positions = count, Table.from_rows(positions)
         return made
 
     @property

@@ -11,6 +11,7 @@ import numpy
 
 import iclab_model
 
+from . import _arguments as arguments
 from .errors import InputError
 from .recipes import Recipe
 from .runs import Folder, Run
@@ -28,8 +29,15 @@ def save(folder: str | os.PathLike[str], tensors: Mapping[str, Any], recipe: Rec
     """A folder that evaluate, predict and the command take as a run, of arrays or PyTorch tensors by iclab's names.
     Matrices are [inputs, outputs], the transpose of torch.nn.Linear's."""
     path, made = pathlib.Path(folder), Recipe(recipe)
+    if (path / "checkpoint").exists():
+        raise InputError(
+            f"{path}: holds the checkpoint of a training, which would go on from another model: expected a folder "
+            "without one"
+        )
     path.mkdir(parents=True, exist_ok=True)
-    iclab_model.write(path / "model.safetensors", dict(tensors), _metadata_of(made))
+    plain = {name: values.detach().cpu() if hasattr(values, "detach") else values for name, values in tensors.items()}
+    arrays = {name: arguments.numbers(name, values) for name, values in plain.items()}
+    iclab_model.write(path / "model.safetensors", arrays, _metadata_of(made))
     (path / "recipe.ini").write_text(str(made), encoding="utf-8")
     return Run(path)
 

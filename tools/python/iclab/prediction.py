@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from typing import Any
 
 import numpy
 
+from . import _arguments as arguments
 from . import _library as library
 from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
-from .errors import InputError
 from .recipes import Recipe
 from .tables import Table
 
 _INPUTS = ("auto", "standardized", "whitened")
+_MOST_REPEATS = 10000  # and prompts, as `iclab predict` has them
+
+_logger = logging.getLogger("iclab")
 
 
 def predictor_names() -> list[str]:
@@ -35,34 +39,30 @@ class Prediction(Table):
 class Rows:
     """Rows and their targets, laid out as the library reads them: once, for many predictions."""
 
-    def __init__(self, features: Any, targets: Any = None) -> None:
-        rows = numpy.asarray(features, numpy.float64)
-        if rows.ndim != 2:
-            raise InputError(f"rows of shape {rows.shape}: expected [rows, features]")
-        if not numpy.isfinite(rows).all():
-            raise InputError("a feature is NaN or infinite: expected finite numbers")
+    def __init__(self, features: Any, targets: Any = None, *, like: Rows | None = None) -> None:
+        """`like`: the rows that the model learns from, whose columns are found in these by name."""
+        name = "the table" if like is None else "the new rows"
+        rows, self.names = arguments.matrix(name, features), arguments.column_names(features)
+        places = None if like is None else arguments.places(name, self.names, like.names)
+        rows = rows if places is None else rows[:, places]
         if targets is not None:
-            labels = numpy.asarray(targets, numpy.float64)
-            if labels.shape != rows.shape[:1]:
-                raise InputError(f"targets of shape {labels.shape}: expected [{rows.shape[0]}], one for each row")
-            if numpy.isinf(labels).any():
-                raise InputError("a target is infinite: expected a finite number, or NaN where it is to be predicted")
-            rows = numpy.column_stack((rows, labels))
-        self._lay_out(numpy.ascontiguousarray(rows))
+            rows = numpy.column_stack((rows, arguments.labels("targets", targets, len(rows))))
+        self._lay_out(name, numpy.ascontiguousarray(rows))
 
-    def __getstate__(self) -> numpy.ndarray[Any, Any]:
-        return self.values
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.name, self.names, self.values
 
-    def __setstate__(self, values: numpy.ndarray[Any, Any]) -> None:
-        self._lay_out(values)
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        name, self.names, values = state
+        self._lay_out(name, values)
 
-    def _lay_out(self, rows: numpy.ndarray[Any, Any]) -> None:
-        self.values = rows
+    def _lay_out(self, name: str, rows: numpy.ndarray[Any, Any]) -> None:
+        self.name, self.values = name, rows
         self.lines = numpy.arange(1, len(rows) + 1, dtype=numpy.uintp)
         count = rows.shape[1]
         self._numbers = numpy.arange(1, count + 1, dtype=numpy.uintp)
         self._names = (ctypes.c_char_p * count)(*(str(i + 1).encode() for i in range(count)))
-        self._name = ctypes.create_string_buffer(b"the array")
+        self._name = ctypes.create_string_buffer(name.encode())
         self.table = library.struct(
             "icl_table",
             name=ctypes.addressof(self._name),
@@ -87,13 +87,12 @@ def predict_rows(
     repeats: int = 0,
     context: int = 0,
     prompts: int = 0,
-    seed: int = 0,
+    seed: int = 1,
     inputs: str = "auto",
 ) -> Prediction:
     """The work of Run.predict, for rows that stay from call to call."""
-    if inputs not in _INPUTS:
-        raise InputError(f"inputs {inputs!r}: expected one of {', '.join(_INPUTS)}")
-    opened = open_device(device)
+    opened, most_rows = open_device(device), library.constants["ICL_TABLE_MAX_ROWS"]
+    stop = ctypes.c_int(0)
     params = library.struct(
         "icl_predict_params",
         backend=opened.pointer,
@@ -101,18 +100,33 @@ def predict_rows(
         recipe=recipe.pointer,
         table=ctypes.addressof(labelled.table),
         fresh=None if fresh is None else ctypes.addressof(fresh.table),
-        folds=folds,
-        repeats=repeats,
-        context=context,
-        prompts=prompts,
-        seed=seed,
-        inputs=_INPUTS.index(inputs),
+        folds=arguments.count("folds", folds, 2, most_rows, default=True),
+        repeats=arguments.count("repeats", repeats, 1, _MOST_REPEATS, default=True),
+        context=arguments.count("context", context, 1, most_rows, default=True),
+        prompts=arguments.count("prompts", prompts, 1, _MOST_REPEATS, default=True),
+        seed=arguments.seed("seed", seed),
+        inputs=arguments.word("inputs", inputs, _INPUTS),
         without_held_out=not held_out,
+        without_options=True,
+        stop=ctypes.addressof(stop),
     )
     handle = Handle("icl_predict_outcome_destroy")
     with opened:
-        library.call("icl_predict", ctypes.byref(params), handle.slot)
-    return _read(library.at("icl_predict_outcome", handle.pointer.value or 0), held_out)
+        library.call_until(stop, "icl_predict", ctypes.byref(params), handle.slot)
+    outcome = library.at("icl_predict_outcome", handle.pointer.value or 0)
+    _warn_of_constants(outcome, labelled)
+    return _read(outcome, held_out)
+
+
+def _warn_of_constants(outcome: Any, labelled: Rows) -> None:
+    """Names features that vary, but by less than rounding keeps of their size, or so little that squares are 0."""
+    address = outcome.standardization.deviations
+    deviations = (ctypes.c_double * outcome.features).from_address(address)
+    rows = labelled.values[~numpy.isnan(labelled.values[:, -1])]
+    lost = [i for i, deviation in enumerate(deviations) if deviation == 0 and numpy.ptp(rows[:, i]) > 0]
+    if lost:
+        names = ", ".join(str(i + 1 if labelled.names is None else labelled.names[i]) for i in lost)
+        _logger.warning("columns %s vary too little beside their size, and are not used: subtract their means", names)
 
 
 def _matrix(address: int | None, rows: int) -> numpy.ndarray[Any, Any]:
@@ -127,6 +141,9 @@ def _read(outcome: Any, held_out: bool) -> Prediction:
     names = predictor_names()
     values = _matrix(outcome.predictions, outcome.predicted)
     made = Prediction({name: values[:, i] for i, name in enumerate(names)})
+    lost = int((~numpy.isfinite(made["model"])).sum())
+    if lost > 0:
+        _logger.warning("%d of the model's predictions are no finite numbers: their rows are far from the table", lost)
     values = _matrix(outcome.heldout, outcome.labelled)
     made.held_out = Table({name: values[:, i] for i, name in enumerate(names)})
     columns = ("mse", "se", "minus_model", "minus_model_se", "r_squared")

@@ -6,6 +6,8 @@ import ctypes
 import os
 from typing import Any, Iterator, Mapping, Union
 
+import numpy
+
 from . import _library as library
 from ._devices import Handle
 from .errors import InputError
@@ -52,9 +54,9 @@ def _full_name(name: str) -> str:
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, (bool, numpy.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, numpy.ndarray)):
         return ",".join(map(_written, value))
     return str(value)
 
@@ -85,7 +87,7 @@ class Recipe(Mapping[str, Any]):
         """Of an INI file's text."""
         made = cls()
         made.name = name
-        library.call("icl_recipe_parse", made, text.encode(), library.encoded(name))
+        library.call("icl_recipe_parse", made, library.encoded(text), library.encoded(name))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,7 +121,7 @@ class Recipe(Mapping[str, Any]):
         """Changes keys."""
         for name, value in overrides.items():
             assignment = f"{_full_name(name)}={_written(value)}"
-            library.call("icl_recipe_override", self, assignment.encode())
+            library.call("icl_recipe_override", self, library.encoded(assignment))
 
     def changed(self, **overrides: Any) -> Recipe:
         """A copy with other values."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import pathlib
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from . import _arguments as arguments
 from .errors import InputError
 from .prediction import Rows, predict_rows
 from .recipes import Recipe
@@ -32,12 +29,14 @@ _FEWEST_ROWS = 4
 # Dimensions of the models that are trained where none is given: a table's features are padded to the next.
 _SIZES = (4, 8, 16, 32, 64, 128)
 
+_DEFAULT_SEED = 1
+
 _default_runs: dict[int, Run] = {}
-_own_folder: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _validate(estimator: Any, features: Any, targets: Any = None) -> tuple[Any, Any]:
-    """Arrays of finite doubles, and estimator.n_features_in_."""
+    """Arrays of finite doubles, and estimator.n_features_in_. A masked value is missing, and so refused."""
+    features, targets = arguments.unmasked(features), arguments.unmasked(targets)
     options: dict[str, Any] = {"dtype": numpy.float64}
     if targets is None:
         options["reset"] = False
@@ -54,22 +53,8 @@ def _validate(estimator: Any, features: Any, targets: Any = None) -> tuple[Any, 
     return found if targets_given else (found, None)
 
 
-def _cache_folder() -> pathlib.Path:
-    """Where models are kept from process to process; a folder of this process's own where ICLAB_CACHE_DIR is empty."""
-    named = os.environ.get("ICLAB_CACHE_DIR")
-    if named:
-        return pathlib.Path(named)
-    if named is None:
-        return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "iclab"
-    if not _own_folder:
-        _own_folder.append(tempfile.TemporaryDirectory(prefix="iclab-"))
-    return pathlib.Path(_own_folder[0].name)
-
-
 def default_run(features: int) -> Run:
-    """The recipe `predict` for at least so many features: trained once, in seconds, and then kept in the cache."""
-    from .training import train
-
+    """The recipe `predict` for at least so many features: trained once, in seconds to minutes, and then kept."""
     size = next((size for size in _SIZES if size >= features), None)
     if size is None:
         raise InputError(
@@ -77,19 +62,9 @@ def default_run(features: int) -> Run:
             f'task.d = {features}, iclab.train("predict", d={features}), and pass it as model='
         )
     if size not in _default_runs:
-        recipe = Recipe("predict", d=size)
-        name = f"predict-d{size}-{hashlib.sha256(str(recipe).encode()).hexdigest()[:12]}"
-        folder = _cache_folder() / "models" / name
-        if not (folder / "model.safetensors").exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                made = train(recipe, out=pathlib.Path(scratch) / name, device="cpu", evaluate=False)
-                try:
-                    os.rename(made.folder, folder)
-                except OSError:
-                    if not folder.exists():  # another process was first
-                        raise
-        _default_runs[size] = Run(folder)
+        from ._model_cache import trained
+
+        _default_runs[size] = trained(Recipe("predict", d=size), size)
     return _default_runs[size]
 
 
@@ -97,15 +72,19 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
     """Predicts in context: `fit` keeps the rows, which the trained model sees before each query; nothing else is
     learned but means, deviations and principal components.
 
+    The model that it trains by itself has seen contexts of 40 rows. On many more rows, a thousand say, least squares
+    and ridge learn more from them than it does: compare, as Run.predict does, or pass a model of a longer context,
+    iclab.train("predict", d=..., n=...).
+
     Parameters
     ----------
     model : Run or path of a run folder, of a model of linear regression; None trains the recipe `predict` for the
-        number of features the first time, in seconds, and keeps it in the cache.
+        number of features the first time, in seconds, and from 33 features on in minutes, and keeps it in the cache.
     device : the device's spec.
     context : rows in a prompt at most; 0: 1,024, or the n of training for model.scale = raw.
     prompts : whose predictions are averaged where there are more rows; 0: 16.
     inputs : "auto", "standardized" or "whitened": how features are shown to the model.
-    random_state : seed of the choice of rows for prompts; None is 0.
+    random_state : seed of the choice of rows for prompts, or a generator of NumPy, from which fit draws one; None is 1.
     """
 
     def __init__(
@@ -116,7 +95,7 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
         context: int = 0,
         prompts: int = 0,
         inputs: str = "auto",
-        random_state: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.model = model
         self.device = device
@@ -135,7 +114,11 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
         is_constant = not spread > 1e-12 * numpy.abs(targets).max()
         self.constant_ = float(targets[0]) if is_constant else None
         self.rows_ = Rows(features, targets)
-        self._run()  # a model that cannot take the rows is refused here
+        self.seed_ = arguments.random_state("random_state", self.random_state, _DEFAULT_SEED)
+        if is_constant:
+            self._run()
+        else:  # what predict would refuse is refused here
+            self._predict_rows(features[:1])
         return self
 
     def _run(self) -> Run:
@@ -146,8 +129,9 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
         if not hasattr(self, "rows_"):
             _raise_not_fitted(self)
         features, _ = _validate(self, X)
-        if self.constant_ is not None:
-            return numpy.full(len(features), self.constant_)
+        return self._predict_rows(features) if self.constant_ is None else numpy.full(len(features), self.constant_)
+
+    def _predict_rows(self, features: Any) -> numpy.ndarray[Any, Any]:
         run = self._run()
         found = predict_rows(
             run.folder,
@@ -158,7 +142,7 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
             held_out=False,
             context=self.context,
             prompts=self.prompts,
-            seed=self.random_state or 0,
+            seed=self.seed_,
             inputs=self.inputs,
         )
         return found["model"]

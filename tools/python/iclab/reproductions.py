@@ -92,7 +92,8 @@ def reproduce(
 ) -> Reproduction:
     """Computes a published table or figure afresh and judges each number beside the published one: `iclab reproduce`.
     log: called with every line that the command says."""
-    arguments = ["reproduce", name, "--json", "--scale", scale, "--out", os.fspath(out)]
+    folder = pathlib.Path(os.path.abspath(out))
+    arguments = ["reproduce", name, "--json", "--scale", scale, "--out", os.fspath(folder)]
     for option, value in (("--only", only), ("--seed", seed), ("--device", device)):
         arguments += [option, str(value)] * (value is not None)
     code, printed, last = _run(arguments, log)
@@ -102,5 +103,5 @@ def reproduce(
     made = Reproduction.from_rows([row for row in rows if "quantity" in row], name)
     assert isinstance(made, Reproduction)
     made.passed = code == 0
-    made.folder = pathlib.Path(out) / f"{name}-{scale}"
+    made.folder = folder / f"{name}-{scale}"
     return made

@@ -14,6 +14,7 @@ import numpy
 
 import iclab_model
 
+from . import _arguments as arguments
 from . import _library as library
 from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
@@ -34,10 +35,10 @@ class Run:
     """A run folder, of `iclab train`, iclab.train or iclab.save."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = pathlib.Path(folder)
-        self.recipe = Recipe.of_run(folder)
-        self.evaluation: Evaluation | None = None
+        self.folder = pathlib.Path(os.path.abspath(folder))
+        self._evaluation: Evaluation | None = None
         self._loaded: _LoadedModel | None = None
+        Recipe.of_run(self.folder)  # a folder without one is refused here
 
     def __fspath__(self) -> str:
         return os.fspath(self.folder)
@@ -49,6 +50,16 @@ class Run:
     # ---- What it left ----
 
     @property
+    def recipe(self) -> Recipe:
+        """recipe.ini, as it is now: a copy, whose changes stay with whoever made them."""
+        return Recipe.of_run(self.folder)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The last evaluation of this object, else that of result.json; None where there is none."""
+        return self._evaluation or Evaluation.of_result(self.result)
+
+    @property
     def facts(self) -> dict[str, Any]:
         """run.json: version, commit, device, seed, times, and how the training ended."""
         path = self.folder / "run.json"
@@ -58,6 +69,11 @@ class Run:
     def status(self) -> str:
         """running, finished, interrupted or diverged; "" where the folder does not say."""
         return str(self.facts.get("status", ""))
+
+    def remember(self, evaluation: Evaluation) -> Evaluation:
+        """Keeps an evaluation as the last one of this object."""
+        self._evaluation = evaluation
+        return evaluation
 
     @property
     def metrics(self) -> Table:
@@ -92,19 +108,23 @@ class Run:
         with opened:
             evaluation = Evaluation.of(opened, loaded, recipe)
         if not overrides:
-            self.evaluation = evaluation
+            self.remember(evaluation)
         return evaluation
 
     def outputs(self, inputs: Any, *, device: str | Device | None = None) -> numpy.ndarray[Any, Any]:
         """Outputs [B, S, q] of the model for sequences of one's own: inputs [B, T, p] or symbols [B, T], as in a
         Batch. Contexts of regression may have another length than those of training."""
-        symbols = numpy.ndim(inputs) == 2
-        values = numpy.ascontiguousarray(inputs, numpy.float32) if symbols else tensors.contiguous(inputs)
-        opened = open_device(device)
+        values = arguments.sequences("inputs", inputs)
+        opened, stamp = open_device(device), self._stamp()
         loaded = self._loaded
-        if loaded is None or loaded.device is not opened or not loaded.takes(values.shape):
-            loaded = self._loaded = _LoadedModel(self, opened, values.shape)
+        if loaded is None or loaded.device is not opened or not loaded.takes(values.shape, stamp):
+            loaded = self._loaded = _LoadedModel(self, opened, values.shape, stamp)
         return loaded.outputs(values)
+
+    def _stamp(self) -> tuple[Any, ...]:
+        """Another one once the model or the recipe was written again."""
+        found = [os.stat(self.folder / name) for name in ("model.safetensors", "recipe.ini")]
+        return tuple((file.st_ino, file.st_mtime_ns, file.st_size) for file in found)
 
     def predict(
         self,
@@ -118,20 +138,21 @@ class Run:
         repeats: int = 0,
         context: int = 0,
         prompts: int = 0,
-        seed: int = 0,
+        seed: int = 1,
         inputs: str = "auto",
     ) -> Prediction:
         """In-context predictions for a table of one's own, beside least squares and ridge, as `iclab predict` has them.
 
         features [m, p] and targets [m] are what the model sees; predicted are the rows of `fresh`, or those whose
-        target is NaN. held_out: also measure errors on rows that are held out, which takes most of the time. The other
-        keywords are those of icl_predict_params, 0 its defaults.
+        target is NaN or masked. Columns of data frames are matched by name. held_out: also measure errors on rows that
+        are held out, which takes most of the time. The other keywords are those of icl_predict_params, 0 its defaults.
         """
+        labelled = Rows(features, targets)
         return predict_rows(
             self.folder,
             self.recipe,
-            Rows(features, targets),
-            None if fresh is None else Rows(fresh),
+            labelled,
+            None if fresh is None else Rows(fresh, like=labelled),
             device=device,
             held_out=held_out,
             folds=folds,
@@ -146,14 +167,14 @@ class Run:
         self,
         *,
         device: str | Device | None = None,
-        steps: int | None = None,
+        until_step: int | None = None,
         progress: ProgressCallback = None,
         evaluate: bool = True,
     ) -> Run:
         """Goes on with the training: iclab.resume."""
         from .training import resume
 
-        return resume(self.folder, device=device, steps=steps, progress=progress, evaluate=evaluate)
+        return resume(self.folder, device=device, until_step=until_step, progress=progress, evaluate=evaluate)
 
     # ---- In a notebook ----
 
@@ -164,7 +185,8 @@ class Run:
         facts = self.facts
         shown = {name: facts[name] for name in ("status", "steps", "seed", "device", "device_name") if name in facts}
         line = ", ".join(f"{html.escape(name)}: {html.escape(str(value))}" for name, value in shown.items())
-        table = self.evaluation._repr_html_() if self.evaluation else ""
+        evaluation = self.evaluation
+        table = evaluation._repr_html_() if evaluation else ""
         return f"<p><b>{html.escape(str(self.folder))}</b> {line}</p>{table}"
 
 
@@ -195,13 +217,14 @@ def _load(folder: pathlib.Path, recipe: Recipe, device: Device) -> Handle:
 class _LoadedModel:
     """A run's model on a device, with a batch for sequences of one shape."""
 
-    def __init__(self, run: Run, device: Device, shape: tuple[int, ...]) -> None:
-        self.device = device
-        self._trainer = _load(run.folder, run.recipe, device)
+    def __init__(self, run: Run, device: Device, shape: tuple[int, ...], stamp: tuple[Any, ...]) -> None:
+        self.device, self._stamp = device, stamp
+        recipe = run.recipe
+        self._trainer = _load(run.folder, recipe, device)
         self.shape = self._get_shape()
         is_regression = self.shape.scored == 1 and self.shape.first_scored == self.shape.positions - 1
         if is_regression and len(shape) == 3 and shape[1] not in (self.shape.positions, 0, 1):
-            self._trainer = _load(run.folder, run.recipe.changed(**{"task.n": shape[1] - 1}), device)
+            self._trainer = _load(run.folder, recipe.changed(**{"task.n": shape[1] - 1}), device)
             self.shape = self._get_shape()
         expected = (self.shape.positions,) if self.shape.symbols else (self.shape.positions, self.shape.inputs)
         if shape[1:] != expected or shape[0] == 0:
@@ -221,8 +244,8 @@ class _LoadedModel:
         task = library.function("icl_trainer_task")(self._trainer)
         return shape_at(library.function("icl_task_get_shape")(task))
 
-    def takes(self, shape: tuple[int, ...]) -> bool:
-        return shape == self._inputs_shape
+    def takes(self, shape: tuple[int, ...], stamp: tuple[Any, ...]) -> bool:
+        return shape == self._inputs_shape and stamp == self._stamp
 
     def outputs(self, inputs: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
         made = numpy.empty((inputs.shape[0], self.shape.scored, self.shape.outputs), numpy.float32)

@@ -6,7 +6,7 @@ import csv
 import html
 import math
 import os
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Dict, Mapping, Sequence
 
 import numpy
 
@@ -31,14 +31,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-class Table(Mapping[str, "numpy.ndarray[Any, Any]"]):
-    """table["mse"] is a column; table.rows() gives dictionaries."""
+class Table(Dict[str, "numpy.ndarray[Any, Any]"]):
+    """table["mse"] is a column; table.rows() gives dictionaries; pandas.DataFrame(table) takes it."""
 
     def __init__(self, columns: Mapping[str, Any], title: str = "") -> None:
         self.title = title
-        self._columns = {
-            name: values if isinstance(values, numpy.ndarray) else _array(values) for name, values in columns.items()
-        }
+        super().__init__(
+            (name, values if isinstance(values, numpy.ndarray) else _array(values)) for name, values in columns.items()
+        )
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], title: str = "") -> Table:
@@ -59,24 +59,15 @@ class Table(Mapping[str, "numpy.ndarray[Any, Any]"]):
                 columns[name] = texts
         return cls(columns, title)
 
-    def __getitem__(self, name: str) -> numpy.ndarray[Any, Any]:
-        if name not in self._columns:
-            raise KeyError(f"{name}: expected one of {', '.join(self._columns)}")
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        """Of columns, as in any mapping; `row_count` is that of rows."""
-        return len(self._columns)
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"{name}: expected one of {', '.join(self)}")
 
     @property
     def row_count(self) -> int:
-        return len(next(iter(self._columns.values()))) if self._columns else 0
+        return len(next(iter(self.values()))) if self else 0
 
     def row(self, index: int) -> dict[str, Any]:
-        return {name: values[index] for name, values in self._columns.items()}
+        return {name: values[index] for name, values in self.items()}
 
     def rows(self) -> list[dict[str, Any]]:
         return [self.row(i) for i in range(self.row_count)]
@@ -85,16 +76,16 @@ class Table(Mapping[str, "numpy.ndarray[Any, Any]"]):
         """The first rows and the last, at most `most` of them, with dots between."""
         count = self.row_count
         kept = list(range(count)) if count <= most else [*range(most // 2), -1, *range(count - most // 2, count)]
-        return [["…" if i < 0 else _text(values[i]) for values in self._columns.values()] for i in kept]
+        return [["…" if i < 0 else _text(values[i]) for values in self.values()] for i in kept]
 
     def __repr__(self) -> str:
-        lines = [list(self._columns), *self._cells(20)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self._columns))]
+        lines = [list(self), *self._cells(20)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self))]
         shown = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
         return "\n".join([self.title] * bool(self.title) + shown)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._columns)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self._cells(60)
         )

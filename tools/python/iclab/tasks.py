@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy
 
+from . import _arguments as arguments
 from . import _library as library
 from . import _tensors as tensors
 from ._devices import Device, Handle, open_device
-from .errors import InputError
 from .recipes import Recipe, Source
 
 _PURPOSES = ("training", "evaluation", "fitting")
@@ -76,16 +76,16 @@ def sample(
     step alone. Training step k, counted from 0, draws its batch of train.batch sequences with step=k and train.seed;
     `iclab eval` draws 2,048 at a time with purpose="evaluation", step=0, 1, … and eval.seed. These seeds are the
     defaults."""
-    if purpose not in _PURPOSES:
-        raise InputError(f"purpose {purpose!r}: expected one of {', '.join(_PURPOSES)}")
+    number = arguments.word("purpose", purpose, _PURPOSES)
     made = Recipe(recipe, **overrides)
     is_training = purpose == "training"
-    size = size or (made["train.batch"] if is_training else 2048)
+    size = (made["train.batch"] if is_training else 2048) if size is None else size
     seed = made["train.seed" if is_training else "eval.seed"] if seed is None else seed
+    size = arguments.count("size", size, 1, arguments.LARGEST_COUNT)
+    seed, step = arguments.seed("seed", seed), arguments.count("step", step, 0, arguments.LARGEST_STEP)
     task = Handle("icl_task_destroy")
     library.call("icl_task_create", made, task.slot)
     opened = open_device(device)
-    number = _PURPOSES.index(purpose)
     batch = library.struct("icl_batch")
     with opened:
         try:

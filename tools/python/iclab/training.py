@@ -8,15 +8,15 @@ import logging
 import os
 import pathlib
 import queue
-import shutil
-import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
 
+from . import _arguments as arguments
 from . import _library as library
 from ._devices import Device, Handle, open_device
+from ._pictures import Drawing
 from .errors import DivergedError, FileError, InputError, InterruptedTraining
 from .evaluation import Evaluation
 from .recipes import Recipe, Source
@@ -50,7 +50,7 @@ def train(
     *,
     out: str | os.PathLike[str] | None = None,
     device: str | Device | None = None,
-    steps: int | None = None,
+    until_step: int | None = None,
     seed: int | None = None,
     init: str | os.PathLike[str] | None = None,
     progress: ProgressCallback = None,
@@ -58,12 +58,13 @@ def train(
     **overrides: Any,
 ) -> Run:
     """Trains a model in a run folder, evaluates it beside the reference predictors, and writes its report: the same
-    numbers as `iclab train`. Keywords change keys of the recipe (Recipe).
+    numbers as `iclab train`. Keywords change keys of the recipe (Recipe): steps=1000 is train.steps, with a schedule of
+    that length.
 
-    out: the folder; runs/RECIPE-seedN, numbered if it exists, where it is left out. steps: train to this step, and
-    leave the schedule where the recipe put it. init: the model file to start from. progress: called in this thread
-    with a Progress after each few steps; what it raises ends the training as Ctrl-C does, after the steps in flight and
-    a checkpoint. Ctrl-C raises InterruptedTraining.
+    out: the folder; runs/RECIPE-seedN, numbered if it exists, where it is left out. until_step: end behind this step of
+    the recipe's schedule, as --steps of the command does. init: the model file to start from. progress: called in this
+    thread with a Progress after each few steps; what it raises ends the training as Ctrl-C does, after the steps in
+    flight and a checkpoint. Ctrl-C raises InterruptedTraining.
     """
     made = Recipe(recipe, **overrides)
     if init is not None:
@@ -72,9 +73,9 @@ def train(
         made.set(**{"train.seed": seed})
     if made["train.horizon"] == 0:
         made.set(**{"train.horizon": made["train.steps"]})
-    if steps is not None:
-        made.set(**{"train.steps": steps})
-    folder = None if out is None else pathlib.Path(out)
+    if until_step is not None:
+        made.set(**{"train.steps": arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)})
+    folder = None if out is None else pathlib.Path(os.path.abspath(out))
     return _Session(made, folder, open_device(device), is_resumed=False).run(progress, evaluate)
 
 
@@ -82,20 +83,23 @@ def resume(
     folder: str | os.PathLike[str],
     *,
     device: str | Device | None = None,
-    steps: int | None = None,
+    until_step: int | None = None,
     progress: ProgressCallback = None,
     evaluate: bool = True,
 ) -> Run:
-    """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped."""
+    """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped.
+    until_step: end behind this step, as in train."""
     recipe = Recipe.of_run(folder)
     held = recipe["train.steps"]
-    if steps is not None and steps != held:
-        recipe.set(**{"train.horizon": recipe["train.horizon"] or held, "train.steps": steps})
-    return _Session(recipe, pathlib.Path(folder), open_device(device), is_resumed=True).run(progress, evaluate)
+    if until_step is not None and until_step != held:
+        end = arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)
+        recipe.set(**{"train.horizon": recipe["train.horizon"] or held, "train.steps": end})
+    chosen = pathlib.Path(os.path.abspath(folder))
+    return _Session(recipe, chosen, open_device(device), is_resumed=True).run(progress, evaluate)
 
 
 def _free_folder(recipe: Recipe) -> pathlib.Path:
-    first = pathlib.Path("runs") / f"{pathlib.Path(recipe.name).stem}-seed{recipe['train.seed']}"
+    first = pathlib.Path.cwd() / "runs" / f"{pathlib.Path(recipe.name).stem}-seed{recipe['train.seed']}"
     folder, copy = first, 2
     while folder.exists():
         folder, copy = first.with_name(f"{first.name}-{copy}"), copy + 1
@@ -191,6 +195,9 @@ class _Session:
             assert self.chosen is not None
             self._claim(self.chosen)
         library.call("icl_session_prepare", ctypes.byref(params), self.trainer.slot)
+        step = library.function("icl_trainer_progress")(self.trainer).step
+        if step > self.recipe["train.steps"]:
+            raise InputError(f"{self.chosen}: already at step {step}: expected until_step to be no smaller")
         memory = library.struct("icl_step_memory")
         library.call("icl_trainer_measure_memory", self.trainer, ctypes.byref(memory))
         self.step_memory = library.function("icl_step_memory_of")(ctypes.byref(memory), memory.slices)
@@ -247,20 +254,20 @@ class _Session:
     def _evaluate(self, run: Run) -> None:
         handle = Handle("icl_evaluation_destroy")
         facts = self._facts("finished")
-        draw = library.callback("icl_run_report", "draw", _draw)
+        drawing = Drawing("icl_run_report")
         report = library.struct(
             "icl_run_report",
             folder=library.encoded(self.folder),
             recipe=self.recipe.pointer,
             facts=ctypes.addressof(facts),
-            draw=library.address_of(draw),
+            draw=library.address_of(drawing.callback),
         )
         with self.device:
             library.call("icl_evaluate", self.device, self.trainer, self.recipe, handle.slot)
-        run.evaluation = Evaluation.from_library(handle.pointer)
-        self._keep(run.evaluation, facts)
+        evaluation = run.remember(Evaluation.from_library(handle.pointer))
+        self._keep(evaluation, facts)
         report.evaluation = handle.pointer.value
-        library.call("icl_run_report_write", ctypes.byref(report))
+        drawing.call("icl_run_report_write", ctypes.byref(report))
 
     def _keep(self, evaluation: Evaluation, facts: Any) -> None:
         """result.json and its CSV, as the command leaves them."""
@@ -292,14 +299,6 @@ class _Session:
 def _progress_at(address: int) -> Progress:
     values = library.at("icl_session_progress", address)
     return Progress(**{name: getattr(values, name) for name in Progress.__dataclass_fields__})
-
-
-def _draw(_user: int, folder: bytes, script: bytes, _error: int) -> int:
-    """Pictures are drawn where gnuplot is installed; their data and scripts lie in the folder in any case."""
-    gnuplot = shutil.which("gnuplot")
-    if gnuplot:
-        subprocess.run([gnuplot, os.fsdecode(script)], cwd=os.fsdecode(folder), check=False, capture_output=True)
-    return library.constants["ICL_OK"]
 
 
 def _wait(
