@@ -8,8 +8,8 @@
  * without the largest 1 %, tell whether a few sequences carry a mean. Where several positions are scored, all are means
  * over these, too; positions with weights count by these: sum of weight times loss over the sum of weights.
  *
- * Which of two predictors is better is said by the difference of their losses, sequence by sequence: it has a far smaller
- * standard error than the two means.
+ * Which of two predictors is better is said by the difference of their losses, sequence by sequence: its standard error
+ * is far smaller than those of the two means.
  */
 #ifndef ICLAB_EVALUATE_H
 #define ICLAB_EVALUATE_H

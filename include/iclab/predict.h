@@ -144,9 +144,10 @@ ICL_API void icl_predict_outcome_destroy(icl_predict_outcome **outcome);
 /* 0: the model is better than what has this score, 1: worse, 2: neither by two standard errors of the difference. */
 ICL_API int icl_predict_verdict(const icl_predict_score *score);
 
-/* Adds what to know before trusting the predictions, a line each, none where all is well: a model that is worse than the
- * mean of the labels, or was trained on far fewer rows; predictions that are no numbers, or farther outside the labels
- * than these span; features that are constant, or nearly determine each other. `table` is that of the predictions. */
+/* Adds what to know before trusting the predictions, a line each, none where all is well: a model that is worse than
+ * the mean of the labels, or was trained on far fewer rows; predictions that are no numbers, or farther outside the
+ * labels than these span; features that are constant, or nearly determine each other. `table` is that of the
+ * predictions. */
 ICL_API icl_status icl_predict_notes(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
                                      icl_error *error);
 

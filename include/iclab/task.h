@@ -102,8 +102,8 @@ ICL_API void icl_task_destroy(icl_task **task);
 /* T, p or V, q, S and the loss. */
 ICL_API const icl_task_shape *icl_task_get_shape(const icl_task *task);
 
-/* Sequences of a piece, where a stage works through many: at most `most`, and so many that neither their inputs nor their
- * outputs are more than 2^24 numbers, 64 MiB; at least 1. A function of the shape, so that every device has the same. */
+/* Sequences of a piece, where a stage works through many: at most `most`, and so many that neither their inputs nor
+ * their outputs are more than 2^24 numbers, 64 MiB; at least 1. A function of the shape: every device has the same. */
 ICL_API size_t icl_task_piece(const icl_task *task, size_t most);
 
 /* Of in-context regression: d = p - 1, n = T - 1, and what reference predictors may know. */

@@ -175,8 +175,8 @@ static double find_base(const icl_tally *tally, const taken *of) {
     return 0;
 }
 
-/* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences, which
- * is drawn anew with each: of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
+/* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences: that
+ * of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
 static mean take_mean(const icl_tally *tally, const taken *of) {
     const size_t count = tally->sequences;
     const double base = tally->weights ? find_base(tally, of) : 0, weight = mean_weight(tally, of);

@@ -1,8 +1,8 @@
 /*
  * Where a training begins: train.starts. So many runs of a quarter of the steps, on a schedule of their own that ends
- * there, each with a seed of its own for its initial parameters and its data: the first with train.seed, the others with
- * words of a stream of train.seed (icl_random_seed), so that neighbouring seeds share no start. The training then begins with the parameters
- * of the one whose loss on common sequences is least.
+ * there, each with a seed of its own for its initial parameters and its data: the first with train.seed, the others
+ * with words of a stream of train.seed (icl_random_seed), so that neighbouring seeds share no start. The training then
+ * begins with the parameters of the one whose loss on common sequences is least.
  */
 #ifndef ICLAB_TRAIN_STARTS_H
 #define ICLAB_TRAIN_STARTS_H

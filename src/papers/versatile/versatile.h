@@ -51,13 +51,14 @@ typedef struct icl_versatile_model {
     size_t seeds, failed; /* how many were trained; how many of them diverged or came out above twice the best */
 } icl_versatile_model;
 
-/* Trains the first `seeds` seeds of the run. ICL_ERROR_DIVERGED if none came out. Cleared by icl_versatile_model_clear, also after a failure. */
+/* Trains the first `seeds` seeds of the run. ICL_ERROR_DIVERGED if none came out. Cleared by
+ * icl_versatile_model_clear, also after a failure. */
 icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
                                icl_versatile_model *model, icl_error *error);
 void icl_versatile_model_clear(icl_versatile_model *model);
 
-/* Trains seed `number` of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer and
- * *recipe are freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
+/* Trains seed `number` of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer
+ * and *recipe are freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
 icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
                                     icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
 
