@@ -8,7 +8,7 @@ with it for the test "reproduce NAME" (reproduce.sh).
 A line is one of
 
     finding   what, quantity, ours and how far another machine's may be from it, target, tolerance, criterion, evidence,
-              source, and the note without its numbers
+              source, and the note without its numbers. Ours is "~" where it has no target
     file      a file of numbers, its rows and its columns
     column    a file, a column of it, the mean of its absolute values, and how far another machine's may be from it
     picture   a script of a picture, and the MD5 of it without its numbers
@@ -130,7 +130,9 @@ def near(one, other, alike=ALIKE):
 
 
 def finding_line(one, other, note):
-    return ["finding", one["what"], one["quantity"], *near(one["ours"], other["ours"]),
+    """A number that nothing judges is not compared: rounding may make another of it, as 120 steps of L-BFGS do."""
+    ours = (UNKNOWN, UNKNOWN) if one["target"] is None else near(one["ours"], other["ours"])
+    return ["finding", one["what"], one["quantity"], *ours,
             either(one["target"], other["target"]), either(one["tolerance"], other["tolerance"]), one["criterion"],
             one["evidence"], one["source"], note]
 

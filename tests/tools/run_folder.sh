@@ -114,7 +114,8 @@ fi
 # ---- Evaluation ----
 run eval "$work/straight" --device "$device" --json
 expect 0 "eval --json"
-pattern='^\{"predictor":"[a-z]+","mse":N,"se":N,"adjusted":N,"adjusted_se":N,"half_adjusted":N,"half_adjusted_se":N,.*\}$'
+pattern='^\{"predictor":"[a-z]+","mse":N,"se":N,"minus_model":(N|null),"minus_model_se":(N|null),"adjusted":N,'
+pattern+='"adjusted_se":N,"half_adjusted":N,"half_adjusted_se":N,.*\}$'
 [[ $(grep -cE "${pattern//N/[0-9.e-]+}" "$work/out") -eq 7 ]]
 ok $? "one object for the model and each predictor"
 [[ $(tail -n 1 "$work/out") =~ ^\{\"run\":.*\"folder\":\"$work/straight/eval\"\}$ ]]
