@@ -36,22 +36,34 @@ static void fail_line(ini_source *source, const char *what, const char *expected
                                   what, expected);
 }
 
-/* Stands in for fgets, for two reasons: inih takes the rest of a line that is too long for another line, and its
- * handler is not told line numbers. */
+/* inih ignores what follows the ']' of a section. */
+static bool is_alone(const char *section) {
+    const char *after = section + strcspn(section, "]\r\n");
+
+    after += *after == ']';
+    after += strspn(after, " \t");
+    return strchr("\r\n;#", *after) != NULL;
+}
+
+/* Stands in for fgets, for three reasons: inih takes the rest of a line that is too long for another line, its handler
+ * is not told line numbers, and it does not end a line at a CR alone. */
 static char *next_line(char *buffer, int capacity, void *user) {
     ini_source *source = user;
-    const char *start = source->at, *end, *first;
+    const char *start = source->at, *first;
     size_t length;
 
     if (*start == '\0' || source->status != ICL_OK)
         return NULL;
-    end = strchr(start, '\n');
-    length = end ? (size_t)(end - start) : strlen(start);
-    source->at = start + length + (end != NULL);
+    length = strcspn(start, "\r\n");
+    source->at = start + length + (strncmp(start + length, "\r\n", 2) == 0 ? 2 : start[length] != '\0');
     source->line++;
-    first = start + strspn(start, " \t\r");
+    first = start + strspn(start, " \t");
     source->continues = first > start;
 
+    if (*first == '[' && !is_alone(first)) {
+        fail_line(source, "a section's line goes on behind its ']'", "nothing but a comment there");
+        return NULL;
+    }
     if (*first == ';' || *first == '#')
         length = 0; /* a comment may be of any length */
     if (length + 2 > (size_t)capacity) {
@@ -86,12 +98,28 @@ static void append_value(ini_source *source, const char *text) {
         memcpy(source->value + used, text, length + 1);
 }
 
+/* Whether a continuation line reads as a key of its section, '=' and a value. */
+static bool is_key(const ini_source *source, const char *section, const char *text) {
+    const size_t length = strcspn(text, " \t=");
+    char name[64];
+
+    if (length >= sizeof name || text[length + strspn(text + length, " \t")] != '=')
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)length, text);
+    return icl_recipe_find(source->recipe, section, name) < source->recipe->key_count;
+}
+
 static bool take_pair(ini_source *source, const char *section, const char *name, const char *text) {
     const size_t index = icl_recipe_find(source->recipe, section, name);
     const bool continued = source->continues && index < source->recipe->key_count && index == source->pending;
 
     if (source->status != ICL_OK)
         return false;
+    if (continued && is_key(source, section, text)) {
+        fail_line(source, "a key on an indented line, which continues the value above",
+                  "every key at the beginning of its line");
+        return false;
+    }
     if (continued) {
         append_value(source, text);
         return source->status == ICL_OK;

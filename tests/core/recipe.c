@@ -91,6 +91,23 @@ static void check_reading(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
+/* The last is a value with a colon and words that name no key. */
+static void check_line_ends(tap_run *tap) {
+    icl_recipe *recipe = make();
+    icl_error error = {0};
+
+    tap_status(tap, icl_recipe_parse(recipe, "[task] ; sizes\rd = 3\r\rnoise = fixed:2\r", "r.ini", &error), &error,
+               "lines that end with CR alone");
+    tap_ok(tap,
+           icl_recipe_count(recipe, "task", "d") == 3 &&
+               strcmp(icl_recipe_text(recipe, "task", "noise"), "fixed:2") == 0,
+           "  and their values");
+    tap_status(tap, icl_recipe_parse(recipe, "[task]#\r\nd = 4\r\n[train]\nnote = a,\n  any:1,rate\n", "r.ini", &error),
+               &error, "with CR and LF, and a continuation that looks like a key of no name");
+    tap_ok(tap, icl_recipe_count(recipe, "task", "d") == 4, "  and the value");
+    icl_recipe_destroy(&recipe);
+}
+
 /* The text is refused, with this in the message, and changes nothing. */
 static void check_refusal(tap_run *tap, const char *text, const char *message) {
     icl_recipe *recipe = make();
@@ -133,6 +150,13 @@ static void check_refusals(tap_run *tap) {
     check_refusal(tap, "[task\nd = 7\n", "r.ini:1: not a line of a recipe");
     check_refusal(tap, "[task]\nnoise = fixed:1 # no comment\n", "without ';' and '#'");
     check_refusal(tap, long_line, "r.ini:3: line too long");
+    check_refusal(tap, "[task] d = 3\nnoise = fixed:2\n",
+                  "r.ini:1: a section's line goes on behind its ']': expected nothing but a comment there");
+    check_refusal(tap, "[model]\n[task] ]\nd = 7\n", "r.ini:2: a section's line goes on");
+    check_refusal(tap, "[task]\n d = 3\n noise = fixed:2\n",
+                  "r.ini:3: a key on an indented line, which continues the value above: expected every key at the "
+                  "beginning of its line");
+    check_refusal(tap, "[task]\r\rd = 0\r", "r.ini:3: task.d = 0");
 }
 
 static void check_overrides(tap_run *tap) {
@@ -449,6 +473,7 @@ int main(void) {
     tap_run tap = {0};
     check_defaults(&tap);
     check_reading(&tap);
+    check_line_ends(&tap);
     check_refusals(&tap);
     check_overrides(&tap);
     check_origins(&tap);
