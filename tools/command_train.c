@@ -33,7 +33,7 @@ typedef struct training {
     icl_backend *backend;
     icl_trainer *trainer;
     char *folder;
-    icl_run_claim *claim; /* on the folder; NULL where its file system has no locks */
+    icl_run_claim *claim; /* on the folder, until the command ends */
     char *recipe_name;    /* as the run was first given it */
     char *command_line;
     progress_printer progress;
@@ -212,20 +212,8 @@ static icl_status open_share_of_device(training *run, icl_error *error) {
     return open_device(&device, &run->backend, error);
 }
 
-/* Until the command ends. A file system without locks is no reason not to train. */
-static icl_status claim_folder(training *run, icl_error *error) {
-    icl_error failure = {0};
-    const icl_status status = icl_run_claim_take(run->folder, &run->claim, &failure);
-
-    if (status != ICL_ERROR_IO || !icl_path_exists(run->folder))
-        return status == ICL_OK ? status : icl_fail(error, status, "%s", failure.message);
-    if (!run->quiet)
-        fprintf(stderr, "iclab: %s: nothing keeps another process from training there\n", failure.message);
-    return ICL_OK;
-}
-
 static icl_status claim_and_create(training *run, icl_error *error) {
-    ICL_CHECK(claim_folder(run, error));
+    ICL_CHECK(icl_run_claim_take(run->folder, &run->claim, error));
     return icl_run_create(run->folder, run->recipe, error);
 }
 
@@ -428,7 +416,7 @@ static icl_status run_training(training *run, icl_error *error) {
     if (run->is_first && status == ICL_OK)
         status = choose_folder(run, error);
     if (run->is_first && status == ICL_OK && run->options->resume)
-        status = claim_folder(run, error);
+        status = icl_run_claim_take(run->folder, &run->claim, error);
     ICL_TRY(icl_ranks_agree(&run->ranks, status, error));
     ICL_TRY(share_recipe(run, error));
     status = open_share_of_device(run, error);

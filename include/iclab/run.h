@@ -8,7 +8,7 @@
  *     model.safetensors             the named matrices
  *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
  *     checkpoint/state.safetensors  all that the next step depends on
- *     lock                          while a process trains there, or after one that was killed
+ *     lock                          while a training holds it, or after one that was killed
  *     report.html, loss.*, adjusted.*   at the end, by iclab train: all of it to look at (run_report.h)
  */
 #ifndef ICLAB_RUN_H
@@ -33,12 +33,12 @@ ICL_C_BEGIN
 #define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
 #define ICL_RUN_LOCK       "lock"
 
-/* A run folder in which no other process trains as long as this one holds the claim. */
+/* A run folder in which nothing else trains as long as the claim is held. */
 typedef struct icl_run_claim icl_run_claim;
 
 /* Claims a folder, which is made where it is missing, before a run is created in it or gone on with. A claim ends with
- * its process, however that ends; one process does not exclude itself. ICL_ERROR_INPUT while another process holds it,
- * ICL_ERROR_IO if the folder cannot be made or its file system has no locks. */
+ * its process, however that ends. ICL_ERROR_INPUT while another process or thread holds it, ICL_ERROR_IO if the folder
+ * cannot be made, or its lock cannot be had for another reason, such as a file system without locks. */
 ICL_API icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error);
 
 /* Gives the claim back, and sets *claim to NULL; NULL claims are allowed. */

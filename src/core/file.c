@@ -10,6 +10,7 @@
 
 #include "core/allocate.h"
 #include "core/file_first.h"
+#include "core/temporary.h"
 
 #define READ_BLOCK ((size_t)1 << 16)
 
@@ -178,34 +179,20 @@ static void flush_folder(const char *folder) {
     }
 }
 
-/* A new file with the permissions of any other; what a killed process left under that name is replaced. */
-static int create_new(const char *path) {
-    (void)unlink(path);
-    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-}
-
 icl_status icl_file_write(const char *path, const void *data, size_t size, icl_error *error) {
     icl_status status = ICL_OK;
     char *folder = NULL, *temporary = NULL;
-    const size_t capacity = strlen(path) + 32;
     int file = -1, failure;
 
     ICL_TRY(parent_folder(path, &folder, error));
-    ICL_TRY(icl_allocate(capacity, 1, "file name", &temporary, error));
-    snprintf(temporary, capacity, "%s.%ld.tmp", path, (long)getpid());
-
-    file = create_new(temporary);
-    if (file < 0) {
-        status = icl_file_fail(error, "write", path, errno);
-        goto done;
-    }
+    icl_temporary_clean(path, folder);
+    ICL_TRY(icl_temporary_create(path, &temporary, &file, error));
     failure = write_all(file, data, size);
     if (failure == 0 && fsync(file) != 0)
         failure = errno;
-    if (close(file) != 0 && failure == 0)
-        failure = errno;
     if (failure == 0 && rename(temporary, path) != 0)
         failure = errno;
+    close(file); /* with its lock; fsync has told what a close could */
     if (failure != 0) {
         (void)unlink(temporary);
         status = icl_file_fail(error, "write", path, failure);

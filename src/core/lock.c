@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/file_lock.h"
 #include "iclab/file.h"
 
 struct icl_lock {
@@ -21,9 +22,8 @@ static bool is_there(const icl_lock *lock) {
            opened.st_ino == named.st_ino;
 }
 
-/* *held: by this process, from now on. */
+/* *held: by this lock, from now on. */
 static icl_status take(icl_lock *lock, bool *held, icl_error *error) {
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int failure;
 
     *held = false;
@@ -31,19 +31,30 @@ static icl_status take(icl_lock *lock, bool *held, icl_error *error) {
         lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
         if (lock->file < 0)
             return icl_file_fail(error, "open", lock->path, errno);
-        *held = fcntl(lock->file, F_SETLK, &whole) == 0;
-        failure = *held ? 0 : errno;
-        if (*held && is_there(lock))
+        failure = icl_file_lock(lock->file);
+        *held = failure == 0 && is_there(lock);
+        if (*held)
             return ICL_OK;
         close(lock->file);
-        if (failure == EACCES || failure == EAGAIN)
+        if (failure == EAGAIN)
             return ICL_OK;
         if (failure != 0)
             return icl_file_fail(error, "lock", lock->path, failure);
     }
 }
 
-icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
+static icl_status take_folder(icl_lock *lock, bool *held, icl_error *error) {
+    lock->file = open(lock->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock->file < 0)
+        return icl_file_fail(error, "open", lock->path, errno);
+    *held = icl_folder_lock(lock->file) != EAGAIN;
+    if (!*held)
+        close(lock->file);
+    return ICL_OK;
+}
+
+static icl_status attempt(const char *path, icl_status (*how)(icl_lock *, bool *, icl_error *), icl_lock **lock,
+                          icl_error *error) {
     icl_status status = ICL_OK;
     icl_lock *made = NULL;
     bool held = false;
@@ -51,7 +62,7 @@ icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
     *lock = NULL;
     ICL_TRY(icl_allocate(1, sizeof *made, "lock", &made, error));
     ICL_TRY(icl_duplicate(path, &made->path, error));
-    ICL_TRY(take(made, &held, error));
+    ICL_TRY(how(made, &held, error));
     if (held) {
         *lock = made;
         made = NULL;
@@ -61,6 +72,14 @@ done:
         icl_free(&made->path);
     icl_free(&made);
     return status;
+}
+
+icl_status icl_lock_try(const char *path, icl_lock **lock, icl_error *error) {
+    return attempt(path, take, lock, error);
+}
+
+icl_status icl_lock_folder(const char *path, icl_lock **lock, icl_error *error) {
+    return attempt(path, take_folder, lock, error);
 }
 
 static icl_status refuse_link(const char *path, icl_error *error) {
@@ -89,6 +108,7 @@ done:
 
 void icl_lock_release(icl_lock **lock) {
     if (*lock) {
+        icl_file_unlock((*lock)->file);
         close((*lock)->file);
         icl_free(&(*lock)->path);
     }
@@ -96,7 +116,7 @@ void icl_lock_release(icl_lock **lock) {
 }
 
 void icl_lock_remove(icl_lock **lock) {
-    if (*lock)
+    if (*lock && is_there(*lock))
         (void)unlink((*lock)->path);
     icl_lock_release(lock);
 }

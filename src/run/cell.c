@@ -151,14 +151,6 @@ done:
     return status;
 }
 
-/* A file system without locks is no reason not to train. */
-static icl_status claim(const char *folder, icl_run_claim **claim, icl_error *error) {
-    icl_error failure = {0};
-    const icl_status status = icl_run_claim_take(folder, claim, &failure);
-
-    return status == ICL_OK || status == ICL_ERROR_IO ? ICL_OK : icl_fail(error, status, "%s", failure.message);
-}
-
 /* Nothing is claimed, and no folder made, before a recipe that cannot be trained is refused; nor is a run that came to
  * its end, which any number of processes may load. */
 static icl_status prepare(icl_session_params *session, icl_run_claim **held, icl_trainer **trainer, icl_error *error) {
@@ -167,11 +159,11 @@ static icl_status prepare(icl_session_params *session, icl_run_claim **held, icl
     ICL_CHECK(icl_cell_find(session->folder, session->recipe, &session->resume, error));
     ICL_CHECK(icl_cell_is_finished(session->folder, session->recipe, &finished, error));
     if (session->resume && !finished)
-        ICL_CHECK(claim(session->folder, held, error));
+        ICL_CHECK(icl_run_claim_take(session->folder, held, error));
     ICL_CHECK(icl_session_prepare(session, trainer, error));
     if (session->resume)
         return ICL_OK;
-    ICL_CHECK(claim(session->folder, held, error));
+    ICL_CHECK(icl_run_claim_take(session->folder, held, error));
     ICL_CHECK(icl_cell_find(session->folder, session->recipe, &session->resume, error));
     if (!session->resume)
         return ICL_OK;

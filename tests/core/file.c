@@ -2,8 +2,10 @@
 #include "iclab/file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/temporary.h"
 #include "iclab/csv.h"
 #include "scratch.h"
 #include "tap.h"
@@ -66,6 +68,30 @@ static void check_failures(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, scratch_count(scratch) == before, "failed writes leave nothing");
 }
 
+/* A writer that lives holds the lock of its file. */
+static void check_leftovers(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    char *living = NULL, left[512], other[512], path[512];
+    int file = -1;
+
+    snprintf(path, sizeof path, "%s", scratch_path(scratch, "state"));
+    snprintf(left, sizeof left, "%s", scratch_path(scratch, "state.17.tmp"));
+    snprintf(other, sizeof other, "%s", scratch_path(scratch, "state.new.17.tmp"));
+    scratch_write(scratch, "state.17.tmp", "cut", 3);
+    scratch_write(scratch, "state.new.17.tmp", "other", 5);
+    tap_status(tap, icl_temporary_create(path, &living, &file, &error), &error, "another process writes the file");
+    tap_status(tap, icl_file_write(path, "mine", 4, &error), &error, "and this one, too");
+    tap_ok(tap, holds(path, "mine") && !icl_path_exists(left), "what a killed process left of it is gone");
+    tap_ok(tap, icl_path_exists(living), "but not what another one is writing");
+    tap_ok(tap, holds(other, "other"), "nor what belongs to another file");
+    close(file);
+    tap_ok(tap, icl_file_write(path, "again", 5, &error) == ICL_OK && !icl_path_exists(living),
+           "that goes once its writer is gone");
+    icl_free(&living);
+    (void)unlink(other);
+    (void)unlink(path);
+}
+
 static void check_folders(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     struct stat found;
@@ -125,6 +151,7 @@ int main(void) {
     scratch_open(&scratch);
     check_files(&tap, &scratch);
     check_failures(&tap, &scratch);
+    check_leftovers(&tap, &scratch);
     check_folders(&tap, &scratch);
     check_tables(&tap, &scratch);
     scratch_close(&scratch);

@@ -1,4 +1,5 @@
-/* Locks on files: held against other processes, and gone with the one that held them, even if it was killed. */
+/* Locks on files: held against others, in this process too, and gone with the one that held them, even if it was
+ * killed. */
 #include "core/lock.h"
 
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "iclab/file.h"
+#include "iclab/text.h"
 #include "tap.h"
 
 #include "scratch.h"
@@ -69,6 +71,65 @@ static void check_links(tap_run *tap, scratch_folder *scratch) {
            "a folder of claims that is a link gets none: %s", error.message);
 }
 
+/* Whoever copies the file opens and closes it. */
+static void check_this_process(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    icl_lock *lock = NULL, *second = NULL;
+    char path[512], *data = NULL;
+    size_t size;
+
+    snprintf(path, sizeof path, "%s", scratch_path(scratch, "lock"));
+    tap_ok(tap, icl_lock_try(path, &lock, &error) == ICL_OK && lock, "a lock");
+    tap_ok(tap, icl_lock_try(path, &second, &error) == ICL_OK && !second, "excludes this process, too");
+    tap_ok(tap, icl_file_read(path, 0, &data, &size, &error) == ICL_OK && !others_get(path),
+           "and holds when the file was read here");
+    icl_text_free(&data);
+    tap_ok(tap, unlink(path) == 0 && icl_lock_try(path, &second, &error) == ICL_OK && second,
+           "who removes the file takes the lock of a new one");
+    icl_lock_remove(&lock);
+    tap_ok(tap, icl_path_exists(path), "  which the first does not remove");
+    icl_lock_remove(&second);
+}
+
+static void check_folders(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    icl_lock *lock = NULL, *second = NULL;
+    char folder[512];
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "folder"));
+    tap_ok(tap, mkdir(folder, 0777) == 0 && icl_lock_try(folder, &lock, &error) == ICL_ERROR_IO && !lock,
+           "a folder in a lock's place is refused: %s", error.message);
+    tap_ok(tap, icl_lock_folder(folder, &lock, &error) == ICL_OK && lock, "a folder's own lock");
+    tap_ok(tap, icl_lock_folder(folder, &second, &error) == ICL_OK && !second, "is held");
+    icl_lock_release(&lock);
+    tap_ok(tap, icl_lock_folder(folder, &second, &error) == ICL_OK && second, "until it is released");
+    icl_lock_release(&second);
+    tap_ok(tap, rmdir(folder) == 0 && icl_lock_folder(folder, &lock, &error) == ICL_ERROR_IO && !lock,
+           "a missing folder: %s", error.message);
+}
+
+/* As a driver's trial inherits it. */
+static void check_inheritance(tap_run *tap, scratch_folder *scratch) {
+    icl_error error = {0};
+    icl_lock *lock = NULL;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s", scratch_path(scratch, "lock"));
+    (void)icl_lock_try(path, &lock, &error);
+    const pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    icl_lock_release(&lock);
+    tap_ok(tap, child > 0 && others_get(path), "a child that lives on does not hold what was released");
+    if (child > 0) {
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, NULL, 0);
+    }
+    (void)unlink(path);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -100,6 +161,9 @@ int main(void) {
     icl_lock_remove(&lock);
     tap_ok(&tap, !icl_path_exists(path) && !lock, "a lock that is removed leaves no file");
     check_links(&tap, &scratch);
+    check_this_process(&tap, &scratch);
+    check_folders(&tap, &scratch);
+    check_inheritance(&tap, &scratch);
 
     snprintf(path, sizeof path, "%s", scratch_path(&scratch, "missing/lock"));
     tap_ok(&tap, icl_lock_try(path, &lock, &error) == ICL_ERROR_IO && !lock, "no such folder: %s", error.message);

@@ -23,6 +23,20 @@ int __wrap_fcntl64(int file, int command, void *argument) {
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
+/* A kernel that does not know locks of open files says EINVAL. */
+static void check_other_kind(tap_run *tap, scratch_folder *scratch) {
+    icl_lock *lock = NULL, *second = NULL;
+    icl_error error = {0};
+
+    planted = EINVAL;
+    tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &lock, &error) == ICL_OK && lock, "flock serves instead");
+    tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &second, &error) == ICL_OK && !second, "and excludes, too");
+    icl_lock_release(&lock);
+    tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &lock, &error) == ICL_OK && lock, "until its release");
+    icl_lock_release(&lock);
+    planted = 0;
+}
+
 int main(void) {
     static const struct {
         int failure;
@@ -42,6 +56,7 @@ int main(void) {
                status == ICL_OK ? "held by another" : error.message);
         icl_lock_release(&lock);
     }
+    check_other_kind(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }

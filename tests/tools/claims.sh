@@ -27,26 +27,47 @@ holder=$!
 wait_for "$held/metrics.csv" 2
 ok $? "a run trains"
 run train --resume "$held" --steps 1
-refused 2 'another process trains there: expected another folder' "nobody else goes on with it"
+refused 2 'another process or thread trains there: expected another folder' "nobody else goes on with it"
 cp "$held/recipe.ini" "$work/recipe.ini"
 rm "$held/recipe.ini" # as it is between the claim and the recipe
 run train quickstart "${small[@]}" --steps 3 --out "$held"
-refused 2 'another process trains there.*--out names another' "nor begins another there, before its recipe is written"
+refused 2 'another process or thread trains there.*--out names another' "nor begins another there, before its recipe is written"
 [[ ! -e $held/recipe.ini ]]
 ok $? "  and writes nothing"
 cp "$work/recipe.ini" "$held/recipe.ini"
+rm "$held/lock"
+run train --resume "$held" --steps 1
+refused 2 'another process or thread trains there' "nor where someone removed the lock"
+: >"$held/lock"
 kill -INT "$holder"
 code=0
 wait "$holder" || code=$?
 expect 130 "the run was stopped"
-[[ ! -e $held/lock ]]
-ok $? "it leaves no lock"
+[[ -e $held/lock ]]
+ok $? "it leaves the lock that it did not make"
 [[ $(cut -d, -f1 "$held/metrics.csv" | tail -n +2 | sort -n | uniq -d | wc -l) -eq 0 ]]
 ok $? "no step of it stands twice in metrics.csv"
 step=$(tail -n 1 "$held/metrics.csv" | cut -d, -f1)
 : >"$held/lock" # as a run that was killed leaves it
 run train --resume "$held" --steps $((step + 1))
 expect 0 "the lock of a process that was killed is free"
+[[ ! -e $held/lock ]]
+ok $? "and goes with the next run"
+mkdir "$held/lock"
+run train --resume "$held" --steps $((step + 2))
+refused 3 'held/lock: Is a directory' "a folder in its place is refused"
+rmdir "$held/lock"
+ln -s elsewhere "$held/lock"
+run train --resume "$held" --steps $((step + 2))
+refused 3 'cannot open .*/held/lock' "and so is a symbolic link"
+[[ ! -e $held/elsewhere ]]
+ok $? "  which makes no file"
+rm "$held/lock"
+: >"$held/checkpoint/state.safetensors.12.tmp" # as a process that was killed leaves it
+run train --resume "$held" --steps $((step + 2))
+expect 0 "goes on without them"
+[[ $(ls "$held/checkpoint") == state.safetensors ]]
+ok $? "and removes what a killed process left of a checkpoint"
 
 # ---- A name that another run took meanwhile ----
 # The first run holds still at a line on stderr, a full pipe, once it has chosen its name.

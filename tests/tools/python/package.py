@@ -5,6 +5,7 @@ Arguments: the command, the folder of recipes.
 
 import json
 import os
+import shutil
 import pathlib
 import pickle
 import signal
@@ -218,6 +219,7 @@ def check_interrupt(work):
         iclab.train("quickstart", device="cpu", until_step=10**7, out=f"{work}/raised", progress=fail, **few)
     ok(iclab.Run(f"{work}/raised").status == "interrupted", "with a checkpoint")
     check_claim(work)
+    check_claim_of_thread(work, few)
     failures = []
 
     def train_there():
@@ -242,12 +244,31 @@ def check_claim(work):
     other = subprocess.Popen([*line, *settings({**SMALL, "eval.every": 0})], stderr=subprocess.DEVNULL)
     while other.poll() is None and not os.path.exists(f"{folder}/checkpoint/state.safetensors"):
         time.sleep(0.01)
-    with refused(iclab.InputError, "another process trains there", "a folder that another process holds"):
+    with refused(iclab.InputError, "another process or thread trains there", "a folder that another process holds"):
         iclab.resume(folder, device="cpu")
     other.terminate()
     other.wait()
     with refused(iclab.InputError, "already holds a run", "after its end it is another's run"):
         iclab.train("quickstart", device="cpu", out=folder)
+
+
+def check_claim_of_thread(work, few):
+    """Nor does another thread of the same process, also where someone removed the lock and copied the folder."""
+    folder, refusals = f"{work}/threads", []
+
+    def join(_):
+        if refusals:
+            return
+        shutil.copytree(folder, f"{work}/copy")
+        os.remove(f"{folder}/lock")
+        try:
+            iclab.resume(folder, device="cpu", evaluate=False)
+        except iclab.InputError as refusal:
+            refusals.append(str(refusal))
+
+    run = iclab.train("quickstart", device="cpu", steps=300, out=folder, evaluate=False, progress=join, **few)
+    ok(len(refusals) == 1 and "another process or thread trains there" in refusals[0], f"a second thread: {refusals}")
+    ok(run.metrics["step"].tolist() == list(range(1, 301)), "and every step has one row")
 
 
 def check_comparison():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import logging
 import os
 import pathlib
 import queue
@@ -17,12 +16,11 @@ from . import _arguments as arguments
 from . import _library as library
 from ._devices import Device, Handle, open_device
 from ._pictures import Drawing
-from .errors import DivergedError, FileError, InputError, InterruptedTraining
+from .errors import DivergedError, InputError, InterruptedTraining
 from .evaluation import Evaluation
 from .recipes import Recipe, Source
 from .runs import Run
 
-_logger = logging.getLogger("iclab")
 
 
 @dataclass(frozen=True)
@@ -167,14 +165,9 @@ class _Session:
     # ---- Before ----
 
     def _claim(self, folder: pathlib.Path) -> None:
-        """So that no other process trains there. A file system without locks is no reason not to train."""
+        """So that nothing else trains there."""
         self.claim = Handle("icl_run_claim_release")
-        try:
-            library.call("icl_run_claim_take", library.encoded(folder), self.claim.slot)
-        except FileError as failure:
-            if not folder.exists():
-                raise
-            _logger.warning("%s: nothing keeps another process from training there", failure)
+        library.call("icl_run_claim_take", library.encoded(folder), self.claim.slot)
         self.folder = folder
 
     def _create(self) -> None:
