@@ -141,20 +141,27 @@ static void show_share(void *user, size_t done, size_t cells) {
     progress_share(user, "evaluating", (double)done / (double)cells);
 }
 
-/* The rows, and the tables as CSV beside them. */
+/* The rows, and the tables as CSV beside them, where these can be kept. */
 static icl_status keep_grid(const eval_options *options, const icl_backend *backend, const icl_evaluation_grid *grid,
-                            const icl_evaluation_grid_texts *texts, const char *folder, uint64_t seed,
+                            const icl_evaluation_grid_texts *texts, const char *folder, uint64_t seed, bool *is_kept,
                             icl_error *error) {
-    kept keep = {.folder = folder, .json = options->json, .quiet = true, .facts = facts_of(options, backend, &seed)};
+    kept keep = {.folder = folder,
+                 .is_default = !options->out,
+                 .json = options->json,
+                 .quiet = true,
+                 .facts = facts_of(options, backend, &seed)};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
     keep.facts.csv = GRID_CSV;
     ICL_TRY(kept_begin(&keep, error));
     ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
-    ICL_TRY(icl_folder_create(folder, error));
-    ICL_TRY(write_file(folder, GRID_CSV, texts->csv, error));
-    ICL_TRY(write_file(folder, "positions.csv", texts->positions_csv, error));
+    ICL_TRY(kept_open_folder(&keep, error));
+    *is_kept = keep.folder != NULL;
+    if (*is_kept)
+        ICL_TRY(write_file(folder, GRID_CSV, texts->csv, error));
+    if (*is_kept)
+        ICL_TRY(write_file(folder, "positions.csv", texts->positions_csv, error));
     icl_json_text(&summary, "run", options->folder);
     icl_json_count(&summary, "seed", seed);
     icl_json_count(&summary, "cells", icl_evaluation_grid_cells(grid));
@@ -174,6 +181,7 @@ static icl_status evaluate_grid(const eval_options *options, icl_backend *backen
     icl_status status = ICL_OK;
     icl_evaluation_grid_texts texts = {0};
     char *folder = NULL;
+    bool is_kept;
 
     ICL_TRY(choose_folder(options, grid, &folder, error));
     progress_start(&progress, options->device.quiet);
@@ -183,9 +191,10 @@ static icl_status evaluate_grid(const eval_options *options, icl_backend *backen
     ICL_TRY(icl_evaluation_grid_write_texts(grid, &texts, error));
     if (!options->json)
         fputs(texts.table, stdout);
-    ICL_TRY(finish_output(error));
-    ICL_TRY(keep_grid(options, backend, grid, &texts, folder, icl_recipe_count(recipe, "eval", "seed"), error));
-    ICL_TRY(write_report(options, grid, folder, icl_backend_capabilities(backend), recipe, error));
+    ICL_TRY(
+        keep_grid(options, backend, grid, &texts, folder, icl_recipe_count(recipe, "eval", "seed"), &is_kept, error));
+    if (is_kept)
+        ICL_TRY(write_report(options, grid, folder, icl_backend_capabilities(backend), recipe, error));
 done:
     icl_evaluation_grid_free_texts(&texts);
     icl_text_free(&folder);

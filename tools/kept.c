@@ -1,7 +1,9 @@
 #include "kept.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "iclab/file.h"
@@ -52,11 +54,16 @@ done:
     return status;
 }
 
-/* A run may lie where its reader cannot write; what was found has been printed by then. */
-static icl_status check_folder(kept *keep, icl_error *error) {
+icl_status kept_open_folder(kept *keep, icl_error *error) {
     icl_error reason = {0};
-    const icl_status status = icl_folder_create(keep->folder, &reason);
+    icl_status status;
 
+    (void)fflush(stdout); /* before what is said of the files */
+    if (!keep->folder)
+        return ICL_OK;
+    status = icl_folder_create(keep->folder, &reason);
+    if (status == ICL_OK && access(keep->folder, W_OK) != 0)
+        status = icl_file_fail(&reason, "write in", keep->folder, errno);
     if (status == ICL_OK)
         return ICL_OK;
     if (!keep->is_default || status != ICL_ERROR_IO)
@@ -77,8 +84,7 @@ icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error) {
     icl_status status = ICL_OK;
     char *line = NULL;
 
-    if (keep->folder)
-        ICL_TRY(check_folder(keep, error));
+    ICL_TRY(kept_open_folder(keep, error));
     if (keep->folder)
         icl_json_text(summary, "folder", keep->folder);
     ICL_TRY(icl_json_finish(summary, false, &line, error));
@@ -86,7 +92,6 @@ icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error) {
         ICL_TRY(write_files(keep, line, error));
     if (keep->json)
         printf(keep->is_wrapped ? "{\"summary\":%s}\n" : "%s\n", line);
-    ICL_TRY(finish_output(error));
 done:
     icl_json_discard(summary);
     icl_text_free(&line);

@@ -26,6 +26,10 @@ icl_status kept_row(kept *keep, icl_json *row, icl_error *error);
 icl_status kept_row_of(kept *keep, const char *table, icl_json *row, icl_error *error);
 icl_status kept_lines(kept *keep, const char *table, const char *lines, icl_error *error);
 
+/* Makes the folder. A run may lie where its reader cannot write: a default folder is left out then, which is said on
+ * stderr. */
+icl_status kept_open_folder(kept *keep, icl_error *error);
+
 /* Writes the files, then prints the summary with "folder" as its last member where there is one. Says on stderr where
  * the files are. The summary is cleared in any case. */
 icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error);

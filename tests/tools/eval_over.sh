@@ -41,6 +41,30 @@ run eval "$work/run" "${small[@]}"
 [[ $code -eq 0 ]] && grep -q '^iclab: the result is not kept: .*run/eval.* (--out DIR takes it elsewhere)$' "$work/err"
 ok $? "a result that cannot be kept is printed, and a line says so"
 rm "$work/run/eval"
+mv "$work/run/over" "$work/over"
+touch "$work/run/over"
+run eval "$work/run" "${small[@]}" --over task.n=8,9
+[[ $code -eq 0 && $(grep -c '^iclab: the result is not kept: .*run/over.* (--out DIR' "$work/err") -eq 1 ]] &&
+    grep -q '^task.n' "$work/out"
+ok $? "nor is one of many values, whose table is printed"
+rm "$work/run/over"
+mv "$work/over" "$work/run/over"
+# A file system that is mounted to be read, with results of before.
+if unshare -rm true 2>/dev/null; then
+    mkdir "$work/run/eval"
+    for what in eval over/n; do
+        arguments=()
+        [[ $what == eval ]] || arguments=(--over 'task.n=8,9')
+        code=0
+        # shellcheck disable=SC2016 # the inner shell's
+        unshare -rm sh -c 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"' sh "$work/run" \
+            "$ICLAB" eval "$work/run" "${small[@]}" "${arguments[@]}" >"$work/out" 2>"$work/err" </dev/null || code=$?
+        [[ $code -eq 0 && $(grep -c "^iclab: the result is not kept: .*run/$what.*: Read-only" "$work/err") -eq 1 ]] &&
+            grep -qE '^(model|task.n) ' "$work/out"
+        ok $? "a run that is read-only: the table of $what is printed, and a line says the rest"
+    done
+    rmdir "$work/run/eval"
+fi
 run eval "$work/run" "${small[@]}" --set task.n=12 --json
 expect 0 "the same cell by --set"
 grep '^{"task.n":"12"' "$work/run/over/n/result.json" | sed 's/"task.n":"12",//; s/,$//' >"$work/cell"
