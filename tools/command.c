@@ -92,8 +92,10 @@ icl_status print_json_line(icl_json *json, icl_error *error) {
 }
 
 icl_status finish_output(icl_error *error) {
-    if (fflush(stdout) != 0 || ferror(stdout))
+    if (fflush(stdout) != 0)
         return icl_file_fail(error, "write", "standard output", errno);
+    if (ferror(stdout)) /* the reason is gone with the call that failed */
+        return icl_fail(error, ICL_ERROR_IO, "cannot write standard output: a part of it is lost");
     return ICL_OK;
 }
 
@@ -111,7 +113,6 @@ icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_er
         ICL_TRY(kept_lines(keep, ICL_RESULT_ROWS, text, error));
         icl_text_free(&text);
     }
-    ICL_TRY(finish_output(error));
 done:
     icl_text_free(&text);
     return status;

@@ -95,7 +95,6 @@ static int run(int count, char *const *arguments) {
             print_row(&devices[i]);
         ICL_TRY(keep_row(&keep, &devices[i], &error));
     }
-    ICL_TRY(finish_output(&error));
     ICL_TRY(say_idle_drivers(&error));
     if (options.out)
         ICL_TRY(kept_finish(&keep, &(icl_json){0}, &error));

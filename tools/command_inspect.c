@@ -118,7 +118,6 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     ICL_TRY(p.status);
     if (!options->json)
         print_summary(&p, summary);
-    ICL_TRY(finish_output(error));
     icl_json_text(&whole, "run", options->run);
     icl_json_count(&whole, "seed", seed);
     ICL_TRY(kept_finish(&p.keep, &whole, error));

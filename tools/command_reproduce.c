@@ -130,7 +130,6 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
         printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
                summary->missed, summary->seconds, folder,
                p->missing_gnuplot ? " (no gnuplot here: gnuplot NAME.gp in that folder draws NAME.svg)" : "");
-    ICL_CHECK(finish_output(error));
     icl_json_text(&json, "reproduction", reproduction->name);
     icl_json_text(&json, "scale", icl_scale_name((icl_scale)p->options->scale));
     icl_json_count(&json, "seed", *p->keep.facts.seed);
@@ -381,6 +380,7 @@ static int run(int count, char *const *arguments) {
     icl_error error = {0};
     icl_status status;
 
+    outlive_readers();
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));

@@ -229,7 +229,6 @@ static icl_status print_results(sweeping *run, icl_error *error) {
     if (!run->options->json)
         fputs(texts.table, stdout);
     ICL_TRY(print_best(run, results, error));
-    ICL_TRY(finish_output(error));
     ICL_TRY(keep_results(run, &texts, error));
     ICL_TRY(report_results(run, results, error));
 done:
@@ -335,6 +334,7 @@ static int run_sweep(int count, char *const *arguments) {
     icl_error error = {0};
     icl_status status;
 
+    outlive_readers();
     ICL_TRY(read_command_line(&command_sweep, count, arguments, &options, &error));
     ICL_TRY(check_workers("sweep", &options.workers, &error));
     ICL_TRY(join_command_line("sweep", count, arguments, &run.command_line, &error));

@@ -473,6 +473,7 @@ static int run_train(int count, char *const *arguments) {
     icl_error error = {0};
     icl_status status;
 
+    outlive_readers();
     ICL_TRY(read_command_line(&command_train, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(ranks_join(&run.ranks, &error));

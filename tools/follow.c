@@ -1,9 +1,7 @@
 #include "follow.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "iclab/file.h"
 
@@ -27,10 +25,6 @@ static void flush_rows(void *user) {
 
 icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error) {
     all->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = all};
-    /* Whoever reads rows there and goes away ends neither the training nor what follows it: the table is refused
-     * then. */
-    if (all->metrics && strcmp(all->metrics, "-") == 0)
-        (void)signal(SIGPIPE, SIG_IGN);
     if (all->tensorboard)
         ICL_CHECK(icl_folder_create(all->tensorboard, error));
     if (all->metrics)

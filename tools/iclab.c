@@ -50,19 +50,19 @@ static const subcommand *find_command(const char *name) {
     return strcmp(name, command_documents.name) == 0 ? &command_documents : NULL;
 }
 
-/* Behind what was asked to be printed. */
-static int end_of_output(void) {
+/* Behind what was asked to be printed. What was lost is told last, so that results are kept first. */
+static int end_of_output(int code) {
     icl_error error = {0};
     const icl_status status = finish_output(&error);
 
-    return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
+    return status == ICL_OK || code > EXIT_CHECK_FAILED ? code : report_failure(status, &error);
 }
 
 static int run_command(const subcommand *found, int count, char *const *arguments) {
     if (!wants_help(count, arguments))
-        return found->run(count, arguments);
+        return end_of_output(found->run(count, arguments));
     print_command_help(found);
-    return end_of_output();
+    return end_of_output(EXIT_DONE);
 }
 
 /* Standard streams that the caller closed: the next file that is opened would take their place, and messages would go
@@ -89,12 +89,12 @@ int main(int count, char **arguments) {
         return no_command();
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "help") == 0) {
         print_general_help();
-        return end_of_output();
+        return end_of_output(EXIT_DONE);
     }
     if (strcmp(arguments[1], "--version") == 0) {
         const icl_build build = icl_build_facts();
         printf("iclab %s (%s, %s)\nbuilt with %s\n", icl_version(), build.commit, build.compiler, build.libraries);
-        return end_of_output();
+        return end_of_output(EXIT_DONE);
     }
     found = find_command(arguments[1]);
     return found ? run_command(found, count - 2, arguments + 2) : unknown_command(arguments[1]);

@@ -35,15 +35,38 @@ void settle_hangup(void) {
     (void)signal(SIGHUP, outlives_hangup > 0 ? SIG_IGN : SIG_DFL);
 }
 
+/* ---- Readers ---- */
+
+void outlive_readers(void) {
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
 /* ---- Requests ---- */
+
+static const int batch_signals[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+
+enum { BATCH_SIGNALS = sizeof batch_signals / sizeof *batch_signals };
 
 static void request_stop(int signal_number) {
     stop_signal = signal_number;
 }
 
+/* Puts one handler in the place of another. */
+static void replace_handler(int signal_number, void (*from)(int), void (*to)(int)) {
+    struct sigaction action;
+
+    if (sigaction(signal_number, NULL, &action) != 0 || action.sa_handler != from)
+        return;
+    action = (struct sigaction){.sa_handler = to};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(signal_number, &action, NULL);
+}
+
 void catch_stop_signals(void) {
     struct sigaction action = {.sa_handler = request_stop, .sa_flags = SA_RESETHAND};
     sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < BATCH_SIGNALS; i++)
+        replace_handler(batch_signals[i], SIG_DFL, request_stop);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     if (outlives_hangup <= 0)
@@ -51,6 +74,8 @@ void catch_stop_signals(void) {
 }
 
 void release_stop_signals(void) {
+    for (size_t i = 0; i < BATCH_SIGNALS && stop_signal == 0; i++)
+        replace_handler(batch_signals[i], request_stop, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     settle_hangup();

@@ -11,9 +11,16 @@ extern volatile sig_atomic_t stop_signal;
  * (nohup). */
 void settle_hangup(void);
 
+/* Readers of stdout and stderr that go away do not end the command: writing fails instead, and main looks at stdout at
+ * the end. */
+void outlive_readers(void);
+
 /* Makes SIGINT, SIGTERM and SIGHUP requests. The handler then steps aside, so that a second one ends the process at
- * once. */
+ * once. So it does of what batch systems send (SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM), where nobody else handles or
+ * ignores that, but these come again and again, and are heard until the process ends. */
 void catch_stop_signals(void);
+
+/* Lets signals end the process again, except those of batch systems once one has asked for an end. */
 void release_stop_signals(void);
 
 #endif

@@ -12,10 +12,11 @@ small=(--set train.batch=8 --set train.warmup=0 --set eval.sequences=16 --set ev
     --set model.layers=1 --set train.growth=0 --set train.schedule=constant)
 
 # ---- Hang-ups ----
-# hang_up NAME COMMAND...: begins a run by the command, sends SIGHUP once it trains; its process in $process.
-hang_up() {
-    local i folder=$1
-    shift
+# signal_run SIGNAL NAME COMMAND...: begins a run by the command, sends the signal once it trains; its process in
+# $process.
+signal_run() {
+    local i signal=$1 folder=$2
+    shift 2
     "$@" "$ICLAB" train quickstart "${small[@]}" --set train.steps=100000000 --out "$folder" \
         >/dev/null 2>err </dev/null &
     process=$!
@@ -23,21 +24,40 @@ hang_up() {
         [[ ! -s $folder/metrics.csv || $(wc -l <"$folder/metrics.csv") -lt 2 ]] || break
         sleep 0.1
     done
-    kill -HUP "$process"
+    kill "-$signal" "$process"
 }
 # These tests may themselves run under nohup, and a shell cannot take back that a signal is ignored.
 default=(env)
 env --default-signal=HUP true 2>/dev/null && default=(env --default-signal=HUP)
-hang_up hung "${default[@]}"
+signal_run HUP hung "${default[@]}"
 code=0
 wait "$process" || code=$?
 expect 129 "SIGHUP ends a run"
 says 'the checkpoint is written: iclab train --resume hung' "which it saves"
-hang_up outlived nohup
+signal_run HUP outlived nohup
 kill -TERM "$process"
 code=0
 wait "$process" || code=$?
 expect 143 "nohup lets a run outlive it, up to SIGTERM"
+
+# ---- Batch systems ----
+for signal in USR1 USR2 XCPU ALRM; do
+    signal_run "$signal" "by_$signal" env
+    kill "-$signal" "$process" 2>/dev/null # they repeat it
+    code=0
+    wait "$process" || code=$?
+    expect "$((128 + $(kill -l "$signal")))" "SIG$signal ends a run"
+    says "the checkpoint is written: iclab train --resume by_$signal" "which it saves"
+    grep -q '"status":.*"interrupted"' "by_$signal/run.json"
+    ok $? "and says so in run.json"
+done
+if env --ignore-signal=USR1 true 2>/dev/null; then
+    signal_run USR1 ignored env --ignore-signal=USR1
+    kill -TERM "$process"
+    code=0
+    wait "$process" || code=$?
+    expect 143 "a signal that whoever starts the run ignores does not end it"
+fi
 
 # ---- Processes of its own, where whoever starts it ignores how children end ----
 if env --ignore-signal=CHLD true 2>/dev/null; then
@@ -68,6 +88,41 @@ ok $? "writes no message into one of its files"
 "$ICLAB" train quickstart "${small[@]}" --steps 3 --out alone <&- >&- 2>&-
 [[ $? -eq 3 && -s alone/model.safetensors ]] && ! grep -rlq 'iclab: ' alone
 ok $? "nor one without any stream, whose table is lost: exit code 3"
+
+# Readers that go away before the first line: both commands of a pipe run at once, so the first waits for the second.
+mkfifo gate
+{
+    read -r <gate
+    "$ICLAB" train quickstart "${small[@]}" --steps 3 --out unread 2>err </dev/null
+    echo $? >code
+} | true &
+reader=$!
+echo gone >gate
+wait "$reader"
+for ((i = 0; i < 600; i++)); do
+    [[ ! -s code ]] || break
+    sleep 0.1
+done
+code=$(<code)
+expect 3 "a run whose reader of the table goes away"
+says 'cannot write standard output' "says so at its end"
+[[ -s unread/model.safetensors && -s unread/result.json && -s unread/report.html ]] &&
+    grep -q '"status":.*"finished"' unread/run.json
+ok $? "and keeps model, result and report"
+{
+    read -r <gate
+    "$ICLAB" train quickstart "${small[@]}" --steps 3 --out unheard 2>&1 >out </dev/null
+    echo $? >heard
+} | true &
+reader=$!
+echo gone >gate
+wait "$reader"
+for ((i = 0; i < 600; i++)); do
+    [[ ! -s heard ]] || break
+    sleep 0.1
+done
+[[ $(<heard) -eq 0 && -s unheard/report.html ]] && grep -q '^model ' out
+ok $? "a run whose messages nobody reads trains to its end"
 
 # ---- A home that cannot be written ----
 if grep -q 'Portable Computing Language' < <("$ICLAB" devices --json 2>/dev/null); then
