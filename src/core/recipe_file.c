@@ -241,7 +241,31 @@ static void write_key(FILE *stream, const icl_recipe_key *key, const char *text)
     }
 }
 
+static const icl_recipe_own *find_own(const icl_recipe_own *own, size_t count, const char *section) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(own[i].section, section) == 0)
+            return &own[i];
+    return NULL;
+}
+
+/* The text to write of a key; NULL: none. */
+static const char *written_value(const icl_recipe *recipe, size_t index, const icl_recipe_own *own) {
+    const icl_recipe_key *key = &recipe->keys[index];
+    bool is_written = !icl_recipe_is_idle(recipe, index);
+
+    if (own && strcmp(key->name, "family") == 0)
+        return own->family;
+    if (own)
+        is_written = !recipe->values[index].is_default || icl_recipe_lists(own->keys, key);
+    return is_written ? recipe->values[index].text : NULL;
+}
+
 icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *error) {
+    return icl_recipe_write_own(recipe, NULL, 0, text, error);
+}
+
+icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *own, size_t count, char **text,
+                                icl_error *error) {
     icl_status status = ICL_OK;
     char *memory = NULL;
     size_t size = 0;
@@ -252,12 +276,13 @@ icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *er
         return icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");
     for (size_t i = 0; i < recipe->key_count; i++) {
         const icl_recipe_key *key = &recipe->keys[i];
-        if (icl_recipe_is_idle(recipe, i))
+        const char *value = written_value(recipe, i, find_own(own, count, key->section));
+        if (!value)
             continue;
         if (strcmp(key->section, section) != 0)
             fprintf(stream, "%s[%s]\n", section[0] == '\0' ? "" : "\n", key->section);
         section = key->section;
-        write_key(stream, key, recipe->values[i].text);
+        write_key(stream, key, value);
     }
     if (fclose(stream) != 0 || !memory)
         status = icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");

@@ -33,6 +33,23 @@ bool icl_recipe_means(const icl_recipe *recipe, size_t index, const char *text);
 /* Whether nothing reads a key that is at its default: it need not be written. */
 bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index);
 
+/* Whether one of the groups, a list that ends with NULL or is NULL, has the key. */
+bool icl_recipe_lists(const icl_recipe_group *const *groups, const icl_recipe_key *key);
+
+/* What a program has in place of a section's families: a name of its own, and the keys of the section that it reads. */
+typedef struct icl_recipe_own {
+    const char *section, *family;
+    const icl_recipe_group *const *keys;
+} icl_recipe_own;
+
+/* ICL_ERROR_INPUT where a key of the section is not at its default and not among those that the program reads. */
+icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *own, icl_error *error);
+
+/* The text of icl_recipe_write, but for `count` sections with a program's own family: they hold its name, the keys that
+ * it reads, and those that are not at their defaults. */
+icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *own, size_t count, char **text,
+                                icl_error *error);
+
 /* Checks the text against the key's type and range and stores it. ICL_ERROR_INPUT, prefixed with the origin, names an
  * unknown key's nearest known one. */
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,

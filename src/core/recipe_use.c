@@ -6,7 +6,7 @@
 #include "core/recipe_store.h"
 #include "iclab/text.h"
 
-static bool lists(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
+bool icl_recipe_lists(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
     for (; groups && *groups; groups++)
         for (size_t i = 0; i < (*groups)->count; i++)
             if (strcmp((*groups)->rows[i].section, key->section) == 0 &&
@@ -17,9 +17,9 @@ static bool lists(const icl_recipe_group *const *groups, const icl_recipe_key *k
 
 static bool governs(const icl_recipe_key *governor, const icl_recipe_key *key) {
     for (const icl_choice *choice = governor->choices; choice && choice->word; choice++)
-        if (lists(choice->keys, key))
+        if (icl_recipe_lists(choice->keys, key))
             return true;
-    return lists(governor->keys, key);
+    return icl_recipe_lists(governor->keys, key);
 }
 
 /* Whether the governor's value brings the key into use. */
@@ -27,9 +27,9 @@ static bool brings(const icl_recipe *recipe, size_t governor, size_t index) {
     const icl_recipe_key *from = &recipe->keys[governor], *key = &recipe->keys[index];
 
     for (const icl_choice *choice = from->choices; choice && choice->word; choice++)
-        if (strcmp(choice->word, recipe->values[governor].text) == 0 && lists(choice->keys, key))
+        if (strcmp(choice->word, recipe->values[governor].text) == 0 && icl_recipe_lists(choice->keys, key))
             return true;
-    return lists(from->keys, key) && !icl_recipe_means(recipe, governor, from->neutral);
+    return icl_recipe_lists(from->keys, key) && !icl_recipe_means(recipe, governor, from->neutral);
 }
 
 static bool is_used(const icl_recipe *recipe, size_t index) {
@@ -79,11 +79,11 @@ bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index) {
 /* The values of the governor with which a key is read: "train.schedule = step", "another task.subspace". */
 static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_key *key, icl_text *values,
                               icl_error *error) {
-    if (lists(governor->keys, key))
+    if (icl_recipe_lists(governor->keys, key))
         return icl_text_print(values, error, "another %s.%s", governor->section, governor->name);
     ICL_CHECK(icl_text_print(values, error, "%s.%s = ", governor->section, governor->name));
     for (const icl_choice *choice = governor->choices, *first = NULL; choice->word; choice++)
-        if (lists(choice->keys, key)) {
+        if (icl_recipe_lists(choice->keys, key)) {
             ICL_CHECK(icl_text_print(values, error, "%s%s", first ? " or " : "", choice->word));
             first = choice;
         }
@@ -115,6 +115,19 @@ icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_e
     for (size_t i = 0; i < recipe->key_count; i++)
         if (strcmp(recipe->keys[i].section, section) == 0 && !recipe->values[i].is_default && !is_used(recipe, i))
             return refuse(recipe, i, error);
+    return ICL_OK;
+}
+
+icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *own, icl_error *error) {
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        if (strcmp(key->section, own->section) == 0 && !recipe->values[i].is_default &&
+            !icl_recipe_lists(own->keys, key))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: %s.%s = %s: the program's own %s %s does not read it: expected %s, its default",
+                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, own->section,
+                            own->family, key->default_value[0] ? key->default_value : "nothing");
+    }
     return ICL_OK;
 }
 

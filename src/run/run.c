@@ -12,8 +12,11 @@
 #include "iclab/model_file.h"
 #include "run/counts.h"
 #include "run/provenance.h"
+#include "train/trainer.h"
 
 /* ---- The recipe ---- */
+
+#define MOST_RECIPE_BYTES ((size_t)1 << 20)
 
 icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error) {
     icl_status status = ICL_OK;
@@ -45,9 +48,24 @@ done:
     return status;
 }
 
+/* Every writer ends the text with a line feed, so that one without was cut. */
+static icl_status check_text(const char *folder, const char *path, const char *text, size_t size, icl_error *error) {
+    const size_t mark = strlen(ICL_OWN_PARTS);
+
+    if (strncmp(text, ICL_OWN_PARTS, mark) == 0)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %.*s: expected that program, which alone can evaluate it or go on with it", folder,
+                        (int)strcspn(text + 2, "\n"), text + 2);
+    if (size == 0 || text[size - 1] != '\n' || strlen(text) != size)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: does not end with a line feed: expected the whole of the recipe",
+                        path);
+    return ICL_OK;
+}
+
 icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    char *path = NULL;
+    char *path = NULL, *text = NULL;
+    size_t size;
 
     ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
     if (!icl_path_exists(path)) {
@@ -56,9 +74,12 @@ icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error
                           folder);
         goto done;
     }
-    ICL_TRY(icl_recipe_load(recipe, path, error));
+    ICL_TRY(icl_file_read(path, MOST_RECIPE_BYTES, &text, &size, error));
+    ICL_TRY(check_text(folder, path, text, size, error));
+    ICL_TRY(icl_recipe_parse(recipe, text, path, error));
     ICL_TRY(icl_recipe_reset_unused(recipe, error)); /* older runs hold every key */
 done:
+    icl_free(&text);
     icl_free(&path);
     return status;
 }

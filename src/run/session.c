@@ -208,10 +208,28 @@ static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) 
     return run->stop_at > 0 || run->stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
+/* The program wrote the recipe without its own task and model, which no recipe names. */
+static icl_status record_parts(const session *run, icl_error *error) {
+    const icl_trainer_parts parts = icl_trainer_get_parts(run->trainer);
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+
+    if (!parts.task && !parts.model)
+        return ICL_OK;
+    ICL_TRY(icl_trainer_write_recipe(run->trainer, &text, error));
+    ICL_TRY(icl_path_join(run->params->folder, ICL_RUN_RECIPE, &path, error));
+    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+done:
+    icl_free(&path);
+    icl_free(&text);
+    return status;
+}
+
 static icl_status open_folder(session *run, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
 
     ICL_CHECK(make_paths(run, error));
+    ICL_CHECK(record_parts(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
         ICL_CHECK(resume_metrics(run, step, error));
     else

@@ -9,6 +9,7 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "core/recipe_store.h"
 #include "train/polish.h"
 #include "train/starts.h"
 
@@ -154,6 +155,8 @@ static icl_status create_parts(icl_trainer *trainer, icl_error *error) {
     const icl_recipe *recipe = trainer->recipe;
     const icl_trainer_parts *parts = &trainer->parts;
 
+    if (parts->task)
+        ICL_CHECK(icl_recipe_check_own(recipe, &(icl_recipe_own){"task", parts->task->name, parts->task->keys}, error));
     ICL_CHECK(parts->task ? icl_task_create_with(parts->task, recipe, &trainer->task, error)
                           : icl_task_create(recipe, &trainer->task, error));
     const icl_task_shape shape = *icl_task_get_shape(trainer->task);
