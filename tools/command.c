@@ -8,6 +8,7 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/recipe.h"
+#include "iclab/run.h"
 #include "iclab/text.h"
 
 int exit_code_of(icl_status status) {
@@ -89,6 +90,16 @@ icl_status print_json_line(icl_json *json, icl_error *error) {
         printf("%s\n", text);
     icl_text_free(&text);
     return status;
+}
+
+void warn_of_missing_list(const char *folder) {
+    char *path = NULL;
+
+    if (icl_path_join(folder, ICL_RUN_FILES, &path, NULL) == ICL_OK && !icl_path_exists(path))
+        fprintf(stderr,
+                "iclab: %s: no " ICL_RUN_FILES ", as in runs of older versions: its files are not checked for damage\n",
+                folder);
+    icl_text_free(&path);
 }
 
 icl_status finish_output(icl_error *error) {

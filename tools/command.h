@@ -77,6 +77,9 @@ icl_status join_command_line(const char *command, int count, char *const *argume
 /* Finishes a JSON object and prints it as one line. */
 icl_status print_json_line(icl_json *json, icl_error *error);
 
+/* Says on stderr that nothing tells whether a run's files are as they were written. */
+void warn_of_missing_list(const char *folder);
+
 /* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
 icl_status finish_output(icl_error *error);
 

@@ -218,6 +218,7 @@ static icl_status evaluate_run(eval_options *options, icl_error *error) {
     ICL_TRY(check_options(options, error));
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+    warn_of_missing_list(options->folder);
     ICL_TRY(icl_run_read_recipe_name(options->folder, &options->recipe_name, error));
     ICL_TRY(apply_overrides(recipe, &options->overrides, error));
     if (options->over.count > 0)

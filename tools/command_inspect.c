@@ -68,6 +68,7 @@ static icl_status read_seed(const char *run, uint64_t *seed, icl_error *error) {
 
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(run, recipe, error));
+    warn_of_missing_list(run);
     *seed = icl_recipe_count(recipe, "eval", "seed");
 done:
     icl_recipe_destroy(&recipe);

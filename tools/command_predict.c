@@ -231,6 +231,7 @@ static icl_status predict(const predict_options *options, icl_error *error) {
     ICL_TRY(check_usage(options, error));
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
+    warn_of_missing_list(options->folder);
     /* Before a device is opened, which may take a while: a bad table is said at once. */
     ICL_TRY(read_data(options, &table, error));
     if (options->fresh && table->columns > 1)

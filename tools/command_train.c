@@ -87,6 +87,7 @@ static icl_status read_recipe(training *run, icl_error *error) {
         ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     if (options->resume) {
         ICL_TRY(icl_run_read_recipe(options->resume, run->recipe, error));
+        warn_of_missing_list(options->resume);
         ICL_TRY(icl_run_read_recipe_name(options->resume, &run->recipe_name, error));
         held = icl_recipe_count(run->recipe, "train", "steps");
         if (path)

@@ -4,6 +4,7 @@
  *     recipe.ini                    complete, re-runnable
  *     origin                        hash of the parameters it started from, where they are not the recipe's
  *     run.json                      version, commit, device, seed, command line: where every number comes from
+ *     files.txt                     hash (FNV-1a, 64 bits) and size of the files above and of those that follow
  *     metrics.csv                   loss, gradient norm and learning rate by step
  *     model.safetensors             the named matrices
  *     snapshots/STEP.safetensors    the named matrices after so many steps, with train.snapshot_every
@@ -32,6 +33,7 @@ ICL_C_BEGIN
 #define ICL_RUN_SNAPSHOTS  "snapshots"
 #define ICL_RUN_CHECKPOINT "checkpoint/state.safetensors"
 #define ICL_RUN_LOCK       "lock"
+#define ICL_RUN_FILES      "files.txt"
 
 /* A run folder in which nothing else trains as long as the claim is held. */
 typedef struct icl_run_claim icl_run_claim;
@@ -72,7 +74,12 @@ ICL_API icl_status icl_run_create(const char *folder, const icl_recipe *recipe, 
 /* Replaces the recipe of a run that goes on with another budget. */
 ICL_API icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error);
 
-/* Reads the recipe of an existing run over `recipe`. ICL_ERROR_INPUT if the folder holds no run. */
+/* Lists the files of a run's folder anew, after a program has written some of them itself: whoever opens the run would
+ * take them for damaged. ICL_ERROR_IO if a file cannot be read or the list cannot be written. */
+ICL_API icl_status icl_run_list_files(const char *folder, icl_error *error);
+
+/* Reads the recipe of an existing run over `recipe`. ICL_ERROR_INPUT if the folder holds no run, or one of a program's
+ * own task or model, or if a file of the run is not as it was written (files.txt; older versions wrote none). */
 ICL_API icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error *error);
 
 /* The recipe name that run.json holds, freed with icl_text_free; "recipe.ini" where it has none. */

@@ -10,6 +10,7 @@
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "run/files.h"
 #include "run/recipe_keys.h"
 #include "train/polish.h"
 
@@ -33,6 +34,8 @@ icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *fou
                           "%s: holds a run of another recipe: expected another folder, or the same settings and "
                           "version as when it was made",
                           path);
+    else
+        status = icl_run_files_check(folder, NULL, error);
 done:
     icl_recipe_destroy(&held);
     icl_free(&path);
@@ -73,7 +76,7 @@ static icl_status write_origin(const icl_cell_params *params, const icl_trainer 
 
     ICL_TRY(icl_folder_create(params->session.folder, error));
     ICL_TRY(origin_of(params, trainer, text, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+    ICL_TRY(icl_run_file_write(params->session.folder, ICL_RUN_ORIGIN, text, error));
 done:
     icl_free(&path);
     return status;

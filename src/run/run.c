@@ -11,6 +11,7 @@
 #include "iclab/json.h"
 #include "iclab/model_file.h"
 #include "run/counts.h"
+#include "run/files.h"
 #include "run/provenance.h"
 #include "train/trainer.h"
 
@@ -20,14 +21,12 @@
 
 icl_status icl_run_write_recipe(const char *folder, const icl_recipe *recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    char *path = NULL, *text = NULL;
+    char *text = NULL;
 
-    ICL_TRY(icl_path_join(folder, ICL_RUN_RECIPE, &path, error));
     ICL_TRY(icl_recipe_write(recipe, &text, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+    ICL_TRY(icl_run_file_write(folder, ICL_RUN_RECIPE, text, error));
 done:
     icl_free(&text);
-    icl_free(&path);
     return status;
 }
 
@@ -74,6 +73,7 @@ icl_status icl_run_read_recipe(const char *folder, icl_recipe *recipe, icl_error
                           folder);
         goto done;
     }
+    ICL_TRY(icl_run_files_check(folder, NULL, error));
     ICL_TRY(icl_file_read(path, MOST_RECIPE_BYTES, &text, &size, error));
     ICL_TRY(check_text(folder, path, text, size, error));
     ICL_TRY(icl_recipe_parse(recipe, text, path, error));
@@ -102,7 +102,7 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
     icl_status status = ICL_OK;
     icl_json json = {0};
-    char *path = NULL, *text = NULL;
+    char *text = NULL;
 
     icl_provenance_add_program(&json);
     icl_json_text(&json, "recipe", facts->recipe_name);
@@ -122,10 +122,8 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_json_number(&json, "training_seconds", fmax(0, facts->training_seconds));
     icl_json_text(&json, "status", facts->status);
     ICL_TRY(icl_json_finish(&json, true, &text, error));
-    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+    ICL_TRY(icl_run_file_write(folder, ICL_RUN_FACTS, text, error));
 done:
-    icl_free(&path);
     icl_free(&text);
     return status;
 }
@@ -252,9 +250,11 @@ done:
 icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
                                  icl_error *error) {
     icl_status status = ICL_OK;
-    char *path = NULL;
+    char *path = NULL, name[64];
 
     ICL_TRY(icl_run_snapshot_path(folder, step, &path, error));
+    snprintf(name, sizeof name, "%s/%" PRIu64 ".safetensors", ICL_RUN_SNAPSHOTS, step);
+    ICL_TRY(icl_run_files_check(folder, name, error));
     if (icl_path_exists(path))
         status = icl_model_file_read(path, model, values, error);
     else

@@ -12,6 +12,7 @@
 #include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/run.h"
+#include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
 #include "train/polish.h"
@@ -212,15 +213,13 @@ static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) 
 static icl_status record_parts(const session *run, icl_error *error) {
     const icl_trainer_parts parts = icl_trainer_get_parts(run->trainer);
     icl_status status = ICL_OK;
-    char *path = NULL, *text = NULL;
+    char *text = NULL;
 
     if (!parts.task && !parts.model)
         return ICL_OK;
     ICL_TRY(icl_trainer_write_recipe(run->trainer, &text, error));
-    ICL_TRY(icl_path_join(run->params->folder, ICL_RUN_RECIPE, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+    ICL_TRY(icl_run_file_write(run->params->folder, ICL_RUN_RECIPE, text, error));
 done:
-    icl_free(&path);
     icl_free(&text);
     return status;
 }
@@ -228,8 +227,6 @@ done:
 static icl_status open_folder(session *run, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
 
-    ICL_CHECK(make_paths(run, error));
-    ICL_CHECK(record_parts(run, error));
     if (run->params->resume && icl_path_exists(run->metrics_path))
         ICL_CHECK(resume_metrics(run, step, error));
     else
@@ -240,6 +237,38 @@ static icl_status open_folder(session *run, icl_error *error) {
     if (step == 0)
         ICL_CHECK(take_snapshot(run, error));
     return ICL_OK;
+}
+
+/* Lists what belongs to the checkpoint, and the snapshots behind the last one. */
+static icl_status list_files(const session *run, icl_run_files *files, uint64_t from, icl_error *error) {
+    const uint64_t every = run->snapshot_every, step = icl_trainer_progress(run->trainer).step;
+    char name[64];
+
+    ICL_CHECK(icl_run_files_update(files, ICL_RUN_METRICS, error));
+    ICL_CHECK(icl_run_files_update(files, ICL_RUN_CHECKPOINT, error));
+    ICL_CHECK(icl_run_files_update(files, ICL_RUN_MODEL, error));
+    for (uint64_t at = from; every > 0 && at <= step; at += every) {
+        snprintf(name, sizeof name, "%s/%" PRIu64 ".safetensors", ICL_RUN_SNAPSHOTS, at);
+        ICL_CHECK(icl_run_files_update(files, name, error));
+    }
+    return icl_run_files_write(files, error);
+}
+
+/* The table may be cut to the checkpoint's step. */
+static icl_status open_listed(session *run, icl_error *error) {
+    const uint64_t step = icl_trainer_progress(run->trainer).step;
+    icl_run_files *files = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_paths(run, error));
+    ICL_TRY(record_parts(run, error));
+    ICL_TRY(icl_run_files_open(run->params->folder, &files, error));
+    icl_run_files_forget(files, ICL_RUN_METRICS);
+    ICL_TRY(open_folder(run, error));
+    ICL_TRY(list_files(run, files, step, error));
+done:
+    icl_run_files_close(&files);
+    return status;
 }
 
 static void close_session(session *run) {
@@ -254,11 +283,44 @@ static void close_session(session *run) {
 
 /* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
 static icl_status save(session *run, icl_error *error) {
-    ICL_CHECK(icl_csv_flush(run->metrics, error));
-    ICL_CHECK(icl_trainer_save(run->trainer, run->checkpoint, error));
-    ICL_CHECK(icl_trainer_export(run->trainer, run->model, error));
+    icl_run_files *files = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_run_files_open(run->params->folder, &files, error));
+    ICL_TRY(icl_csv_flush(run->metrics, error));
+    ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
+    ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
+    ICL_TRY(list_files(run, files, next_due(run->checkpoint_step, run->snapshot_every, UINT64_MAX), error));
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
-    return ICL_OK;
+done:
+    icl_run_files_close(&files);
+    return status;
+}
+
+/* The rows up to a divergence, where the disk takes them. */
+static void keep_rows(session *run) {
+    icl_run_files *files = NULL;
+
+    if (icl_run_files_open(run->params->folder, &files, NULL) == ICL_OK) {
+        (void)icl_csv_flush(run->metrics, NULL);
+        (void)icl_run_files_update(files, ICL_RUN_METRICS, NULL);
+        (void)icl_run_files_write(files, NULL);
+    }
+    icl_run_files_close(&files);
+}
+
+/* The model behind its last stage, which the checkpoint does not hold. */
+static icl_status save_model(const session *run, icl_error *error) {
+    icl_run_files *files = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_run_files_open(run->params->folder, &files, error));
+    ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
+    ICL_TRY(icl_run_files_update(files, ICL_RUN_MODEL, error));
+    ICL_TRY(icl_run_files_write(files, error));
+done:
+    icl_run_files_close(&files);
+    return status;
 }
 
 /* Rows for the steps of the last run, which followed step `before`. The last of them carries the
@@ -378,7 +440,7 @@ static icl_status advance(session *run, icl_error *error) {
 
     if (status == ICL_ERROR_DIVERGED && run->is_first) {
         (void)add_rows(run, before, (double)NAN, NULL);
-        (void)icl_csv_flush(run->metrics, NULL);
+        keep_rows(run);
         return explain_divergence(run, error);
     }
     if (status != ICL_OK)
@@ -420,7 +482,7 @@ static icl_status finish(session *run, icl_error *error) {
     if (run->is_first)
         status = icl_trainer_polish(run->trainer, run->params->stop, &result, error);
     if (run->is_first && status == ICL_OK)
-        status = icl_trainer_export(run->trainer, run->model, error);
+        status = save_model(run, error);
     ICL_CHECK(icl_ranks_agree(run->params->ranks, status, error));
     return icl_trainer_follow_first(run->trainer, error);
 }
@@ -434,7 +496,7 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
     ICL_CHECK(icl_trainer_follow_first(trainer, error));
     read_intervals(&run);
     if (run.is_first)
-        status = open_folder(&run, error);
+        status = open_listed(&run, error);
     ICL_TRY(icl_ranks_agree(params->ranks, status, error));
     ICL_TRY(keep_pace(&run, 0, SECONDS_A_CHUNK, error));
     while (icl_trainer_progress(trainer).step < total && !run.has_stopped && !run.is_done)

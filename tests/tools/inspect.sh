@@ -177,10 +177,12 @@ run inspect "$work/untrained" --device cpu --quiet
 refused 2 "missing: expected a trained model" "a run without a model"
 cp -r "$work/linear" "$work/unknown"
 sed -i 's/^family = linear$/family = recurrent/' "$work/unknown/recipe.ini"
+rm "$work/unknown/files.txt"
 run inspect "$work/unknown" --device cpu --quiet
 refused 2 "family = recurrent: expected" "an unknown model family"
 cp -r "$work/linear" "$work/another"
 sed -i 's/^layers = 2$/layers = 3/' "$work/another/recipe.ini"
+rm "$work/another/files.txt"
 run inspect "$work/another" --device cpu --quiet
 refused 2 "no tensor layer.2" "a model that is not the recipe's"
 touch "$work/file"

@@ -73,17 +73,22 @@ if [[ $device == cpu ]]; then
     run train --resume "$work/pieces" --device "$device" --steps 29
     expect 0 "resumed"
 fi
-# A folder of a version that wrote every key, and took values that nothing read.
+# A folder of a version that wrote every key, took values that nothing read, and listed no files.
 for key in '[train]' 'momentum = 0.5' '[task]' 'nuisance = 2' '[model]' 'attention = linear'; do
     echo "$key" >>"$work/pieces/recipe.ini"
 done
+rm "$work/pieces/files.txt"
 run train quickstart --resume "$work/pieces" --out "$work/pieces" --device "$device" --steps 40
 expect 0 "resumed to the end, where --out names the same folder"
+[[ $(grep -c 'pieces: no files.txt, as in runs of older versions' "$work/err") -eq 1 ]]
+ok $? "one line says that its files were not checked"
 run train --resume "$work/pieces" --out "$work/piece" --device "$device"
 refused 2 "expected no --out beside --resume" "another --out"
 run train --resume "$work/pieces" --out "$work/pieces2" --device "$device"
 refused 2 "expected no --out beside --resume" "one that it begins with"
 for file in model.safetensors metrics.csv recipe.ini checkpoint/state.safetensors; do
+    grep -qE "^[0-9a-f]{16} $(wc -c <"$work/pieces/$file") $file\$" "$work/pieces/files.txt"
+    ok $? "$file is listed again"
     same "$work/straight/$file" "$work/pieces/$file" "in pieces: the same $file"
 done
 grep -q '"recipe":.*"quickstart"' "$work/pieces/run.json"

@@ -152,6 +152,9 @@ def check_models(run, work):
     ok(saved.evaluate(device="cpu")["mse"][0] == run.evaluate(device="cpu")["mse"][0], "a saved model is a run")
     other = iclab.save(f"{work}/changed", {k: 2 * v for k, v in run.parameters.items()}, run.recipe)
     ok(other.evaluate(device="cpu")["mse"][0] != run.evaluate(device="cpu")["mse"][0], "of its own numbers")
+    shutil.copytree(run.folder, f"{work}/over")
+    with refused(iclab.InputError, "expected a folder", "a folder with another model's checkpoint"):
+        iclab.save(f"{work}/over", run.parameters, run.recipe)
     with refused(iclab.InputError, "safetensors", "a kind of file that there is not"):
         iclab.convert(run, f"{work}/model.onnx")
     if not torch:

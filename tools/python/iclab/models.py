@@ -12,6 +12,7 @@ import numpy
 import iclab_model
 
 from . import _arguments as arguments
+from . import _library as library
 from .errors import InputError
 from .recipes import Recipe
 from .runs import Folder, Run
@@ -39,6 +40,7 @@ def save(folder: str | os.PathLike[str], tensors: Mapping[str, Any], recipe: Rec
     arrays = {name: arguments.numbers(name, values) for name, values in plain.items()}
     iclab_model.write(path / "model.safetensors", arrays, _metadata_of(made))
     (path / "recipe.ini").write_text(str(made), encoding="utf-8")
+    library.call("icl_run_list_files", library.encoded(path))
     return Run(path)
 
 
