@@ -323,11 +323,11 @@ static icl_status train(training *run, icl_error *error) {
     ICL_TRY(open_run(run, &session, &all, error));
     session.folder = run->folder; /* the next one, if another run took the first */
     session.follower = run->is_first ? &all.follower : NULL;
+    catch_stop_signals();
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
                 icl_trainer_progress(run->trainer).step, icl_trainer_progress(run->trainer).total_steps);
     progress_start(&run->progress, run->quiet);
-    catch_stop_signals();
     status = icl_session_train(&session, run->trainer, error);
     run->end = icl_clock_seconds();
     release_stop_signals();
@@ -427,6 +427,8 @@ static icl_status run_training(training *run, icl_error *error) {
         ICL_TRY(print_result(run, &evaluation, error));
     if (run->is_first)
         ICL_TRY(write_report(run, evaluation, error));
+    if (run->is_first)
+        ICL_TRY(check_error_of_model(evaluation, error));
     if (!run->quiet)
         report_fallbacks(run->backend);
 done:
@@ -446,13 +448,24 @@ static icl_status check_usage(const train_options *options, icl_error *error) {
     return ICL_OK;
 }
 
+/* A run that stops among its starts has no checkpoint yet. */
+static void say_stop(const training *run, const icl_error *error) {
+    char *checkpoint = NULL;
+    const bool is_kept = run->folder && icl_path_join(run->folder, ICL_RUN_CHECKPOINT, &checkpoint, NULL) == ICL_OK &&
+                         icl_path_exists(checkpoint);
+
+    fprintf(stderr, "iclab: %s; %s: iclab train --resume %s %s\n", error->message,
+            is_kept ? "the checkpoint is written" : "there is no checkpoint yet", run->folder ? run->folder : "RUN",
+            is_kept ? "goes on" : "begins again");
+    icl_text_free(&checkpoint);
+}
+
 static int finish(training *run, icl_status status, const icl_error *error) {
     int code = EXIT_DONE;
 
     if (status == ICL_ERROR_INTERRUPTED) {
         if (run->is_first)
-            fprintf(stderr, "iclab: %s; the checkpoint is written: iclab train --resume %s goes on\n", error->message,
-                    run->folder);
+            say_stop(run, error);
         code = 128 + (int)stop_signal;
     } else if (status != ICL_OK) {
         code = run->is_first ? report_failure(status, error) : exit_code_of(status);

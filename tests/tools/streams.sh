@@ -40,6 +40,22 @@ code=0
 wait "$process" || code=$?
 expect 143 "nohup lets a run outlive it, up to SIGTERM"
 
+# ---- Before the first step ----
+"$ICLAB" train quickstart --set train.steps=100000000 --set train.starts=4 --set train.growth=0 --out begun \
+    >/dev/null 2>err </dev/null &
+process=$!
+for ((i = 0; i < 600; i++)); do
+    ! grep -q 'run folder begun' err || break
+    sleep 0.1
+done
+kill -TERM "$process"
+code=0
+wait "$process" || code=$?
+expect 143 "SIGTERM among the starts of a run"
+says 'before step 1; there is no checkpoint yet: iclab train --resume begun begins again' "names no checkpoint"
+[[ ! -e begun/checkpoint ]]
+ok $? "  where there is none"
+
 # ---- Batch systems ----
 for signal in USR1 USR2 XCPU ALRM; do
     signal_run "$signal" "by_$signal" env
