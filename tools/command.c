@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,6 +91,12 @@ icl_status print_json_line(icl_json *json, icl_error *error) {
         printf("%s\n", text);
     icl_text_free(&text);
     return status;
+}
+
+icl_status check_error_of_model(const icl_evaluation *evaluation, icl_error *error) {
+    if (isfinite(evaluation->scores[0].mse))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_DIVERGED, "the model's error is no number: its outputs are not finite");
 }
 
 void warn_of_missing_list(const char *folder) {

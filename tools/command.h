@@ -77,6 +77,9 @@ icl_status join_command_line(const char *command, int count, char *const *argume
 /* Finishes a JSON object and prints it as one line. */
 icl_status print_json_line(icl_json *json, icl_error *error);
 
+/* ICL_ERROR_DIVERGED where the model's error is NaN or infinite. */
+icl_status check_error_of_model(const icl_evaluation *evaluation, icl_error *error);
+
 /* Says on stderr that nothing tells whether a run's files are as they were written. */
 void warn_of_missing_list(const char *folder);
 

@@ -55,6 +55,7 @@ static icl_status print_and_keep(const eval_options *options, icl_backend *backe
     icl_json_count(&summary, "sequences", evaluation->sequences);
     icl_polish_add_json(&polished, &summary);
     ICL_TRY(kept_finish(keep, &summary, error));
+    ICL_TRY(check_error_of_model(evaluation, error));
 done:
     icl_json_discard(&summary);
     icl_evaluation_destroy(&evaluation);

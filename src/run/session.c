@@ -487,6 +487,13 @@ static icl_status finish(session *run, icl_error *error) {
     return icl_trainer_follow_first(run->trainer, error);
 }
 
+/* Whether every step was skipped. */
+static bool is_untrained(const icl_trainer *trainer) {
+    const icl_train_progress progress = icl_trainer_progress(trainer);
+
+    return progress.step > 0 && progress.skipped_steps == progress.step;
+}
+
 icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
     session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
     const uint64_t total = icl_trainer_progress(trainer).total_steps;
@@ -507,6 +514,11 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
     if (icl_trainer_progress(trainer).step < total && !run.is_done)
         status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped after step %" PRIu64 " of %" PRIu64,
                           icl_trainer_progress(trainer).step, total);
+    else if (is_untrained(trainer))
+        status = icl_fail(error, ICL_ERROR_DIVERGED,
+                          "none of %" PRIu64 " steps was taken: no gradient was finite, from the start on; a smaller "
+                          "start (model.init_std, model.initialization) or fewer model.layers may help",
+                          icl_trainer_progress(trainer).step);
     else
         status = finish(&run, error);
 done:

@@ -60,6 +60,13 @@ if [[ $device == cpu ]]; then # in single precision gradients overflow
     run train quickstart "${small[@]}" --set train.warmup=0 --set train.learning_rate=100 --steps 5 --out "$work/lost"
     grep -qE '^4 of 5 steps were skipped: ' "$work/out" && ! grep -q 'were left out' "$work/out"
     ok $? "steps that were skipped are told, and nothing of sequences"
+    run train graphs --device "$device" --set model.layers=6 --set train.batch=4 --steps 5 --out "$work/none"
+    refused 1 'none of 5 steps was taken: no gradient was finite' "a training that took no step is none"
+    grep -q '"status":.*"diverged"' "$work/none/run.json"
+    ok $? "and run.json says that it diverged"
+    run eval "$work/none" --device "$device" --set eval.sequences=100
+    expect 1 "nor has its model an error"
+    says "the model's error is no number" "which is said"
 fi
 
 # ---- The same again, in pieces ----

@@ -308,6 +308,7 @@ static icl_status finish_cell(worker *w, const char *cell_folder, const icl_reci
         result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
         ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
         ICL_TRY(evaluate(w, recipe, trainer, kept, &result, error));
+        result.diverged = !isfinite(result.mse);
     }
     ICL_TRY(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
     ICL_TRY(write_summary(&result, trainer, &summary, error));
