@@ -74,10 +74,9 @@ typedef struct icl_session_params {
 ICL_API icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
 /* Trains, for train.steps or until train.stop_at or train.stop_after ends it. The folder holds a checkpoint of the last
- * step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last checkpoint that stands.
- * That is also how a training
- * ends of which every step was skipped. ICL_ERROR_INTERRUPTED when asked to stop before the budget ended. metrics.csv is the same, byte for byte, however
- * often the run was stopped and resumed. */
+ * step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last checkpoint that stands; a training of
+ * which every step was skipped ends so, too. ICL_ERROR_INTERRUPTED when asked to stop before the budget ended.
+ * metrics.csv is the same, byte for byte, however often the run was stopped and resumed. */
 ICL_API icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error);
 
 ICL_C_END

@@ -28,8 +28,8 @@ struct icl_task_family {
     const char *name;     /* the value of task.family, and what messages call it */
     const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
 
-    /* The keys of the recipe's [task] that create reads; ends with NULL. A trainer refuses other keys there that are not
-     * at their defaults, and a run folder's recipe names these alone. NULL: none. */
+    /* The keys of the recipe's [task] that create reads; ends with NULL. A trainer refuses other keys there that are
+     * not at their defaults, and a run folder's recipe names these alone. NULL: none. */
     const icl_recipe_group *const *keys;
 
     /* Sets task->shape and task->state. On entry everything but task->family is zero, and prior.nonlinear true. On

@@ -25,7 +25,8 @@ icl_status icl_lock_folder(const char *path, icl_lock **lock, icl_error *error);
 
 void icl_lock_release(icl_lock **lock);
 
-/* Removes the file, too, unless someone replaced it. Who had opened it before sees that, and takes the lock of a new one. */
+/* Removes the file, too, unless someone replaced it. Who had opened it before sees that, and takes the lock of a new
+ * one. */
 void icl_lock_remove(icl_lock **lock);
 
 #endif

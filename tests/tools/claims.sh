@@ -31,7 +31,8 @@ refused 2 'another process or thread trains there: expected another folder' "nob
 cp "$held/recipe.ini" "$work/recipe.ini"
 rm "$held/recipe.ini" # as it is between the claim and the recipe
 run train quickstart "${small[@]}" --steps 3 --out "$held"
-refused 2 'another process or thread trains there.*--out names another' "nor begins another there, before its recipe is written"
+refused 2 'another process or thread trains there.*--out names another' \
+    "nor begins another there, before its recipe is written"
 [[ ! -e $held/recipe.ini ]]
 ok $? "  and writes nothing"
 cp "$work/recipe.ini" "$held/recipe.ini"

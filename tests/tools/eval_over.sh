@@ -57,8 +57,9 @@ if unshare -rm true 2>/dev/null; then
         [[ $what == eval ]] || arguments=(--over 'task.n=8,9')
         code=0
         # shellcheck disable=SC2016 # the inner shell's
-        unshare -rm sh -c 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"' sh "$work/run" \
-            "$ICLAB" eval "$work/run" "${small[@]}" "${arguments[@]}" >"$work/out" 2>"$work/err" </dev/null || code=$?
+        unshare -rm sh -c 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"' sh \
+            "$work/run" "$ICLAB" eval "$work/run" "${small[@]}" "${arguments[@]}" >"$work/out" 2>"$work/err" \
+            </dev/null || code=$?
         [[ $code -eq 0 && $(grep -c "^iclab: the result is not kept: .*run/$what.*: Read-only" "$work/err") -eq 1 ]] &&
             grep -qE '^(model|task.n) ' "$work/out"
         ok $? "a run that is read-only: the table of $what is printed, and a line says the rest"
