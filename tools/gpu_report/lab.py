@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shlex
 import signal
@@ -63,7 +64,8 @@ class Answer:
         if self.code < 0:
             return f"crashed: {signal.strsignal(-self.code) or 'signal'} ({-self.code})"
         if self.code not in allowed:
-            return f"exit code {self.code}: {lines[-1].removeprefix('iclab: ') if lines else 'it said nothing'}"
+            said = re.sub("^iclab: ", "", lines[-1]) if lines else "it said nothing"
+            return f"exit code {self.code}: {said}"
         return None
 
 

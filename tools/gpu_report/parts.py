@@ -84,7 +84,8 @@ def facts(lab):
     """Markdown about the machine: a table, and what the system and the vendor's tools say of drivers."""
     device = next((row for row in lab.devices if row.get("spec") == lab.device), {})
     release = pathlib.Path("/etc/os-release")
-    system = platform.freedesktop_os_release()["PRETTY_NAME"] if release.exists() else platform.system()
+    named = re.search(r'^PRETTY_NAME="?([^"\n]*)', release.read_text() if release.exists() else "", re.MULTILINE)
+    system = named[1] if named else platform.system()
     rows = {"iclab": lab.version, "system": f"{system}, {platform.release()} {platform.machine()}"}
     rows["processors"] = str(os.cpu_count())
     rows["driver files"] = ", ".join(glob.glob("/etc/OpenCL/vendors/*.icd")) or "none in /etc/OpenCL/vendors"
