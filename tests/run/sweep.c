@@ -239,7 +239,7 @@ static void test_accuracy(tap_run *tap, const icl_sweep *sweep) {
         return;
     tap_ok(tap, strstr(texts.cells_csv, "final_loss,loss,se,accuracy,seconds\n") && !strstr(texts.table, "adjusted"),
            "%.*s", (int)strcspn(texts.cells_csv, "\n"), texts.cells_csv);
-    tap_ok(tap, has_line(texts.means_csv, "fixed:1,0.5,2,0,0,0,1,0,0.875,0.125"), "%s", texts.means_csv);
+    tap_ok(tap, has_line(texts.means_csv, "fixed:1,0.5,2,0,0,0,1,0,0.875,0.125"), "means have the accuracy");
     icl_sweep_free_texts(&texts);
 }
 
