@@ -24,10 +24,30 @@ struct icl_safetensors {
     size_t count;
 };
 
+/* An element as files have it; those of two bytes become floats, exactly. */
+typedef struct element_kind {
+    const char *dtype;
+    size_t size; /* bytes in the file */
+    icl_element_type type;
+} element_kind;
+
+static const element_kind kinds[] = {{"F32", 4, ICL_ELEMENT_F32},
+                                     {"F64", 8, ICL_ELEMENT_F64},
+                                     {"F16", 2, ICL_ELEMENT_F32},
+                                     {"BF16", 2, ICL_ELEMENT_F32}};
+
+static const element_kind *find_kind(const char *dtype) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].dtype, dtype) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
 typedef struct byte_range {
     size_t begin, end;
     size_t tensor; /* whose bytes these are: index into the file's tensors */
     const char *name;
+    const element_kind *kind;
 } byte_range;
 
 static icl_status malformed(const char *path, icl_error *error, const char *what, const char *expected) {
@@ -47,6 +67,31 @@ static void load_little_endian(void *values, const unsigned char *in, size_t siz
         } else {
             memcpy(out + i * size, &bits, size);
         }
+    }
+}
+
+/* The value of an IEEE 754 half: 10 bits behind the point, exponents from -14 to 15. */
+static float half_value(uint32_t bits) {
+    const int exponent = (int)(bits >> 10 & 31);
+    const float digits = (float)(bits & 1023), sign = bits >> 15 ? -1.0F : 1.0F;
+
+    if (exponent == 31)
+        return digits > 0 ? NAN : sign * INFINITY;
+    return sign * (exponent == 0 ? ldexpf(digits, -24) : ldexpf(1024 + digits, exponent - 25));
+}
+
+/* Elements of a file to those that a tensor has. */
+static void load(void *values, const unsigned char *in, const element_kind *kind, size_t count) {
+    unsigned char *out = values;
+
+    if (kind->size > 2) {
+        load_little_endian(values, in, kind->size, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bits = in[2 * i] | (uint32_t)in[2 * i + 1] << 8, upper = bits << 16;
+        const float half = half_value(bits);
+        memcpy(out + i * sizeof half, kind->dtype[0] == 'B' ? (const void *)&upper : &half, sizeof half);
     }
 }
 
@@ -79,12 +124,16 @@ static icl_status read_entry(const char *path, const cJSON *entry, size_t data_s
     size_t bytes;
 
     tensor->name = range->name = entry->string;
-    if (!cJSON_IsString(dtype) || (strcmp(dtype->valuestring, "F32") != 0 && strcmp(dtype->valuestring, "F64") != 0))
-        return malformed(path, error, entry->string, "dtype F32 or F64");
-    tensor->type = strcmp(dtype->valuestring, "F64") == 0 ? ICL_ELEMENT_F64 : ICL_ELEMENT_F32;
+    if (!cJSON_IsString(dtype))
+        return malformed(path, error, entry->string, "a dtype");
+    range->kind = find_kind(dtype->valuestring);
+    if (!range->kind)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is %.16s: expected F32, F64, F16 or BF16", path,
+                        entry->string, dtype->valuestring);
+    tensor->type = range->kind->type;
     if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > ICL_SAFETENSORS_MAX_RANK)
         return malformed(path, error, entry->string, "a shape of at most 8 extents");
-    bytes = icl_element_size(tensor->type);
+    bytes = range->kind->size;
     cJSON_ArrayForEach(extent, shape) {
         size_t *value = &tensor->shape[tensor->rank++];
         if (!read_size(extent, value) || !icl_multiply_sizes(bytes, *value, &bytes))
@@ -222,9 +271,9 @@ static icl_status read_tensors(icl_safetensors *file, const char *path, size_t d
     for (size_t i = 0; i < file->count; i++) {
         icl_named_tensor *tensor = &file->tensors[ranges[i].tensor];
         void **copy = &file->data[ranges[i].tensor];
-        ICL_TRY(icl_allocate(ranges[i].end - ranges[i].begin, 1, path, copy, error));
-        load_little_endian(*copy, (const unsigned char *)bytes + data_at + ranges[i].begin,
-                           icl_element_size(tensor->type), icl_named_tensor_count(tensor));
+        ICL_TRY(icl_allocate(icl_named_tensor_count(tensor), icl_element_size(tensor->type), path, copy, error));
+        load(*copy, (const unsigned char *)bytes + data_at + ranges[i].begin, ranges[i].kind,
+             icl_named_tensor_count(tensor));
         tensor->data = *copy;
     }
 done:

@@ -26,23 +26,23 @@ static icl_status read_parameter(const char *path, const icl_safetensors *file, 
                                  float *values, icl_error *error) {
     const icl_named_tensor *tensor = icl_safetensors_find(file, info->name);
     char found[128], expected[128];
-    const float *data;
 
     write_shape(info->rank, info->shape, expected);
     if (!tensor)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: no tensor %s: expected one of shape %s, as the recipe has it",
                         path, info->name, expected);
-    if (tensor->type != ICL_ELEMENT_F32 || tensor->rank != info->rank ||
-        memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is %s %s: expected F32 %s, as the recipe has it", path,
-                        info->name, tensor->type == ICL_ELEMENT_F32 ? "F32" : "F64",
-                        write_shape(tensor->rank, tensor->shape, found), expected);
-    data = tensor->data;
-    for (size_t i = 0; i < info->count; i++)
-        if (!isfinite(data[i]))
-            return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s holds NaN or infinity: expected finite numbers",
+    if (tensor->rank != info->rank || memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is of shape %s: expected %s, as the recipe has it", path,
+                        info->name, write_shape(tensor->rank, tensor->shape, found), expected);
+    for (size_t i = 0; i < info->count; i++) {
+        const float value = tensor->type == ICL_ELEMENT_F64 ? (float)((const double *)tensor->data)[i]
+                                                            : ((const float *)tensor->data)[i];
+        if (!isfinite(value))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: tensor %s holds NaN, infinity or a number beyond floats: expected finite numbers",
                             path, info->name);
-    memcpy(values + info->offset, data, info->count * sizeof *values);
+        values[info->offset + i] = value;
+    }
     return ICL_OK;
 }
 

@@ -1,6 +1,8 @@
 /* Safetensors: writing and reading back, and refusing every malformed file with one line. */
 #include "core/safetensors.h"
 
+#include <math.h>
+
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "scratch.h"
@@ -149,8 +151,9 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
         {"", 0, "one JSON object"},
         {"[]", 0, "one JSON object"},
         {"{} x", 0, "one JSON object"},
-        {"{\"a\":1}", 0, "a: expected dtype"},
-        {"{\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "dtype F32 or F64"},
+        {"{\"a\":1}", 0, "a: expected a dtype"},
+        {"{\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+         "tensor a is I8: expected F32, F64, F16 or BF16"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "a shape"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "at most 8 extents"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "extents"},
@@ -206,6 +209,32 @@ static void check_vast(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, icl_safetensors_read(scratch->folder, &file, &error) == ICL_ERROR_INPUT, "a folder: %s", error.message);
 }
 
+/* Elements of two bytes are read as the floats that they stand for, whatever is among them. */
+static void check_halves(tap_run *tap, scratch_folder *scratch) {
+    static const char header[] = "{\"h\":{\"dtype\":\"F16\",\"shape\":[6],\"data_offsets\":[0,12]},"
+                                 "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[12,18]}}";
+    static const unsigned short values[] = {0x3c00, 0xc200, 0x0001, 0x7bff, 0xfc00, 0x8000, 0x3f80, 0xc040, 0x7f80};
+    const float halves[] = {1, -3, 0x1p-24F, 65504, -INFINITY, -0.0F}, brains[] = {1, -3, INFINITY};
+    unsigned char bytes[256] = {sizeof header - 1};
+    icl_safetensors *file = NULL;
+    icl_error error = {0};
+
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (size_t i = 0; i < 9; i++) {
+        bytes[8 + sizeof header - 1 + 2 * i] = (unsigned char)(values[i] & 255);
+        bytes[8 + sizeof header + 2 * i] = (unsigned char)(values[i] >> 8);
+    }
+    scratch_write(scratch, "halves", bytes, 8 + sizeof header - 1 + 18);
+    tap_status(tap, icl_safetensors_read(scratch_path(scratch, "halves"), &file, &error), &error, "F16 and BF16");
+    if (file)
+        tap_ok(tap,
+               icl_safetensors_find(file, "h")->type == ICL_ELEMENT_F32 &&
+                   memcmp(icl_safetensors_find(file, "h")->data, halves, sizeof halves) == 0 &&
+                   memcmp(icl_safetensors_find(file, "b")->data, brains, sizeof brains) == 0,
+               "  are the floats that they stand for");
+    icl_safetensors_destroy(&file);
+}
+
 int main(void) {
     tap_run tap = {0};
     scratch_folder scratch;
@@ -213,6 +242,7 @@ int main(void) {
     scratch_open(&scratch);
     check_round_trip(&tap, &scratch);
     check_same_bytes(&tap, &scratch);
+    check_halves(&tap, &scratch);
     check_truncation(&tap, &scratch);
     check_changed_bytes(&tap, &scratch);
     check_headers(&tap, &scratch);

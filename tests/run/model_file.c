@@ -162,6 +162,7 @@ static void check_refusals(tap_run *tap, icl_backend *backend, const char *path)
 static void check_foreign(tap_run *tap, scratch_folder *scratch) {
     static const char *const full[] = {"model.layers=1", "model.parameterization=full", NULL};
     float matrix[(D + 1) * (D + 1)] = {1, 2, 3}, started[MOST] = {0};
+    double wide[(D + 1) * (D + 1)] = {1, 2, 3};
     icl_named_tensor tensors[] = {{.name = "layer.0.head.0.P", .rank = 2, .shape = {D + 1, D + 1}, .data = matrix},
                                   {.name = "layer.0.head.0.Q", .rank = 2, .shape = {D + 1, D + 1}, .data = matrix}};
     const char *path = scratch_path(scratch, "foreign.safetensors");
@@ -172,11 +173,26 @@ static void check_foreign(tap_run *tap, scratch_folder *scratch) {
     if (tap_status(tap, start_model(full, path, &model, started, &error), &error, "is taken"))
         tap_ok(tap, memcmp(started, matrix, sizeof matrix) == 0, "as it is");
     icl_model_destroy(&model);
+    tensors[1].type = ICL_ELEMENT_F64;
+    tensors[1].data = wide;
+    tap_status(tap, icl_safetensors_write(path, tensors, 2, NULL, 0, &error), &error, "a matrix of doubles");
+    if (tap_status(tap, start_model(full, path, &model, started, &error), &error, "is taken"))
+        tap_ok(tap, memcmp(started + (D + 1) * (D + 1), matrix, sizeof matrix) == 0, "as floats");
+    icl_model_destroy(&model);
+    wide[5] = 1e300;
+    tap_status(tap, icl_safetensors_write(path, tensors, 2, NULL, 0, &error), &error, "one that no float holds");
+    tap_ok(tap,
+           start_model(full, path, &model, started, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "a number beyond floats: expected finite numbers"),
+           "refused: %s", error.message);
+    icl_model_destroy(&model);
+    tensors[1].type = ICL_ELEMENT_F32;
+    tensors[1].data = matrix;
     tensors[1].shape[0] = 2, tensors[1].shape[1] = 8;
     tap_status(tap, icl_safetensors_write(path, tensors, 2, NULL, 0, &error), &error, "another shape");
     tap_ok(tap,
            start_model(full, path, &model, started, &error) == ICL_ERROR_INPUT &&
-               strstr(error.message, "layer.0.head.0.Q is F32 [2, 8]: expected F32 [4, 4]"),
+               strstr(error.message, "layer.0.head.0.Q is of shape [2, 8]: expected [4, 4]"),
            "refused: %s", error.message);
     icl_model_destroy(&model);
     tensors[1].name = "weight";
