@@ -244,6 +244,15 @@ static icl_status check_sizes(const icl_predict_report *of, icl_error *error) {
                     table->name, table->rows, table->columns, outcome->features);
 }
 
+static icl_status add_sections(const icl_predict_report *of, icl_report *report, icl_error *error) {
+    ICL_CHECK(add_scores(of, report, error));
+    ICL_CHECK(add_notes(of, report, error));
+    ICL_CHECK(add_pictures(of, report, error));
+    ICL_CHECK(add_predictions(of, report, error));
+    ICL_CHECK(add_steps(of, report, error));
+    return add_facts(of, report, error);
+}
+
 icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
@@ -252,12 +261,7 @@ icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *err
 
     ICL_TRY(check_sizes(of, error));
     ICL_TRY(icl_report_create(&report, error));
-    ICL_TRY(add_scores(of, report, error));
-    ICL_TRY(add_notes(of, report, error));
-    ICL_TRY(add_pictures(of, report, error));
-    ICL_TRY(add_predictions(of, report, error));
-    ICL_TRY(add_steps(of, report, error));
-    ICL_TRY(add_facts(of, report, error));
+    ICL_TRY(add_sections(of, report, error));
     ICL_TRY(write_lead(of, &lead, error));
     ICL_TRY(
         icl_text_print(&title, error, "%s of %s, predicted in context", target_of(of), icl_path_name(of->table->name)));

@@ -132,11 +132,15 @@ icl_status icl_run_files_open(const char *folder, icl_run_files **files, icl_err
     icl_status status = ICL_OK;
     icl_run_files *made = NULL;
     char *path = NULL, *text = NULL;
+    icl_error why = {0};
 
     ICL_TRY(icl_allocate(1, sizeof *made, "files of a run", &made, error));
     ICL_TRY(icl_duplicate(folder, &made->folder, error));
     ICL_TRY(load_text(folder, &path, &text, error));
-    if (text && read_list(path, text, made, NULL) != ICL_OK)
+    const icl_status listed = text ? read_list(path, text, made, &why) : ICL_OK;
+    if (listed == ICL_ERROR_MEMORY)
+        ICL_TRY(icl_fail(error, listed, "%s", why.message));
+    if (listed != ICL_OK)
         made->count = 0; /* a list that was cut: who opens the run is told */
     if (text && unlink(path) != 0)
         ICL_TRY(icl_file_fail(error, "replace", path, errno));

@@ -169,6 +169,8 @@ static bool is_complete(const char *path, const char *name, icl_error *error) {
         cJSON *facts = cJSON_Parse(text);
         complete = cJSON_HasObjectItem(facts, "status") && text[size - 1] == '\n';
         cJSON_Delete(facts);
+    } else if (strcmp(name, ICL_RUN_FILES) == 0) {
+        complete = size > 0 && text[size - 1] == '\n';
     } else if (strcmp(name, ICL_RUN_METRICS) == 0) {
         complete = strncmp(text, METRICS_FIRST, strlen(METRICS_FIRST)) == 0 && text[size - 1] == '\n';
     }
@@ -201,8 +203,8 @@ bool life_folder_is_sound(const char *folder, char *complaint, size_t size) {
 }
 
 void life_forget(const char *folder) {
-    static const char *const names[] = {
-        ICL_RUN_RECIPE, ICL_RUN_FACTS, ICL_RUN_METRICS, ICL_RUN_MODEL, ICL_RUN_CHECKPOINT, "checkpoint", ""};
+    static const char *const names[] = {ICL_RUN_FILES, ICL_RUN_RECIPE,     ICL_RUN_FACTS, ICL_RUN_METRICS,
+                                        ICL_RUN_MODEL, ICL_RUN_CHECKPOINT, "checkpoint",  ""};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
