@@ -23,7 +23,7 @@ static const known_driver known_drivers[] = {
     {"libintelocl.so", "intel-cpu.icd"},     {"libpocl.so.2", "pocl.icd"},
 };
 
-/* Where their libraries lie, beside the folders of LD_LIBRARY_PATH. */
+/* Drivers lie in these folders and in those of LD_LIBRARY_PATH. */
 static const char *const library_folders[] = {
     "/usr/local/nvidia/lib64",
     "/usr/local/nvidia/lib",
@@ -47,7 +47,7 @@ static const char *const nvidia_folders[] = {
 
 /* ---- What the loader is told ---- */
 
-/* What the variables name in place of the system's folder: a folder, an .icd file or a library; NULL: nothing. */
+/* The variables may name a folder, an .icd file or a library in place of the system's folder; NULL: they do not. */
 static const char *named_vendors(void) {
     const char *first = getenv("OCL_ICD_VENDORS"), *second = getenv("OPENCL_VENDOR_PATH");
 

@@ -4,8 +4,8 @@
 
 #include "iclab/status.h"
 
-/* Where no variable names the drivers and the system's folder lists none, but that of NVIDIA's containers does, has the
- * loader read the latter (OCL_ICD_VENDORS). Changes the environment: call it before any thread starts. */
+/* Has the loader read the folder of NVIDIA's containers (OCL_ICD_VENDORS) where that lists drivers, the system's folder
+ * lists none, and no variable names others. It changes the environment: call it before any thread starts. */
 void find_drivers(void);
 
 /* Prints a line to stderr for each driver that is on this machine and cannot serve: one that no .icd file names, with

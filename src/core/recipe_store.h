@@ -36,7 +36,7 @@ bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index);
 /* Whether one of the groups, a list that ends with NULL or is NULL, has the key. */
 bool icl_recipe_lists(const icl_recipe_group *const *groups, const icl_recipe_key *key);
 
-/* What a program has in place of a section's families: a name of its own, and the keys of the section that it reads. */
+/* A program's own family of a section: its name, and the keys of the section that it reads. */
 typedef struct icl_recipe_own {
     const char *section, *family;
     const icl_recipe_group *const *keys;

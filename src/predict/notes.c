@@ -1,4 +1,4 @@
-/* What a user of predictions should know before trusting them. */
+/* Notes warn a user of predictions that should not be trusted. */
 #include <math.h>
 
 #include "iclab/predict.h"

@@ -85,7 +85,7 @@ static icl_status add_verdict(icl_text *table, const icl_evaluation_grid *grid, 
     for (size_t cell = 0; cell < cells; cell++) {
         const icl_score *other = icl_evaluation_grid_score(grid, cell, predictor);
         with += other != NULL;
-        if (other && icl_score_verdict(other) == ICL_BETTER)
+        if (other && icl_score_standing(other) == ICL_BETTER)
             ICL_TRY(icl_text_print(&values, error, "%s%s", beaten++ > 0 ? ", " : "",
                                    icl_evaluation_grid_value(grid, cell, 0)));
     }

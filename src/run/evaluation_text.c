@@ -135,7 +135,7 @@ static void write_constants(FILE *stream, const icl_evaluation *evaluation) {
         fputc('\n', stream);
 }
 
-icl_verdict icl_score_verdict(const icl_score *reference) {
+icl_standing icl_score_standing(const icl_score *reference) {
     const bool is_adjusted = !isnan(reference->half_minus_model);
     const double difference = is_adjusted ? reference->half_minus_model : reference->minus_model;
     const double margin = 2 * (is_adjusted ? reference->half_minus_model_se : reference->minus_model_se);
@@ -144,7 +144,7 @@ icl_verdict icl_score_verdict(const icl_score *reference) {
 }
 
 /* "better than: ols (1.4745 +- 0.0163), constrr (0.1214 +- 0.0012)": those of one verdict. */
-static void write_references(FILE *stream, const icl_evaluation *evaluation, icl_verdict verdict) {
+static void write_references(FILE *stream, const icl_evaluation *evaluation, icl_standing verdict) {
     static const char *const words[] = {[ICL_BETTER] = "the model is better than",
                                         [ICL_WORSE] = "worse than",
                                         [ICL_ALIKE] = "not clearly different from"};
@@ -154,7 +154,7 @@ static void write_references(FILE *stream, const icl_evaluation *evaluation, icl
     for (size_t i = 1; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
         const bool is_adjusted = !isnan(score->half_minus_model);
-        if (icl_score_verdict(score) != verdict)
+        if (icl_score_standing(score) != verdict)
             continue;
         fprintf(stream, "%s%s %s (%s +- %s)", count == 0 ? words[verdict] : "", count == 0 ? ":" : ",",
                 score->predictor, icl_loss_text(is_adjusted ? score->half_minus_model : score->minus_model, difference),

@@ -18,7 +18,7 @@ typedef struct icl_metric {
 enum { ICL_SCORE_METRICS = 14 };
 size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
 
-/* What the report's table shows of a score that has a distance to the oracle: mse, se, half_adjusted, its se,
+/* The report's table shows, of a score that has a distance to the oracle: mse, se, half_adjusted, its se,
  * half_above_bayes, half_median, half_trimmed, half_minus_model and its se. A screen has room for the first seven. */
 enum { ICL_SCORE_COLUMNS = 9, ICL_SCORE_SHOWN = 7 };
 void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
@@ -32,9 +32,9 @@ const char *icl_loss_key(const icl_score *score);
 /* Adds what icl_score_json writes, behind what is there already. */
 void icl_score_add_json(const icl_score *score, icl_json *json);
 
-/* What the model is beside a reference predictor: better or worse by more than two standard errors of the paired
- * difference, of the distance to the oracle where there is one, else of the loss; or neither. */
-typedef enum icl_verdict { ICL_BETTER = 0, ICL_WORSE, ICL_ALIKE } icl_verdict;
-icl_verdict icl_score_verdict(const icl_score *reference);
+/* The model is better or worse than a reference predictor by more than two standard errors of the paired difference, of
+ * the distance to the oracle where there is one, else of the loss; or neither. */
+typedef enum icl_standing { ICL_BETTER = 0, ICL_WORSE, ICL_ALIKE } icl_standing;
+icl_standing icl_score_standing(const icl_score *reference);
 
 #endif

@@ -127,7 +127,7 @@ static void score_distances(const icl_tally *tally, size_t column, icl_score *sc
 
 /* ---- The loss ---- */
 
-/* What a mean is taken of: a column of a table, less another column, at `count` positions from `first` on. */
+/* The numbers of a mean: a column of a table, less another column, at `count` positions from `first` on. */
 typedef struct taken {
     const double *table;
     size_t column, less; /* less: NO_COLUMN for none */

@@ -6,7 +6,7 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 
-/* Of a piece. */
+/* A piece has at most so many numbers. */
 #define MOST_NUMBERS ((size_t)1 << 24)
 
 #define POINT_TO(word, family) &family,

@@ -155,7 +155,7 @@ icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl
 /* The keys of train that the trainer itself reads. */
 extern const icl_recipe_group icl_trainer_keys;
 
-/* What the recipe of a program's own task or model begins with; their names follow on the line. */
+/* The recipe of a program's own task or model begins with this; their names follow on the line. */
 #define ICL_OWN_PARTS "; trained by a program with its own "
 
 /* The recipe as a run folder is to have it, freed with icl_free: a program's own task and model are named in it. */

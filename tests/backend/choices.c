@@ -64,7 +64,7 @@ static const struct {
     {"teams=16,linear=steps,teams=8", {ICL_LINEAR_STEPS, 0, 0, 0, 0, 8}},
 };
 
-/* What is wrong, and what is said of it. */
+/* A wrong text, and the words that must answer it. */
 static const char *const wrong[][2] = {
     {"speed=fast", "'speed=fast': expected linear, recurrence, gemm, clblast, tiles, teams or collect, and ="},
     {"linear=steps,", "'': expected linear"},

@@ -198,7 +198,7 @@ static void test_tiles(tap_run *tap, const char *spec) {
     }
 }
 
-/* Where the table says off, `on` is left alone, because it may crash a compiler. */
+/* The test leaves `on` alone where the table says off, because it may crash a compiler. */
 static void test_collect(tap_run *tap, const char *spec) {
     static const char *const choices[] = {NULL, "collect=off", "collect=on"};
     bool is_on = true; /* by the table */

@@ -108,7 +108,7 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
            "a missing folder: %s", error.message);
 }
 
-/* As a driver's trial inherits it. */
+/* A child that inherits the descriptor, as a driver's trial does, keeps no lock. */
 static void check_inheritance(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     icl_lock *lock = NULL;

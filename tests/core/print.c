@@ -1,5 +1,5 @@
-/* What the library prints has a point where the program's locale has a comma. The linker plants such a locale, so that
- * none need be installed: printing in the locale of the program writes commas. */
+/* Numbers that the library prints have a point where the program's locale has a comma. The linker plants such a locale,
+ * so that none need be installed: printing in the locale of the program writes commas. */
 #include "core/print.h"
 
 #include <locale.h>

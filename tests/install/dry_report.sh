@@ -77,7 +77,7 @@ verdict() { # PART VERDICT...: its row of the summary has one of these
     ok $? "$part: $(sed -nE "s/^\| $part \| ([^|]*) \| ([^|]*) .*/\1, \2/p" "$report")"
 }
 for part in devices self-test conformance 'planted fault' peaks; do verdict "$part" passed; done
-# What takes long may find no time, but must not fail.
+# The parts that take long may find no time, but must not fail.
 for part in ops choices steps training 'conformance with other values'; do
     verdict "$part" passed 'timed out' 'not run'
 done

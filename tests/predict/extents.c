@@ -19,7 +19,7 @@
 
 enum { LAYERS = 2, BATCH = 3, DIMENSION = 4, WIDTH = DIMENSION + 1 };
 
-/* What the calls work on. */
+/* The calls share these objects. */
 typedef struct fixture {
     icl_backend *backend;
     icl_recipe *recipe;

@@ -195,7 +195,7 @@ static void check_verdicts(tap_run *tap) {
     const double nan = (double)NAN;
     const struct {
         icl_score reference;
-        icl_verdict verdict;
+        icl_standing verdict;
     } cases[] = {
         {{.minus_model = 2, .minus_model_se = 1, .half_minus_model = nan}, ICL_ALIKE},
         {{.minus_model = 2.001, .minus_model_se = 1, .half_minus_model = nan}, ICL_BETTER},
@@ -206,7 +206,7 @@ static void check_verdicts(tap_run *tap) {
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tap_ok(tap, icl_score_verdict(&cases[i].reference) == cases[i].verdict, "verdict %zu", i);
+        tap_ok(tap, icl_score_standing(&cases[i].reference) == cases[i].verdict, "verdict %zu", i);
 }
 
 /* What is listed changes what is shown, not the numbers. */

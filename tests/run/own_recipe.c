@@ -41,7 +41,7 @@ done:
     return status;
 }
 
-/* What stands under [section] in the folder's recipe, without comments; freed with icl_text_free. */
+/* Returns the lines under [section] in the folder's recipe, without comments; freed with icl_text_free. */
 static char *read_section(const char *folder, const char *section) {
     char *path = NULL, *text = NULL, *found = NULL;
     icl_text kept = {0};

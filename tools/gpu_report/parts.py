@@ -52,7 +52,7 @@ TEAMS = {f"{count} groups a unit": f"teams={count}" for count in (8, 16, 32, 64,
 TILES = {"narrow": "gemm=native,tiles=narrow", "wide": "gemm=native,tiles=wide"}
 LINEAR = {"interpreter": "linear=steps", "straight lines": "linear=straight"}
 WALKS = {"tokens": "recurrence=tokens", "chunks": "recurrence=chunks"}
-# What src/backend/opencl/choices.c decides: the case, and its ways.
+# The table of src/backend/opencl/choices.c decides each: the case, and its ways.
 CHOICES = (
     (op(GRADIENT), LINEAR), (versatile(10, "gram", 2048), LINEAR), (versatile(20, "tokens", 2048), LINEAR),
     (op(RECURRENCE.format("64 d 16")), WALKS), (op(RECURRENCE.format("256 d 32")), WALKS),

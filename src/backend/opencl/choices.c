@@ -22,7 +22,7 @@ static const struct {
     {"", ICL_CHOICE_GEMM, 128, ICL_GEMM_CLBLAST},
     {"", ICL_CHOICE_GEMM, 0, ICL_GEMM_NATIVE},
     {"", ICL_CHOICE_CLBLAST, 0, ICL_CLBLAST_DEFAULT},
-    /* As many tiles as the units of a large GPU. */
+    /* Wide tiles pay once there are as many as a large GPU has units. */
     {"", ICL_CHOICE_TILES, 128, ICL_TILES_WIDE},
     {"", ICL_CHOICE_TILES, 0, ICL_TILES_NARROW},
     /* So many keep the queue of each unit full. */

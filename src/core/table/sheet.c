@@ -139,7 +139,7 @@ static icl_status keep_names(icl_sheet *sheet, const icl_csv_record *record, icl
 
 /* ---- Rows ---- */
 
-/* What may have made this line longer or shorter than the first. */
+/* Returns a likely reason why this line is longer or shorter than the first. */
 static const char *hint_of_length(const icl_sheet *sheet, const icl_csv_record *record) {
     const bool is_second = sheet->has_header && sheet->rows == 0;
 

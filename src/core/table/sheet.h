@@ -37,7 +37,7 @@ typedef struct icl_sheet_column {
     bool is_chosen;  /* the caller named it: it is not left out */
     bool is_target;
     size_t like; /* the column of params->like, the first of its categories */
-    /* What its numbers show of their marks: the line of the first "1.234", 0 for none, and whether one is "987". */
+    /* The line of the first number such as "1.234", 0 for none, and whether there is one such as "987". */
     size_t grouped_line;
     bool has_hundreds;
 
