@@ -191,7 +191,9 @@ def judge(lab, part, seed, limit):
         part.worsen(FAILED, f"{len(failures)} of {len(cases)} cases failed: {named}")
     if not (summary and cases) and not answer.problem((0, 1)):
         part.worsen(FAILED, f"compare did not come to its end; {len(cases)} cases were judged")
-    elif summary:
+    elif not summary:
+        part.note += f"; {len(cases)} cases were judged"
+    else:
         end = summary[0]["summary"]
         worst = f"largest error {number(end['worst'], 6)} of its bound"
         part.note = part.note or f"{len(cases)} cases of {len(rows)} ops, {worst}; {end['left_out']} had no turn"
@@ -257,7 +259,7 @@ def ops(lab, part):
         rows.append([*cells, number(row["times_cpu"])])
     titles = "case,#median in ms,#GFLOP/s,#GB/s,#of peak in %,#launches,#compile in s,#times as fast as cpu"
     lab.say(table(titles, rows))
-    part.note = part.note or f"{len(rows)} cases"
+    part.note = f"{part.note + '; ' if part.note else ''}{len(rows)} cases were measured"
 
 
 def choices(lab, part):
