@@ -14,6 +14,7 @@ from gpu_report.document import FAILED, TIMED_OUT, block, fold, without_names
 
 GRACE = 5  # seconds between the request to end and the kill
 TURN, ROUNDS, MOST_CALLS = 0.03, 7, 4096  # seconds of a contender's turn, turns of each, calls of a turn
+WARM_CALLS, WARM_SECONDS = 12, 5  # calls before the first turn: some choices are made after eight launches
 
 
 class NotRun(Exception):
@@ -192,11 +193,17 @@ class Lab:
             running = [one for one in started if one.read("ready", self.left())]
             for one in running:  # how many calls make a turn
                 seconds = one.turn(self.left())
+                if seconds is not None and seconds * WARM_CALLS < WARM_SECONDS:
+                    one.calls = WARM_CALLS
+                    one.turn(self.left())
+                    one.calls = 1
+                    seconds = one.turn(self.left())
                 while seconds is not None and seconds * one.calls < TURN and one.calls < MOST_CALLS:
                     one.calls = min(8 * one.calls, MOST_CALLS, 1 + int(TURN / max(seconds, 1e-9)))
                     seconds = one.turn(self.left())
-            for _ in range(ROUNDS):
-                for one in running:
+            for number in range(ROUNDS):  # whoever follows a busy contender is slowed down: each begins in turn
+                first = number % max(1, len(running))
+                for one in running[first:] + running[:first]:
                     one.times.append(one.turn(self.left()))
         finally:
             for one in started:

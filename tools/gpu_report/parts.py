@@ -281,9 +281,9 @@ def choices(lab, part):
         ratios = {name: ratio(times[name], times[own]) for name in ways if name in times}
         best = max(ratios, key=ratios.get)
         own_ms = number(1e3 * sorted(times[own])[len(times[own]) // 2])
-        gain = f"{number(ratios[best])} times as fast as iclab's choice"
-        keep = "iclab's choice is within 5 % of the best, " if ratios[best] < 1.05 else ""
-        lab.verdicts.append(f"{escape(case)}: {keep}**{escape(best)}** (`{ways[best]}`), {gain}")
+        gain = f"**{escape(best)}** (`{ways[best]}`) is {number(ratios[best])} times as fast as iclab's choice"
+        stands = "" if ratios[best] >= 1.05 else ", which stands"
+        lab.verdicts.append(f"{escape(case)}: {gain}{stands}")
         listed = ", ".join(f"{name} {number(value)}" for name, value in ratios.items())
         lab.grow(shown, [escape(case), own_ms, listed])
     if not lab.verdicts and lab.left() >= 5:
