@@ -68,9 +68,10 @@ typedef struct sums {
     double product, product_square, targets, predictions; /* y y^, its square, y^2 and y^^2 */
 } sums;
 
+/* The standard error of a mean: of the variance with count - 1, over count. */
 static double error_of(double sum, double square, double count) {
     const double mean = sum / count, variance = square / count - mean * mean;
-    return variance > 0 ? sqrt(variance / count) : 0;
+    return variance > 0 ? sqrt(variance / (count - 1)) : 0;
 }
 
 /* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/seeds.h"
 #include "papers/versatile/quadratic_step.h"
@@ -67,6 +68,26 @@ static void check_construction(tap_run *tap, const built *all) {
            size);
 }
 
+/* Of a model that predicts 0 and of the construction, sequence by sequence. */
+static void check_excess(tap_run *tap, const built *all, const icl_paired_loss losses[2]) {
+    double values[3][COUNT];
+
+    for (size_t i = 0; i < COUNT; i++) {
+        const double y = (double)all->drawn.targets[i], miss = (double)all->drawn.model[i] - y;
+        values[0][i] = y * y;
+        values[1][i] = miss * miss;
+        values[2][i] = miss * miss - y * y;
+    }
+    const double seen[3][2] = {
+        {losses[0].mse, losses[0].se}, {losses[1].mse, losses[1].se}, {losses[1].excess, losses[1].excess_se}};
+    static const char *const names[] = {"0 misses", "the construction misses", "more than 0"};
+    for (size_t i = 0; i < 3; i++) {
+        const double mean = icl_mean(values[i], COUNT), se = icl_standard_error(values[i], COUNT);
+        tap_ok(tap, fabs(seen[i][0] - mean) < 1e-12 * fabs(mean) && fabs(seen[i][1] - se) < 1e-9 * se,
+               "%s by %.6g +- %.6g", names[i], seen[i][0], seen[i][1]);
+    }
+}
+
 /* Fewer sequences than a chunk has. */
 static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     const float *const vectors[] = {all->zeros, all->parameters};
@@ -81,7 +102,7 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
         sums[2] += prediction * prediction / COUNT;
     }
     for (size_t i = 0; i < COUNT; i++)
-        scatter += pow((double)all->drawn.targets[i] * (double)all->drawn.model[i] - sums[0], 2) / COUNT;
+        scatter += pow((double)all->drawn.targets[i] * (double)all->drawn.model[i] - sums[0], 2) / (COUNT - 1);
     const double size = sqrt(sums[1] * sums[2]), cosine = sums[0] / size, its_error = sqrt(scatter / COUNT) / size;
     if (!tap_status(tap, icl_reproduce_losses(run, all->made.trainer, COUNT, 2, vectors, losses, &error), &error,
                     "losses"))
@@ -91,6 +112,7 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
            cosine, its_error);
     tap_ok(tap, losses[0].cosine == 0 && losses[0].cosine_se == 0 && losses[0].excess == 0,
            "a model that predicts 0 has none");
+    check_excess(tap, all, losses);
 }
 
 int main(void) {

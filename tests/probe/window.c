@@ -46,6 +46,37 @@ static void check_comparison(tap_run *tap, const icl_window_set *set, const doub
            separate * mean.ratio);
 }
 
+/* Three sequences of two labels with noise of variance 2, queries at 0, and M = 0. The mean label misses by 1, -2 and 3,
+ * and what predicts 0 by -1, 2 and 0: losses 2, 5, 10 and 1, 4, 0. */
+static void check_small(tap_run *tap) {
+    static float tokens[] = {3, 0, 4, 4, 0, 0, 0, -1, 0, 1, 0, 0, -1, 1, 2, 5, 0, 0}, targets[] = {1, 2, 0};
+    double scores[6], losses[3], spreads[3], reach[3], others[3], ratio = 17. / 5, square = 0;
+    const double zero = 0, rest[3] = {2 - ratio, 5 - 4 * ratio, 10};
+    const icl_window_set set = {.count = 3,
+                                .context = 2,
+                                .dimension = 1,
+                                .mean_square_noise = 2,
+                                .tokens = tokens,
+                                .targets = targets,
+                                .scores = scores,
+                                .losses = losses,
+                                .spreads = spreads,
+                                .reach = reach,
+                                .others = others};
+    const icl_window_ratio found = icl_window_compare(&set, &zero, true, &zero, false);
+
+    for (size_t i = 0; i < 3; i++)
+        square += rest[i] * rest[i] / 2 / 3;
+    tap_ok(tap, fabs(found.of.loss - 17. / 3) < 1e-14 && fabs(found.of.standard_error - sqrt(49. / 9)) < 1e-14,
+           "three mean labels: %.17g +- %.17g", found.of.loss, found.of.standard_error);
+    tap_ok(tap, fabs(found.to.loss - 5. / 3) < 1e-14 && fabs(found.to.standard_error - sqrt(13. / 9)) < 1e-14,
+           "three zeros: %.17g +- %.17g", found.to.loss, found.to.standard_error);
+    tap_ok(tap, fabs(found.ratio - ratio) < 1e-14 && fabs(found.standard_error - sqrt(square) * 3 / 5) < 1e-14,
+           "their ratio: %.17g +- %.17g", found.ratio, found.standard_error);
+    tap_ok(tap, found.of.neighbours == 2 && fabs(found.of.reach - sqrt(5)) < 1e-14, "of %g labels within %.17g",
+           found.of.neighbours, found.of.reach);
+}
+
 /* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2
  * / n from noise. */
 static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *error) {
@@ -186,6 +217,7 @@ int main(void) {
     icl_error error = {0};
     icl_backend *backend = tap_open_device(&tap, "cpu");
 
+    check_small(&tap);
     if (backend) {
         tap_status(&tap, check_mean(&tap, backend, &error), &error, "the mean label is measured");
         tap_status(&tap, check_noise(&tap, backend, true, &error), &error, "softmax is measured");
