@@ -1,6 +1,6 @@
 /*
  * Predictions for a table: reference predictors against solutions of the normal equations, the model against the same
- * prompt by hand, and nothing learned from rows that are held out.
+ * prompt by hand. What is learned from rows that are held out: held_out.c.
  */
 #include "iclab/predict.h"
 #include "predict/references.h"
@@ -16,35 +16,7 @@
 #include "predict/splits.h"
 #include "tap.h"
 
-#include "../core/scratch.h"
-#include "regressions.h"
-
-enum { DIMENSION = 4, CONTEXT = 8 };
-
-/* ---- A run ---- */
-
-static icl_status make_run(icl_backend *backend, const char *scale, const char *folder, icl_recipe **recipe,
-                           icl_error *error) {
-    static const char *const settings[] = {
-        "task.d=4",       "task.n=8",     "task.noise=uniform:3", "model.parameterization=diag",
-        "model.layers=2", "train.batch=1"};
-    icl_trainer *trainer = NULL;
-    char *path = NULL;
-    icl_status status;
-
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(*recipe, settings[i], error));
-    ICL_TRY(icl_recipe_override(*recipe, scale, error));
-    ICL_TRY(icl_run_create(folder, *recipe, error));
-    ICL_TRY(icl_trainer_create(backend, *recipe, &trainer, error));
-    ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &path, error));
-    ICL_TRY(icl_trainer_export(trainer, path, error));
-done:
-    icl_trainer_destroy(&trainer);
-    icl_free(&path);
-    return status;
-}
+#include "fixture.h"
 
 static void check_references(tap_run *tap, const icl_table *table, const icl_predict_outcome *outcome) {
     double rows[ROWS][COLUMNS], means[COLUMNS], deviations[COLUMNS], ols = 0, ols_mse = 0, mean_mse = 0;
@@ -243,93 +215,6 @@ done:
 
 /* ---- Held-out rows ---- */
 
-static icl_predict_outcome *predict_or_exit(const icl_predict_params *params) {
-    icl_predict_outcome *outcome = NULL;
-    icl_error error = {0};
-
-    if (icl_predict(params, &outcome, &error) != ICL_OK) {
-        printf("Bail out! %s\n", error.message);
-        exit(1);
-    }
-    return outcome;
-}
-
-/* A row's own target changes none of its held-out predictions, and they are affine in its own features: nothing was
- * learned from it. */
-static void check_leaks(tap_run *tap, const icl_predict_params *params, double *values) {
-    enum { ROW = 7 };
-    double *row = values + ROW * COLUMNS, kept[COLUMNS], seen[4][ICL_PREDICTORS];
-    double bent[ICL_PREDICTORS];
-    bool is_equal = true;
-
-    memcpy(kept, row, sizeof kept);
-    for (size_t turn = 0; turn < 4; turn++) {
-        icl_predict_outcome *outcome;
-        for (size_t k = 0; k < FEATURES; k++)
-            row[k] = kept[k] + (turn < 3 ? (double)turn : 0) * (5 - (double)k);
-        row[FEATURES] = turn < 3 ? kept[FEATURES] : -1000;
-        outcome = predict_or_exit(params);
-        memcpy(seen[turn], outcome->heldout + ROW * ICL_PREDICTORS, sizeof seen[turn]);
-        icl_predict_outcome_destroy(&outcome);
-    }
-    memcpy(row, kept, sizeof kept);
-    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
-        is_equal = is_equal && seen[3][i] == seen[0][i];
-        bent[i] = fabs(seen[2][i] - 2 * seen[1][i] + seen[0][i]) / (fabs(seen[2][i]) + fabs(seen[0][i]));
-        tap_ok(tap, bent[i] < (i == 0 ? 1e-5 : 1e-9), "%s: affine in the features of the row held out: %g",
-               icl_predictor_name(i), bent[i]);
-    }
-    tap_ok(tap, is_equal, "no prediction knows the target of the row held out");
-}
-
-/* The mean of a column without two rows, which may be one. */
-static double mean_without(const double *values, size_t column, size_t row, size_t other) {
-    double sum = 0;
-
-    for (size_t i = 0; i < ROWS; i++)
-        sum += i == row || i == other ? 0 : values[i * COLUMNS + column];
-    return sum / (double)(row == other ? ROWS - 1 : ROWS - 2);
-}
-
-/* A row's feature is missing. When each row is held out in turn, it is filled in by the rows that are neither this one
- * nor the one held out: predictions are those of the table filled in so by hand. */
-static void check_imputation(tap_run *tap, const icl_predict_params *good, double *values) {
-    enum { ROW = 7, OTHER = 3, COLUMN = 1 };
-    double *hole = values + ROW * COLUMNS + COLUMN;
-    const double kept = *hole;
-    icl_predict_params params = *good;
-    icl_predict_outcome *seen, *expected;
-    icl_error error = {0};
-
-    *hole = (double)NAN;
-    tap_ok(tap, icl_predict(&params, &seen, &error) == ICL_ERROR_INPUT && strstr(error.message, "--impute"), "%s",
-           error.message);
-    params.impute = ICL_IMPUTE_MEAN;
-    seen = predict_or_exit(&params);
-    tap_ok(tap, near(seen->fills[COLUMN], mean_without(values, COLUMN, ROW, ROW), 1e-12), "the last fill: %g",
-           seen->fills[COLUMN]);
-    for (size_t turn = 0; turn < 2; turn++) {
-        const size_t held_out = turn == 0 ? ROW : OTHER;
-        bool is_equal = true;
-        *hole = mean_without(values, COLUMN, ROW, held_out);
-        expected = predict_or_exit(good);
-        for (size_t i = 0; i < ICL_PREDICTORS; i++)
-            is_equal = is_equal && near(seen->heldout[held_out * ICL_PREDICTORS + i],
-                                        expected->heldout[held_out * ICL_PREDICTORS + i], i == 0 ? 1e-5 : 1e-9);
-        tap_ok(tap, is_equal, "%s is predicted as from the table filled in without it",
-               turn == 0 ? "the row with the hole" : "another row");
-        icl_predict_outcome_destroy(&expected);
-    }
-    *hole = (double)NAN;
-    params.impute = ICL_IMPUTE_MEDIAN;
-    expected = predict_or_exit(&params);
-    tap_ok(tap, expected->fills[COLUMN] != seen->fills[COLUMN] && expected->scores[0].mse != seen->scores[0].mse,
-           "the median is another rule");
-    icl_predict_outcome_destroy(&expected);
-    icl_predict_outcome_destroy(&seen);
-    *hole = kept;
-}
-
 static void check_errors_of_rows(tap_run *tap, const icl_table *table, const icl_predict_outcome *outcome) {
     double mse = 0, difference = 0, variance = 0;
     const size_t ols = 1 + ICL_REFERENCE_OLS;
@@ -506,8 +391,6 @@ int main(int argc, char **argv) {
     check_references(&tap, &table, outcome);
     check_errors_of_rows(&tap, &table, outcome);
     icl_predict_outcome_destroy(&outcome);
-    check_leaks(&tap, &params, values);
-    check_imputation(&tap, &params, values);
     check_model(&tap, backend, mean_folder, mean, &table);
     check_raw_sums(&tap, backend, raw_folder, raw);
     check_prompts(&tap, backend, raw_folder, raw, &table);
