@@ -22,9 +22,16 @@ import numpy
 
 
 def read(path):
-    """Metadata and tensors of a safetensors file of floats."""
+    """Metadata and tensors of a safetensors file of floats. ValueError where it is none, or not whole."""
     with open(path, "rb") as file:
         data = file.read()
+    try:
+        return parse(data)
+    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as failure:
+        raise ValueError(f"{os.fspath(path)}: {failure}: expected a whole safetensors file of floats") from None
+
+
+def parse(data):
     start = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:start])
     metadata = header.pop("__metadata__", {})

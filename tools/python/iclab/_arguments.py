@@ -54,6 +54,12 @@ def word(name: str, value: Any, words: Sequence[str]) -> int:
     return words.index(value)
 
 
+def function(name: str, value: Any) -> None:
+    """Refuses what cannot be called; None is none."""
+    if value is not None and not callable(value):
+        raise InputError(f"{name} = {value!r}: expected a function")
+
+
 # ---- Arrays ----
 
 

@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Callable
 
 from . import _library as library
-from .errors import DeviceError
+from .errors import DeviceError, InputError
 from .tables import Table
 
 _logger = logging.getLogger("iclab")
@@ -127,6 +127,8 @@ def open_device(device: str | Device | None = None) -> Device:
     if isinstance(device, Device):
         device.check_process()
         return device
+    if device is not None and not isinstance(device, str):
+        raise InputError(f"device = {device!r}: expected a device, or a text such as \"cpu\", without NUL")
     spec = device or os.environ.get("ICLAB_DEVICE") or None
     with _opening:
         found = _open.get(spec)

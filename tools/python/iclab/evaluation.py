@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _library as library
 from ._devices import Device, Handle
+from .errors import InputError
 from .recipes import Recipe
 from .tables import Table
 
@@ -47,6 +48,8 @@ class Evaluation(Table):
         rows = [row for row in result.get("rows", []) if "predictor" in row]
         if not rows:
             return None
+        if rows[0]["predictor"] != "model":
+            raise InputError(f"result.json: {rows[0]['predictor']} stands first: expected the model's row")
         made = cls._of_rows(rows, result.get("summary", {}).get("sequences", 0))
         made.lines = [json.dumps(row) for row in rows]
         made._text = Table.__repr__(made)

@@ -30,6 +30,8 @@ def save(folder: str | os.PathLike[str], tensors: Mapping[str, Any], recipe: Rec
     """A folder that evaluate, predict and the command take as a run, of arrays or PyTorch tensors by iclab's names.
     Matrices are [inputs, outputs], the transpose of torch.nn.Linear's."""
     path, made = pathlib.Path(folder), Recipe(recipe)
+    if not isinstance(tensors, Mapping):
+        raise InputError(f"tensors of type {type(tensors).__name__}: expected a mapping of names to arrays")
     if (path / "checkpoint").exists():
         raise InputError(
             f"{path}: holds the checkpoint of a training, which would go on from another model: expected a folder "

@@ -78,8 +78,10 @@ class Recipe(Mapping[str, Any]):
             self.name = os.fspath(source)
             path = library.take_text("icl_recipe_locate", library.encoded(source))
             library.call("icl_recipe_load", self, library.encoded(path))
-        elif source is not None and not isinstance(source, Recipe):
+        elif isinstance(source, Mapping) and not isinstance(source, Recipe):
             self.set(**source)
+        elif source is not None and not isinstance(source, Recipe):
+            raise InputError(f"recipe = {source!r}: expected a name, a path, a mapping of keys or a Recipe")
         self.set(**overrides)
 
     @classmethod
@@ -129,14 +131,23 @@ class Recipe(Mapping[str, Any]):
 
     def text(self, name: str) -> str:
         """The value of a key as it is written."""
-        full = _full_name(name)
-        if full not in _keys:
-            raise KeyError(name)
+        full = self._known_name(name)
         section, key = full.split(".")
         return library.words(library.function("icl_recipe_value")(self, section.encode(), key.encode()))
 
+    @staticmethod
+    def _known_name(name: str) -> str:
+        """As mappings have it: a key that there is not is a KeyError, and not `in` the recipe."""
+        try:
+            full = _full_name(name)
+        except InputError as failure:
+            raise KeyError(str(failure)) from None
+        if full not in _keys:
+            raise KeyError(name)
+        return full
+
     def __getitem__(self, name: str) -> Any:
-        text, full, kinds = self.text(name), _full_name(name), library.constants
+        text, full, kinds = self.text(name), self._known_name(name), library.constants
         kind = _keys[full].type
         if kind == kinds["ICL_KEY_COUNT"]:
             return int(text)

@@ -11,7 +11,9 @@ import sys
 import tempfile
 from typing import Any, Callable
 
+from . import _arguments as arguments
 from . import _library as library
+from ._devices import Device
 from .errors import DeviceError, Error, InputError
 from .tables import Table
 
@@ -40,12 +42,12 @@ def main() -> None:
     os.execv(program[0], [*program, *sys.argv[1:]])
 
 
-def _run(arguments: list[str], log: Callable[[str], Any] | None) -> tuple[int, str, str]:
+def _run(line: list[str], log: Callable[[str], Any] | None) -> tuple[int, str, str]:
     """Exit code, standard output, and the last line of the other. Ctrl-C is passed on, and waited for."""
     last = ""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
         process = subprocess.Popen(
-            [*command(), *arguments],
+            [*command(), *line],
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.PIPE,
@@ -54,10 +56,10 @@ def _run(arguments: list[str], log: Callable[[str], Any] | None) -> tuple[int, s
         )
         assert process.stderr
         try:
-            for line in process.stderr:
-                last = line.strip() or last
+            for said in process.stderr:
+                last = said.strip() or last
                 if log is not None:
-                    log(line.rstrip("\n"))
+                    log(said.rstrip("\n"))
         except BaseException:
             process.send_signal(signal.SIGINT)
             raise
@@ -87,16 +89,20 @@ def reproduce(
     out: str | os.PathLike[str] = "reproductions",
     only: str | None = None,
     seed: int | None = None,
-    device: str | None = None,
+    device: str | Device | None = None,
     log: Callable[[str], Any] | None = None,
 ) -> Reproduction:
     """Computes a published table or figure afresh and judges each number beside the published one: `iclab reproduce`.
     log: called with every line that the command says."""
+    if not isinstance(name, str) or name.startswith("-"):
+        raise InputError(f"reproduce({name!r}): expected a name of iclab.reproductions()")
+    arguments.function("log", log)
     folder = pathlib.Path(os.path.abspath(out))
-    arguments = ["reproduce", name, "--json", "--scale", scale, "--out", os.fspath(folder)]
-    for option, value in (("--only", only), ("--seed", seed), ("--device", device)):
-        arguments += [option, str(value)] * (value is not None)
-    code, printed, last = _run(arguments, log)
+    spec = device.spec if isinstance(device, Device) else device
+    line = ["reproduce", name, "--json", "--scale", scale, "--out", os.fspath(folder)]
+    for option, value in (("--only", only), ("--seed", seed), ("--device", spec)):
+        line += [option, str(value)] * (value is not None)
+    code, printed, last = _run(line, log)
     if code not in (0, 1):
         raise _failure(code, last)
     rows = [json.loads(line) for line in printed.splitlines()]

@@ -59,11 +59,26 @@ class Run:
         """The last evaluation of this object, else that of result.json; None where there is none."""
         return self._evaluation or Evaluation.of_result(self.result)
 
+    def _object(self, name: str) -> dict[str, Any]:
+        """A file of JSON; empty where there is none."""
+        path = self.folder / name
+        try:
+            read = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        except ValueError as failure:
+            raise InputError(f"{path}: {failure}: expected the JSON that iclab wrote") from None
+        if not isinstance(read, dict):
+            raise InputError(f"{path}: expected an object of JSON")
+        return read
+
+    def _undamaged(self, name: str) -> pathlib.Path:
+        """A file of the run. One that is not as it was written is refused, as where a run is opened."""
+        Recipe.of_run(self.folder)
+        return self.folder / name
+
     @property
     def facts(self) -> dict[str, Any]:
         """run.json: version, commit, device, seed, times, and how the training ended."""
-        path = self.folder / "run.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return self._object("run.json")
 
     @property
     def status(self) -> str:
@@ -78,24 +93,23 @@ class Run:
     @property
     def metrics(self) -> Table:
         """metrics.csv: a column for each number, a row for each step."""
-        return Table.from_csv(self.folder / "metrics.csv")
+        return Table.from_csv(self._undamaged("metrics.csv"))
 
     @property
     def result(self) -> dict[str, Any]:
         """result.json: the table of the last evaluation as rows, with date, host, device and versions."""
-        path = self.folder / "result.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return self._object("result.json")
 
     @property
     def parameters(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """The model's named matrices, in double precision."""
-        tensors_by_name: dict[str, numpy.ndarray[Any, Any]] = iclab_model.read(self.folder / "model.safetensors")[1]
+        tensors_by_name: dict[str, numpy.ndarray[Any, Any]] = iclab_model.read(self._undamaged("model.safetensors"))[1]
         return tensors_by_name
 
     @property
     def model(self) -> iclab_model.Model:
         """The model in NumPy alone, and in PyTorch, differentiable: Model.predict."""
-        return iclab_model.Model(self.folder / "model.safetensors")
+        return iclab_model.Model(self._undamaged("model.safetensors"))
 
     # ---- The model at work ----
 
@@ -147,6 +161,8 @@ class Run:
         target is NaN or masked. Columns of data frames are matched by name. held_out: also measure errors on rows that
         are held out, which takes most of the time. The other keywords are those of icl_predict_params, 0 its defaults.
         """
+        if targets is None:
+            raise InputError("targets = None: expected [rows], with NaN where one is to be predicted")
         labelled = Rows(features, targets)
         return predict_rows(
             self.folder,
@@ -179,7 +195,11 @@ class Run:
     # ---- In a notebook ----
 
     def __repr__(self) -> str:
-        return f"<iclab run {self.folder}: {self.status or 'model alone'}>"
+        try:
+            status = self.status or "model alone"
+        except InputError:
+            status = "damaged"
+        return f"<iclab run {self.folder}: {status}>"
 
     def _repr_html_(self) -> str:
         facts = self.facts

@@ -10,6 +10,8 @@ from typing import Any, Dict, Mapping, Sequence
 
 import numpy
 
+from .errors import InputError
+
 
 def _array(values: Sequence[Any]) -> numpy.ndarray[Any, Any]:
     """None is NaN among numbers. Lists and texts stay objects."""
@@ -39,6 +41,9 @@ class Table(Dict[str, "numpy.ndarray[Any, Any]"]):
         super().__init__(
             (name, values if isinstance(values, numpy.ndarray) else _array(values)) for name, values in columns.items()
         )
+        for name, values in self.items():
+            if len(values) != self.row_count:
+                raise InputError(f"column {name} of {len(values)} rows: expected {self.row_count}, as the first has")
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], title: str = "") -> Table:
@@ -49,7 +54,10 @@ class Table(Dict[str, "numpy.ndarray[Any, Any]"]):
     def from_csv(cls, path: str | os.PathLike[str], title: str = "") -> Table:
         """A file that iclab wrote: an empty field is NaN."""
         with open(path, newline="", encoding="utf-8") as file:
-            names, *rows = csv.reader(file)
+            names, *rows = [*csv.reader(file)] or [[]]
+        for line, row in enumerate([names, *rows], 1):
+            if len(row) != len(names) or not names:
+                raise InputError(f"{os.fspath(path)}:{line}: {len(row)} fields: expected {len(names) or 'a header'}")
         columns: dict[str, Any] = {}
         for i, name in enumerate(names):
             texts = [row[i] for row in rows]
@@ -99,4 +107,7 @@ def example_table(name: str) -> Table:
 
     folder = library.INSTALLED / "share" / "iclab" / "data"
     folder = folder if folder.is_dir() else library.SOURCES / "tools" / "data"
+    known = sorted(path.stem for path in folder.glob("*.csv"))
+    if name not in known:
+        raise InputError(f"example_table({name!r}): expected one of {', '.join(known)}")
     return Table.from_csv(folder / f"{name}.csv", name)

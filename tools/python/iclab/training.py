@@ -65,6 +65,7 @@ def train(
     flight and a checkpoint. Ctrl-C raises InterruptedTraining.
     """
     made = Recipe(recipe, **overrides)
+    arguments.function("progress", progress)
     if init is not None:
         made.set(**{"train.init": os.fspath(init)})
     if seed is not None:
@@ -88,6 +89,7 @@ def resume(
     """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped.
     until_step: end behind this step, as in train."""
     recipe = Recipe.of_run(folder)
+    arguments.function("progress", progress)
     held = recipe["train.steps"]
     if until_step is not None and until_step != held:
         end = arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)
