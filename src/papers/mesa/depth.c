@@ -9,6 +9,7 @@
  * them stand K steps of gradient descent in context with Chebyshev's steps, fitted here (chebyshev.c), which the paper
  * finds in trained nets.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -48,6 +49,7 @@ static icl_status add_descents(icl_reproducing *run, size_t layers, icl_curves *
 static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const icl_evaluation *evaluation,
                         double shallower, icl_error *error) {
     const icl_score *model = icl_reproduce_score(evaluation, "model");
+    char note[32];
     icl_finding finding = {.what = cell->name,
                            .quantity = "half squared error, below one step's",
                            .ours = icl_mesa_half(model),
@@ -55,8 +57,10 @@ static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const i
                            .target = icl_mesa_half(icl_reproduce_score(evaluation, "gd")),
                            .criterion = ICL_AT_MOST,
                            .evidence = ICL_COMPUTED,
-                           .source = "one step on the same sequences"};
+                           .source = "one step on the same sequences",
+                           .note = note};
 
+    snprintf(note, sizeof note, "seed %" PRIu32, cell->seed);
     ICL_CHECK(icl_reproduce_found(run, &finding, error));
     if (isnan(shallower))
         return ICL_OK;

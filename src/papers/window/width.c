@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "papers/papers.h"
+#include "papers/phrase.h"
 #include "papers/window/window.h"
 
 enum { MOST_POINTS = 5, CURVES = 3 };
@@ -91,8 +92,8 @@ static icl_status trace_curve(icl_reproducing *run, const axis *along, const cur
             continue;
         ICL_CHECK(icl_reproduce_next(run, trace_point(run, &cell, is, along->at[i], line->printed[i], out, error)));
     }
-    snprintf(name, sizeof name, "%s, d %zu: rises with %s", line->cell.function, line->cell.d, along->name);
-    return icl_window_judge_order(run, name, out->count, out->norms, error);
+    return icl_window_judge_order(run, ICL_PHRASE("%s: rises with %s", out->labels[0], along->name), out->count,
+                                  out->norms, error);
 }
 
 static icl_status draw(icl_reproducing *run, const axis *along, size_t count, traced *all, icl_error *error) {
