@@ -54,8 +54,8 @@ static void check_constants(tap_run *tap, double noise_max, double factor, doubl
            "of noise up to %g, factor %g and cap %g: %s", noise_max, factor, cap, text);
 }
 
-/* One eigenvalue and one estimate of 1, in pieces that are not full: 700 sequences want the filter 1/2 and 500 want 1/5.
- * The best is their mean, 3/8, which is 1 / (1 + 5/3). */
+/* One eigenvalue and one estimate of 1, in pieces that are not full: 700 sequences want the filter 1/2 and 500 want
+ * 1/5. The best is their mean, 3/8, which is 1 / (1 + 5/3). */
 static void check_all_count(tap_run *tap) {
     enum { SEQUENCES = 1200, FIRST = 700 };
     static double ones[SEQUENCES], targets[SEQUENCES];

@@ -46,8 +46,8 @@ static void check_comparison(tap_run *tap, const icl_window_set *set, const doub
            separate * mean.ratio);
 }
 
-/* Three sequences of two labels with noise of variance 2, queries at 0, and M = 0. The mean label misses by 1, -2 and 3,
- * and what predicts 0 by -1, 2 and 0: losses 2, 5, 10 and 1, 4, 0. */
+/* Three sequences of two labels with noise of variance 2, queries at 0, and M = 0. The mean label misses by 1, -2 and
+ * 3, and what predicts 0 by -1, 2 and 0: losses 2, 5, 10 and 1, 4, 0. */
 static void check_small(tap_run *tap) {
     static float tokens[] = {3, 0, 4, 4, 0, 0, 0, -1, 0, 1, 0, 0, -1, 1, 2, 5, 0, 0}, targets[] = {1, 2, 0};
     double scores[6], losses[3], spreads[3], reach[3], others[3], ratio = 17. / 5, square = 0;
