@@ -1,0 +1,213 @@
+/* What iclab bench and iclab devices print and write of numbers that the linker plants, which all differ. */
+#include "command.h"
+#include "iclab/bench.h"
+#include "iclab/scaling.h"
+#include "read_back.h"
+
+#include "../core/scratch.h"
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error);
+icl_status __wrap_icl_scaling_measure(const icl_bench_params *params, size_t ranks, icl_scaling_step *step,
+                                      icl_error *error);
+icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
+                                         icl_error *error);
+icl_scaling_row __wrap_icl_scaling_predict(const icl_scaling_step *measured, const icl_scaling_params *params);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static char text[16384];
+
+/* Runs a command, with words between bars. */
+static int run(const subcommand *command, const char *line) {
+    char copy[1024], *words[32];
+    int count = 0;
+
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
+        words[count++] = at;
+    captured to = capture_begin(stdout);
+    const int code = command->run(count, words);
+    capture_end(&to, text, sizeof text);
+    return code;
+}
+
+/* ---- Ops ---- */
+
+icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error) { /* NOLINT */
+    const icl_bench_row rows[] = {
+        {"adam (7)", "cpu", {.003, .002, .004, 15, 6}, .25, 5e-6, 21.5, 31.25, .125, 8, 9, .0075},
+        {"peak",
+         "cpu",
+         {2, 1, 3, 4, 5},
+         (double)NAN,
+         (double)NAN,
+         (double)NAN,
+         (double)NAN,
+         (double)NAN,
+         (double)NAN,
+         (double)NAN,
+         (double)NAN}};
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ICL_CHECK(params->callback(params->user, &rows[i], error));
+    return ICL_OK;
+}
+
+#define SMALL "--device|cpu:threads=1|--quiet|"
+
+static void test_bench(tap_run *tap) {
+    static const expected_cell cells[] = {{"median", 0, "3 ms"},    {"min", 0, "2 ms"},     {"max", 0, "4 ms"},
+                                          {"GFLOP/s", 0, "21.50"},  {"GB/s", 0, "31.25"},   {"of peak", 0, "12.5 %"},
+                                          {"compile", 0, "250 ms"}, {"kernels", 0, "5 us"}, {"queued", 0, "8"},
+                                          {"vs cpu", 0, "2.50x"}};
+    static const expected_cell nothing[] = {{"median", 0, "2 s"}, {"GFLOP/s", 0, "-"}, {"GB/s", 0, "-"},
+                                            {"of peak", 0, "-"},  {"compile", 0, "-"}, {"kernels", 0, "-"},
+                                            {"queued", 0, "-"},   {"vs cpu", 0, "-"}};
+    static const expected_field row[] = {{"case", 0, "adam (7)"},       {"device", 0, "cpu"},
+                                         {"median_s", .003, NULL},      {"min_s", .002, NULL},
+                                         {"max_s", .004, NULL},         {"gflops", 21.5, NULL},
+                                         {"gbytes_per_s", 31.25, NULL}, {"peak_share", .125, NULL},
+                                         {"compile_s", .25, NULL},      {"kernels_s", 5e-6, NULL},
+                                         {"launches", 8, NULL},         {"ops", 9, NULL},
+                                         {"cpu_median_s", .0075, NULL}, {"times_cpu", .0075 / .003, NULL},
+                                         {"turns", 15, NULL},           {"calls_a_turn", 6, NULL}};
+
+    run(&command_bench, SMALL);
+    check_cells(tap, line_of(text, "cpu "), line_of(text, "adam (7)"), cells, COUNT(cells));
+    check_cells(tap, line_of(text, "cpu "), line_of(text, "peak"), nothing, COUNT(nothing));
+    tap_ok(tap, count_lines(text) == 3, "a header and two rows");
+    run(&command_bench, SMALL "--json");
+    check_json(tap, text, row, COUNT(row));
+}
+
+/* ---- Ranks ---- */
+
+icl_status __wrap_icl_scaling_measure(const icl_bench_params *params, size_t ranks, /* NOLINT */
+                                      icl_scaling_step *step, icl_error *error) {
+    (void)params;
+    (void)error;
+    *step = (icl_scaling_step){.ranks = ranks, .slices = 10 * ranks};
+    return ICL_OK;
+}
+
+/* Which numbers reach the prediction is told by those of the row. */
+icl_scaling_row __wrap_icl_scaling_predict(const icl_scaling_step *measured, /* NOLINT */
+                                           const icl_scaling_params *params) {
+    return (icl_scaling_row){.ranks = measured->ranks,
+                             .slices = measured->slices,
+                             .divided = .0625,
+                             .repeated = .002,
+                             .latency = params->network.latency,
+                             .bandwidth = 1e6 / params->network.bandwidth,
+                             .step = .08,
+                             .speed_up = 1.5,
+                             .efficiency = .75,
+                             .hours = params->steps,
+                             .rank_hours = 2.25,
+                             .gathered = 4096,
+                             .limit = ICL_LIMIT_REPEATED};
+}
+
+static void test_ranks(tap_run *tap, const char *recipe) {
+    static const expected_cell cells[] = {{"ranks", 0, "2"},       {"slices", 0, "20"},      {"compute", 0, "62.5 ms"},
+                                          {"repeated", 0, "2 ms"}, {"latency", 0, "3 us"},   {"bandwidth", 0, "40 us"},
+                                          {"step", 0, "80 ms"},    {"speed-up", 0, "1.5x"},  {"effic.", 0, "75 %"},
+                                          {"hours", 0, "17"},      {"rank-hours", 0, "2.25"}};
+    static const expected_field row[] = {
+        {"ranks", 2, NULL},           {"slices", 20, NULL},       {"step_s", .08, NULL},
+        {"compute_s", .0625, NULL},   {"repeated_s", .002, NULL}, {"latency_s", 3e-6, NULL},
+        {"bandwidth_s", 4e-5, NULL},  {"speed_up", 1.5, NULL},    {"efficiency", .75, NULL},
+        {"hours", 17, NULL},          {"rank_hours", 2.25, NULL}, {"gathered_bytes", 4096, NULL},
+        {"limit", 0, "repeated work"}};
+    char options[1024];
+
+    snprintf(options, sizeof options, SMALL "--ranks|2|--network|3:25|--recipe|%s", recipe);
+    run(&command_bench, options);
+    check_cells(tap, line_of(text, "   ranks"), line_of(text, "       2"), cells, COUNT(cells));
+    tap_ok(tap, strstr(text, "; a gather of 3 us a message and 25 GB/s\n") != NULL, "the network");
+    snprintf(options, sizeof options, SMALL "--ranks|2|--network|3:25|--json|--recipe|%s", recipe);
+    run(&command_bench, options);
+    tap_ok(tap, count_lines(text) == 1, "JSON: a line");
+    check_json(tap, text, row, COUNT(row));
+}
+
+/* ---- Devices ---- */
+
+icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, /* NOLINT */
+                                         icl_device **devices, size_t *count, icl_error *error) {
+    const icl_device planted[] = {{.capabilities = {.spec = "opencl:9",
+                                                    .name = "a chip",
+                                                    .platform = "a platform",
+                                                    .driver = "1.2.3",
+                                                    .kind = ICL_DEVICE_GPU,
+                                                    .element_size = 4,
+                                                    .compute_units = 17,
+                                                    .max_work_group = 256,
+                                                    .vector_width = 8,
+                                                    .local_memory = 3072,
+                                                    .global_memory = (size_t)5 << 30,
+                                                    .max_allocation = (size_t)7 << 20,
+                                                    .has_fp64 = true},
+                                   .verdict = "passes"},
+                                  {.capabilities = {.spec = "opencl:10", .name = "another", .unified_memory = true},
+                                   .usable = true,
+                                   .verdict = "fine"}};
+    icl_device *made = NULL;
+
+    (void)log;
+    (void)seconds;
+    ICL_CHECK(icl_allocate(COUNT(planted), sizeof *made, "devices", &made, error));
+    memcpy(made, planted, sizeof planted);
+    *devices = made;
+    *count = COUNT(planted);
+    return ICL_OK;
+}
+
+static void test_devices(tap_run *tap) {
+    static const expected_field row[] = {{"spec", 0, "opencl:9"},
+                                         {"name", 0, "a chip"},
+                                         {"kind", 0, "gpu"},
+                                         {"platform", 0, "a platform"},
+                                         {"driver", 0, "1.2.3"},
+                                         {"usable", 0, NULL},
+                                         {"verdict", 0, "passes"},
+                                         {"element_size", 4, NULL},
+                                         {"compute_units", 17, NULL},
+                                         {"max_work_group", 256, NULL},
+                                         {"vector_width", 8, NULL},
+                                         {"local_memory", 3072, NULL},
+                                         {"global_memory", 5368709120, NULL},
+                                         {"max_allocation", 7340032, NULL},
+                                         {"fp64", 1, NULL},
+                                         {"unified_memory", 0, NULL}};
+
+    run(&command_devices, "");
+    tap_ok(tap,
+           strcmp(line_of(text, "opencl:9"), "") != 0 &&
+               strstr(text, "opencl:9       a chip\n"
+                            "               gpu, a platform, driver 1.2.3\n"
+                            "               17 compute units, memory 5 GiB, largest buffer 7 MiB, local memory 3 KiB, "
+                            "vectors of 8, 4-byte numbers\n"
+                            "               REFUSED: passes\n") != NULL,
+           "a device in words");
+    tap_ok(tap, strstr(text, "memory -, largest buffer -,") && strstr(text, "usable: fine\n"), "another");
+    run(&command_devices, "--json");
+    tap_ok(tap, count_lines(text) == 2, "JSON: a line for each device");
+    check_json(tap, text, row, COUNT(row));
+}
+
+int main(void) {
+    static const char recipe[] = "[task]\nd = 3\n[train]\nsteps = 17\nbatch = 32\n";
+    tap_run tap = {0};
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    scratch_write(&scratch, "own.ini", recipe, strlen(recipe));
+    test_bench(&tap);
+    test_ranks(&tap, scratch_path(&scratch, "own.ini"));
+    test_devices(&tap);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
