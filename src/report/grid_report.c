@@ -14,7 +14,7 @@
 
 #define LOSS_FIGURE      "loss"
 #define MAP_FIGURE       "map"
-#define POSITIONS_FIGURE "positions"
+#define POSITIONS_FIGURE "curves" /* positions.csv is the table of every predictor */
 
 /* A loss this much smaller than the largest is one of rounding errors, and would flatten all others. */
 #define LEAST_SHARE 1e-6
@@ -274,8 +274,9 @@ static icl_status add_pictures(const icl_grid_report *of, icl_report *report, ic
     if (!has_positions(of->grid))
         return ICL_OK;
     ICL_CHECK(draw_positions(of, &drawing, error));
-    return icl_report_picture(report, of->folder, POSITIONS_FIGURE,
-                              "The model at every scored position. The predictors', too: positions.csv.", error);
+    return icl_report_picture(
+        report, of->folder, POSITIONS_FIGURE,
+        "The model at every scored position. Data: curves.csv; the predictors', too: positions.csv.", error);
 }
 
 static icl_status add_row(const icl_grid_report *of, size_t cell, size_t shown, icl_report *report, icl_error *error) {
