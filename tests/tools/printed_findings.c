@@ -1,0 +1,199 @@
+/* What iclab inspect and iclab reproduce print of findings that the linker plants, whose numbers all differ. */
+#include "command.h"
+#include "iclab/file.h"
+#include "iclab/host.h"
+#include "iclab/inspect.h"
+#include "iclab/run.h"
+#include "papers/reproduce.h"
+#include "read_back.h"
+
+#include "../core/scratch.h"
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+icl_status __wrap_icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
+icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                                icl_reproduce_summary *summary, icl_error *error);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static char text[16384];
+
+static int run(const subcommand *command, const char *line) {
+    char copy[2048], *words[32];
+    int count = 0;
+
+    snprintf(copy, sizeof copy, "--device|cpu:threads=1|--quiet|%s", line);
+    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
+        words[count++] = at;
+    captured to = capture_begin(stdout);
+    const int code = command->run(count, words);
+    capture_end(&to, text, sizeof text);
+    return code;
+}
+
+static bool file_holds(scratch_folder *scratch, const char *name, const char *part) {
+    char *content = NULL;
+    size_t size;
+    const bool holds =
+        icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK && strstr(content, part);
+
+    icl_free(&content);
+    return holds;
+}
+
+/* ---- iclab inspect ---- */
+
+static size_t asked_sequences;
+
+icl_status __wrap_icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error) { /* NOLINT */
+    asked_sequences = params->sequences;
+    params->report(params->user, &(icl_inspected){3, "w_yx", "loss without it", .25, .0625, "a note"});
+    params->report(params->user, &(icl_inspected){0, "tunedrr", "distance", .75, 0, NULL});
+    return icl_duplicate("the summary", summary, error);
+}
+
+static void test_inspect(tap_run *tap, scratch_folder *scratch) {
+    static const expected_field first[] = {{"layer", 3, NULL},
+                                           {"what", 0, "w_yx"},
+                                           {"quantity", 0, "loss without it"},
+                                           {"value", .25, NULL},
+                                           {"standard_error", .0625, NULL},
+                                           {"note", 0, "a note"}};
+    static const expected_field second[] = {{"layer", 0, NULL},
+                                            {"what", 0, "tunedrr"},
+                                            {"quantity", 0, "distance"},
+                                            {"value", .75, NULL},
+                                            {"standard_error", (double)NAN, NULL},
+                                            {"note", 0, ""}};
+    char options[600];
+
+    snprintf(options, sizeof options, "%s/run|--sequences|123", scratch->folder);
+    tap_ok(tap, run(&command_inspect, options) == EXIT_DONE && asked_sequences == 123, "iclab inspect");
+    tap_ok(tap, strncmp(text, "the summary\n\n", 13) == 0, "its summary");
+    tap_ok(tap, file_holds(scratch, "run/inspect/result.json", "\"seed\":\t13,"), "the seed is that of evaluation");
+    snprintf(options, sizeof options, "%s/run|--json", scratch->folder);
+    run(&command_inspect, options);
+    tap_ok(tap, count_lines(text) == 3, "JSON: a line for each number, and one more");
+    check_json(tap, text, first, COUNT(first));
+    check_json(tap, line_of(text, "{\"layer\":0"), second, COUNT(second));
+}
+
+/* ---- iclab reproduce ---- */
+
+static const icl_finding findings[] = {
+    {"met", "loss", .25, .0625, .375, .1875, ICL_WITHIN, ICL_READ, "table 9", "a note"},
+    {"missed", "rise", 7.5, .5, 3.25, 1.125, ICL_AT_MOST, ICL_COMPUTED, "formula 2", NULL},
+    {"missed, too", "fall", 4.5, 0, 9.75, 0, ICL_AT_LEAST, ICL_INFERRED, NULL, NULL},
+    {"shown", "share", 11.5, 1.5, 12.5, 2.5, ICL_WITHIN, ICL_RECALLED, NULL, NULL},
+    {"alone", "count", 13.5, 0, 14.5, 15.5, ICL_WITHIN, ICL_EVIDENCE_NONE, NULL, NULL},
+};
+
+icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, /* NOLINT */
+                                const icl_reproduce_params *params, icl_reproduce_summary *summary, icl_error *error) {
+    (void)error;
+    for (size_t i = 0; i < COUNT(findings); i++)
+        params->report(params->user, reproduction, &findings[i]);
+    *summary = (icl_reproduce_summary){17, 19, 23.25};
+    return ICL_OK;
+}
+
+static void test_rows(tap_run *tap) {
+    static const struct {
+        const char *ours, *target, *verdict;
+    } rows[COUNT(findings)] = {{"0.25 +- 0.0625", "0.375 +- 0.1875", "met [read: table 9]  a note"},
+                               {"7.5 +- 0.5", "<= 3.25 +- 1.125", "MISSED by 3.125 [computed: formula 2]"},
+                               {"4.5", ">= 9.75", "MISSED by 5.25 [inferred]"},
+                               {"11.5 +- 1.5", "12.5 +- 2.5", "shown [recalled]"},
+                               {"13.5", "-", "shown"}};
+    char row[256];
+
+    for (size_t i = 0; i < COUNT(findings); i++) {
+        snprintf(row, sizeof row, "\n%-28s %-28s %23s %26s  %s\n", findings[i].what, findings[i].quantity, rows[i].ours,
+                 rows[i].target, rows[i].verdict);
+        tap_ok(tap, strstr(text, row) != NULL, "%s: %.*s", findings[i].what,
+               (int)strcspn(line_of(text, findings[i].what), "\n"), line_of(text, findings[i].what));
+    }
+    tap_ok(tap, strstr(text, ", scale ci, seed 21, device cpu:threads=1\n") != NULL, "the heading");
+    tap_ok(tap, strstr(text, "gd-construction: 17 findings, 19 missed, 23.2 s; report.html in ") != NULL, "the end");
+}
+
+static void check_finding(tap_run *tap, size_t i, const char *line) {
+    static const struct {
+        const char *criterion, *judgement, *evidence;
+        double missed_by;
+    } read[COUNT(findings)] = {{"within", "met", "read", 0},
+                               {"at most", "missed", "computed", 3.125},
+                               {"at least", "missed", "inferred", 5.25},
+                               {"within", "shown", "recalled", 0},
+                               {"", "shown", "", 0}};
+    const icl_finding *of = &findings[i];
+    const bool has_target = of->evidence != ICL_EVIDENCE_NONE;
+    const expected_field fields[] = {
+        {"reproduction", 0, "gd-construction"},
+        {"what", 0, of->what},
+        {"quantity", 0, of->quantity},
+        {"ours", of->ours, NULL},
+        {"standard_error", of->standard_error > 0 ? of->standard_error : (double)NAN, NULL},
+        {"target", has_target ? of->target : (double)NAN, NULL},
+        {"tolerance", has_target ? of->tolerance : (double)NAN, NULL},
+        {"criterion", 0, read[i].criterion},
+        {"judgement", 0, read[i].judgement},
+        {"missed_by", read[i].missed_by, NULL},
+        {"evidence", 0, read[i].evidence},
+        {"source", 0, of->source ? of->source : ""},
+        {"note", 0, of->note ? of->note : ""}};
+    check_json(tap, line, fields, COUNT(fields));
+}
+
+static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
+    char options[600], place[600];
+    const expected_field last[] = {{"reproduction", 0, "gd-construction"},
+                                   {"scale", 0, "ci"},
+                                   {"seed", 21, NULL},
+                                   {"findings", 17, NULL},
+                                   {"missed", 19, NULL},
+                                   {"seconds", 23.25, NULL},
+                                   {"folder", 0, place}};
+
+    snprintf(place, sizeof place, "%s/papers/gd-construction-ci", scratch->folder);
+    snprintf(options, sizeof options, "gd-construction|--scale|ci|--workers|1|--seed|21|--out|%s/papers",
+             scratch->folder);
+    tap_ok(tap, run(&command_reproduce, options) == EXIT_CHECK_FAILED, "iclab reproduce: exit code 1");
+    test_rows(tap);
+    snprintf(options + strlen(options), sizeof options - strlen(options), "|--json");
+    run(&command_reproduce, options);
+    tap_ok(tap, count_lines(text) == COUNT(findings) + 1, "JSON: a line for each finding, and one more");
+    const char *line = text;
+    for (size_t i = 0; i < COUNT(findings) && *line; i++, line += strcspn(line, "\n") + 1)
+        check_finding(tap, i, line);
+    check_json(tap, line, last, COUNT(last));
+    tap_ok(tap, file_holds(scratch, "papers/gd-construction-ci/result.json", "\"seed\":\t21,"), "its seed");
+}
+
+static icl_status make_run(scratch_folder *scratch, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_recipe_override(recipe, "train.seed=11", error));
+    ICL_TRY(icl_recipe_override(recipe, "eval.seed=13", error));
+    ICL_TRY(icl_run_create(scratch_path(scratch, "run"), recipe, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    if (tap_status(&tap, make_run(&scratch, &error), &error, "a run")) {
+        test_inspect(&tap, &scratch);
+        test_reproduce(&tap, &scratch);
+    }
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
