@@ -9,9 +9,6 @@
 #include "iclab/number.h"
 #include "iclab/recipe.h"
 
-/* A network of 100 gigabits a second, as clusters have them. */
-#define DEFAULT_NETWORK "2:12.5"
-
 enum { MOST_RANKS = 1048576, MOST_ROWS = 64 };
 
 const char *format_seconds(double seconds, char text[16]) {

@@ -8,11 +8,15 @@
 #include "iclab/scaling.h"
 #include "options.h"
 
+/* A network of 100 gigabits a second, as clusters have them. */
+#define DEFAULT_NETWORK "2:12.5"
+
 /* As the command line has them. */
 typedef struct scaling_options {
-    const char *ranks;   /* "1..1024" or "1,2,4"; NULL: no scaling is asked for */
-    const char *network; /* "2:12.5", microseconds a message and gigabytes a second; NULL: measured, or that */
-    option_count cores;  /* that all ranks share */
+    const char *ranks; /* "1..1024" or "1,2,4"; NULL: no scaling is asked for */
+    const char
+        *network;       /* as DEFAULT_NETWORK, microseconds a message and gigabytes a second; NULL: measured, or that */
+    option_count cores; /* that all ranks share */
 } scaling_options;
 
 icl_status check_scaling_usage(const scaling_options *options, icl_error *error);

@@ -18,7 +18,7 @@ enum {
 };
 
 /* For so long a driver may say nothing while it is tried apart: the slowest compilers take half a minute. */
-enum { DRIVER_TRIAL_SECONDS = 120 };
+#define DRIVER_TRIAL_SECONDS 120
 
 int exit_code_of(icl_status status);
 

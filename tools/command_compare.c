@@ -10,6 +10,8 @@
 #include "iclab/recipe.h"
 #include "terminal.h"
 
+#define DEFAULT_AGAINST "cpu"
+
 typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
 
 /* What the printing of rows needs to know and to remember. */
@@ -213,7 +215,7 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
 static icl_status compare(const compare_options *options, printer *p, bool *failed, icl_error *error) {
     icl_backend *first = NULL, *second = NULL;
     icl_status status = ICL_OK;
-    const device_options other = {.spec = options->against ? options->against : "cpu",
+    const device_options other = {.spec = options->against ? options->against : DEFAULT_AGAINST,
                                   .quiet = options->device.quiet,
                                   .accept_failed_self_test = true,
                                   .is_another = true};
@@ -285,7 +287,8 @@ done:
 
 static const option table[] = {
     DEVICE_OPTION_ROWS(compare_options, device),
-    {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default cpu)", offsetof(compare_options, against)},
+    {"--against", OPTION_TEXT, "SPEC", "the device to compare with (default " DEFAULT_AGAINST ")",
+     offsetof(compare_options, against)},
     {"--op", OPTION_TEXT, "PATTERN", "only cases whose name holds this text, such as matmul or \"softmax backward\"",
      offsetof(compare_options, pattern)},
     {"--seed", OPTION_COUNT, "N", "other random values (default 0); with --train, train.seed",
@@ -295,7 +298,8 @@ static const option table[] = {
      offsetof(compare_options, seconds)},
     {"--train", OPTION_TEXT, "RECIPE", "compare training steps instead of ops: a name or the path of an INI file",
      offsetof(compare_options, training.recipe_name)},
-    {"--steps", OPTION_COUNT, "N", "with --train: how many (default 50)", offsetof(compare_options, training.steps)},
+    {"--steps", OPTION_COUNT, "N", "with --train: how many (default " TEXT_OF(DEFAULT_COMPARED_STEPS) ")",
+     offsetof(compare_options, training.steps)},
     {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --train: change one key of the recipe; may be given again",
      offsetof(compare_options, training.overrides)},
     {"--out", OPTION_TEXT, "DIR",

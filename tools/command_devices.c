@@ -117,13 +117,16 @@ const subcommand command_devices = {
     .summary = "Lists the devices of this machine with their limits, and tests each.",
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes = "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
-             "refuses a device whose self-test gives a wrong answer, or whose driver crashes or says nothing for two "
-             "minutes. Without a SPEC it takes the fastest of cpu "
-             "and of the GPUs and accelerators, by a short training step of each that it measures once. OpenCL "
-             "devices need a driver (ICD). One that is on the machine but switched off, or that no .icd file names, is "
-             "named with what to do; without a driver, "
-             "everything works on the plain-C devices cpu and ref "
-             "(double precision).",
+    .notes =
+        "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
+        "refuses a device whose self-test gives a wrong answer, or whose driver crashes or says nothing for " TEXT_OF(
+            DRIVER_TRIAL_SECONDS) " seconds. Without a SPEC it takes the fastest of cpu "
+                                  "and of the GPUs and accelerators, by a short training step of each that it measures "
+                                  "once. OpenCL "
+                                  "devices need a driver (ICD). One that is on the machine but switched off, or that "
+                                  "no .icd file names, is "
+                                  "named with what to do; without a driver, "
+                                  "everything works on the plain-C devices cpu and ref "
+                                  "(double precision).",
     .run = run,
 };

@@ -169,7 +169,7 @@ static const option table[] = {
     {"--out", OPTION_TEXT, "DIR", "where the report and its pictures go (default RUN/inspect)",
      offsetof(inspect_options, out)},
     {"--sequences", OPTION_COUNT, "N",
-     "fresh sequences to measure on (default 8192, fewer for large or sequence models)",
+     "fresh sequences to measure on (default " TEXT_OF(ICL_INSPECT_SEQUENCES) ", fewer for large or sequence models)",
      offsetof(inspect_options, sequences)},
     DEVICE_OPTION_ROWS(inspect_options, device),
     {"--json", OPTION_FLAG, NULL, "one JSON object per number, and one about the whole, instead of the summary",

@@ -10,6 +10,7 @@
 #include "prediction.h"
 #include "progress.h"
 
+#define DEFAULT_SEED  1
 #define HEADER_WORDS  "auto|yes|no"
 #define DECIMAL_WORDS "auto|point|comma"
 #define IMPUTE_WORDS  "none|mean|median"
@@ -199,7 +200,7 @@ static icl_status predict_tables(const predict_options *options, const icl_table
         .repeats = (size_t)options->repeats.value,
         .context = (size_t)options->context.value,
         .prompts = (size_t)options->prompts.value,
-        .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
+        .seed = options->seed.given ? (uint32_t)options->seed.value : DEFAULT_SEED,
         .inputs = (icl_predict_inputs)options->inputs,
         .impute = (icl_impute)options->impute,
         .report = report,
@@ -276,7 +277,8 @@ static const option table[] = {
     {"--exclude", OPTION_TEXT, "A,B,...", "columns that are no features, likewise",
      offsetof(predict_options, excluded)},
     {"--one-hot", OPTION_FLAG, NULL,
-     "make a column of 0 and 1 for each category of a column of text, up to 64, instead of leaving it out",
+     "make a column of 0 and 1 for each category of a column of text, up to " TEXT_OF(
+         ICL_TABLE_MAX_CATEGORIES) ", instead of leaving it out",
      offsetof(predict_options, one_hot)},
     {"--drop-missing", OPTION_FLAG, NULL, "leave rows out in which a value is missing",
      offsetof(predict_options, drops_missing)},
@@ -296,21 +298,26 @@ static const option table[] = {
     {"--new", OPTION_TEXT, "FILE",
      "predict the rows of another file from all rows of the data; it needs the features' columns alone",
      offsetof(predict_options, fresh)},
-    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default 5)", offsetof(predict_options, folds)},
-    {"--repeats", OPTION_COUNT, "N", "times, each in another order (default 10; fewer for more than 1,000 rows)",
+    {"--folds", OPTION_COUNT, "N", "parts that are held out in turn (default " TEXT_OF(ICL_PREDICT_FOLDS) ")",
+     offsetof(predict_options, folds)},
+    {"--repeats", OPTION_COUNT, "N",
+     "times, each in another order (default " TEXT_OF(ICL_PREDICT_REPEATS) "; fewer for more than 1,000 rows)",
      offsetof(predict_options, repeats)},
     {"--context", OPTION_COUNT, "N",
-     "most rows that the model is shown at once (default 1024; the number it was trained on for a model "
-     "that sums, model.scale = raw)",
+     "most rows that the model is shown at once (default " TEXT_OF(
+         ICL_PREDICT_CONTEXT) "; the number it was trained on for a model "
+                              "that sums, model.scale = raw)",
      offsetof(predict_options, context)},
     {"--prompts", OPTION_COUNT, "N",
-     "random choices of that many rows to average over, where there are more rows (default 16)",
+     "random choices of that many rows to average over, where there are more rows (default " TEXT_OF(
+         ICL_PREDICT_PROMPTS) ")",
      offsetof(predict_options, prompts)},
     {"--inputs", OPTION_WORD, INPUTS_WORDS,
      "what the model sees of the features (default auto: whitened where it was trained on the identity "
      "covariance)",
      offsetof(predict_options, inputs)},
-    {"--seed", OPTION_COUNT, "N", "of folds and prompts (default 1)", offsetof(predict_options, seed)},
+    {"--seed", OPTION_COUNT, "N", "of folds and prompts (default " TEXT_OF(DEFAULT_SEED) ")",
+     offsetof(predict_options, seed)},
     {"--out", OPTION_TEXT, "DIR",
      "folder of the result (default: RUN/predict/DATA-TARGET); given, it takes heldout.csv, standardization.csv, "
      "predictions.csv, figures and report.html, too",

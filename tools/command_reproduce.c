@@ -21,6 +21,9 @@
 #include "terminal.h"
 #include "worker_plan.h"
 
+#define DEFAULT_SEED   1
+#define DEFAULT_FOLDER "reproductions"
+
 /* Room for all of the table. */
 enum { MOST_REPRODUCTIONS = 64 };
 
@@ -143,7 +146,7 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
 static icl_reproduce_params params_of(const reproduce_options *options, const char *folder) {
     return (icl_reproduce_params){
         .scale = (icl_scale)options->scale,
-        .seed = options->seed.given ? (uint32_t)options->seed.value : 1,
+        .seed = options->seed.given ? (uint32_t)options->seed.value : DEFAULT_SEED,
         .folder = folder,
         .only = options->only,
         .command_line = options->command_line,
@@ -249,7 +252,7 @@ static icl_status choose(const reproduce_options *options, chosen *all, icl_erro
     for (size_t i = 0; i < count; i++)
         if (!one || table[i] == one) {
             char *folder = all->folders[all->count];
-            snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : "reproductions",
+            snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : DEFAULT_FOLDER,
                      table[i]->name, icl_scale_name((icl_scale)options->scale));
             all->params[all->count] = params_of(options, folder);
             all->params[all->count].say = options->device.quiet ? NULL : say_from_worker;
@@ -420,9 +423,9 @@ static const option table[] = {
      offsetof(reproduce_options, cells)},
     {"--trainings", OPTION_FLAG, NULL, "list the trainings of NAME at this scale and their settings, and run nothing",
      offsetof(reproduce_options, trainings)},
-    {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default 1)",
+    {"--seed", OPTION_COUNT, "N", "first seed of training and evaluation (default " TEXT_OF(DEFAULT_SEED) ")",
      offsetof(reproduce_options, seed)},
-    {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default reproductions)",
+    {"--out", OPTION_TEXT, "DIR", "where the folder NAME-SCALE goes (default " DEFAULT_FOLDER ")",
      offsetof(reproduce_options, out)},
     {"--workers", OPTION_COUNT, "N",
      "processes that train (default: one for each device; on the host one for each core)",

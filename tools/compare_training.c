@@ -14,8 +14,7 @@
 #include "iclab/text.h"
 #include "picture.h"
 
-#define DEFAULT_STEPS 50
-#define FIGURE        "training"
+#define FIGURE "training"
 
 static const char *const table_names[ICL_TRAINING_MODES] = {"forced.csv", "free.csv"};
 
@@ -45,7 +44,9 @@ static icl_status read_recipe(const training_options *options, icl_recipe **reci
         ICL_TRY(icl_recipe_override(*recipe, assignment, error));
     }
     const uint64_t budget = icl_recipe_count(*recipe, "train", "steps");
-    *steps = options->steps.given ? options->steps.value : budget < DEFAULT_STEPS ? budget : DEFAULT_STEPS;
+    *steps = options->steps.given              ? options->steps.value
+             : budget < DEFAULT_COMPARED_STEPS ? budget
+                                               : DEFAULT_COMPARED_STEPS;
     if (icl_recipe_count(*recipe, "train", "horizon") == 0) {
         snprintf(assignment, sizeof assignment, "train.horizon=%" PRIu64, budget);
         ICL_TRY(icl_recipe_override(*recipe, assignment, error));

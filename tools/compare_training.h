@@ -4,6 +4,9 @@
 
 #include "command.h"
 
+/* Where neither --steps nor a shorter recipe says how many. */
+#define DEFAULT_COMPARED_STEPS 50
+
 typedef struct training_options {
     const char *recipe_name; /* --train; NULL: compare ops instead */
     const char *out;         /* folder for the result, and of trainings CSV files and a picture; may be NULL */

@@ -11,6 +11,10 @@
 
 #define MAX_REPEATS 64
 
+/* The text of a macro's value, so that a help text names the default that the code uses. */
+#define TEXT_OF(macro)         TEXT_OF_TOKENS(macro)
+#define TEXT_OF_TOKENS(tokens) #tokens
+
 /* Values of an option that may be given several times, in order. */
 typedef struct option_list {
     const char *values[MAX_REPEATS];

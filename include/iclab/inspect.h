@@ -26,12 +26,15 @@ typedef struct icl_inspected {
     const char *note;      /* in words; may be NULL */
 } icl_inspected;
 
+/* Fresh sequences to measure on where icl_inspect_params.sequences is 0 and the model is small. */
+#define ICL_INSPECT_SEQUENCES 8192
+
 /* What to inspect. */
 typedef struct icl_inspect_params {
     icl_backend *backend; /* runs the model */
     const char *run;      /* folder of a training run */
     const char *folder;   /* for inspect.md, inspect.csv and pictures; made where it is missing */
-    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: 8192, fewer for large models,
+    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: ICL_INSPECT_SEQUENCES, fewer for large models,
      * 2048 for sequence models. */
     size_t sequences;
     const volatile sig_atomic_t *stop;                             /* set to non-zero to stop; may be NULL */

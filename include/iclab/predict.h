@@ -63,6 +63,12 @@ typedef enum icl_impute {
     ICL_IMPUTE_MEDIAN,   /* likewise */
 } icl_impute;
 
+/* What icl_predict takes where the numbers of that name are 0 in its parameters. */
+#define ICL_PREDICT_FOLDS   5
+#define ICL_PREDICT_REPEATS 10 /* fewer where labelled rows times repeats would be more than 10000 */
+#define ICL_PREDICT_CONTEXT 1024
+#define ICL_PREDICT_PROMPTS 16
+
 /* What to predict from what. */
 typedef struct icl_predict_params {
     icl_backend *backend;     /* runs the model */
@@ -72,9 +78,9 @@ typedef struct icl_predict_params {
     /* Rows to predict: the table's features in its order, as many columns as it has features; NULL: the table's rows
      * without target. */
     const icl_table *fresh;
-    size_t folds, repeats;     /* 0: 5 and 10; folds of 2 or more */
-    size_t context;            /* rows in a prompt at most; 0: 1024, or the n of training for model.scale = raw */
-    size_t prompts;            /* whose predictions are averaged where there are more rows; 0: 16 */
+    size_t folds, repeats;     /* 0: the numbers above; folds of 2 or more */
+    size_t context;            /* rows in a prompt at most; 0: as above, or the n of training for model.scale = raw */
+    size_t prompts;            /* whose predictions are averaged where there are more rows; 0: as above */
     uint32_t seed;             /* of the order of rows */
     icl_predict_inputs inputs; /* how they are shown */
     bool without_held_out;     /* predictions alone: no row is held out, folds and repeats are not read */

@@ -16,6 +16,9 @@ ICL_C_BEGIN
 #define ICL_TABLE_MAX_ROWS  ((size_t)1000000)
 #define ICL_TABLE_MAX_CELLS ((size_t)1 << 26)
 
+/* A column of text with more categories is not made columns of 0 and 1. */
+#define ICL_TABLE_MAX_CATEGORIES 64
+
 /* Larger magnitudes are refused: their squares would have no sum. */
 #define ICL_TABLE_MAX_VALUE 1e100
 

@@ -12,7 +12,6 @@
 
 /* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK
  * multiplications then. */
-#define MOST_SEQUENCES  8192
 #define LEAST_SEQUENCES 100
 #define WORK            8e9
 
@@ -25,7 +24,7 @@ static size_t sequences_of(const icl_inspecting *run) {
 
     if (run->params->sequences > 0)
         return run->params->sequences;
-    return (size_t)fmin(MOST_SEQUENCES, fmax(LEAST_SEQUENCES, WORK / each));
+    return (size_t)fmin(ICL_INSPECT_SEQUENCES, fmax(LEAST_SEQUENCES, WORK / each));
 }
 
 static icl_status inspect_linear(icl_inspecting *run, icl_error *error) {

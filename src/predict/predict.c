@@ -12,9 +12,6 @@
 #include "predict/references.h"
 #include "predict/splits.h"
 
-/* Defaults. */
-enum { FOLDS = 5, REPEATS = 10, PROMPTS = 16, LONGEST_CONTEXT = 1024 };
-
 /* With more labelled rows, so many held-out predictions in all are enough. */
 enum { MOST_HELD_OUT = 10000 };
 
@@ -105,11 +102,11 @@ static void place(row_fit *fit, size_t dimension, const double *features, double
 static void plan_prompts(prediction_run *run, size_t rows) {
     const icl_predict_params *params = run->params;
     const size_t longest = params->context > 0              ? params->context
-                           : run->prompter.takes_any_length ? LONGEST_CONTEXT
+                           : run->prompter.takes_any_length ? ICL_PREDICT_CONTEXT
                                                             : run->prompter.trained_context;
 
     run->fit.context = rows < longest ? rows : longest;
-    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : PROMPTS;
+    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : ICL_PREDICT_PROMPTS;
 }
 
 static icl_status reserve_context(prediction_run *run, icl_error *error) {
@@ -418,7 +415,7 @@ static icl_status prepare_filling(prediction_run *run, icl_error *error) {
 
 static size_t default_repeats(size_t rows) {
     const size_t repeats = MOST_HELD_OUT / rows;
-    return repeats < 1 ? 1 : repeats > REPEATS ? REPEATS : repeats;
+    return repeats < 1 ? 1 : repeats > ICL_PREDICT_REPEATS ? ICL_PREDICT_REPEATS : repeats;
 }
 
 static icl_status prepare(prediction_run *run, icl_error *error) {
@@ -428,7 +425,7 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
     ICL_CHECK(icl_predict_check(params, outcome->dimension, error));
     if (!params->without_held_out)
-        outcome->folds = params->folds > 0 ? params->folds : FOLDS;
+        outcome->folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS;
     outcome->features = params->table->columns - 1;
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_CHECK(find_labelled(params, outcome, error));

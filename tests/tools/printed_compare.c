@@ -105,6 +105,14 @@ static void test_all(tap_run *tap) {
     tap_ok(tap, strncmp(row + strcspn(row, "%"), "%  out[1]\n", 10) == 0, "and the worst element");
 }
 
+/* What --help calls the default of --seed. */
+static const char *seed_in_help(void) {
+    for (size_t i = 0; i < command_compare.option_count; i++)
+        if (strcmp(command_compare.options[i].name, "--seed") == 0)
+            return command_compare.options[i].help;
+    return "";
+}
+
 static void test_rows(tap_run *tap) {
     static const expected_field row[] = {{"op", 0, "unary"},
                                          {"case", 0, "relu (3) plain"},
@@ -140,6 +148,9 @@ static void test_rows(tap_run *tap) {
     enum { CSV_FIELDS = 12, SUMMARY = 11 };
     char *summary;
 
+    run("");
+    tap_ok(tap, strstr(text, "'copy (5) plain' --seed 0\n") && strstr(seed_in_help(), "(default 0)"),
+           "the seed is 0 where none is given, as --help says");
     run("|--csv|--seed|9");
     tap_ok(tap, count_lines(text) == 1 + COUNT(cases), "CSV: a header and a row for each case");
     check_csv(tap, text, 1, row, CSV_FIELDS);

@@ -171,6 +171,45 @@ static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, file_holds(scratch, "papers/gd-construction-ci/result.json", "\"seed\":\t21,"), "its seed");
 }
 
+/* The word of --scale whose part of the help, between semicolons, calls itself the default. */
+static void name_default_scale(char name[16]) {
+    const option *scale = command_reproduce.options;
+
+    while (strcmp(scale->name, "--scale") != 0)
+        scale++;
+    const char *word = scale->value;
+    for (const char *at = scale->help, *end = strstr(at, "(default)"); (at = strchr(at, ';')) && at < end; at++)
+        word = strchr(word, '|') + 1;
+    snprintf(name, 16, "%.*s", (int)strcspn(word, "|"), word);
+}
+
+/* Of the words of an option the first one is its default, which --help names. */
+static void test_words(tap_run *tap) {
+    size_t command_count;
+    const subcommand *const *commands = all_commands(&command_count);
+
+    for (size_t i = 0; i < command_count; i++)
+        for (const option *at = commands[i]->options; at < commands[i]->options + commands[i]->option_count; at++) {
+            const char *named = at->type == OPTION_WORD ? strstr(at->help, "(default ") : NULL;
+            const size_t length = named ? strcspn(at->value, "|") : 0;
+            if (named)
+                tap_ok(tap,
+                       strncmp(named + strlen("(default "), at->value, length) == 0 &&
+                           strchr(":;)", named[strlen("(default ") + length]),
+                       "%s %s: %.24s", commands[i]->name, at->name, named);
+        }
+}
+
+static void test_defaults(tap_run *tap, scratch_folder *scratch) {
+    char options[600], scale[16], line[64];
+
+    name_default_scale(scale);
+    snprintf(options, sizeof options, "gd-construction|--workers|1|--out|%s/defaults", scratch->folder);
+    run(&command_reproduce, options);
+    snprintf(line, sizeof line, ", scale %s, seed 1, ", scale);
+    tap_ok(tap, strstr(text, line) != NULL, "without options%s", line);
+}
+
 static icl_status make_run(scratch_folder *scratch, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
@@ -193,6 +232,8 @@ int main(void) {
     if (tap_status(&tap, make_run(&scratch, &error), &error, "a run")) {
         test_inspect(&tap, &scratch);
         test_reproduce(&tap, &scratch);
+        test_defaults(&tap, &scratch);
+        test_words(&tap);
     }
     scratch_close(&scratch);
     return tap_done(&tap);

@@ -27,7 +27,7 @@ size_t icl_level_of(const icl_sheet_column *column, const char *text) {
 static void add_level(icl_sheet_column *column, const char *text) {
     const size_t place = place_of(column, text);
 
-    if (column->level_count > ICL_MOST_CATEGORIES ||
+    if (column->level_count > ICL_TABLE_MAX_CATEGORIES ||
         (place < column->level_count && strcmp(column->levels[place], text) == 0))
         return;
     memmove(column->levels + place + 1, column->levels + place, (column->level_count - place) * sizeof *column->levels);

@@ -217,7 +217,7 @@ static icl_status refuse_text(const icl_sheet *sheet, const icl_sheet_column *co
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: %s: text \"%s\", of more than %d different ones: expected fewer categories; --exclude "
                         "%s leaves the column out",
-                        sheet->name, cell->line, label, printable, ICL_MOST_CATEGORIES,
+                        sheet->name, cell->line, label, printable, ICL_TABLE_MAX_CATEGORIES,
                         icl_column_option(sheet, column->position, option));
     return icl_fail(error, ICL_ERROR_INPUT,
                     "%s:%zu: %s: text \"%s\": expected numbers; --one-hot makes a column of each of its categories",
@@ -225,7 +225,7 @@ static icl_status refuse_text(const icl_sheet *sheet, const icl_sheet_column *co
 }
 
 static icl_status judge_text(const icl_sheet *sheet, icl_sheet_column *column, icl_steps *steps, icl_error *error) {
-    const bool has_too_many = column->level_count > ICL_MOST_CATEGORIES;
+    const bool has_too_many = column->level_count > ICL_TABLE_MAX_CATEGORIES;
     char why[64];
 
     if (column->is_target || (column->is_chosen && (!sheet->params->one_hot || has_too_many)))
@@ -237,7 +237,7 @@ static icl_status judge_text(const icl_sheet *sheet, icl_sheet_column *column, i
     if (is_identifier(sheet, column))
         return leave_out(sheet, column, steps, "another text in every row", "", error);
     snprintf(why, sizeof why, "text, %s%zu categories", has_too_many ? "more than " : "",
-             has_too_many ? (size_t)ICL_MOST_CATEGORIES : column->level_count);
+             has_too_many ? (size_t)ICL_TABLE_MAX_CATEGORIES : column->level_count);
     if (has_too_many || !sheet->params->one_hot)
         return leave_out(sheet, column, steps, why, has_too_many ? "" : " (--one-hot makes a column of each category)",
                          error);

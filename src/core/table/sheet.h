@@ -14,9 +14,6 @@ enum { ICL_CELL_CAPACITY = 48, ICL_NAME_CAPACITY = 128 };
 /* Bytes of text in the columns used. */
 #define ICL_SHEET_MAX_BYTES ((size_t)1 << 31)
 
-/* Categories of a column at most. */
-enum { ICL_MOST_CATEGORIES = 64 };
-
 /* What a column holds. */
 typedef enum icl_column_kind {
     ICL_COLUMN_NUMBERS = 0,
@@ -46,12 +43,12 @@ typedef struct icl_sheet_column {
     bool is_left_out;
     size_t missing, numbers, texts, dates;
     icl_sheet_cell first_missing, first_text, first_date, other_unit;
-    const char *unit;                            /* of its numbers; NULL: it has none */
-    double least, most;                          /* of its numbers */
-    size_t whole, rising;                        /* numbers that are whole; that are 1 more than the one before */
-    double last;                                 /* the last number */
-    size_t grouped;                              /* numbers whose thousands are apart */
-    const char *levels[ICL_MOST_CATEGORIES + 1]; /* its different texts, sorted; one more than may be used */
+    const char *unit;                                 /* of its numbers; NULL: it has none */
+    double least, most;                               /* of its numbers */
+    size_t whole, rising;                             /* numbers that are whole; that are 1 more than the one before */
+    double last;                                      /* the last number */
+    size_t grouped;                                   /* numbers whose thousands are apart */
+    const char *levels[ICL_TABLE_MAX_CATEGORIES + 1]; /* its different texts, sorted; one more than may be used */
     size_t level_count;
 } icl_sheet_column;
 
